@@ -1,0 +1,25 @@
+/** What a worker says of itself between gradients: alive, in which round, on which bits, with whom it agreed. */
+import type { Digest, WorkerId } from './ids.ts';
+
+export interface Beat {
+  readonly worker: WorkerId;
+  readonly round: number;
+  /** How often the next one is promised, in seconds. */
+  readonly intervalSeconds: number;
+  readonly examples: number | undefined;
+  readonly capabilities: readonly string[];
+  /** Relay hints for peers. */
+  readonly relays: readonly string[];
+  /** Digest of the state the worker starts `round` from. */
+  readonly digest: Digest | undefined;
+  /** Whose contributions made that state: the cohort of `round - 1`. */
+  readonly cohort: readonly WorkerId[] | undefined;
+  /** True in the last one a worker sends. */
+  readonly leaving: boolean;
+  /** Unix seconds, as signed. */
+  readonly createdAt: number;
+}
+
+/** A beat is stale when its author missed `maxMissed` intervals; a leaving one is stale at once. */
+export const isStale = (beat: Beat, nowSeconds: number, maxMissed: number): boolean =>
+  beat.leaving || beat.createdAt + beat.intervalSeconds * maxMissed < nowSeconds;

@@ -1,0 +1,45 @@
+/** One worker's compressed pseudo-gradient for one round, verified and decoded; and why another one is out. */
+import type { SparseVector } from '../tensor/sparse.ts';
+import type { Digest, WorkerId } from './ids.ts';
+
+export interface Contribution {
+  readonly worker: WorkerId;
+  readonly eventId: string;
+  readonly round: number;
+  /** Digest of the state the worker started the round from. */
+  readonly base: Digest;
+  /** Δ = before - after, over the flat parameters. */
+  readonly delta: SparseVector;
+  /** Examples seen; absent when the worker did not say. */
+  readonly examples: number | undefined;
+  readonly steps: number;
+  /** Unix seconds, as signed. */
+  readonly createdAt: number;
+  /** Raw payload, before base64. */
+  readonly payloadBytes: number;
+  /** JSON of every event that carries it. */
+  readonly eventBytes: number;
+}
+
+/** Why an event does not count. Stable names: they are counted, shown and tested. */
+export type RejectReason =
+  | 'malformed'
+  | 'unsigned'
+  | 'bad-id'
+  | 'bad-signature'
+  | 'worker-key-mismatch'
+  | 'other-run'
+  | 'wrong-round'
+  | 'base-mismatch'
+  | 'wrong-shape'
+  | 'too-large'
+  | 'not-finite'
+  | 'bad-index'
+  | 'from-the-future';
+
+export interface Rejection {
+  readonly reason: RejectReason;
+  /** The key that signed it; absent when the signature itself is wrong, since then nobody is to blame. */
+  readonly worker: WorkerId | undefined;
+  readonly detail: string;
+}
