@@ -1,0 +1,66 @@
+/** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and beats in. */
+import { type Bell, createBell } from '../../base/bell.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Beat } from '../../run/beat.ts';
+import type { Contribution, Rejection } from '../../run/contribution.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { SparseVector } from '../../tensor/sparse.ts';
+
+export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays'>;
+
+export interface OwnGradient {
+  readonly round: number;
+  readonly base: Digest;
+  readonly steps: number;
+  readonly examples: number;
+  /** Δ = before - after plus what was not sent before, f64 by layout. */
+  readonly delta: Float64Array;
+}
+
+/** A signed gradient, not sent yet. */
+export interface SealedGradient {
+  /** The event as JSON text: what a restart sends again. */
+  readonly event: string;
+  /** Exactly what receivers will decode. */
+  readonly sent: SparseVector;
+  readonly payloadBytes: number;
+  readonly eventBytes: number;
+}
+
+/** Which relays took an event, and what the others said. */
+export interface Delivery {
+  readonly accepted: readonly string[];
+  readonly failed: readonly { readonly relay: string; readonly message: string }[];
+}
+
+export interface RoundRequest {
+  readonly round: number;
+  readonly base: Digest;
+  /** Under `async`: gradients of any base and any round newer than `folded` count. */
+  readonly anyBase?: { readonly folded: Readonly<Record<WorkerId, number>> };
+}
+
+/** What has arrived for a round so far. */
+export interface RoundInbox {
+  /** One per worker: the newest it signed (ties: lowest id). */
+  readonly contributions: ReadonlyMap<WorkerId, Contribution>;
+  /** In order of arrival, one per event; bounded. */
+  readonly rejections: readonly Rejection[];
+  /** Every reachable relay has sent what it stored. */
+  readonly caughtUp: boolean;
+  close(): void;
+}
+
+export interface Wire {
+  readonly me: WorkerId;
+  /** Rings when a beat, a contribution or a rejection arrives. */
+  readonly bell: Bell;
+  /** The latest beat of every worker of the run, the own one included once it came back. */
+  readonly beats: ReadonlyMap<WorkerId, Beat>;
+  beat(beat: OwnBeat): Promise<Delivery>;
+  seal(gradient: OwnGradient): SealedGradient;
+  send(event: string): Promise<Delivery>;
+  openRound(request: RoundRequest): RoundInbox;
+  traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
+  close(): Promise<void>;
+}

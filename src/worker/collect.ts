@@ -1,0 +1,77 @@
+/** Waits until a round has what its strategy asks for, telling whoever watches what is still missing. */
+import { ringOrDeadline } from '../base/bell.ts';
+import { RelayError } from '../base/errors.ts';
+import type { RoundInbox } from '../network/wire/wire.ts';
+import type { CompletionReason } from './events.ts';
+import { liveWorkers } from './heart.ts';
+import type { Session } from './session.ts';
+import { closeReason, wanted } from './sync.ts';
+
+/** Returns why the round closed. Throws `round/incomplete` when a strict round, or any round without a gradient, ends at its deadline. */
+export async function collect(
+  inbox: RoundInbox,
+  round: number,
+  session: Session,
+): Promise<CompletionReason> {
+  const { plan, signal } = session;
+  const { clock, wire, report } = session.ports;
+  const deadlineMs = clock.now() + plan.roundTimeoutMs;
+  let told = '';
+  let refused = 0;
+  for (;;) {
+    for (; refused < inbox.rejections.length; refused++) {
+      const { worker, reason, detail } = inbox.rejections[refused]!;
+      report({
+        type: 'refused',
+        round,
+        reason,
+        detail,
+        ...(worker === undefined ? {} : { worker }),
+      });
+    }
+    const live = liveWorkers(session);
+    const accepted = inbox.contributions.size;
+    const nowMs = clock.now();
+    const seen = { accepted, live: live.length, caughtUp: inbox.caughtUp, nowMs, deadlineMs };
+    const reason = closeReason(plan.sync, seen);
+    if (reason === 'timeout' && missesGradients(plan, accepted))
+      throw incomplete(inbox, round, session);
+    if (reason) return reason;
+
+    const missing = live.filter((worker) => !inbox.contributions.has(worker));
+    const want = wanted(plan.sync, live.length);
+    const line = `${accepted}/${want}/${missing}`;
+    if (line !== told) {
+      told = line;
+      const goal = want === undefined ? {} : { want };
+      report({ type: 'waiting', what: 'gradients', round, have: accepted, missing, ...goal });
+    }
+    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+  }
+}
+
+const missesGradients = ({ sync }: Session['plan'], accepted: number): boolean =>
+  accepted === 0 || (sync.strategy === 'strict' && accepted < sync.workers);
+
+function incomplete(inbox: RoundInbox, round: number, session: Session): RelayError {
+  const { plan } = session;
+  const want = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
+  const missing = liveWorkers(session).filter((worker) => !inbox.contributions.has(worker));
+  const reasons = inbox.rejections.map(
+    ({ worker, reason }) => `${worker?.slice(0, 8) ?? 'somebody'}: ${reason}`,
+  );
+  const foreign = inbox.rejections.some(
+    ({ reason }) => reason === 'base-mismatch' || reason === 'wrong-shape',
+  );
+  const parts = [
+    `round ${round} has ${inbox.contributions.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
+    missing.length > 0 ? `missing ${missing.map((worker) => worker.slice(0, 8)).join(', ')}` : '',
+    reasons.length > 0 ? `refused ${[...new Set(reasons)].join(', ')}` : '',
+  ];
+  return new RelayError('round/incomplete', parts.filter(Boolean).join('; '), {
+    hint: foreign
+      ? 'a refused worker trains another model or from another state: all need the same --model, --seed and settings'
+      : 'nothing is lost: run the same command again when the others are there, or lower --sync strict:N',
+    data: { round, missing },
+  });
+}

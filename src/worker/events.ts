@@ -1,0 +1,122 @@
+/** Everything a worker tells whoever watches it: plain data, one line of JSON each, in the order things happened. */
+import type { RejectReason } from '../run/contribution.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+
+/** Why a round stopped collecting. */
+export type CompletionReason = 'strict' | 'quorum' | 'timeout' | 'async';
+
+/** One finished round, as kept in the run's folder and shown to people. */
+export interface RoundSummary {
+  /** From 0. */
+  readonly index: number;
+  readonly base: Digest;
+  readonly digest: Digest;
+  /** Whose contributions were averaged, ascending. */
+  readonly accepted: readonly WorkerId[];
+  readonly refused: readonly { readonly reason: RejectReason; readonly worker?: WorkerId }[];
+  readonly completionReason: CompletionReason;
+  /** Mean training loss of this worker over the round's inner steps. */
+  readonly trainingLoss: number;
+  /** Loss of the shared parameters on a slice no worker trains on; absent where not evaluated. */
+  readonly validationLoss?: number;
+  /** Text made by the shared parameters; absent for models that do not write. */
+  readonly sample?: string;
+  /** The largest raw payload any accepted worker sent. */
+  readonly payloadBytes: number;
+  /** The largest event JSON carrying it. */
+  readonly eventBytes: number;
+  /** ||residual||^2 / ||delta + residual before||^2: the share of energy not sent. */
+  readonly residualShare: number;
+  readonly secondsTraining: number;
+  readonly secondsWaiting: number;
+  /** Wall time of the whole round. */
+  readonly seconds: number;
+}
+
+export type WorkerEvent =
+  | {
+      readonly type: 'hello';
+      readonly worker: WorkerId;
+      readonly run: string;
+      readonly task: string;
+      readonly parameters: number;
+      readonly device: string;
+      readonly threads: number;
+      /** Rounds in all, and the one this session starts with. */
+      readonly rounds: number;
+      readonly round: number;
+      readonly innerSteps: number;
+      readonly digest: Digest;
+      readonly lossBefore: number;
+    }
+  | { readonly type: 'notice'; readonly message: string }
+  | {
+      readonly type: 'waiting';
+      readonly what: 'workers' | 'gradients';
+      readonly round: number;
+      readonly have: number;
+      /** Absent when no number closes the wait. */
+      readonly want?: number;
+      readonly missing: readonly WorkerId[];
+    }
+  | {
+      readonly type: 'progress';
+      readonly round: number;
+      readonly step: number;
+      readonly steps: number;
+      readonly loss: number;
+      /** Tokens (text) or examples (regression) per second. */
+      readonly tokensPerSecond: number;
+    }
+  | {
+      readonly type: 'trained';
+      readonly round: number;
+      readonly loss: number;
+      readonly tokens: number;
+      readonly seconds: number;
+    }
+  | {
+      readonly type: 'published';
+      readonly round: number;
+      readonly payloadBytes: number;
+      readonly eventBytes: number;
+      readonly relays: readonly string[];
+      readonly failed: readonly { readonly relay: string; readonly message: string }[];
+    }
+  | {
+      readonly type: 'refused';
+      readonly round: number;
+      readonly worker?: WorkerId;
+      readonly reason: RejectReason;
+      readonly detail: string;
+    }
+  | ({ readonly type: 'round' } & RoundSummary)
+  | {
+      readonly type: 'divergence';
+      /** The round whose starting states differ. */
+      readonly round: number;
+      readonly peer: WorkerId;
+      readonly ours: Digest;
+      readonly theirs: Digest;
+      /** First worker, by key, that one side counted and the other did not. */
+      readonly firstDiffering?: WorkerId;
+    }
+  | {
+      readonly type: 'done';
+      readonly digest: Digest;
+      readonly rounds: number;
+      readonly lossBefore: number;
+      readonly lossAfter: number;
+      readonly tokens: number;
+      readonly bytesSent: number;
+      readonly bytesReceived: number;
+      readonly secondsTraining: number;
+      readonly secondsWaiting: number;
+      readonly validationLoss?: number;
+    }
+  | {
+      readonly type: 'failed';
+      readonly code: string;
+      readonly message: string;
+      readonly hint?: string;
+    };

@@ -1,0 +1,68 @@
+/** Heartbeats: one at every change, then one an interval, also while the inner steps run; a last one says goodbye. */
+import type { Beat } from '../run/beat.ts';
+import { isStale } from '../run/beat.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Session } from './session.ts';
+
+/** What the next beat says. */
+export interface Pulse {
+  readonly round: number;
+  readonly digest: Digest;
+  readonly cohort: readonly WorkerId[] | undefined;
+}
+
+export interface Heart {
+  /** Sends a beat now and keeps sending it every interval. */
+  say(pulse: Pulse): Promise<void>;
+  /** Sends the leaving beat and stops. */
+  stop(): Promise<void>;
+}
+
+export function createHeart({ plan, ports: { clock, wire, report } }: Session): Heart {
+  const stopping = new AbortController();
+  let pulse: Pulse | undefined;
+  let beating: Promise<void> | undefined;
+
+  async function send(leaving: boolean): Promise<void> {
+    if (!pulse) return;
+    const { accepted, failed } = await wire.beat({
+      ...pulse,
+      intervalSeconds: plan.heartbeatSeconds,
+      examples: undefined,
+      capabilities: ['gradient-event'],
+      leaving,
+    });
+    if (accepted.length > 0) return;
+    const why = failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+    report({ type: 'notice', message: `no relay took the heartbeat (${why})` });
+  }
+
+  async function keepBeating(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await clock.sleep(plan.heartbeatSeconds * 1000, stopping.signal).catch(() => undefined);
+      if (!stopping.signal.aborted) await send(false);
+    }
+  }
+
+  return {
+    async say(next) {
+      pulse = next;
+      await send(false);
+      beating ??= keepBeating();
+    },
+    async stop() {
+      stopping.abort();
+      await beating;
+      await send(true);
+    },
+  };
+}
+
+/** Workers with a fresh beat, ascending; this one always counts. */
+export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId[] {
+  const nowSeconds = clock.now() / 1000;
+  const fresh = (beat: Beat) => !isStale(beat, nowSeconds, plan.maxMissedHeartbeats);
+  const live = new Set<WorkerId>([wire.me]);
+  for (const beat of wire.beats.values()) if (fresh(beat)) live.add(beat.worker);
+  return [...live].sort();
+}

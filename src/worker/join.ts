@@ -1,0 +1,50 @@
+/** The two moments a worker waits for its peers outside a round: before the first one, and after the last. */
+import { ringOrDeadline } from '../base/bell.ts';
+import { RelayError } from '../base/errors.ts';
+import { liveWorkers } from './heart.ts';
+import type { Session } from './session.ts';
+import type { WorkerState } from './state.ts';
+
+/** How long the end of a run waits for the peers' digests of the final state. */
+const FAREWELL_MS = 10_000;
+
+/** Returns once enough workers of the run are alive. Throws `round/no-peers` when they do not come. */
+export async function waitForWorkers(session: Session): Promise<void> {
+  const { plan, signal } = session;
+  const { clock, wire, report } = session.ports;
+  const deadlineMs = clock.now() + plan.joinTimeoutMs;
+  for (let told = 0; ; ) {
+    const have = liveWorkers(session).length;
+    if (have >= plan.waitFor) return;
+    if (clock.now() >= deadlineMs) throw noPeers(plan, have);
+    if (have !== told) {
+      told = have;
+      report({ type: 'waiting', what: 'workers', round: 0, have, want: plan.waitFor, missing: [] });
+    }
+    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+  }
+}
+
+const noPeers = (plan: Session['plan'], have: number): RelayError =>
+  new RelayError(
+    'round/no-peers',
+    `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ${plan.joinTimeoutMs / 1000} s`,
+    {
+      hint: 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --wait-for N',
+    },
+  );
+
+/** Waits until everybody whose gradient made the final state has said which state they ended in, or some seconds. */
+export async function hearPeers(
+  state: WorkerState,
+  { ports: { clock, wire }, signal }: Session,
+): Promise<void> {
+  const deadlineMs = clock.now() + FAREWELL_MS;
+  const silent = () =>
+    (state.cohort ?? []).some(
+      (worker) => worker !== wire.me && (wire.beats.get(worker)?.round ?? -1) < state.round,
+    );
+  while (silent() && clock.now() < deadlineMs) {
+    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+  }
+}

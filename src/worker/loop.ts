@@ -1,0 +1,88 @@
+/**
+ * One worker's life, top to bottom: resume, then play every round until the run ends or the signal aborts.
+ * A round is train, publish, collect, settle. State is saved before a gradient is sent and after the outer step, so
+ * a killed worker goes on with the same bytes.
+ */
+import { RelayError } from '../base/errors.ts';
+import type { Digest } from '../run/ids.ts';
+import { stateDigest } from '../tensor/digest.ts';
+import { collect } from './collect.ts';
+import { createDivergenceWatch } from './divergence.ts';
+import { createHeart } from './heart.ts';
+import { hearPeers, waitForWorkers } from './join.ts';
+import type { Session } from './session.ts';
+import { settle } from './settle.ts';
+import type { Sent, WorkerState } from './state.ts';
+import { trainAndSeal } from './train.ts';
+
+/** Plays the rounds that are left and returns the final state. */
+export async function runWorker(start: WorkerState, session: Session): Promise<WorkerState> {
+  const { plan, ports } = session;
+  const heart = createHeart(session);
+  const watch = createDivergenceWatch(ports.wire.me);
+  const compareWithPeers = () => watch.check(ports.wire.beats.values()).forEach(ports.report);
+  let state = start;
+  try {
+    for (;;) {
+      const { round, cohort } = state;
+      const digest = stateDigest(state.params);
+      watch.hold({ round, digest, cohort });
+      await heart.say({ round, digest, cohort });
+      if (round >= plan.rounds) break;
+      if (round === 0 && !state.sent) await waitForWorkers(session);
+      compareWithPeers();
+      state = await playRound(state, digest, session);
+    }
+    await hearPeers(state, session);
+    compareWithPeers();
+    return state;
+  } finally {
+    await heart.stop();
+  }
+}
+
+async function playRound(state: WorkerState, base: Digest, session: Session): Promise<WorkerState> {
+  const { clock, wire, store } = session.ports;
+  const { round, folded } = state;
+  const startedMs = clock.now();
+  // opened first: what peers send while this one still trains is verified and decoded meanwhile
+  const isAsync = session.plan.sync.strategy === 'async';
+  const inbox = wire.openRound({ round, base, ...(isAsync ? { anyBase: { folded } } : {}) });
+  try {
+    const trained = hasSent(state) ? state : await trainAndSeal(state, base, session);
+    await store.save(trained);
+    await publish(trained, session);
+
+    const publishedMs = clock.now();
+    const reason = await collect(inbox, round, session);
+    const secondsWaiting = (clock.now() - publishedMs) / 1000;
+
+    const next = await settle(trained, inbox, { base, reason, startedMs, secondsWaiting }, session);
+    await store.save(next);
+    return next;
+  } finally {
+    inbox.close();
+  }
+}
+
+type Trained = WorkerState & { readonly sent: Sent };
+
+const hasSent = (state: WorkerState): state is Trained => state.sent !== undefined;
+
+async function publish(
+  { round, sent }: Trained,
+  { ports: { wire, report } }: Session,
+): Promise<void> {
+  const { accepted, failed } = await wire.send(sent.event);
+  const { payloadBytes, eventBytes } = sent;
+  report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
+  if (accepted.length > 0) return;
+  const words = failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+  throw new RelayError(
+    'relay/none-accepted',
+    `no relay took the gradient of round ${round} (${words})`,
+    {
+      hint: 'nothing is lost: check the relays with `nostrain doctor --relay URL`, then run the same command again',
+    },
+  );
+}

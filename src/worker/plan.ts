@@ -1,0 +1,33 @@
+/** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
+import type { OuterSettings } from '../consensus/outer/nesterov.ts';
+import type { Sync } from './sync.ts';
+
+export interface Plan {
+  readonly run: string;
+  /** What is trained, in words, for people. */
+  readonly task: string;
+  readonly rounds: number;
+  /** H: optimizer steps between two outer steps. */
+  readonly innerSteps: number;
+  readonly seed: number;
+  readonly outer: OuterSettings;
+  readonly errorFeedback: boolean;
+  readonly weights: 'examples' | 'equal';
+  /** No contribution weighs more than this many examples. */
+  readonly weightCap: number;
+  readonly sync: Sync;
+  /** How long to collect after publishing, absolute. */
+  readonly roundTimeoutMs: number;
+  /** Live workers to see before the first round; 1 starts at once. */
+  readonly waitFor: number;
+  readonly joinTimeoutMs: number;
+  readonly heartbeatSeconds: number;
+  readonly maxMissedHeartbeats: number;
+  /** Tokens in one example (context length), for the counters; 1 for regression. */
+  readonly tokensPerExample: number;
+  /** Evaluate the shared parameters after each round; the demo lets one worker do it for all. */
+  readonly evaluate: boolean;
+  /** Windows of the validation slice are cut into batches: how many per round; the last round takes all. */
+  readonly evaluateBatches: number;
+  readonly writeSample: ((params: Float32Array, round: number) => Promise<string>) | undefined;
+}

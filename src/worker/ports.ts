@@ -1,0 +1,77 @@
+/** What a worker needs from the machine it runs on. The loop knows these shapes and nothing behind them. */
+import type { Clock } from '../base/clock.ts';
+import type { Key } from '../base/rng.ts';
+import type { Wire } from '../network/wire/wire.ts';
+import type { Layout } from '../tensor/params.ts';
+import type { WorkerEvent } from './events.ts';
+import type { WorkerState } from './state.ts';
+
+export interface Ports {
+  readonly clock: Clock;
+  readonly trainer: Trainer;
+  readonly wire: Wire;
+  readonly store: Store;
+  report(event: WorkerEvent): void;
+}
+
+/** A worker's inner phase: H optimizer steps on its own data. */
+export interface TrainTask {
+  /** f32, by layout. */
+  readonly params: Float32Array;
+  /** Inner optimizer state, one flat f32 vector each; empty before the first step. */
+  readonly moments: readonly Float32Array[];
+  readonly round: number;
+  readonly steps: number;
+  /** Global step of the first one: what the learning rate schedule sees. */
+  readonly firstStep: number;
+  /** Key of the stream the batches are drawn from; with round and step it fixes every batch. */
+  readonly batchKey: Key;
+}
+
+export interface Trained {
+  readonly params: Float32Array;
+  readonly moments: readonly Float32Array[];
+  /** One per step. */
+  readonly losses: Float32Array;
+  readonly examples: number;
+  readonly seconds: number;
+}
+
+export interface TrainProgress {
+  readonly step: number;
+  readonly steps: number;
+  readonly loss: number;
+  readonly tokensPerSecond: number;
+}
+
+export interface SampleRequest {
+  readonly prompt: Uint8Array;
+  readonly length: number;
+  /** 0 takes the likeliest token. */
+  readonly temperature: number;
+  readonly seed: number;
+}
+
+export interface Trainer {
+  readonly device: { readonly device: string; readonly threads: number; readonly notice?: string };
+  readonly layout: Layout;
+  train(
+    task: TrainTask,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<Trained>;
+  /** Mean loss on fixed windows of a slice. */
+  evaluate(
+    params: Float32Array,
+    on: 'validation' | 'shard',
+    limit?: { readonly batches: number },
+  ): Promise<number>;
+  sample(params: Float32Array, request: SampleRequest): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/** Where a run lives on disk: what is saved is there whole or not at all. */
+export interface Store {
+  load(layout: Layout): Promise<WorkerState | undefined>;
+  save(state: WorkerState): Promise<void>;
+}

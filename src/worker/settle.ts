@@ -1,0 +1,89 @@
+/** The end of a round: aggregate, outer step, digest, evaluation, and the summary people see. */
+import { inOrder, meanDelta } from '../consensus/aggregate/mean.ts';
+import { nesterovStep } from '../consensus/outer/nesterov.ts';
+import type { RoundInbox } from '../network/wire/wire.ts';
+import type { Contribution } from '../run/contribution.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import { stateDigest } from '../tensor/digest.ts';
+import type { CompletionReason, RoundSummary } from './events.ts';
+import type { Session } from './session.ts';
+import type { Sent, WorkerState } from './state.ts';
+
+/** How the round went until now. */
+export interface Closing {
+  readonly base: Digest;
+  readonly reason: CompletionReason;
+  readonly startedMs: number;
+  readonly secondsWaiting: number;
+}
+
+/** The state after the outer step over exactly the contributions in the inbox. */
+export async function settle(
+  state: WorkerState & { readonly sent: Sent },
+  inbox: RoundInbox,
+  closing: Closing,
+  session: Session,
+): Promise<WorkerState> {
+  const { plan, ports } = session;
+  const { params, sent } = state;
+  const cohort = inOrder([...inbox.contributions.values()]);
+  const mean = meanDelta(cohort, {
+    size: params.layout.size,
+    weights: plan.weights,
+    cap: plan.weightCap,
+  });
+  const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
+  const next = { layout: params.layout, values: stepped.values };
+  const accepted = cohort.map(({ worker }) => worker);
+  const summary: RoundSummary = {
+    index: state.round,
+    base: closing.base,
+    digest: stateDigest(next),
+    accepted,
+    refused: inbox.rejections.map(({ reason, worker }) => ({
+      reason,
+      ...(worker === undefined ? {} : { worker }),
+    })),
+    completionReason: closing.reason,
+    trainingLoss: sent.trainingLoss,
+    ...(await evaluate(next.values, state.round, session)),
+    payloadBytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
+    eventBytes: Math.max(...cohort.map(({ eventBytes }) => eventBytes)),
+    residualShare: sent.residualShare,
+    secondsTraining: sent.secondsTraining,
+    secondsWaiting: closing.secondsWaiting,
+    seconds: (ports.clock.now() - closing.startedMs) / 1000,
+  };
+  ports.report({ type: 'round', ...summary });
+  return {
+    ...state,
+    round: state.round + 1,
+    params: next,
+    momentum: stepped.momentum,
+    cohort: accepted,
+    folded: { ...state.folded, ...newestRounds(cohort) },
+    rounds: [...state.rounds, summary],
+    sent: undefined,
+  };
+}
+
+const newestRounds = (cohort: readonly Contribution[]): Record<WorkerId, number> =>
+  Object.fromEntries(cohort.map(({ worker, round }) => [worker, round]));
+
+async function evaluate(
+  values: WorkerState['params']['values'],
+  round: number,
+  { plan, ports: { trainer } }: Session,
+): Promise<Pick<RoundSummary, 'validationLoss' | 'sample'>> {
+  if (!plan.evaluate) return {};
+  const shared = Float32Array.from(values);
+  const isLast = round === plan.rounds - 1;
+  const validationLoss = await trainer.evaluate(
+    shared,
+    'validation',
+    isLast ? undefined : { batches: plan.evaluateBatches },
+  );
+  return plan.writeSample
+    ? { validationLoss, sample: await plan.writeSample(shared, round) }
+    : { validationLoss };
+}

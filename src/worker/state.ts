@@ -1,0 +1,57 @@
+/** Everything a worker must not lose: written together after every phase that others could have seen. */
+import type { WorkerId } from '../run/ids.ts';
+import type { Params, Vector } from '../tensor/params.ts';
+import type { RoundSummary } from './events.ts';
+
+export interface WorkerState {
+  /** The round to play next, or the one in progress when `sent` is there. */
+  readonly round: number;
+  /** The shared parameters at the start of `round`. */
+  readonly params: Params;
+  /** Outer momentum. */
+  readonly momentum: Vector;
+  /** Inner optimizer state, carried across rounds. */
+  readonly moments: readonly Float32Array[];
+  /** What this worker has learned and not yet sent (error feedback). */
+  readonly residual: Float64Array;
+  /** Whose contributions made `params`; absent before the first outer step. */
+  readonly cohort: readonly WorkerId[] | undefined;
+  /** Under `async`: the newest round of each worker whose gradient was already used. */
+  readonly folded: Readonly<Record<WorkerId, number>>;
+  readonly rounds: readonly RoundSummary[];
+  readonly lossBefore: number;
+  readonly tokens: number;
+  /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
+  readonly sent: Sent | undefined;
+}
+
+export interface Sent {
+  /** The signed event as text. */
+  readonly event: string;
+  readonly trainingLoss: number;
+  readonly payloadBytes: number;
+  readonly eventBytes: number;
+  readonly secondsTraining: number;
+  readonly residualShare: number;
+}
+
+/** The state a run starts from. */
+export function genesis(params: Params, lossBefore: number): WorkerState {
+  const zeros =
+    params.values instanceof Float32Array
+      ? new Float32Array(params.layout.size)
+      : new Float64Array(params.layout.size);
+  return {
+    round: 0,
+    params,
+    momentum: zeros,
+    moments: [],
+    residual: new Float64Array(params.layout.size),
+    cohort: undefined,
+    folded: {},
+    rounds: [],
+    lossBefore,
+    tokens: 0,
+    sent: undefined,
+  };
+}

@@ -1,0 +1,40 @@
+/** When a round stops collecting: four strategies as one pure decision. */
+import type { CompletionReason } from './events.ts';
+
+export type Sync =
+  /** Everything valid until the deadline. */
+  | { readonly strategy: 'timeout' }
+  /** Exactly when `workers` valid gradients are in; fewer at the deadline is an error. */
+  | { readonly strategy: 'strict'; readonly workers: number }
+  /** As soon as more than half of the live workers are in; what is there at the deadline. */
+  | { readonly strategy: 'quorum' }
+  /** At once, with what the relays already hold; later gradients are folded into a later round. */
+  | { readonly strategy: 'async' };
+
+export interface Collected {
+  /** Valid gradients, the own one included. */
+  readonly accepted: number;
+  /** Workers with a fresh heartbeat, the own one included. */
+  readonly live: number;
+  /** Every reachable relay has sent what it stored. */
+  readonly caughtUp: boolean;
+  readonly nowMs: number;
+  readonly deadlineMs: number;
+}
+
+/** Why to stop now, or undefined to go on. Under `strict` a missed deadline is `timeout` with too few accepted. */
+export function closeReason(sync: Sync, seen: Collected): CompletionReason | undefined {
+  if (sync.strategy === 'strict' && seen.accepted >= sync.workers) return 'strict';
+  if (sync.strategy === 'quorum' && seen.accepted >= quorumOf(seen.live)) return 'quorum';
+  if (sync.strategy === 'async' && seen.caughtUp) return 'async';
+  return seen.nowMs >= seen.deadlineMs ? 'timeout' : undefined;
+}
+
+/** More than half of the live workers. */
+export const quorumOf = (live: number): number => Math.floor(live / 2) + 1;
+
+/** How many gradients close the round, where a number does. */
+export function wanted(sync: Sync, live: number): number | undefined {
+  if (sync.strategy === 'strict') return sync.workers;
+  return sync.strategy === 'quorum' ? quorumOf(live) : undefined;
+}
