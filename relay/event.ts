@@ -1,0 +1,87 @@
+/** NIP-01 events as a relay sees them: shape, id, signature and class. Does not judge content. */
+import { createHash } from 'node:crypto';
+import { schnorr } from '@noble/curves/secp256k1.js';
+
+/** What the store keeps and filters look at: the content lives only inside the JSON. */
+export interface Entry {
+  readonly id: string;
+  readonly pubkey: string;
+  readonly created_at: number;
+  readonly kind: number;
+  readonly tags: readonly (readonly string[])[];
+  /** The event as JSON, serialised once and sent as it is to every subscriber. */
+  readonly json: Buffer;
+}
+
+/** An event as it arrived, well-formed but not verified. */
+export interface Arrival extends Entry {
+  readonly content: string;
+  readonly sig: string;
+}
+
+const HEX = /^[0-9a-f]*$/;
+const isHex = (value: unknown, length: number): value is string =>
+  typeof value === 'string' && value.length === length && HEX.test(value);
+
+const isTags = (value: unknown): value is string[][] =>
+  Array.isArray(value) &&
+  value.every(
+    (tag) => Array.isArray(tag) && tag.length > 0 && tag.every((item) => typeof item === 'string'),
+  );
+
+/** A whole number that JSON can carry, from 0 to `max`. */
+export const isCount = (value: unknown, max = Number.MAX_SAFE_INTEGER): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max;
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The event in `raw` with unknown fields dropped, or a sentence saying what is wrong. */
+export function parseArrival(raw: unknown): Arrival | string {
+  if (!isRecord(raw)) return 'event is not an object';
+  const { id, pubkey, created_at, kind, tags, content, sig } = raw;
+  if (!isHex(id, 64)) return 'id is not 64 lowercase hex characters';
+  if (!isHex(pubkey, 64)) return 'pubkey is not 64 lowercase hex characters';
+  if (!isHex(sig, 128)) return 'sig is not 128 lowercase hex characters';
+  if (!isCount(created_at)) return 'created_at is not a whole number of seconds';
+  if (!isCount(kind, 65_535)) return 'kind is not a whole number from 0 to 65535';
+  if (!isTags(tags)) return 'tags are not lists of strings';
+  if (typeof content !== 'string') return 'content is not a string';
+  const event = { id, pubkey, created_at, kind, tags, content, sig };
+  return { ...event, json: Buffer.from(JSON.stringify(event)) };
+}
+
+/** What is wrong with the id or the signature (BIP-340), if anything. */
+export function findForgery(event: Arrival): string | undefined {
+  const { id, pubkey, created_at, kind, tags, content, sig } = event;
+  const preimage = JSON.stringify([0, pubkey, created_at, kind, tags, content]);
+  const digest = createHash('sha256').update(preimage).digest();
+  if (digest.toString('hex') !== id) return 'id does not match the event';
+  const valid = schnorr.verify(
+    Uint8Array.from(Buffer.from(sig, 'hex')),
+    Uint8Array.from(digest),
+    Uint8Array.from(Buffer.from(pubkey, 'hex')),
+  );
+  return valid ? undefined : 'signature does not verify';
+}
+
+export const isEphemeral = (kind: number): boolean => kind >= 20_000 && kind < 30_000;
+
+/** The name under which only the newest event is kept, or undefined for a regular event. */
+export function slotOf({ kind, pubkey, tags }: Entry): string | undefined {
+  if (kind === 0 || kind === 3 || (kind >= 10_000 && kind < 20_000)) return `${kind}:${pubkey}`;
+  if (kind < 30_000 || kind >= 40_000) return undefined;
+  const d = tags.find((tag) => tag[0] === 'd')?.[1] ?? '';
+  return `${kind}:${pubkey}:${d}`;
+}
+
+/** Newest first; of one second, the lowest id first. The first of two versions is the one that stays. */
+export const byRecency = (a: Entry, b: Entry): number =>
+  b.created_at - a.created_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+/** When the event ends (NIP-40), in seconds; undefined when it does not. */
+export function expirationOf({ tags }: Entry): number | undefined {
+  const text = tags.find((tag) => tag[0] === 'expiration')?.[1];
+  const seconds = text === undefined || text === '' ? Number.NaN : Number(text);
+  return Number.isFinite(seconds) ? seconds : undefined;
+}

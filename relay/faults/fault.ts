@@ -1,0 +1,35 @@
+/** A fault rewrites one delivery: the delays, in ms, of the copies that go out. None is a loss, two a repetition. */
+import type { Draws } from './draws.ts';
+
+export type Copies = readonly number[];
+
+export type Fault = (copies: Copies) => Copies;
+
+/** How long a delivery takes: any length in a range, or mostly short with a long tail. */
+export type DelayDistribution =
+  | { readonly shape: 'uniform'; readonly minMs: number; readonly maxMs: number }
+  | { readonly shape: 'exponential'; readonly meanMs: number; readonly maxMs: number };
+
+/** What goes wrong on purpose. Shares are from 0 to 1; a field left out does nothing. */
+export interface FaultSettings {
+  /** Share of deliveries to subscribers that are lost. */
+  readonly drop?: number;
+  /** Share of deliveries that arrive twice. */
+  readonly duplicate?: number;
+  readonly delay?: DelayDistribution;
+  /** Share of deliveries held back so that later ones overtake them. */
+  readonly reorder?: number;
+  /** Longest such hold; 200 ms when left out. */
+  readonly reorderMs?: number;
+  /** Applies the four above to OK answers too. */
+  readonly oks?: boolean;
+  /** Share of published events that vanish on arrival: not kept, not delivered, not answered. */
+  readonly swallow?: number;
+  /** Refuses this many connections before it accepts one. */
+  readonly refuseConnections?: number;
+  /** Closes each connection after this many frames from it. */
+  readonly disconnectAfter?: number;
+}
+
+/** Makes the fault that the settings ask for, or nothing. */
+export type CreateFault = (settings: FaultSettings, draws: Draws) => Fault | undefined;

@@ -1,0 +1,151 @@
+/** A small Nostr relay (NIP-01, NIP-11) for demos and tests: in memory, with seeded faults. Knows nothing of training. */
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer } from 'ws';
+import { type Core, type Counts, zeroCounts } from './core.ts';
+import type { FaultSettings } from './faults/fault.ts';
+import { answerHttp } from './info.ts';
+import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
+import type { Policy } from './policies/policy.ts';
+import { standardPolicies } from './policies/standard.ts';
+import { Session } from './session.ts';
+import { Store } from './store.ts';
+
+/** How long a closing relay waits for readers to say goodbye. */
+const GOODBYE_MS = 200;
+
+export interface RelayOptions {
+  /** Default `127.0.0.1`. */
+  readonly host?: string;
+  /** Default 0: any free port. */
+  readonly port?: number;
+  /** Largest event; default 2 MiB. */
+  readonly maxEventBytes?: number;
+  /** The other limits, where they differ from the defaults. */
+  readonly limits?: Partial<Limits>;
+  readonly name?: string;
+  readonly faults?: FaultSettings;
+  /** Seeds the faults; default 0. */
+  readonly seed?: number;
+  /** Replaces the standard policies. */
+  readonly policies?: readonly Policy[];
+  /** Milliseconds since the epoch; default `Date.now`. */
+  readonly nowMs?: () => number;
+}
+
+export interface RelayStats extends Readonly<Counts> {
+  /** Open now. */
+  readonly connections: number;
+  /** Open now, over all connections. */
+  readonly subscriptions: number;
+  /** Kept now. */
+  readonly eventsStored: number;
+}
+
+export interface Relay {
+  /** `ws://host:port`. */
+  readonly url: string;
+  readonly port: number;
+  stats(): RelayStats;
+  /** Disconnects everyone and frees the port. */
+  close(): Promise<void>;
+}
+
+/** Starts a relay; rejects with the system's error (`code` is `EADDRINUSE`) when the port is taken. */
+export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
+  const core = createCore(options);
+  const host = options.host ?? '127.0.0.1';
+  const name = options.name ?? 'nostrain relay';
+  const server = createServer((request, response) =>
+    answerHttp(request, response, name, core.limits),
+  );
+  const sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxFrameBytes(core.limits),
+    perMessageDeflate: false,
+  });
+  server.on('upgrade', (request, socket, head) => upgrade(core, sockets, request, socket, head));
+  await listen(server, host, options.port ?? 0);
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `ws://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    port,
+    stats: () => statsOf(core),
+    close: () => closeAll(core, server),
+  };
+}
+
+function createCore(options: RelayOptions): Core {
+  const limits: Limits = {
+    ...defaultLimits,
+    ...options.limits,
+    ...(options.maxEventBytes === undefined ? {} : { maxEventBytes: options.maxEventBytes }),
+  };
+  return {
+    limits,
+    policies: options.policies ?? standardPolicies,
+    faults: options.faults ?? {},
+    seed: options.seed ?? 0,
+    store: new Store(limits),
+    sessions: new Set(),
+    counts: zeroCounts(),
+    nowMs: options.nowMs ?? Date.now,
+  };
+}
+
+const listen = (server: Server, host: string, port: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+
+/** Turns an HTTP request into a session, unless the faults refuse this connection. */
+function upgrade(
+  core: Core,
+  sockets: WebSocketServer,
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+): void {
+  socket.on('error', () => socket.destroy());
+  if (core.counts.connectionsRefused < (core.faults.refuseConnections ?? 0)) {
+    core.counts.connectionsRefused++;
+    socket.end(
+      'HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
+    );
+    return;
+  }
+  sockets.handleUpgrade(request, socket, head, (ws) => {
+    const number = core.counts.connectionsTotal++;
+    core.sessions.add(new Session(core, ws, number));
+  });
+}
+
+function statsOf(core: Core): RelayStats {
+  let subscriptions = 0;
+  for (const session of core.sessions) subscriptions += session.subscriptions.size;
+  return {
+    ...core.counts,
+    connections: core.sessions.size,
+    subscriptions,
+    eventsStored: core.store.size,
+  };
+}
+
+function closeAll(core: Core, server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      for (const session of core.sessions) session.terminate();
+      server.closeAllConnections();
+    }, GOODBYE_MS);
+    server.close(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+    for (const session of core.sessions) session.close();
+  });
+}

@@ -1,0 +1,165 @@
+/** One connection: reads frames, keeps its subscriptions, and writes without drowning a slow reader. */
+import type { RawData, WebSocket } from 'ws';
+import { addEvent } from './adding.ts';
+import type { Core } from './core.ts';
+import { createDraws, type Draws } from './faults/draws.ts';
+import type { Copies } from './faults/fault.ts';
+import { createFaultPlan } from './faults/plan.ts';
+import type { CompiledFilter } from './filter.ts';
+import type { Limits } from './limits.ts';
+import type { PolicySession } from './policies/policy.ts';
+import { closeSubscription, openSubscription } from './querying.ts';
+
+/** Stored answers wait while more than this is unsent, so that live events are not stuck behind them. */
+const ROOM_BYTES = 1 << 20;
+
+export class Session implements PolicySession {
+  readonly number: number;
+  readonly core: Core;
+  readonly subscriptions = new Map<string, readonly CompiledFilter[]>();
+  readonly #ws: WebSocket;
+  readonly #plan: () => Copies;
+  readonly #swallow: Draws;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #waiting: (() => void)[] = [];
+  #framesIn = 0;
+
+  constructor(core: Core, ws: WebSocket, number: number) {
+    this.core = core;
+    this.number = number;
+    this.#ws = ws;
+    this.#plan = createFaultPlan(core.faults, core.seed, number);
+    this.#swallow = createDraws(core.seed, `swallow:${number}`);
+    ws.on('message', (data, isBinary) => this.#read(data, isBinary));
+    ws.on('error', () => ws.terminate());
+    ws.on('close', () => this.#end());
+  }
+
+  get limits(): Limits {
+    return this.core.limits;
+  }
+
+  nowSeconds(): number {
+    return Math.floor(this.core.nowMs() / 1000);
+  }
+
+  get isOpen(): boolean {
+    return this.#ws.readyState === this.#ws.OPEN;
+  }
+
+  /** Whether the next published event vanishes, as the faults have it. */
+  swallows(): boolean {
+    return this.#swallow() < (this.core.faults.swallow ?? 0);
+  }
+
+  /** Sends a control message as it is; faults do not touch it. */
+  say(...message: readonly unknown[]): void {
+    this.#write(Buffer.from(JSON.stringify(message)));
+  }
+
+  /** Answers an EVENT. */
+  answer(id: string, accepted: boolean, message: string): void {
+    const frame = Buffer.from(JSON.stringify(['OK', id, accepted, message]));
+    if (!this.core.faults.oks) this.#write(frame);
+    else void this.#spread(frame, () => true);
+  }
+
+  /** Sends an event to one subscription, as the faults have it; resolves once every copy has left or was lost. */
+  deliver(frame: Buffer, subscription: string): Promise<unknown> | undefined {
+    return this.#spread(frame, () => this.subscriptions.has(subscription));
+  }
+
+  /** Resolves when the reader has caught up enough for more, or is gone. */
+  async room(): Promise<void> {
+    while (this.isOpen && this.#ws.bufferedAmount > ROOM_BYTES) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+  }
+
+  close(): void {
+    this.#ws.close(1001, 'relay is closing');
+  }
+
+  terminate(): void {
+    this.#ws.terminate();
+  }
+
+  #spread(frame: Buffer, wanted: () => boolean): Promise<unknown> | undefined {
+    const copies = this.#plan();
+    const { counts } = this.core;
+    if (copies.length === 0) counts.deliveriesDropped++;
+    if (copies.length > 1) counts.deliveriesDuplicated += copies.length - 1;
+    const later: Promise<void>[] = [];
+    for (const ms of copies) {
+      if (ms <= 0) this.#write(frame);
+      else later.push(this.#after(ms).then(() => (wanted() ? this.#write(frame) : undefined)));
+    }
+    return later.length === 0 ? undefined : Promise.all(later);
+  }
+
+  #after(ms: number): Promise<void> {
+    this.core.counts.deliveriesDelayed++;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#timers.delete(timer);
+        resolve();
+      }, ms);
+      this.#timers.add(timer);
+    });
+  }
+
+  #write(frame: Buffer): void {
+    if (!this.isOpen) return;
+    if (this.#ws.bufferedAmount > this.limits.maxUnsentBytes) {
+      this.#ws.terminate();
+      return;
+    }
+    this.core.counts.framesOut++;
+    this.core.counts.bytesOut += frame.length;
+    this.#ws.send(frame, { binary: false }, () => this.#wake());
+  }
+
+  #wake(): void {
+    if (this.#waiting.length === 0 || (this.isOpen && this.#ws.bufferedAmount > ROOM_BYTES)) return;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #end(): void {
+    this.core.sessions.delete(this);
+    this.subscriptions.clear();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+    this.#wake();
+  }
+
+  #read(data: RawData, isBinary: boolean): void {
+    const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
+    this.core.counts.framesIn++;
+    this.core.counts.bytesIn += bytes.length;
+    this.#framesIn++;
+    if (isBinary) this.say('NOTICE', 'invalid: binary frames are not read');
+    else this.#dispatch(bytes);
+    if (this.#framesIn === this.core.faults.disconnectAfter) this.#ws.close(1012, 'fault');
+  }
+
+  #dispatch(bytes: Buffer): void {
+    let message: unknown;
+    try {
+      message = JSON.parse(bytes.toString());
+    } catch {
+      this.say('NOTICE', 'invalid: message is not JSON');
+      return;
+    }
+    if (!Array.isArray(message)) {
+      this.say('NOTICE', 'invalid: message is not a list');
+      return;
+    }
+    const [verb, ...rest] = message as unknown[];
+    if (verb === 'EVENT') addEvent(this, rest[0]);
+    else if (verb === 'REQ') void openSubscription(this, rest);
+    else if (verb === 'CLOSE') closeSubscription(this, rest[0]);
+    else this.say('NOTICE', 'error: unknown message type');
+  }
+}
