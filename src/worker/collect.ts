@@ -2,7 +2,7 @@
 import { ringOrDeadline } from '../base/bell.ts';
 import { RelayError } from '../base/errors.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
-import type { CompletionReason } from './events.ts';
+import type { CompletionReason } from '../run/sync.ts';
 import { liveWorkers } from './heart.ts';
 import type { Session } from './session.ts';
 import { closeReason, wanted } from './sync.ts';

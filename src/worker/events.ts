@@ -1,9 +1,7 @@
 /** Everything a worker tells whoever watches it: plain data, one line of JSON each, in the order things happened. */
 import type { RejectReason } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-
-/** Why a round stopped collecting. */
-export type CompletionReason = 'strict' | 'quorum' | 'timeout' | 'async';
+import type { CompletionReason } from '../run/sync.ts';
 
 /** One finished round, as kept in the run's folder and shown to people. */
 export interface RoundSummary {

@@ -1,6 +1,6 @@
 /** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
-import type { Sync } from './sync.ts';
+import type { Sync } from '../run/sync.ts';
 
 export interface Plan {
   readonly run: string;

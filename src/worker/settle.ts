@@ -4,8 +4,9 @@ import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import type { CompletionReason } from '../run/sync.ts';
 import { stateDigest } from '../tensor/digest.ts';
-import type { CompletionReason, RoundSummary } from './events.ts';
+import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
 import type { Sent, WorkerState } from './state.ts';
 

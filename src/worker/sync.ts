@@ -1,15 +1,5 @@
 /** When a round stops collecting: four strategies as one pure decision. */
-import type { CompletionReason } from './events.ts';
-
-export type Sync =
-  /** Everything valid until the deadline. */
-  | { readonly strategy: 'timeout' }
-  /** Exactly when `workers` valid gradients are in; fewer at the deadline is an error. */
-  | { readonly strategy: 'strict'; readonly workers: number }
-  /** As soon as more than half of the live workers are in; what is there at the deadline. */
-  | { readonly strategy: 'quorum' }
-  /** At once, with what the relays already hold; later gradients are folded into a later round. */
-  | { readonly strategy: 'async' };
+import type { CompletionReason, Sync } from '../run/sync.ts';
 
 export interface Collected {
   /** Valid gradients, the own one included. */

@@ -1,0 +1,63 @@
+/** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
+import type { PartialSettings } from './settings.ts';
+
+/** What every preset starts from. */
+const common: PartialSettings = {
+  width: 128,
+  layers: 4,
+  heads: 4,
+  context: 128,
+  ffn: 512,
+  hidden: [32],
+  tokens: 'chars',
+  shard: { index: 1, count: 1 },
+  seed: 1,
+  warmupSteps: 0,
+  finalShare: 1,
+  weightDecay: 0,
+  clipNorm: 0,
+  outerLearningRate: 1,
+  momentum: 0,
+  topk: 1,
+  errorFeedback: true,
+  weights: 'examples',
+  maxExamples: 0,
+  sync: { strategy: 'timeout' },
+  roundTimeout: 60,
+  waitFor: 0,
+  joinTimeout: 600,
+  heartbeatInterval: 20,
+  maxMissedHeartbeats: 3,
+  evaluate: true,
+};
+
+const gpt: PartialSettings = {
+  ...common,
+  rounds: 5,
+  innerSteps: 100,
+  batchSize: 32,
+  optimizer: 'adamw',
+  localLearningRate: 3e-3,
+  warmupSteps: 50,
+  finalShare: 0.1,
+  weightDecay: 0.1,
+  clipNorm: 1,
+  topk: 0.3,
+  roundTimeout: 600,
+};
+
+const regression: PartialSettings = {
+  ...common,
+  rounds: 5,
+  innerSteps: 80,
+  batchSize: 4,
+  optimizer: 'sgd',
+  localLearningRate: 0.03,
+};
+
+export const presets = {
+  'char-gpt': gpt,
+  gpt,
+  linear: regression,
+  mlp: regression,
+} satisfies Record<string, PartialSettings>;

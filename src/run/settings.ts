@@ -1,0 +1,146 @@
+/**
+ * Every setting of a training run, once: its name in a settings file, its flag, its check. Types, flags, file parser
+ * and the table in the README all come from here.
+ */
+import { ConfigError } from '../base/errors.ts';
+import {
+  choice,
+  type Field,
+  real,
+  shard,
+  sizes,
+  sync,
+  text,
+  texts,
+  whole,
+  yesNo,
+} from './field.ts';
+
+const rate = { from: 0, to: 1000, open: 'from' } as const;
+
+export const fields = {
+  run: text(
+    '--run <name>',
+    'name of the run; workers with the same name and relays train together',
+  ),
+  relay: texts('--relay <url>', 'relay to use, repeatable'),
+  model: choice('--model <name>', 'what to train', ['char-gpt', 'gpt', 'linear', 'mlp']),
+  width: whole('--width <n>', 'gpt: width of the residual stream', 1),
+  layers: whole('--layers <n>', 'gpt: number of blocks', 1),
+  heads: whole('--heads <n>', 'gpt: attention heads per block', 1),
+  context: whole('--context <n>', 'gpt: longest sequence, in tokens', 2),
+  ffn: whole('--ffn <n>', 'gpt: hidden width of the feed-forward layers', 1),
+  hidden: sizes('--hidden <n,..>', 'mlp: hidden layers'),
+  tokens: choice('--tokens <kind>', 'text: how characters become tokens', ['chars', 'bytes']),
+  shard: shard('--shard <k/n>', 'which part of the data this worker trains on'),
+  seed: whole('--seed <n>', 'of the initial parameters and the batches; the same on every worker'),
+  rounds: whole('--rounds <n>', 'outer steps in all', 1),
+  innerSteps: whole('--inner-steps <n>', 'optimizer steps between two outer steps (H)', 1),
+  batchSize: whole('--batch-size <n>', 'examples per inner step', 1),
+  optimizer: choice('--optimizer <name>', 'inner optimizer', ['adamw', 'sgd']),
+  localLearningRate: real(
+    '--local-learning-rate <x>',
+    'peak learning rate of the inner optimizer',
+    rate,
+  ),
+  warmupSteps: whole('--warmup-steps <n>', 'global steps of linear warm-up'),
+  finalShare: real('--final-share <x>', 'share of the peak rate at the end of the cosine', {
+    from: 0,
+    to: 1,
+  }),
+  weightDecay: real('--weight-decay <x>', 'decoupled decay of adamw', { from: 0, to: 10 }),
+  clipNorm: real('--clip-norm <x>', 'largest global gradient norm; 0 does not clip', {
+    from: 0,
+    to: 1e9,
+  }),
+  outerLearningRate: real(
+    '--outer-learning-rate <x>',
+    'rate of the outer step; 1 with momentum 0 is plain averaging',
+    rate,
+  ),
+  momentum: real('--momentum <x>', 'Nesterov momentum of the outer step', {
+    from: 0,
+    to: 1,
+    open: 'to',
+  }),
+  topk: real('--topk <ratio>', 'share of the delta values that is sent', {
+    from: 0,
+    to: 1,
+    open: 'from',
+  }),
+  errorFeedback: yesNo(
+    '--no-error-feedback',
+    'forget what compression drops instead of sending it later',
+  ),
+  weights: choice('--weights <rule>', 'how contributions are weighted', ['examples', 'equal']),
+  maxExamples: whole(
+    '--max-examples <n>',
+    'no contribution weighs more; 0 means inner steps x batch size',
+  ),
+  sync: sync('--sync <strategy>', 'when a round closes: timeout, strict:N, quorum, async'),
+  roundTimeout: real(
+    '--round-timeout <s>',
+    'seconds to collect after publishing, absolute',
+    rate0(86400),
+  ),
+  waitFor: whole(
+    '--wait-for <n>',
+    'live workers to see before the first round; 0 means N of strict:N, else 1',
+  ),
+  joinTimeout: real('--join-timeout <s>', 'seconds to wait for them', rate0(604800)),
+  heartbeatInterval: whole('--heartbeat-interval <s>', 'seconds between two heartbeats', 1),
+  maxMissedHeartbeats: whole(
+    '--max-missed-heartbeats <n>',
+    'intervals after which a silent worker counts as gone',
+    1,
+  ),
+  evaluate: yesNo(
+    '--no-evaluate',
+    'do not compute the validation loss and the sample after each round',
+  ),
+} as const satisfies Record<string, Field<unknown>>;
+
+function rate0(to: number): { from: number; to: number; open: 'from' } {
+  return { from: 0, to, open: 'from' };
+}
+
+export type SettingName = keyof typeof fields;
+
+export type Settings = { readonly [K in SettingName]: ReturnType<(typeof fields)[K]['read']> };
+
+export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };
+
+export const settingNames = Object.keys(fields) as SettingName[];
+
+/** Checks every value of a settings file or of parsed flags. Throws on an unknown name with the nearest known ones. */
+export function readSettings(
+  values: Readonly<Record<string, unknown>>,
+  from: string,
+): PartialSettings {
+  const out: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (!Object.hasOwn(fields, name)) {
+      throw new ConfigError(
+        'settings/unknown',
+        `${from}: there is no setting ${JSON.stringify(name)}`,
+        {
+          hint: `the settings are ${settingNames.join(', ')}`,
+        },
+      );
+    }
+    out[name] = fields[name as SettingName].read(value, `${from}: ${name}`);
+  }
+  return out as PartialSettings;
+}
+
+/** Settings are complete when the last layer is applied; later layers win. Throws naming the first one missing. */
+export function completeSettings(...layers: readonly PartialSettings[]): Settings {
+  const merged: Record<string, unknown> = Object.assign({}, ...layers);
+  const missing = settingNames.find((name) => merged[name] === undefined);
+  if (missing) {
+    throw new ConfigError('settings/missing', `${missing} is not set`, {
+      hint: `give it with ${fields[missing].flag}, or "${missing}" in the settings file`,
+    });
+  }
+  return merged as Settings;
+}
