@@ -1,0 +1,204 @@
+/**
+ * The payload of a gradient event, to the byte the Python reference's: the k largest values of a delta, one shared scale,
+ * int8, in a zlib container. Signs are the caller's business. Decoding trusts nothing: every size is checked against the
+ * expected layout before anything is allocated for it.
+ */
+import { concatBytes } from '../../base/bytes.ts';
+import { ConfigError, TrainingError } from '../../base/errors.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Layout, Params, Vector } from '../../tensor/params.ts';
+import type { SparseVector } from '../../tensor/sparse.ts';
+import { type OpenContainer, openContainer, sealContainer } from './container.ts';
+import {
+  describeTensors,
+  ENTRY_BYTES,
+  FIXED_HEADER_BYTES,
+  type NstrHeader,
+  type NstrStats,
+  payloadStats,
+  readHeader,
+  writeHeader,
+} from './header.ts';
+import { inflateAtMost } from './inflate.ts';
+import { selectedCount, selectLargest } from './selection.ts';
+
+export interface EncodedNstr {
+  /** Base64 of the container: the content of the event. */
+  readonly payload: string;
+  readonly container: Uint8Array;
+  /** Exactly what a receiver decodes; the delta minus this is the residual. */
+  readonly sent: SparseVector;
+  readonly stats: NstrStats;
+}
+
+export interface NstrLimits {
+  readonly layout: Layout;
+  readonly maxContainerBytes: number;
+}
+
+/** Compresses a delta. Throws when it is empty, not finite, or beyond what int8 with one scale can say. */
+export function encodeNstr(
+  { layout, values }: Params,
+  { ratio }: { readonly ratio: number },
+): EncodedNstr {
+  const total = layout.size;
+  if (total === 0) throw new ConfigError('codec/empty', 'a delta without values cannot be sent');
+  if (values.length !== total) throw new RangeError(`${values.length} values for ${total} places`);
+  const count = selectedCount(total, ratio);
+  const peak = largestMagnitude(values);
+  const scale = peak === 0 ? 1 : peak / 127;
+  if (scale === 0 || !Number.isFinite(127 * scale)) {
+    throw new TrainingError('codec/range', `a delta with largest value ${peak} has no int8 scale`, {
+      hint: 'check the learning rate: values this extreme do not come from healthy training',
+    });
+  }
+  const indices = selectLargest(values, count);
+  const quantized = quantize(values, indices, scale);
+  const header: NstrHeader = {
+    ratio,
+    total,
+    selected: count,
+    tensors: layout.slots.length,
+    scale,
+  };
+  const block = concatBytes(
+    writeHeader(header),
+    describeTensors(layout),
+    littleEndian(indices),
+    new Uint8Array(quantized.buffer),
+  );
+  const { container, payload } = sealContainer(block);
+  return {
+    payload,
+    container,
+    sent: { size: total, indices, values: Float64Array.from(quantized, (q) => q * scale) },
+    stats: payloadStats(header, container.length, payload.length),
+  };
+}
+
+function largestMagnitude(values: Vector): number {
+  let peak = 0;
+  for (let i = 0; i < values.length; i++) {
+    const size = Math.abs(values[i]!);
+    if (!Number.isFinite(size)) {
+      throw new TrainingError('codec/not-finite', `value ${i} of the delta is ${values[i]}`, {
+        hint: 'training diverged; lower the learning rate or clip gradients',
+      });
+    }
+    if (size > peak) peak = size;
+  }
+  return peak;
+}
+
+/** value / scale, rounded half to even, within [-127, 127]. */
+function quantize(values: Vector, indices: Uint32Array, scale: number): Int8Array<ArrayBuffer> {
+  const out = new Int8Array(indices.length);
+  for (let i = 0; i < indices.length; i++) {
+    const exact = values[indices[i]!]! / scale;
+    const floor = Math.floor(exact);
+    const rest = exact - floor;
+    const up = rest > 0.5 || (rest === 0.5 && floor % 2 !== 0);
+    out[i] = Math.max(-127, Math.min(127, up ? floor + 1 : floor));
+  }
+  return out;
+}
+
+function littleEndian(words: Uint32Array): Uint8Array {
+  const out = new Uint8Array(4 * words.length);
+  const view = new DataView(out.buffer);
+  for (let i = 0; i < words.length; i++) view.setUint32(4 * i, words[i]!, true);
+  return out;
+}
+
+/** What the fixed header says; the rest of the payload is neither inflated nor judged. */
+export function inspectNstr(payload: string, maxContainerBytes: number): Result<NstrStats> {
+  const opened = openContainer(payload, maxContainerBytes);
+  if (!opened.ok) return opened;
+  const head = inflateAtMost(opened.value.stream, FIXED_HEADER_BYTES);
+  const header = head.end === 'broken' ? undefined : readHeader(head.bytes);
+  if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');
+  return ok(payloadStats(header, opened.value.containerBytes, payload.length));
+}
+
+/** The delta inside a payload from a stranger, when every byte of it is as the layout demands. */
+export function decodeNstr(
+  payload: string,
+  { layout, maxContainerBytes }: NstrLimits,
+): Result<{ readonly delta: SparseVector; readonly stats: NstrStats }> {
+  const opened = openContainer(payload, maxContainerBytes);
+  if (!opened.ok) return opened;
+  const descriptors = describeTensors(layout);
+  const header = openHeader(opened.value, layout, descriptors);
+  if (!header.ok) return header;
+  const { selected, scale } = header.value;
+  const start = FIXED_HEADER_BYTES + descriptors.length;
+  const length = start + ENTRY_BYTES * selected;
+  const { bytes, end } = inflateAtMost(opened.value.stream, length);
+  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
+  if (end === 'more') return refuse('trailing-bytes', 'block', `more than ${length} bytes`);
+  if (bytes.length < length) {
+    return refuse('truncated', 'block', `${bytes.length} bytes where ${length} were announced`);
+  }
+  const delta = readEntries(bytes.subarray(start), selected, layout.size, scale);
+  if (!delta.ok) return delta;
+  const stats = payloadStats(header.value, opened.value.containerBytes, payload.length);
+  return ok({ delta: delta.value, stats });
+}
+
+/** Inflates the header alone and holds it against the layout. */
+function openHeader(
+  { stream }: OpenContainer,
+  layout: Layout,
+  descriptors: Uint8Array,
+): Result<NstrHeader> {
+  const { bytes, end } = inflateAtMost(stream, FIXED_HEADER_BYTES + descriptors.length);
+  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
+  const header = readHeader(bytes);
+  if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');
+  const { total, tensors, selected, scale, ratio } = header;
+  if (total !== layout.size || tensors !== layout.slots.length) {
+    const expected = `${layout.size} values in ${layout.slots.length}`;
+    return refuse('wrong-shape', 'block', `${total} values in ${tensors} tensors, not ${expected}`);
+  }
+  const named = bytes.subarray(FIXED_HEADER_BYTES);
+  if (named.length !== descriptors.length || named.some((byte, i) => byte !== descriptors[i])) {
+    return refuse('wrong-shape', 'block', 'other tensor names or shapes');
+  }
+  if (selected < 1 || selected > total) {
+    return refuse('wrong-shape', 'block', `${selected} of ${total} values sent`);
+  }
+  if (!Number.isFinite(scale) || !Number.isFinite(127 * scale)) {
+    return refuse('not-finite', 'block', `scale ${scale}`);
+  }
+  if (scale <= 0) return refuse('bad-scale', 'block', `scale ${scale}`);
+  if (!(ratio > 0 && ratio <= 1)) return refuse('bad-ratio', 'block', `ratio ${ratio}`);
+  return ok(header);
+}
+
+/** Indices, then int8 values: ascending, in range, never -128. */
+function readEntries(
+  bytes: Uint8Array,
+  count: number,
+  size: number,
+  scale: number,
+): Result<SparseVector> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const indices = new Uint32Array(count);
+  const values = new Float64Array(count);
+  let previous = -1;
+  for (let i = 0; i < count; i++) {
+    const index = view.getUint32(4 * i, true);
+    if (index <= previous || index >= size) {
+      const why = index >= size ? `is not below ${size}` : `follows ${previous}`;
+      return refuse('bad-index', `block.indices.${i}`, `index ${index} ${why}`);
+    }
+    const quantized = view.getInt8(4 * count + i);
+    if (quantized === -128) {
+      return refuse('bad-value', `block.values.${i}`, '-128 is not a quantized value');
+    }
+    previous = index;
+    indices[i] = index;
+    values[i] = quantized * scale;
+  }
+  return ok({ size, indices, values });
+}
