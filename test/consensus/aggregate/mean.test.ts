@@ -1,0 +1,68 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
+import { contribution } from '../../support/contributions.ts';
+import { dense, type JsonState, readVectors, toParams } from '../../support/vectors.ts';
+
+interface Case {
+  readonly name: string;
+  readonly inputs: readonly { readonly delta: JsonState; readonly weight: number }[];
+  readonly result: { readonly order: string[]; readonly state: JsonState };
+}
+
+const { cases } = readVectors<{ cases: Case[] }>('aggregation.json');
+const uncapped = { weights: 'examples', cap: Number.MAX_SAFE_INTEGER } as const;
+
+describe('meanDelta', () => {
+  it.each(cases)('gives the reference bits: $name', ({ inputs, result }) => {
+    const cohort = inputs.map(({ delta, weight }, i) =>
+      contribution(`w${i}`, [], {
+        delta: dense(toParams(delta, result.order).values),
+        examples: weight,
+      }),
+    );
+    const want = toParams(result.state, result.order);
+    const got = meanDelta(cohort, { size: want.layout.size, ...uncapped });
+    // 0 + x turns the reference's -0 into 0; every other bit is the same
+    expect([...got]).toEqual([...want.values].map((value) => value + 0));
+  });
+
+  it('N-16: weighs by examples exactly, absent counts as 1', () => {
+    const cohort = [
+      contribution('a', [1, 2], { examples: 3 }),
+      contribution('b', [5, -2], { examples: 1 }),
+      contribution('c', [9, 8]),
+    ];
+    const mean = meanDelta(cohort, { size: 2, ...uncapped });
+    expect([...mean]).toEqual([17 * (1 / 5), 12 * (1 / 5)]);
+  });
+
+  it('N-16: caps a worker that claims 10^9 examples', () => {
+    const honest = contribution('a', [1], { examples: 100 });
+    const liar = contribution('b', [-1], { examples: 1e9 });
+    expect(meanDelta([honest, liar], { size: 1, weights: 'examples', cap: 100 })[0]).toBe(0);
+  });
+
+  it('ignores counts when every worker weighs the same', () => {
+    const cohort = [contribution('a', [4], { examples: 7 }), contribution('b', [8])];
+    expect(meanDelta(cohort, { size: 1, weights: 'equal', cap: 1e9 })[0]).toBe(6);
+  });
+
+  it('gives the same bits in any order of arrival', () => {
+    const value = fc.double({ noNaN: true, min: -1e3, max: 1e3 });
+    const deltas = fc.array(fc.tuple(value, value, value), { minLength: 2, maxLength: 7 });
+    fc.assert(
+      fc.property(deltas, fc.infiniteStream(fc.nat()), (rows, picks) => {
+        const cohort = rows.map((row, i) => contribution(`worker-${i}`, row, { examples: i + 1 }));
+        const shuffled = [...cohort].sort(() => ((picks.next().value as number) % 2) - 0.5);
+        const options = { size: 3, ...uncapped };
+        expect(meanDelta(shuffled, options)).toEqual(meanDelta(cohort, options));
+      }),
+    );
+  });
+
+  it('refuses an empty cohort and another size', () => {
+    expect(() => meanDelta([], { size: 1, ...uncapped })).toThrow(RangeError);
+    expect(() => meanDelta([contribution('a', [1])], { size: 2, ...uncapped })).toThrow(RangeError);
+  });
+});

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
+import { stateDigest } from '../../../src/tensor/digest.ts';
+import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
+
+interface Stored {
+  readonly order: string[];
+  readonly state: JsonState;
+  readonly digest: string;
+}
+interface Case {
+  readonly name: string;
+  readonly learning_rate: number;
+  readonly momentum: number;
+  readonly base_state: JsonState;
+  readonly rounds: readonly Record<'aggregated_delta' | 'momentum_state' | 'next_state', Stored>[];
+}
+
+const { cases } = readVectors<{ cases: Case[] }>('nesterov.json');
+
+describe('nesterovStep', () => {
+  it.each(cases)('gives the reference digests over three rounds: $name', (one) => {
+    let params = toParams(one.base_state);
+    let momentum: Float32Array | Float64Array = new Float64Array(params.layout.size);
+    const settings = { learningRate: one.learning_rate, momentum: one.momentum };
+    for (const round of one.rounds) {
+      // the reference's delta points downhill (after - before), ours uphill
+      const delta = Float64Array.from(toParams(round.aggregated_delta.state).values, (x) => -x);
+      const stepped = nesterovStep(params.values, momentum, delta, settings);
+      params = { layout: params.layout, values: stepped.values };
+      momentum = stepped.momentum;
+      expect(stateDigest(params)).toBe(round.next_state.digest);
+      const velocity = toParams(round.momentum_state.state).values;
+      expect([...momentum].map((x) => 0 - x)).toEqual([...velocity].map((x) => x + 0));
+    }
+  });
+
+  it('is plain averaging at rate 1 and momentum 0', () => {
+    const { values } = nesterovStep(
+      Float32Array.of(1, 2),
+      new Float32Array(2),
+      Float64Array.of(0.5, -0.25),
+      { learningRate: 1, momentum: 0 },
+    );
+    expect([...values]).toEqual([0.5, 2.25]);
+  });
+
+  it('keeps the storage type and leaves its inputs alone', () => {
+    const [values, velocity] = [Float32Array.of(1), Float32Array.of(2)];
+    const next = nesterovStep(values, velocity, Float64Array.of(1), { learningRate: 0.7, momentum: 0.9 });
+    expect(next.values).toBeInstanceOf(Float32Array);
+    expect(next.momentum[0]).toBe(Math.fround(2 * 0.9 + 1));
+    expect([values[0], velocity[0]]).toEqual([1, 2]);
+  });
+});

@@ -1,0 +1,26 @@
+/** Golden vectors by file name, and the two state forms they use. */
+import { readFileSync } from 'node:fs';
+import { createLayout, type Params } from '../../src/tensor/params.ts';
+import type { SparseVector } from '../../src/tensor/sparse.ts';
+
+export interface JsonState {
+  readonly parameters: Readonly<
+    Record<string, { readonly shape: readonly number[]; readonly values: readonly number[] }>
+  >;
+}
+
+export const readVectors = <T>(name: string): T =>
+  JSON.parse(readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
+
+/** A JSON state as f64 parameters, in the order given or by name. */
+export function toParams({ parameters }: JsonState, order = Object.keys(parameters).sort()): Params {
+  const layout = createLayout(order.map((name) => ({ name, shape: parameters[name]!.shape })));
+  return { layout, values: Float64Array.from(order.flatMap((name) => [...parameters[name]!.values])) };
+}
+
+/** Every value of a vector, each times `sign`. */
+export const dense = (values: ArrayLike<number>, sign = 1): SparseVector => ({
+  size: values.length,
+  indices: Uint32Array.from({ length: values.length }, (_, i) => i),
+  values: Float64Array.from(values, (value) => sign * value),
+});

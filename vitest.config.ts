@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+/** Unit tests run from the sources; `test/e2e` starts the built program. */
+export default defineConfig({
+  resolve: { conditions: ['nostrain:source'] },
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['test/long/**', 'node_modules/**'],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
+});
