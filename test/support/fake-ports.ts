@@ -1,0 +1,161 @@
+/** A worker's ports without a network, a disk or an engine: what arrives is put there by the test. */
+import { createBell } from '../../src/base/bell.ts';
+import type { Clock } from '../../src/base/clock.ts';
+import type { OwnBeat, Wire } from '../../src/network/wire/wire.ts';
+import type { Beat } from '../../src/run/beat.ts';
+import type { Contribution, Rejection } from '../../src/run/contribution.ts';
+import { createLayout, type Layout } from '../../src/tensor/params.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import type { Plan } from '../../src/worker/plan.ts';
+import type { Ports, Trainer } from '../../src/worker/ports.ts';
+import type { WorkerState } from '../../src/worker/state.ts';
+import { contribution } from './contributions.ts';
+
+export const ME = 'a'.repeat(64);
+
+export const plan = (more: Partial<Plan> = {}): Plan => ({
+  run: 'test',
+  task: 'linear',
+  rounds: 2,
+  innerSteps: 3,
+  seed: 1,
+  outer: { learningRate: 1, momentum: 0 },
+  errorFeedback: true,
+  weights: 'equal',
+  weightCap: 1,
+  sync: { strategy: 'timeout' },
+  roundTimeoutMs: 10_000,
+  waitFor: 1,
+  joinTimeoutMs: 5_000,
+  heartbeatSeconds: 60,
+  maxMissedHeartbeats: 3,
+  tokensPerExample: 1,
+  evaluate: false,
+  evaluateBatches: 1,
+  writeSample: undefined,
+  ...more,
+});
+
+export const layout: Layout = createLayout([{ name: 'w', shape: [2] }]);
+
+export interface FakePorts extends Ports {
+  readonly events: WorkerEvent[];
+  readonly beatsSent: (OwnBeat & { readonly atMs: number })[];
+  readonly saved: WorkerState[];
+  readonly sent: string[];
+  /** A peer's gradient arrives for the round in progress. */
+  arrive(one: Contribution): void;
+  refuse(rejection: Rejection): void;
+  hear(beat: Partial<Beat> & { worker: string }): void;
+  /** Unrelated traffic: the bell rings, nothing changes. */
+  noise(): void;
+  catchUp(): void;
+}
+
+/** A trainer whose H steps move every parameter by -0.5 per round, taking `trainMs` of the clock. */
+export function fakeTrainer(clock: Clock, trainMs: number): Trainer {
+  return {
+    device: { device: 'cpu', threads: 1 },
+    layout,
+    async train(task, onProgress, signal) {
+      await clock.sleep(trainMs, signal);
+      onProgress({ step: task.steps, steps: task.steps, loss: 1, tokensPerSecond: 1 });
+      return {
+        params: task.params.map((value) => value - 0.5),
+        moments: [],
+        losses: new Float32Array(task.steps).fill(1),
+        examples: task.steps,
+        seconds: trainMs / 1000,
+      };
+    },
+    evaluate: async () => 1,
+    sample: async () => new Uint8Array(),
+    close: async () => undefined,
+  };
+}
+
+export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = {}): FakePorts {
+  const bell = createBell();
+  const beats = new Map<string, Beat>();
+  const contributions = new Map<string, Contribution>();
+  const rejections: Rejection[] = [];
+  let caughtUp = false;
+  const [events, beatsSent, saved, sent]: [
+    WorkerEvent[],
+    (OwnBeat & { atMs: number })[],
+    WorkerState[],
+    string[],
+  ] = [[], [], [], []];
+  const wire: Wire = {
+    me: ME,
+    bell,
+    beats,
+    async beat(beat) {
+      beatsSent.push({ ...beat, atMs: clock.now() });
+      return { accepted: ['fake'], failed: [] };
+    },
+    seal: ({ delta, round, base, examples }) => {
+      const own = contribution(ME, [...delta], { round, base, examples });
+      return { event: JSON.stringify([...delta]), sent: own.delta, payloadBytes: 1, eventBytes: 2 };
+    },
+    async send(event) {
+      sent.push(event);
+      contributions.set(ME, contribution(ME, JSON.parse(event)));
+      bell.ring();
+      return { accepted: ['fake'], failed: [] };
+    },
+    openRound: () => {
+      contributions.clear();
+      rejections.length = 0;
+      return {
+        contributions,
+        rejections,
+        get caughtUp() {
+          return caughtUp;
+        },
+        close: () => undefined,
+      };
+    },
+    traffic: () => ({ bytesSent: 0, bytesReceived: 0 }),
+    close: async () => undefined,
+  };
+  return {
+    clock,
+    wire,
+    trainer: fakeTrainer(clock, trainMs),
+    store: { load: async () => undefined, save: async (state) => void saved.push(state) },
+    report: (event) => void events.push(event),
+    events,
+    beatsSent,
+    saved,
+    sent,
+    arrive: (one) => {
+      contributions.set(one.worker, one);
+      bell.ring();
+    },
+    refuse: (rejection) => {
+      rejections.push(rejection);
+      bell.ring();
+    },
+    hear: (beat) => {
+      beats.set(beat.worker, {
+        round: 0,
+        intervalSeconds: 60,
+        examples: undefined,
+        capabilities: [],
+        relays: [],
+        digest: undefined,
+        cohort: undefined,
+        leaving: false,
+        createdAt: Math.floor(clock.now() / 1000),
+        ...beat,
+      });
+      bell.ring();
+    },
+    noise: () => bell.ring(),
+    catchUp: () => {
+      caughtUp = true;
+      bell.ring();
+    },
+  };
+}

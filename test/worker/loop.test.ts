@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { stateDigest } from '../../src/tensor/digest.ts';
+import { runWorker } from '../../src/worker/loop.ts';
+import { genesis } from '../../src/worker/state.ts';
+import { contribution } from '../support/contributions.ts';
+import { fakePorts, layout, ME, plan } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
+
+const B = 'b'.repeat(64);
+const start = () => genesis({ layout, values: new Float32Array(2) }, 9);
+
+function play(
+  more: Parameters<typeof plan>[0],
+  options: { trainMs?: number } = {},
+  state = start(),
+) {
+  const clock = createManualClock();
+  const ports = fakePorts(clock, options);
+  const abort = new AbortController();
+  const run = runWorker(state, { plan: plan(more), ports, signal: abort.signal });
+  const outcome = run.then(
+    (value) => ({ value, error: undefined }),
+    (error) => ({ value: undefined, error }),
+  );
+  return { clock, ports, abort, outcome };
+}
+
+describe('runWorker', () => {
+  it('trains, publishes, collects and steps every round', async () => {
+    const { clock, ports, outcome } = play({ sync: { strategy: 'strict', workers: 1 } });
+    await clock.advance(20_000);
+    const { value } = await outcome;
+    expect(value?.round).toBe(2);
+    expect([...value!.params.values]).toEqual([-1, -1]);
+    expect(
+      value?.rounds.map(({ completionReason, accepted }) => [completionReason, accepted]),
+    ).toEqual([
+      ['strict', [ME]],
+      ['strict', [ME]],
+    ]);
+    expect(ports.events.map(({ type }) => type).filter((type) => type === 'round')).toHaveLength(2);
+  });
+
+  it('saves the signed gradient before it is sent, and sends the same bytes after a restart', async () => {
+    const first = play({ sync: { strategy: 'strict', workers: 2 } });
+    await first.clock.advance(1);
+    const saved = first.ports.saved.at(-1)!;
+    expect(saved.sent?.event).toBe(first.ports.sent[0]);
+    first.abort.abort(new Error('killed'));
+    await first.clock.advance(1);
+
+    const again = play({ sync: { strategy: 'strict', workers: 2 } }, { trainMs: 1e9 }, saved);
+    await again.clock.advance(1);
+    expect(again.ports.sent).toEqual([saved.sent?.event]);
+    again.abort.abort(new Error('end'));
+    await again.clock.advance(1);
+  });
+
+  it('N-20: beats every interval while the inner steps run, and says goodbye when stopped', async () => {
+    const { clock, ports, abort, outcome } = play({ heartbeatSeconds: 10 }, { trainMs: 1e6 });
+    await clock.advance(35_000);
+    const ats = ports.beatsSent.map(({ atMs }) => atMs - ports.beatsSent[0]!.atMs);
+    expect(ats).toEqual([0, 10_000, 20_000, 30_000]);
+    abort.abort(new Error('Ctrl-C'));
+    await clock.advance(1);
+    expect((await outcome).error.message).toBe('Ctrl-C');
+    expect(ports.beatsSent.at(-1)?.leaving).toBe(true);
+    await clock.advance(60_000);
+    expect(ports.beatsSent).toHaveLength(5);
+  });
+
+  it('waits for its peers before the first round, and says so when nobody comes', async () => {
+    const { clock, ports, outcome } = play({ waitFor: 2 });
+    await clock.advance(4_000);
+    expect(ports.events).toContainEqual({
+      type: 'waiting',
+      what: 'workers',
+      round: 0,
+      have: 1,
+      want: 2,
+      missing: [],
+    });
+    await clock.advance(2_000);
+    const { error } = await outcome;
+    expect(error).toMatchObject({ code: 'round/no-peers' });
+    expect(error.message).toContain('only 1 of 2 workers');
+    expect(error.hint).toContain('--run');
+  });
+
+  it('N-07: names the first member by which a peer holds other bits', async () => {
+    const { clock, ports } = play({ rounds: 1, sync: { strategy: 'strict', workers: 2 } });
+    await clock.advance(10);
+    ports.arrive(contribution(B, [0, 0]));
+    await clock.advance(10);
+    ports.hear({ worker: B, round: 1, digest: 'f'.repeat(64), cohort: [ME] });
+    await clock.advance(10);
+    const found = ports.events.find(({ type }) => type === 'divergence');
+    expect(found).toMatchObject({ round: 1, peer: B, firstDiffering: B, theirs: 'f'.repeat(64) });
+  });
+
+  it('keeps exactly what was not sent, and forgets it without error feedback', async () => {
+    for (const errorFeedback of [true, false]) {
+      const { clock, ports, outcome } = play({ rounds: 1, errorFeedback });
+      // half of what was asked to be sent goes out
+      const { seal } = ports.wire;
+      Object.assign(ports.wire, {
+        seal: (own: Parameters<typeof seal>[0]) => {
+          const sealed = seal(own);
+          const values = sealed.sent.values.map((value) => value / 2);
+          return { ...sealed, sent: { ...sealed.sent, values } };
+        },
+      });
+      ports.arrive(contribution(B, [0, 0]));
+      await clock.advance(20_000);
+      const { value } = await outcome;
+      expect([...value!.residual]).toEqual(errorFeedback ? [0.25, 0.25] : [0, 0]);
+      expect(value?.rounds[0]?.residualShare).toBe(0.25);
+      expect(value?.rounds[0]?.digest).toBe(stateDigest(value!.params));
+    }
+  });
+});
