@@ -1,0 +1,183 @@
+/** The shapes a kind's tags come in: one value, many tags, one tag with a list, a fixed mark, or text made of other tags. */
+import { name, type Text } from './_text.ts';
+
+export type Presence = 'required' | 'optional' | 'derived';
+
+/** What a reader found: a value, nothing, or why the tag is refused. */
+export type Read<T> = { readonly value: T | undefined } | { readonly problem: string };
+
+/** The written value of another tag of the same event. */
+export type Sibling = (tag: string) => string | undefined;
+
+/** One row of values per tag of that name, the name itself left off. */
+export type Rows = readonly (readonly string[])[];
+
+export interface Tag<T = unknown, P extends Presence = Presence> {
+  readonly tag: string;
+  readonly presence: P;
+  /** The tag as an example shows it. */
+  readonly form: string;
+  readonly doc: string;
+  /** Texts with `<tag>` placeholders, most specific last; only derived tags and scopes have them. */
+  readonly templates?: readonly string[];
+  /** The one value its readers compare with; only marks have it. */
+  readonly mark?: string;
+  read(rows: Rows, sibling: Sibling): Read<T>;
+  write(value: T, sibling: Sibling): Rows;
+}
+
+/** A tag that must be there once, with one value. */
+export const one = <T>(tag: string, text: Text<T>, doc: string): Tag<T, 'required'> => ({
+  ...single(tag, text, doc),
+  presence: 'required',
+});
+
+/** A tag that may be there once, with one value. */
+export const optional = <T>(tag: string, text: Text<T>, doc: string): Tag<T, 'optional'> => ({
+  ...single(tag, text, doc),
+  presence: 'optional',
+});
+
+function single<T>(tag: string, text: Text<T>, doc: string): Omit<Tag<T>, 'presence'> {
+  return {
+    tag,
+    form: `["${tag}", <${text.says}>]`,
+    doc,
+    read: (rows) => {
+      if (rows.length === 0) return { value: undefined };
+      if (rows.length > 1) return { problem: 'is there more than once' };
+      const [row] = rows;
+      const value = row?.length === 1 ? text.read(row[0]!) : undefined;
+      return value === undefined ? { problem: `is not ${text.says}` } : { value };
+    },
+    write: (value) => [[text.write(value)]],
+  };
+}
+
+/** A tag that may repeat, one value each; repeats of a value are dropped, order is kept. */
+export const many = <T>(
+  tag: string,
+  text: Text<T>,
+  doc: string,
+  most = 64,
+): Tag<readonly T[], 'optional'> => ({
+  tag,
+  presence: 'optional',
+  form: `["${tag}", <${text.says}>], repeatable`,
+  doc,
+  read: (rows) => {
+    if (rows.length === 0) return { value: undefined };
+    if (rows.length > most) return { problem: `is there more than ${most} times` };
+    const values = rows.map((row) => (row.length === 1 ? text.read(row[0]!) : undefined));
+    const read = values.filter((value) => value !== undefined);
+    return read.length < rows.length
+      ? { problem: `is not ${text.says}` }
+      : { value: [...new Set(read)] };
+  },
+  write: (values) => [...new Set(values.map((value) => text.write(value)))].map((value) => [value]),
+});
+
+/** A tag that may be there once, with any number of distinct values in one row. */
+export const list = <T>(
+  tag: string,
+  text: Text<T>,
+  doc: string,
+  most = 1024,
+): Tag<readonly T[], 'optional'> => ({
+  tag,
+  presence: 'optional',
+  form: `["${tag}", <${text.says}>, ...]`,
+  doc,
+  read: (rows) => {
+    const [row] = rows;
+    if (row === undefined) return { value: undefined };
+    if (rows.length > 1) return { problem: 'is there more than once' };
+    const read = row.map((value) => text.read(value)).filter((value) => value !== undefined);
+    if (row.length > most || new Set(read).size < row.length) {
+      return { problem: `is not a list of at most ${most}, each ${text.says}, without repeats` };
+    }
+    return { value: read };
+  },
+  write: (values) => [values.map((value) => text.write(value))],
+});
+
+/** A tag that is there with one fixed value, or not there. */
+export const flag = (tag: string, mark: string, doc: string): Tag<true, 'optional'> => ({
+  tag,
+  presence: 'optional',
+  form: `["${tag}", "${mark}"]`,
+  doc,
+  read: (rows) => {
+    if (rows.length === 0) return { value: undefined };
+    return rows.length === 1 && rows[0]!.join() === mark
+      ? { value: true }
+      : { problem: `is not "${mark}"` };
+  },
+  write: () => [[mark]],
+});
+
+/** The application's own mark: other values may stand before it, the last one counts. */
+export const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> => ({
+  tag,
+  presence: 'derived',
+  form: `["${tag}", "${mark}"]`,
+  doc,
+  mark,
+  read: (rows) => (rows.at(-1)?.[0] === mark ? { value: true } : { problem: `is not "${mark}"` }),
+  write: () => [[mark]],
+});
+
+/** The address of an event: the last template whose placeholders are all there. */
+export const address = (doc: string, ...templates: readonly string[]): Tag<true, 'derived'> => ({
+  tag: 'd',
+  presence: 'derived',
+  form: templates.map((template) => `["d", "${template}"]`).join(' or '),
+  doc,
+  templates,
+  read: (rows, sibling) => {
+    const expected = addressOf(templates, sibling);
+    return rows.length === 1 && rows[0]!.length === 1 && rows[0]![0] === expected
+      ? { value: true }
+      : { problem: `is not "${expected}"` };
+  },
+  write: (_, sibling) => [[addressOf(templates, sibling)]],
+});
+
+const addressOf = (templates: readonly string[], sibling: Sibling): string =>
+  templates.map((template) => fill(template, sibling)).findLast((made) => made !== undefined) ?? '';
+
+/** Indexed names of what the event belongs to: all of them, or none. */
+export const scope = (doc: string, ...templates: readonly string[]): Tag<true, 'optional'> => ({
+  tag: 's',
+  presence: 'optional',
+  form: templates.map((template) => `["s", "${template}"]`).join(', '),
+  doc,
+  templates,
+  read: (rows, sibling) => {
+    if (rows.length === 0) return { value: undefined };
+    const expected = templates.map((template) => fill(template, sibling));
+    return rows.length === expected.length && rows.every((row, i) => sole(row) === expected[i])
+      ? { value: true }
+      : { problem: `is not ${expected.join(' and ')}` };
+  },
+  write: (_, sibling) => templates.map((template) => [fill(template, sibling) ?? '']),
+});
+
+const sole = (row: readonly string[]): string | undefined =>
+  row.length === 1 ? row[0] : undefined;
+
+/** A template with its placeholders replaced, or undefined when one of them is not known. */
+export function fill(template: string, sibling: Sibling): string | undefined {
+  let known = true;
+  const made = template.replace(/<([a-z-]+)>/g, (_, tag: string) => {
+    const value = sibling(tag);
+    if (value === undefined) known = false;
+    return value ?? '';
+  });
+  return known ? made : undefined;
+}
+
+/** The tags every kind of ours starts its declaration with. */
+export const run = one('run', name, 'name of the run');
+export const worker = one('worker', name, 'who sends it: the public key that signs the event');
+export const nostrain = marker('t', 'nostrain', 'marks the event as ours; the last `t` counts');

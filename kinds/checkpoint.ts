@@ -1,0 +1,55 @@
+/**
+ * Checkpoint (33335, addressable): the whole training state of a worker after a round, for whoever resumes or joins late.
+ * Sent after a round; with a slot, the newest few are kept, each slot replaced in turn.
+ */
+import { jsonObject } from './_content.ts';
+import { defineKind } from './_define.ts';
+import { address, nostrain, one, optional, run, scope, worker } from './_tags.ts';
+import { count, hex32, index } from './_text.ts';
+
+const notes = `
+The content is canonical JSON: keys sorted by code point at every level, no spaces, non-ASCII verbatim, integers as
+integers, floats as Python prints them (shortest digits that round-trip; \`1.0\`, \`1e-05\`, \`1e+16\`). Its members:
+
+| member | type | meaning |
+|---|---|---|
+| \`format\`, \`version\` | text, integer | \`nostrain-training-checkpoint\`, 2 |
+| \`run\`, \`worker\`, \`relays\`, \`runtime\` | text, text, list, text | who wrote it and what is trained |
+| \`next_round\`, \`rounds_completed\` | integer | equal to the tags |
+| \`current_state\`, \`current_model_hash\` | state, hex | parameters and their digest |
+| \`momentum_state\` | state | outer momentum; absent when there is none |
+| \`rounds\`, \`late_gradients\`, \`late_reconciliations\` | lists of objects | history |
+| \`late_gradient_since\`, \`updated_at\` | integer | unix seconds |
+
+A state is \`{"parameters": {"<name>": {"shape": [...], "values": [...]}}}\`, values row by row.
+Only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and \`current_state\` are needed to accept one.
+`;
+
+export const checkpoint = defineKind({
+  kind: 33335,
+  name: 'checkpoint',
+  summary: 'the whole training state of a worker after a round',
+  sent: 'after a round, for whoever resumes or joins late; slots are reused in turn',
+  tags: {
+    place: address(
+      'one checkpoint per worker and slot, or per round when there is no slot',
+      'run:<run>:worker:<worker>:checkpoint:round:<round>',
+      'run:<run>:worker:<worker>:checkpoint:slot:<slot>',
+    ),
+    nostrain,
+    run,
+    worker,
+    round: one('round', index, 'last completed round'),
+    slot: optional('slot', index, 'which of the kept checkpoints this one replaces'),
+    nextRound: one('next-round', count, 'the round the state is ready for'),
+    model: one('model', hex32, "digest of the content's `current_state`"),
+    roundsCompleted: one('rounds-completed', count, 'rounds behind this state'),
+    checkpoint: one('checkpoint', hex32, 'SHA-256 of the canonical content'),
+    scope: scope('what relays index', '<run>'),
+  },
+  content: jsonObject('body', 'the training state below'),
+  rules: [
+    { says: 'next-round is after round', holds: ({ round, nextRound }) => nextRound > round },
+  ],
+  notes,
+});

@@ -1,0 +1,58 @@
+/**
+ * Gradient (33333, addressable): one worker's compressed pseudo-gradient for one round.
+ * Sent once the inner steps are done; a later event with the same `d` replaces it until the round is decided.
+ */
+import { base64 } from './_content.ts';
+import { defineKind } from './_define.ts';
+import { address, nostrain, one, optional, run, scope, worker } from './_tags.ts';
+import { count, index, name, pattern } from './_text.ts';
+
+const notes = `
+The payload decodes to the pseudo-gradient in the direction of improvement: parameters after the inner steps minus
+parameters before. (Papers, and this code away from the wire, use before minus after.)
+
+Only the k values of largest magnitude travel, equal magnitudes going to the lower index; k = max(1, ceil(n × ratio)) in
+double arithmetic. scale = (largest magnitude) / 127, or 1 when all are zero. Each value is sent as value / scale rounded
+half to even; a receiver multiplies it by scale and takes 0 everywhere else.
+
+\`\`\`text
+payload   = base64(container), standard alphabet, padded
+container = "NSCP" | u8 version 1 | u8 codec (1 = zlib; 2 = zstd, never sent by us) | compressed block
+block     = "NSTR" | u8 version 1 | f64 ratio | u32 n | u32 k | u16 tensors | f64 scale
+          | per tensor: u16 name bytes, UTF-8 name, u16 rank, rank × u32 dimensions
+          | k × u32 flat indices, ascending | k × i8 values
+\`\`\`
+
+Integers and floats are little-endian; nothing is padded and nothing may follow. \`compression\` is \`topk-\`, the ratio with
+four decimals (exact ties to even), \`-int8-\` and the codec's name. A receiver recomputes \`compression\`, \`params\`,
+\`values\` and \`selected\` from the block. Ours also refuses indices that repeat, descend or leave the range, the value
+-128, and a scale that is not a positive finite number.
+`;
+
+export const gradient = defineKind({
+  kind: 33333,
+  name: 'gradient',
+  summary: "one worker's compressed pseudo-gradient for one round",
+  sent: 'once per round, when the inner steps are done; a newer one replaces it until the round is decided',
+  tags: {
+    slot: address('one gradient per worker and round', 'run:<run>:worker:<worker>:round:<round>'),
+    nostrain,
+    run,
+    round: one('round', index, 'round index, from 0'),
+    worker,
+    model: one('model', name, 'digest of the state the worker started the round from'),
+    steps: one('steps', count, 'inner steps taken'),
+    compression: one(
+      'compression',
+      pattern(/^topk-\d{1,3}\.\d{4}-int8-(?:zlib|zstd)$/, 'topk-<ratio>-int8-<codec>'),
+      'how the payload is packed',
+    ),
+    params: one('params', count, 'number of tensors'),
+    values: one('values', count, 'number of values, n'),
+    selected: one('selected', count, 'number of values sent, k'),
+    examples: optional('examples', count, 'training examples seen; the weight in a weighted mean'),
+    scope: scope('what relays index', '<run>', '<run>/<round>'),
+  },
+  content: base64('payload', 'the NSCP container below'),
+  notes,
+});

@@ -1,0 +1,14 @@
+/** All kinds by number: what a program in any language must know to take part. */
+import { checkpoint } from './checkpoint.ts';
+import { gradient } from './gradient.ts';
+import { heartbeat } from './heartbeat.ts';
+
+export type { Filter, Kind, Window } from './_define.ts';
+export type { Draft, Issue, Parsed } from './_event.ts';
+export { checkpoint, gradient, heartbeat };
+
+export const kinds = {
+  [gradient.kind]: gradient,
+  [heartbeat.kind]: heartbeat,
+  [checkpoint.kind]: checkpoint,
+} as const;

@@ -1,0 +1,44 @@
+/** How the wire answers for one event: the noun it carries, or why its sender is out. */
+import type { Rejection, RejectReason } from '../../run/contribution.ts';
+import type { SignedEvent } from '../event.ts';
+
+export type Judged<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly rejection: Rejection };
+
+/** How far ahead of our clock an event may be dated. */
+export const MAX_AHEAD_SECONDS = 15 * 60;
+
+export const accept = <T>(value: T): { ok: true; value: T } => ({ ok: true, value });
+
+/** A rejection that names the key that signed. */
+export const reject = (
+  event: SignedEvent,
+  reason: RejectReason,
+  detail: string,
+): { ok: false; rejection: Rejection } => ({
+  ok: false,
+  rejection: { reason, worker: event.pubkey, detail },
+});
+
+interface Claim {
+  readonly run: string;
+  readonly worker: string;
+}
+
+/** What every event of a run must satisfy: its worker signed it, it is of our run, it is not from the future. */
+export function judgeClaim(
+  event: SignedEvent,
+  claim: Claim,
+  ours: { readonly run: string; readonly nowSeconds: number },
+): { ok: false; rejection: Rejection } | undefined {
+  if (claim.worker !== event.pubkey) {
+    return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${claim.worker}`);
+  }
+  if (claim.run !== ours.run) return reject(event, 'other-run', `run ${claim.run}`);
+  const ahead = event.created_at - ours.nowSeconds;
+  if (ahead > MAX_AHEAD_SECONDS) {
+    return reject(event, 'from-the-future', `dated ${ahead} s ahead of our clock`);
+  }
+  return undefined;
+}
