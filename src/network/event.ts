@@ -1,0 +1,141 @@
+/** Nostr events (NIP-01): strict reading, ids, BIP-340 signatures. Says nothing about what an event means. */
+import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
+import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
+import { ConfigError } from '../base/errors.ts';
+import { sha256 } from '../base/hash.ts';
+import { ok, type Result, refuse } from '../base/result.ts';
+
+export interface EventDraft {
+  readonly kind: number;
+  /** Unix seconds. */
+  readonly created_at: number;
+  readonly tags: readonly (readonly string[])[];
+  readonly content: string;
+}
+
+export interface SignedEvent extends EventDraft {
+  readonly id: string;
+  readonly pubkey: string;
+  readonly sig: string;
+}
+
+/** Signs in one name. */
+export interface Signer {
+  /** X-only, 64 lowercase hex characters. */
+  readonly publicKey: string;
+  sign(draft: EventDraft): SignedEvent;
+}
+
+/** SHA-256; a platform with a faster one than the pure default can bring it. */
+export type Sha256 = (bytes: Uint8Array) => Uint8Array;
+
+const MAX_TAGS = 2000;
+const MAX_TAG_ITEMS = 2000;
+const MAX_TAG_ITEM_LENGTH = 8192;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const NO_RANDOMNESS = new Uint8Array(32);
+
+/** SHA-256 of the canonical array of NIP-01, as hex. `JSON.stringify` is canonical for well-formed strings. */
+export const eventId = (publicKey: string, draft: EventDraft, hash: Sha256 = sha256): string =>
+  toHex(eventDigest(publicKey, draft, hash));
+
+function eventDigest(publicKey: string, draft: EventDraft, hash: Sha256): Uint8Array {
+  const { created_at, kind, tags, content } = draft;
+  return hash(utf8(JSON.stringify([0, publicKey, created_at, kind, tags, content])));
+}
+
+/** A signer that uses no randomness: the same draft always gets the same id and signature. */
+export function createSigner(secretKey: Uint8Array, hash: Sha256 = sha256): Signer {
+  const publicKey = publicKeyOf(secretKey);
+  return {
+    publicKey,
+    sign({ kind, created_at, tags, content }) {
+      const digest = eventDigest(publicKey, { kind, created_at, tags, content }, hash);
+      const sig = toHex(schnorr.sign(digest, secretKey, NO_RANDOMNESS));
+      return { id: toHex(digest), pubkey: publicKey, created_at, kind, tags, content, sig };
+    },
+  };
+}
+
+function publicKeyOf(secretKey: Uint8Array): string {
+  if (!secp256k1.utils.isValidSecretKey(secretKey)) {
+    throw new ConfigError('key/invalid', 'these bytes are not a secret key', {
+      hint: 'a key is 32 bytes, not zero and below the order of secp256k1',
+    });
+  }
+  return toHex(schnorr.getPublicKey(secretKey));
+}
+
+/** Whether a BIP-340 signature (hex) over 32 bytes holds; anything malformed does not. */
+export function verifySignature(sig: string, message: Uint8Array, publicKey: string): boolean {
+  const signature = fromHex(sig);
+  const key = fromHex(publicKey);
+  if (signature?.length !== 64 || key?.length !== 32 || message.length !== 32) return false;
+  return schnorr.verify(signature, message, key);
+}
+
+/** The same event when its id and signature are right: `bad-id` or `bad-signature` otherwise. */
+export function verifyEvent(event: SignedEvent, hash: Sha256 = sha256): Result<SignedEvent> {
+  const digest = eventDigest(event.pubkey, event, hash);
+  if (toHex(digest) !== event.id) {
+    return refuse('bad-id', 'id', 'the id is not the hash of the event');
+  }
+  if (!verifySignature(event.sig, digest, event.pubkey)) {
+    return refuse('bad-signature', 'sig', 'the signature does not verify');
+  }
+  return ok(event);
+}
+
+const isCount = (value: unknown, max: number): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= max;
+
+const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';
+
+/** A well-formed event with unknown fields dropped; not verified. Never throws. */
+export function parseEvent(json: unknown): Result<SignedEvent> {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    return refuse('malformed', '', 'an event is an object');
+  }
+  const { id, pubkey, created_at, kind, tags, content, sig } = json as Record<string, unknown>;
+  if (isAbsent(pubkey)) return refuse('unsigned', 'pubkey', 'pubkey is missing');
+  if (isAbsent(id)) return refuse('unsigned', 'id', 'id is missing');
+  if (isAbsent(sig)) return refuse('unsigned', 'sig', 'sig is missing');
+  if (typeof id !== 'string' || !isHex32(id)) return refuse('malformed', 'id', 'not 32-byte hex');
+  if (typeof pubkey !== 'string' || !isHex32(pubkey)) {
+    return refuse('malformed', 'pubkey', 'not 32-byte hex');
+  }
+  if (typeof sig !== 'string' || sig.length !== 128 || fromHex(sig) === undefined) {
+    return refuse('malformed', 'sig', 'not 64-byte hex');
+  }
+  if (!isCount(created_at, Number.MAX_SAFE_INTEGER)) {
+    return refuse('malformed', 'created_at', 'not a whole number of seconds');
+  }
+  if (!isCount(kind, 65_535)) return refuse('malformed', 'kind', 'not a number from 0 to 65535');
+  const read = parseTags(tags);
+  if (!read.ok) return read;
+  if (typeof content !== 'string' || LONE_SURROGATE.test(content)) {
+    return refuse('malformed', 'content', 'not well-formed text');
+  }
+  return ok({ id, pubkey, created_at, kind, tags: read.value, content, sig });
+}
+
+function parseTags(tags: unknown): Result<readonly (readonly string[])[]> {
+  if (!Array.isArray(tags)) return refuse('malformed', 'tags', 'not a list');
+  if (tags.length > MAX_TAGS) return refuse('too-large', 'tags', `more than ${MAX_TAGS} tags`);
+  for (const [i, tag] of tags.entries()) {
+    const at = `tags.${i}`;
+    if (!Array.isArray(tag) || tag.length === 0) return refuse('malformed', at, 'not a tag');
+    if (tag.length > MAX_TAG_ITEMS) {
+      return refuse('too-large', at, `more than ${MAX_TAG_ITEMS} items`);
+    }
+    for (const item of tag) {
+      if (typeof item !== 'string' || LONE_SURROGATE.test(item)) {
+        return refuse('malformed', at, 'not well-formed text');
+      }
+      if (item.length > MAX_TAG_ITEM_LENGTH) {
+        return refuse('too-large', at, `longer than ${MAX_TAG_ITEM_LENGTH} characters`);
+      }
+    }
+  }
+  return ok(tags as string[][]);
+}

@@ -1,0 +1,235 @@
+/** One relay's WebSocket for everything: connects, comes back after a loss, and never queues more than it should. */
+import { utf8 } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
+import { Answers } from './answers.ts';
+import { unlessAborted } from './deadline.ts';
+import { parseFrame, type RelayFrame } from './frames.ts';
+import type { OpenSocket, Socket } from './socket.ts';
+import { speaksOfSize } from './verdict.ts';
+
+export interface LinkOptions {
+  readonly openSocket: OpenSocket;
+  readonly clock: Clock;
+  readonly retry: RetryPolicy;
+  readonly random: () => number;
+  /** One connection attempt gives up after this. */
+  readonly connectTimeoutMs: number;
+  /** Longest wait between attempts once `retry` is exhausted; the link itself never gives up. */
+  readonly reconnectMaxMs: number;
+  /** Longer frames are dropped unread. */
+  readonly maxFrameBytes: number;
+}
+
+export interface LinkHandlers {
+  onOpen(): void;
+  onFrame(frame: RelayFrame): void;
+  /** The state changed in another way: an attempt failed or a connection ended. */
+  onDown(): void;
+}
+
+export type LinkState = 'connecting' | 'open' | 'waiting' | 'closed';
+
+/** How a connection attempt went; `retryMs` is the wait before the next one. */
+export type Opened =
+  | { readonly open: true }
+  | { readonly open: false; readonly message: string; readonly retryMs: number };
+
+interface Ended {
+  readonly opened: boolean;
+  readonly code: number;
+  readonly message: string;
+}
+
+/** Nothing is sent while more than this waits in the socket. */
+const MAX_UNSENT_BYTES = 1 << 20;
+const UNSENT_POLL_MS = 10;
+/** Once `retry` is exhausted, waits start here. */
+const SLOW_START_MS = 1000;
+
+export class Link {
+  readonly url: string;
+  readonly answers = new Answers();
+  readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };
+  lastError = '';
+  lastNotice = '';
+  /** What AUTH (NIP-42) asked us to sign on this connection. */
+  challenge: string | undefined;
+  /** The latest wait before a new attempt. */
+  retryMs = 0;
+  readonly #options: LinkOptions;
+  readonly #handlers: LinkHandlers;
+  readonly #stop = new AbortController();
+  #state: LinkState = 'connecting';
+  #socket: Socket | undefined;
+  #failures = 0;
+  #waiting: ((opened: Opened) => void)[] = [];
+
+  constructor(url: string, options: LinkOptions, handlers: LinkHandlers) {
+    this.url = url;
+    this.#options = options;
+    this.#handlers = handlers;
+  }
+
+  get state(): LinkState {
+    return this.#state;
+  }
+
+  /** Attempts that failed, and connections that ended before they proved useful, since the last useful one. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Retries are exhausted: what needs this relay should not wait for it. */
+  get isDown(): boolean {
+    if (this.#state === 'closed') return true;
+    return this.#state === 'waiting' && this.#failures >= this.#options.retry.maxAttempts;
+  }
+
+  /** Connects, and again whenever the connection ends; returns after `close`. */
+  async run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      this.#state = 'connecting';
+      this.challenge = undefined;
+      this.counts.attempts++;
+      const ended = await this.#connectOnce();
+      this.#socket = undefined;
+      this.#failures++;
+      this.lastError = ended.message;
+      this.retryMs = this.#retryMs();
+      if (!this.#stop.signal.aborted) this.#state = 'waiting';
+      this.answers.drop(ended.code, ended.message);
+      this.#settle({ open: false, message: ended.message, retryMs: this.retryMs });
+      if (this.#stop.signal.aborted) return;
+      this.#handlers.onDown();
+      try {
+        await this.#options.clock.sleep(this.retryMs, this.#stop.signal);
+      } catch {
+        return; // closed while waiting
+      }
+    }
+  }
+
+  /** Resolves when the link is open, or with the outcome of the attempt in progress or next. */
+  opened(signal?: AbortSignal): Promise<Opened> {
+    if (this.#state === 'open') return Promise.resolve({ open: true });
+    if (this.#state === 'closed') {
+      return Promise.resolve({ open: false, message: 'closed', retryMs: 0 });
+    }
+    return unlessAborted(new Promise((resolve) => this.#waiting.push(resolve)), signal);
+  }
+
+  /** Sends a control message now, or not at all when the link is not open. */
+  say(...message: readonly unknown[]): void {
+    const text = JSON.stringify(message);
+    if (this.#state === 'open') this.#send(text, utf8(text).length);
+  }
+
+  /** Sends a large frame once the socket has room; false when the connection ended before. */
+  async sendWhenRoom(text: string, bytes: number, signal?: AbortSignal): Promise<boolean> {
+    const socket = this.#socket;
+    while (this.#isCurrent(socket) && socket.bufferedAmount > MAX_UNSENT_BYTES) {
+      await this.#options.clock.sleep(UNSENT_POLL_MS, signal);
+    }
+    if (!this.#isCurrent(socket)) return false;
+    this.#send(text, bytes);
+    return true;
+  }
+
+  close(): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#stop.abort(new Error('closed'));
+    this.answers.drop(1000, 'closed');
+    this.#settle({ open: false, message: 'closed', retryMs: 0 });
+    this.#socket?.close();
+  }
+
+  #isCurrent(socket: Socket | undefined): socket is Socket {
+    return this.#state === 'open' && socket !== undefined && socket === this.#socket;
+  }
+
+  #send(text: string, bytes: number): void {
+    this.counts.bytesOut += bytes;
+    this.#socket?.send(text);
+  }
+
+  #settle(opened: Opened): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve(opened);
+  }
+
+  #retryMs(): number {
+    const { retry, random, reconnectMaxMs } = this.#options;
+    const beyond = this.#failures - retry.maxAttempts;
+    if (beyond < 0) return backoffMs(retry, this.#failures, random);
+    const initialMs = Math.max(retry.initialMs, SLOW_START_MS);
+    return backoffMs({ ...retry, initialMs, maxMs: reconnectMaxMs }, beyond + 1, random);
+  }
+
+  /** One connection from attempt to end. */
+  #connectOnce(): Promise<Ended> {
+    const { openSocket, clock, connectTimeoutMs } = this.#options;
+    return new Promise((resolve) => {
+      const socket = openSocket(this.url);
+      this.#socket = socket;
+      const timer = new AbortController();
+      let opened = false;
+      let problem = '';
+      socket.onopen = () => {
+        opened = true;
+        timer.abort();
+        if (this.#state !== 'closed') this.#open();
+      };
+      socket.onmessage = (text, bytes) => this.#read(text, bytes);
+      socket.onerror = (message) => {
+        problem = message;
+      };
+      socket.onclose = (code, reason) => {
+        timer.abort();
+        const ending = opened
+          ? `connection ended (${code}${reason && `, ${reason}`})`
+          : `no connection`;
+        resolve({ opened, code, message: problem === '' ? ending : problem });
+      };
+      clock.sleep(connectTimeoutMs, timer.signal).then(
+        () => {
+          problem = `no connection within ${connectTimeoutMs} ms`;
+          socket.close();
+        },
+        () => {}, // it opened or failed in time
+      );
+    });
+  }
+
+  #open(): void {
+    this.#state = 'open';
+    this.counts.opens++;
+    this.#handlers.onOpen();
+    this.#settle({ open: true });
+  }
+
+  #read(text: string | undefined, bytes: number): void {
+    if (this.#state !== 'open') return;
+    this.counts.framesIn++;
+    this.counts.bytesIn += bytes;
+    const readable = text !== undefined && bytes <= this.#options.maxFrameBytes;
+    const frame = readable ? parseFrame(text) : undefined;
+    if (!frame) {
+      this.counts.garbage++;
+      return;
+    }
+    if (frame.type === 'notice') this.#hear(frame.message);
+    else if (frame.type === 'auth') this.challenge = frame.challenge;
+    else this.#failures = 0;
+    if (frame.type === 'ok') this.answers.settleOk(frame.id, frame);
+    if (!this.answers.readQuestion(frame)) this.#handlers.onFrame(frame);
+  }
+
+  #hear(notice: string): void {
+    this.lastNotice = notice;
+    if (!speaksOfSize(notice)) return;
+    this.answers.settleOnlyOk({ type: 'ok', accepted: false, message: `invalid: ${notice}` });
+  }
+}

@@ -1,0 +1,71 @@
+/** What a relay's answer to an EVENT or REQ means: the prefix before the colon decides (NIP-01, NIP-42, practice). */
+
+export type PublishStatus =
+  | 'accepted'
+  /** The relay does not want it, now or ever. */
+  | 'refused'
+  | 'throttled'
+  | 'auth-needed'
+  | 'pow-needed'
+  /** The relay said nothing, and does not have it either. */
+  | 'no-verdict'
+  | 'unreachable'
+  /** The relay calls it invalid: our bug, or a stricter schema. */
+  | 'malformed';
+
+export interface Verdict {
+  readonly status: PublishStatus;
+  /** Trying the same event again can help. */
+  readonly transient?: boolean;
+  /** What else this answer says no to: every event of the kind, or every event of the size. */
+  readonly refuses?: 'kind' | 'size';
+}
+
+const accepted: Verdict = { status: 'accepted' };
+const refused: Verdict = { status: 'refused' };
+const throttled: Verdict = { status: 'throttled' };
+const oversize: Verdict = { status: 'refused', refuses: 'size' };
+const policy: Verdict = { status: 'refused', refuses: 'kind' };
+const transient: Verdict = { status: 'refused', transient: true };
+
+const TOO_LARGE = /too (?:large|big|long)|(?:message|event|content) size/i;
+const CLOCK = /created_at|expire|too (?:early|late|old|new)|in the (?:future|past)/i;
+
+/** Verdict by prefix. `mute:` (nobody is listening now) is not held against the kind: somebody may listen later. */
+const byPrefix: Readonly<Record<string, Verdict>> = {
+  duplicate: accepted,
+  replaced: accepted,
+  deleted: refused,
+  'rate-limited': throttled,
+  'rate-limit': throttled,
+  pow: { status: 'pow-needed' },
+  'auth-required': { status: 'auth-needed' },
+  restricted: policy,
+  blocked: policy,
+  mute: refused,
+  unsupported: refused,
+  error: transient,
+};
+
+/** Words of relays that send no prefix, most telling first. */
+const byWords: readonly (readonly [RegExp, Verdict])[] = [
+  [/duplicate|already (?:have|exists|stored)/i, accepted],
+  [/slow down|rate.?limit|too (?:many|fast)/i, throttled],
+  [TOO_LARGE, oversize],
+];
+
+/** Reads an OK or CLOSED answer. */
+export function judgeAnswer(isAccepted: boolean, message: string): Verdict {
+  if (isAccepted) return accepted;
+  const prefix = /^\s*([a-z-]+)\s*:/i.exec(message)?.[1]?.toLowerCase();
+  if (prefix === 'invalid') {
+    if (TOO_LARGE.test(message)) return oversize;
+    return CLOCK.test(message) ? refused : { status: 'malformed' };
+  }
+  const known = prefix !== undefined && Object.hasOwn(byPrefix, prefix);
+  if (known) return byPrefix[prefix]!;
+  return byWords.find(([words]) => words.test(message))?.[1] ?? transient;
+}
+
+/** Whether a NOTICE speaks of size: some relays answer an oversize event with nothing else. */
+export const speaksOfSize = (notice: string): boolean => TOO_LARGE.test(notice);

@@ -1,0 +1,130 @@
+/** A relay's description of itself (NIP-11): fetched with a deadline and a size cap, every field optional and doubted. */
+import { ok, type Result, refuse } from '../base/result.ts';
+
+export interface RelayLimitation {
+  /** Longest WebSocket message; says little about how large an event may be. */
+  readonly maxMessageLength?: number;
+  readonly maxContentLength?: number;
+  readonly maxSubscriptions?: number;
+  readonly maxFilters?: number;
+  readonly maxLimit?: number;
+  readonly maxEventTags?: number;
+  readonly minPowDifficulty?: number;
+  readonly createdAtLowerLimit?: number;
+  readonly createdAtUpperLimit?: number;
+  readonly authRequired?: boolean;
+  readonly paymentRequired?: boolean;
+  readonly restrictedWrites?: boolean;
+}
+
+export interface RelayInfo {
+  readonly name?: string;
+  readonly software?: string;
+  readonly version?: string;
+  readonly supportedNips: readonly number[];
+  readonly limitation: RelayLimitation;
+}
+
+export interface FetchOptions {
+  /** Default 5000. */
+  readonly timeoutMs?: number;
+  /** Default 65536. */
+  readonly maxBytes?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The document behind `ws://…` or `wss://…`, or why there is none; rejects only with `signal.reason`. */
+export async function fetchRelayInfo(
+  url: string,
+  { timeoutMs = 5000, maxBytes = 65_536, signal }: FetchOptions = {},
+): Promise<Result<RelayInfo>> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    const response = await fetch(url.replace(/^ws/i, 'http'), {
+      headers: { Accept: 'application/nostr+json' },
+      redirect: 'error',
+      signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
+    });
+    if (!response.ok) return refuse('http-status', '', `HTTP ${response.status}`);
+    const text = await readText(response, maxBytes);
+    if (text === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
+    return parseRelayInfo(JSON.parse(text));
+  } catch (error) {
+    signal?.throwIfAborted();
+    return refuse('unreachable', '', reasonOf(error));
+  }
+}
+
+/** What a fetch failed of: its own message only says that it failed. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error && error.cause.message !== ''
+    ? error.cause.message
+    : error.message;
+}
+
+async function readText(response: Response, maxBytes: number): Promise<string | undefined> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) return undefined; // leaving the loop cancels the rest
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The fields we use, of the right type and in a sane range; all others are ignored. */
+export function parseRelayInfo(json: unknown): Result<RelayInfo> {
+  if (!isObject(json)) return refuse('malformed', '', 'not an object');
+  const limitation = isObject(json.limitation) ? json.limitation : {};
+  const text = (value: unknown) => (typeof value === 'string' ? value.slice(0, 200) : undefined);
+  const count = (name: string) => {
+    const value = limitation[name];
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+      ? value
+      : undefined;
+  };
+  const flag = (name: string) => {
+    const value = limitation[name];
+    return typeof value === 'boolean' ? value : undefined;
+  };
+  const nips = Array.isArray(json.supported_nips) ? json.supported_nips.slice(0, 200) : [];
+  return ok({
+    ...given({
+      name: text(json.name),
+      software: text(json.software),
+      version: text(json.version),
+    }),
+    supportedNips: nips.filter((nip): nip is number => Number.isSafeInteger(nip)),
+    limitation: given({
+      maxMessageLength: count('max_message_length'),
+      maxContentLength: count('max_content_length'),
+      maxSubscriptions: count('max_subscriptions'),
+      maxFilters: count('max_filters'),
+      maxLimit: count('max_limit'),
+      maxEventTags: count('max_event_tags'),
+      minPowDifficulty: count('min_pow_difficulty'),
+      createdAtLowerLimit: count('created_at_lower_limit'),
+      createdAtUpperLimit: count('created_at_upper_limit'),
+      authRequired: flag('auth_required'),
+      paymentRequired: flag('payment_required'),
+      restrictedWrites: flag('restricted_writes'),
+    }),
+  });
+}
+
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** The same record without the fields that are undefined. */
+function given<T extends Record<string, unknown>>(fields: T): Given<T> {
+  const out: Given<T> = { ...fields } as Given<T>;
+  for (const key of Object.keys(out) as (keyof T)[]) {
+    if (out[key] === undefined) delete out[key];
+  }
+  return out;
+}

@@ -1,0 +1,35 @@
+/** WebSockets of Node for the transport, by way of `ws`. */
+import { WebSocket } from 'ws';
+import type { OpenSocket, Socket } from '../network/transport/socket.ts';
+
+/** A relay that sends a longer message is disconnected. */
+const MAX_PAYLOAD_BYTES = 32 << 20;
+/** How long a closing connection waits for the other side. */
+const GOODBYE_MS = 500;
+
+/** Opens a connection without compression: payloads are compressed already. */
+export const openSocket: OpenSocket = (url) => {
+  const ws = new WebSocket(url, { maxPayload: MAX_PAYLOAD_BYTES, perMessageDeflate: false });
+  const socket: Socket = {
+    get bufferedAmount() {
+      return ws.bufferedAmount;
+    },
+    onopen: undefined,
+    onmessage: undefined,
+    onerror: undefined,
+    onclose: undefined,
+    send: (text) => ws.send(text, () => {}), // a failed send ends in `close`
+    close: () => {
+      ws.close(1000);
+      setTimeout(() => ws.terminate(), GOODBYE_MS).unref();
+    },
+  };
+  ws.on('open', () => socket.onopen?.());
+  ws.on('message', (data, isBinary) => {
+    const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
+    socket.onmessage?.(isBinary ? undefined : bytes.toString(), bytes.length);
+  });
+  ws.on('error', (error) => socket.onerror?.(error.message || String(error)));
+  ws.on('close', (code, reason) => socket.onclose?.(code, reason.toString()));
+  return socket;
+};
