@@ -1,10 +1,11 @@
 /** EVENT, stage by stage: read, known, judged, kept, answered, delivered. */
+
+import type { Connection } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
 import { eventFrames } from './frames.ts';
-import type { Session } from './session.ts';
 
 /** Takes one published event through all stages; every way out answers the author. */
-export function addEvent(session: Session, raw: unknown): void {
+export function addEvent(session: Connection, raw: unknown): void {
   const { counts, store } = session.core;
   if (session.swallows()) {
     counts.eventsSwallowed++;
@@ -35,7 +36,7 @@ export function addEvent(session: Session, raw: unknown): void {
 }
 
 /** The first policy that objects, as it is worded on the wire. */
-function judge(session: Session, arrival: Arrival): string | undefined {
+function judge(session: Connection, arrival: Arrival): string | undefined {
   for (const policy of session.core.policies) {
     const refusal = policy(arrival, session);
     if (refusal) return `${refusal.prefix}: ${refusal.message}`;
@@ -44,14 +45,14 @@ function judge(session: Session, arrival: Arrival): string | undefined {
 }
 
 /** Keeps what its class says is kept; false when a newer version is there already. */
-function keep({ core }: Session, arrival: Arrival): boolean {
+function keep({ core }: Connection, arrival: Arrival): boolean {
   if (isEphemeral(arrival.kind)) return true;
   const { id, pubkey, created_at, kind, tags, json } = arrival;
   return core.store.add({ id, pubkey, created_at, kind, tags, json }) !== 'replaced';
 }
 
 /** Sends the event to every subscription it matches, the author's own included. */
-function broadcast({ core }: Session, arrival: Arrival): void {
+function broadcast({ core }: Connection, arrival: Arrival): void {
   const frameFor = eventFrames(arrival.json);
   for (const session of core.sessions) {
     for (const [subscription, filters] of session.subscriptions) {
@@ -62,7 +63,7 @@ function broadcast({ core }: Session, arrival: Arrival): void {
   }
 }
 
-function refuse(session: Session, id: unknown, message: string): void {
+function refuse(session: Connection, id: unknown, message: string): void {
   session.core.counts.eventsRefused++;
   if (typeof id === 'string' && id.length <= 64) session.answer(id, false, message);
   else session.say('NOTICE', message);

@@ -1,8 +1,8 @@
-/** What all connections of one relay share. */
+/** What all connections of one relay share, and what the verbs (EVENT, REQ, CLOSE) may ask of a connection. */
 import type { FaultSettings } from './faults/fault.ts';
+import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
-import type { Policy } from './policies/policy.ts';
-import type { Session } from './session.ts';
+import type { Policy, PolicySession } from './policies/policy.ts';
 import type { Store } from './store.ts';
 
 /** Counted since the relay started. */
@@ -28,9 +28,27 @@ export interface Core {
   readonly faults: FaultSettings;
   readonly seed: number;
   readonly store: Store;
-  readonly sessions: Set<Session>;
+  readonly sessions: Set<Connection>;
   readonly counts: Counts;
   nowMs(): number;
+}
+
+/** One reader and writer, as the verbs see it. */
+export interface Connection extends PolicySession {
+  readonly core: Core;
+  readonly subscriptions: Map<string, readonly CompiledFilter[]>;
+  /** Whether the next published event vanishes, as the faults have it. */
+  swallows(): boolean;
+  /** Sends a control message as it is; faults do not touch it. */
+  say(...message: readonly unknown[]): void;
+  /** Answers an EVENT. */
+  answer(id: string, accepted: boolean, message: string): void;
+  /** Sends an event to one subscription, as the faults have it; resolves once every copy has left or was lost. */
+  deliver(frame: Buffer, subscription: string): Promise<unknown> | undefined;
+  /** Resolves when the reader has caught up enough for more, or is gone. */
+  room(): Promise<void>;
+  close(): void;
+  terminate(): void;
 }
 
 export const zeroCounts = (): Counts => ({

@@ -1,10 +1,14 @@
 /** REQ and CLOSE: stored events newest first, EOSE, then whatever arrives. */
+
+import type { Connection } from './core.ts';
 import { type CompiledFilter, compileFilter } from './filter.ts';
 import { eventFrames } from './frames.ts';
-import type { Session } from './session.ts';
 
 /** Opens or replaces a subscription and sends what is stored, as fast as the reader takes it. */
-export async function openSubscription(session: Session, rest: readonly unknown[]): Promise<void> {
+export async function openSubscription(
+  session: Connection,
+  rest: readonly unknown[],
+): Promise<void> {
   const [id, ...raw] = rest;
   const { limits } = session;
   if (typeof id !== 'string' || id === '' || id.length > limits.maxSubscriptionIdLength) {
@@ -29,13 +33,13 @@ export async function openSubscription(session: Session, rest: readonly unknown[
 }
 
 /** Forgets a subscription; closing one that is not open does nothing. */
-export function closeSubscription(session: Session, id: unknown): void {
+export function closeSubscription(session: Connection, id: unknown): void {
   if (typeof id === 'string') session.subscriptions.delete(id);
   else session.say('NOTICE', 'invalid: subscription id is not a string');
 }
 
 function compileFilters(
-  session: Session,
+  session: Connection,
   id: string,
   raw: readonly unknown[],
 ): readonly CompiledFilter[] | string {

@@ -1,19 +1,18 @@
 /** One connection: reads frames, keeps its subscriptions, and writes without drowning a slow reader. */
 import type { RawData, WebSocket } from 'ws';
 import { addEvent } from './adding.ts';
-import type { Core } from './core.ts';
+import type { Connection, Core } from './core.ts';
 import { createDraws, type Draws } from './faults/draws.ts';
 import type { Copies } from './faults/fault.ts';
 import { createFaultPlan } from './faults/plan.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
-import type { PolicySession } from './policies/policy.ts';
 import { closeSubscription, openSubscription } from './querying.ts';
 
 /** Stored answers wait while more than this is unsent, so that live events are not stuck behind them. */
 const ROOM_BYTES = 1 << 20;
 
-export class Session implements PolicySession {
+export class Session implements Connection {
   readonly number: number;
   readonly core: Core;
   readonly subscriptions = new Map<string, readonly CompiledFilter[]>();
@@ -47,29 +46,24 @@ export class Session implements PolicySession {
     return this.#ws.readyState === this.#ws.OPEN;
   }
 
-  /** Whether the next published event vanishes, as the faults have it. */
   swallows(): boolean {
     return this.#swallow() < (this.core.faults.swallow ?? 0);
   }
 
-  /** Sends a control message as it is; faults do not touch it. */
   say(...message: readonly unknown[]): void {
     this.#write(Buffer.from(JSON.stringify(message)));
   }
 
-  /** Answers an EVENT. */
   answer(id: string, accepted: boolean, message: string): void {
     const frame = Buffer.from(JSON.stringify(['OK', id, accepted, message]));
     if (!this.core.faults.oks) this.#write(frame);
     else void this.#spread(frame, () => true);
   }
 
-  /** Sends an event to one subscription, as the faults have it; resolves once every copy has left or was lost. */
   deliver(frame: Buffer, subscription: string): Promise<unknown> | undefined {
     return this.#spread(frame, () => this.subscriptions.has(subscription));
   }
 
-  /** Resolves when the reader has caught up enough for more, or is gone. */
   async room(): Promise<void> {
     while (this.isOpen && this.#ws.bufferedAmount > ROOM_BYTES) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
