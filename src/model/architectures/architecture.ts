@@ -1,0 +1,34 @@
+/** What every architecture says of itself: its tensors, how they start, and the losses of a batch. */
+import type { ModelSpec } from '../../run/model-spec.ts';
+import type { Shape } from '../onnx/model.ts';
+import type { Value } from '../graph/value.ts';
+
+export interface TensorSpec {
+  readonly name: string;
+  readonly shape: Shape;
+  /** All zeros, all ones, or draws around 0 with this standard deviation. */
+  readonly start: 'zeros' | 'ones' | { readonly deviation: number };
+}
+
+/**
+ * Token windows, i32: the inputs (B, T) and the token after each (B, T); or feature rows (B, F) and the number to predict
+ * for each (B).
+ */
+export interface Batch {
+  readonly inputs: Value;
+  readonly targets: Value;
+}
+
+/** The model's tensors by name, as values of a graph. */
+export type Weights = (name: string) => Value;
+
+/** One model: an architecture at given sizes. */
+export interface Model {
+  readonly tensors: readonly TensorSpec[];
+  /** Logits (B * T, V) for token windows, one number per row (B) for features. */
+  predict(weights: Weights, inputs: Value): Value;
+  /** What training minimizes the mean of, one row per row of the batch. */
+  losses(weights: Weights, batch: Batch): Value;
+}
+
+export type Architecture<S extends ModelSpec> = (spec: S) => Model;

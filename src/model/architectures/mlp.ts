@@ -1,0 +1,39 @@
+/**
+ * Tanh layers and one output, mean squared error. With one hidden layer the tensors are named as in the Python reference;
+ * weights are stored [out, in].
+ */
+import type { MlpSpec } from '../../run/model-spec.ts';
+import { add, gemm, mul, reduceSum, square, sub, tanh } from '../graph/verbs.ts';
+import type { Architecture, Model, TensorSpec } from './architecture.ts';
+
+export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
+  const widths = [features, ...hidden];
+  const names = hidden.map((_, i) => (hidden.length === 1 ? 'mlp.hidden' : `mlp.hidden.${i}`));
+  const predict: Model['predict'] = (weights, inputs) => {
+    let h = inputs; // (B, width)
+    for (const name of names) {
+      const c = weights(`${name}.bias`);
+      h = tanh(gemm(h, weights(`${name}.weight`), { c, transB: true }));
+    }
+    // not a product with a one-column matrix, whose rounding depends on the number of threads
+    return add(reduceSum(mul(h, weights('mlp.output.weight')), [1]), weights('mlp.output.bias'));
+  };
+  return {
+    tensors: [
+      ...names.flatMap((name, i) => layer(name, widths[i]!, widths[i + 1]!)),
+      ...layer('mlp.output', widths[widths.length - 1]!, 1),
+    ],
+    predict,
+    losses: (weights, { inputs, targets }) => square(sub(predict(weights, inputs), targets)),
+  };
+};
+
+/** A weight and its bias; the weights start with variance 1 / inputs, which keeps tanh out of saturation. */
+const layer = (name: string, inputs: number, outputs: number): readonly TensorSpec[] => [
+  {
+    name: `${name}.weight`,
+    shape: [outputs, inputs],
+    start: { deviation: Math.sqrt(1 / inputs) },
+  },
+  { name: `${name}.bias`, shape: [outputs], start: 'zeros' },
+];

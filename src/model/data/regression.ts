@@ -1,0 +1,124 @@
+/**
+ * Examples for regression: a made-up linear truth that any shard only samples, and the dataset JSON of the Python
+ * reference (`{"task", "examples": [{"inputs", "target"}]}`).
+ */
+import { ConfigError } from '../../base/errors.ts';
+import { deriveKey, philox, unit } from '../../base/rng.ts';
+import type { Shard } from './text.ts';
+
+export type RegressionTask = 'linear-regression' | 'mlp-regression';
+
+export interface RegressionSet {
+  /** Examples in all. */
+  readonly size: number;
+  readonly features: number;
+  /** (size, features), row by row. */
+  readonly inputs: Float64Array;
+  /** (size) */
+  readonly targets: Float64Array;
+}
+
+export interface RegressionDataset extends RegressionSet {
+  /** Absent when the file does not say; the reference then means linear regression. */
+  readonly task: RegressionTask | undefined;
+}
+
+/** What the made-up examples follow: y = 3 x1 - 1.5 x2 + 0.5 x3 + 1. */
+export const linearTruth = { weights: [3, -1.5, 0.5], bias: 1 } as const;
+
+export interface LinearExamplesOptions {
+  readonly seed: number;
+  readonly shard: Shard;
+  /** Examples per shard. */
+  readonly size?: number;
+  /** Standard deviation of what is added to each target. */
+  readonly noise?: number;
+}
+
+/** Standard deviation of the sum of four uniform draws. */
+const FOUR_UNIFORM = Math.sqrt(4 / 12);
+
+/** Example i of shard k is draw (k - 1) * size + i of one stream, so shards of one seed and size never share a draw. */
+export function linearExamples(options: LinearExamplesOptions): RegressionSet {
+  const { seed, shard, size = 256, noise = 0.05 } = options;
+  const { weights, bias } = linearTruth;
+  const key = deriveKey('nostrain linear examples', seed);
+  const features = weights.length;
+  const inputs = new Float64Array(size * features);
+  const targets = new Float64Array(size);
+  for (let i = 0; i < size; i++) {
+    const draw = (shard.index - 1) * size + i;
+    const x = philox(key, draw, 0, 0, 0);
+    const n = philox(key, draw, 1, 0, 0);
+    let target: number = bias;
+    for (let f = 0; f < features; f++) {
+      const value = 2 * unit(x[f]!) - 1;
+      inputs[i * features + f] = value;
+      target += weights[f]! * value;
+    }
+    const spread = unit(n[0]) + unit(n[1]) + unit(n[2]) + unit(n[3]) - 2;
+    targets[i] = target + (noise * spread) / FOUR_UNIFORM;
+  }
+  return { size, features, inputs, targets };
+}
+
+/** Reads decoded dataset JSON; throws a ConfigError that says where it is wrong. */
+export function parseRegressionDataset(json: unknown): RegressionDataset {
+  if (!isRecord(json)) throw wrong('', 'is not a JSON object');
+  const task = parseTask(json.task);
+  const { examples } = json;
+  if (!Array.isArray(examples) || examples.length === 0) {
+    throw wrong('examples', 'is not a list of at least one example');
+  }
+  const rows = examples.map((example, i) => parseExample(example, `examples[${i}]`));
+  const features = rows[0]!.inputs.length;
+  const odd = rows.findIndex(({ inputs }) => inputs.length !== features);
+  if (odd >= 0) {
+    const count = rows[odd]!.inputs.length;
+    throw wrong(`examples[${odd}].inputs`, `has ${count} numbers where the first has ${features}`);
+  }
+  return {
+    task,
+    size: rows.length,
+    features,
+    inputs: Float64Array.from(rows.flatMap(({ inputs }) => inputs)),
+    targets: Float64Array.from(rows, ({ target }) => target),
+  };
+}
+
+function parseTask(task: unknown): RegressionTask | undefined {
+  if (task === undefined) return undefined;
+  const name = typeof task === 'string' ? task.trim().toLowerCase() : '';
+  if (name === 'linear-regression' || name === 'mlp-regression') return name;
+  throw wrong('task', `${JSON.stringify(task)} is neither linear-regression nor mlp-regression`);
+}
+
+function parseExample(example: unknown, at: string): { inputs: number[]; target: number } {
+  if (!isRecord(example)) throw wrong(at, 'is not an object with inputs and target');
+  const { inputs, target } = example;
+  if (!Array.isArray(inputs) || inputs.length === 0) {
+    throw wrong(`${at}.inputs`, 'is not a list of at least one number');
+  }
+  return {
+    inputs: inputs.map((value, i) => parseNumber(value, `${at}.inputs[${i}]`)),
+    target: parseNumber(target, `${at}.target`),
+  };
+}
+
+const DECIMAL = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
+
+/** A finite number, or its decimal text: the reference takes both. */
+function parseNumber(value: unknown, at: string): number {
+  const number = typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value;
+  if (typeof number === 'number' && Number.isFinite(number)) return number;
+  throw wrong(at, 'is not a finite number');
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const wrong = (at: string, message: string): ConfigError =>
+  new ConfigError('data/dataset', `dataset ${at === '' ? message : `${at} ${message}`}`, {
+    hint: 'the form is {"task": "linear-regression", "examples": [{"inputs": [1, 2], "target": 3}]}',
+    data: { at },
+  });

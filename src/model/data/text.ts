@@ -1,0 +1,96 @@
+/**
+ * Who trains on which part of a text: the last part is kept for validation and no worker trains on it, the rest is
+ * dealt into shards that never overlap and together cover it.
+ */
+import { ConfigError } from '../../base/errors.ts';
+
+/** Shard `index` of `count`, counted from 1 as people write it: `2/4`. */
+export interface Shard {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** One stretch of text per worker, or blocks dealt round-robin so that every worker sees every part of it. */
+export type ShardForm = 'contiguous' | 'interleaved';
+
+export interface ShardOptions {
+  readonly form: ShardForm;
+  /** Tokens a training window needs besides its last target. */
+  readonly context: number;
+  /** Tokens per dealt block of the interleaved form. */
+  readonly block?: number;
+}
+
+export interface TextSplit {
+  readonly training: Uint8Array;
+  readonly validation: Uint8Array;
+}
+
+const BLOCK = 4096;
+
+/** Reads `2/4`; throws a ConfigError that names the accepted form. */
+export function parseShard(text: string): Shard {
+  const match = /^(\d{1,6})\/(\d{1,6})$/.exec(text.trim());
+  const index = Number(match?.[1]);
+  const count = Number(match?.[2]);
+  if (match && index >= 1 && index <= count) return { index, count };
+  throw new ConfigError('data/shard', `shard ${JSON.stringify(text)} is not one of a whole`, {
+    hint: 'write it as k/n with 1 <= k <= n, for example 2/4 for the second of four',
+  });
+}
+
+/** Cuts the last `validationShare` of the text off; both parts are views, not copies. */
+export function splitText(
+  tokens: Uint8Array,
+  { context, validationShare = 0.1 }: { context: number; validationShare?: number },
+): TextSplit {
+  if (!(validationShare > 0 && validationShare < 1)) {
+    throw new ConfigError('data/validation-share', `validation share ${validationShare} is off`, {
+      hint: 'use a number between 0 and 1, for example 0.1',
+    });
+  }
+  const cut = tokens.length - Math.floor(tokens.length * validationShare);
+  const training = tokens.subarray(0, cut);
+  const validation = tokens.subarray(cut);
+  assertLongEnough('the training part of the text', training.length, context);
+  assertLongEnough('the validation part of the text', validation.length, context);
+  return { training, validation };
+}
+
+/** The tokens of one shard of the training part; at the seams of dealt blocks a window may span two places. */
+export function shardText(
+  training: Uint8Array,
+  { index, count }: Shard,
+  { form, context, block = BLOCK }: ShardOptions,
+): Uint8Array {
+  const shard =
+    form === 'contiguous'
+      ? training.subarray(
+          Math.floor((training.length * (index - 1)) / count),
+          Math.floor((training.length * index) / count),
+        )
+      : deal(training, index - 1, count, block);
+  assertLongEnough(`shard ${index}/${count} of the text`, shard.length, context);
+  return shard;
+}
+
+/** Blocks `first`, `first + count`, `first + 2 count`, … one after the other. */
+function deal(training: Uint8Array, first: number, count: number, block: number): Uint8Array {
+  const out = new Uint8Array(training.length);
+  let length = 0;
+  for (let from = first * block; from < training.length; from += count * block) {
+    const part = training.subarray(from, from + block);
+    out.set(part, length);
+    length += part.length;
+  }
+  return out.slice(0, length);
+}
+
+function assertLongEnough(what: string, length: number, context: number): void {
+  if (length > context) return;
+  throw new ConfigError(
+    'data/too-small',
+    `${what} has ${length} tokens; a context of ${context} needs at least ${context + 1}`,
+    { hint: 'use a longer text, fewer shards or a smaller context', data: { length, context } },
+  );
+}

@@ -1,0 +1,92 @@
+/** A graph under construction: inputs, constants and recorded ops, every type checked as it is added. */
+import { ops } from './ops/table.ts';
+import type { Derive, Emitter, NamedValue } from './rule.ts';
+import type { OpName } from './signatures.ts';
+import { type Recorder, sizeOf, type Value, type ValueType } from './value.ts';
+
+/** One recorded op, closed over its rule and attributes. */
+export interface Step {
+  readonly op: OpName;
+  readonly inputs: readonly Value[];
+  readonly outputs: readonly Value[];
+  emit(inputs: readonly NamedValue[], outputs: readonly NamedValue[], to: Emitter): void;
+  /** Gradients of the inputs from those of the outputs; undefined when gradients stop here. */
+  readonly derive:
+    | ((
+        grads: readonly (Value | undefined)[],
+        wants: (i: number) => boolean,
+      ) => ReturnType<Derive<never>>)
+    | undefined;
+  /** Only the first output has a gradient. */
+  readonly saves: boolean;
+}
+
+export interface Constant {
+  readonly value: Value;
+  readonly elements: ArrayLike<number>;
+}
+
+export interface Graph extends Recorder {
+  readonly inputs: ReadonlyMap<string, Value>;
+  readonly outputs: ReadonlyMap<string, Value>;
+  readonly constants: readonly Constant[];
+  readonly steps: readonly Step[];
+  input(name: string, type: ValueType): Value;
+  output(name: string, value: Value): void;
+}
+
+/** An empty graph. */
+export function createGraph(): Graph {
+  const inputs = new Map<string, Value>();
+  const outputs = new Map<string, Value>();
+  const constants: Constant[] = [];
+  const steps: Step[] = [];
+  let count = 0;
+  const create = ({ dtype, shape }: ValueType): Value => ({ dtype, shape, id: count++, graph });
+  const graph: Graph = {
+    inputs,
+    outputs,
+    constants,
+    steps,
+    input(name, type) {
+      if (inputs.has(name)) throw new TypeError(`input ${name} exists already`);
+      const value = create(type);
+      inputs.set(name, value);
+      return value;
+    },
+    output(name, value) {
+      if (outputs.has(name)) throw new TypeError(`output ${name} exists already`);
+      outputs.set(name, value);
+    },
+    constant(type, elements) {
+      if (elements.length !== sizeOf(type.shape)) {
+        throw new TypeError(`${elements.length} elements do not fill [${type.shape}]`);
+      }
+      const value = create(type);
+      constants.push({ value, elements });
+      return value;
+    },
+    apply(op, operands, attributes) {
+      if (operands.some((value) => value.graph !== graph)) {
+        throw new TypeError(`${op} was given a value of another graph`);
+      }
+      const rule = ops[op];
+      const results = rule.infer(operands, attributes).map(create);
+      const { derive } = rule;
+      steps.push({
+        op,
+        inputs: operands,
+        outputs: results,
+        saves: rule.saves === true,
+        emit: (named, out, to) => rule.emit({ inputs: named, outputs: out, attributes, to }),
+        derive:
+          typeof derive === 'string'
+            ? undefined
+            : (grads, wants) =>
+                derive({ inputs: operands, outputs: results, attributes, grads, grad: grads[0]!, wants }),
+      });
+      return results;
+    },
+  };
+  return graph;
+}

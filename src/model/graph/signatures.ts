@@ -1,0 +1,101 @@
+/** Every op by name, with its attributes. The table in `ops/table.ts` must hold a rule for each, or nothing compiles. */
+import type { DType, Shape } from '../onnx/model.ts';
+
+/** No attributes. */
+export type Plain = Readonly<Record<never, never>>;
+
+export interface Reduction {
+  readonly axes: readonly number[];
+  /** Keep reduced dimensions as 1. */
+  readonly keep: boolean;
+}
+
+interface Elementwise {
+  add: Plain;
+  sub: Plain;
+  mul: Plain;
+  div: Plain;
+  pow: Plain;
+  maximum: Plain;
+  minimum: Plain;
+  neg: Plain;
+  abs: Plain;
+  sign: Plain;
+  exp: Plain;
+  log: Plain;
+  sqrt: Plain;
+  erf: Plain;
+  sin: Plain;
+  cos: Plain;
+  tanh: Plain;
+  sigmoid: Plain;
+  relu: Plain;
+  clip: { readonly low: number; readonly high: number };
+  erfGate: Plain;
+}
+
+interface Matrix {
+  /** op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. */
+  gemm: {
+    readonly transA: boolean;
+    readonly transB: boolean;
+    readonly alpha: number;
+    readonly beta: number;
+  };
+  /** op(a) op(b) * alpha over stacks of matrices, whose leading dimensions broadcast. */
+  matmul: { readonly transA: boolean; readonly transB: boolean; readonly alpha: number };
+}
+
+interface Shaping {
+  reshape: { readonly shape: Shape };
+  transpose: { readonly order: readonly number[] };
+  expand: { readonly shape: Shape };
+  concat: { readonly axis: number };
+  split: { readonly axis: number; readonly sizes: readonly number[] };
+  slice: { readonly axis: number; readonly start: number; readonly end: number };
+  pad: { readonly axis: number; readonly before: number; readonly after: number };
+}
+
+interface Reducing {
+  reduceSum: Reduction;
+  reduceMean: Reduction;
+  reduceMax: Reduction;
+  argMax: { readonly axis: number };
+}
+
+interface Choosing {
+  equal: Plain;
+  less: Plain;
+  greater: Plain;
+  not: Plain;
+  where: Plain;
+  cast: { readonly to: DType };
+}
+
+interface Indexing {
+  /** Whole slices of the first input along its axis 0, one per index. */
+  gather: Plain;
+  /** Rows added into zeros at their indices: the transpose of `gather`. */
+  scatterRows: { readonly rows: number };
+  /** One element of every row. */
+  pick: Plain;
+  oneHot: { readonly depth: number; readonly to: DType };
+}
+
+interface Composite {
+  softmax: Plain;
+  logSoftmax: Plain;
+  crossEntropy: Plain;
+  standardize: { readonly epsilon: number };
+  causalAttention: { readonly scale: number };
+}
+
+export type OpAttributes = Elementwise &
+  Matrix &
+  Shaping &
+  Reducing &
+  Choosing &
+  Indexing &
+  Composite;
+
+export type OpName = keyof OpAttributes;

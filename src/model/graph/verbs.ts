@@ -1,0 +1,201 @@
+/**
+ * The ops as functions over values: models, optimizers and derivatives are written with these. A plain number stands for
+ * a scalar constant of the other operand's type.
+ */
+import type { DType, Shape } from '../onnx/model.ts';
+import type { OpAttributes, OpName } from './signatures.ts';
+import { frontAxis, isFloat, sameShape, sizeOf, type Value } from './value.ts';
+
+export type Operand = Value | number;
+
+/** The one result of an op. */
+export const apply = <K extends OpName>(
+  op: K,
+  inputs: readonly [Value, ...Value[]],
+  attributes: OpAttributes[K],
+): Value => inputs[0].graph.apply(op, inputs, attributes)[0]!;
+
+/** A constant of the same element type and graph as `like`. */
+export const constantLike = (like: Value, shape: Shape, elements: ArrayLike<number>): Value =>
+  like.graph.constant({ dtype: like.dtype, shape }, elements);
+
+/** `shape` filled with one number. */
+export const filled = (like: Value, shape: Shape, fill: number): Value =>
+  constantLike(like, shape, new Float64Array(sizeOf(shape)).fill(fill));
+
+/** Ops without attributes. */
+type PlainOp = { [K in OpName]: [keyof OpAttributes[K]] extends [never] ? K : never }[OpName];
+
+const unary = (op: PlainOp) => (a: Value) => apply(op, [a], {});
+
+const binary = (op: PlainOp) => (a: Operand, b: Operand) => {
+  if (typeof a !== 'number') {
+    return apply(op, [a, typeof b === 'number' ? constantLike(a, [], [b]) : b], {});
+  }
+  if (typeof b === 'number') throw new TypeError(`${op} needs at least one value`);
+  return apply(op, [constantLike(b, [], [a]), b], {});
+};
+
+export const add = binary('add');
+export const sub = binary('sub');
+export const mul = binary('mul');
+export const div = binary('div');
+export const pow = binary('pow');
+export const maximum = binary('maximum');
+export const minimum = binary('minimum');
+export const equal = binary('equal');
+export const less = binary('less');
+export const greater = binary('greater');
+
+export const not = unary('not');
+export const neg = unary('neg');
+export const abs = unary('abs');
+export const sign = unary('sign');
+export const exp = unary('exp');
+export const log = unary('log');
+export const sqrt = unary('sqrt');
+export const erf = unary('erf');
+export const sin = unary('sin');
+export const cos = unary('cos');
+export const tanh = unary('tanh');
+export const sigmoid = unary('sigmoid');
+export const relu = unary('relu');
+/** a * (1 + erf a): GELU up to a scaling of its input and result by the square root of 2. */
+export const erfGate = (a: Value): Value => apply('erfGate', [a], {});
+/** Over the last axis. */
+export const softmax = unary('softmax');
+/** Over the last axis. */
+export const logSoftmax = unary('logSoftmax');
+
+export const square = (a: Value): Value => mul(a, a);
+
+export const clip = (a: Value, low: number, high: number): Value =>
+  apply('clip', [a], { low, high });
+
+/** `a` where the condition holds, else `b`. */
+export const where = (condition: Value, a: Value, b: Value): Value =>
+  apply('where', [condition, a, b], {});
+
+export const cast = (a: Value, to: DType): Value =>
+  a.dtype === to ? a : apply('cast', [a], { to });
+
+export const reshape = (a: Value, shape: Shape): Value =>
+  sameShape(a.shape, shape) ? a : apply('reshape', [a], { shape });
+
+export const flatten = (a: Value): Value => reshape(a, [sizeOf(a.shape)]);
+
+/** Permutes the axes; without an order it swaps the last two. */
+export function transpose(a: Value, order?: readonly number[]): Value {
+  const axes = a.shape.map((_, i) => i);
+  const swapped = [...axes.slice(0, -2), axes.length - 1, axes.length - 2];
+  return apply('transpose', [a], { order: order ?? swapped });
+}
+
+export const expand = (a: Value, shape: Shape): Value =>
+  sameShape(a.shape, shape) ? a : apply('expand', [a], { shape });
+
+export const concat = (parts: readonly [Value, ...Value[]], axis: number): Value =>
+  parts.length === 1
+    ? parts[0]
+    : apply('concat', parts, { axis: frontAxis(axis, parts[0].shape.length) });
+
+/** Pieces of the given sizes along an axis. */
+export const split = (a: Value, axis: number, sizes: readonly number[]): readonly Value[] =>
+  sizes.length === 1
+    ? [a]
+    : a.graph.apply('split', [a], { axis: frontAxis(axis, a.shape.length), sizes });
+
+export const slice = (a: Value, axis: number, start: number, end: number): Value =>
+  apply('slice', [a], { axis: frontAxis(axis, a.shape.length), start, end });
+
+/** Zeros before and after along an axis. */
+export const pad = (a: Value, axis: number, before: number, after: number): Value =>
+  apply('pad', [a], { axis: frontAxis(axis, a.shape.length), before, after });
+
+const reducing =
+  (op: 'reduceSum' | 'reduceMean' | 'reduceMax') =>
+  (a: Value, axes?: readonly number[], keep = false): Value => {
+    const rank = a.shape.length;
+    const front = axes?.map((axis) => frontAxis(axis, rank)) ?? a.shape.map((_, i) => i);
+    return front.length === 0 ? a : apply(op, [a], { axes: front.sort((x, y) => x - y), keep });
+  };
+
+/** Over the axes given, or over all of them. */
+export const reduceSum = reducing('reduceSum');
+export const reduceMean = reducing('reduceMean');
+export const reduceMax = reducing('reduceMax');
+
+export const argMax = (a: Value, axis: number): Value =>
+  apply('argMax', [a], { axis: frontAxis(axis, a.shape.length) });
+
+/** `table[index]` for every index: slices along axis 0. */
+export const gather = (table: Value, indices: Value): Value => apply('gather', [table, indices], {});
+
+/** Row i of `values` added into row `indices[i]` of a zero table. */
+export const scatterRows = (values: Value, indices: Value, rows: number): Value =>
+  apply('scatterRows', [values, indices], { rows });
+
+/** `a[i, indices[i]]` for every row i of a matrix. */
+export const pick = (a: Value, indices: Value): Value => apply('pick', [a, indices], {});
+
+export const oneHot = (indices: Value, depth: number, to: DType): Value =>
+  apply('oneHot', [indices], { depth, to });
+
+export interface Transposition {
+  readonly transA?: boolean;
+  readonly transB?: boolean;
+  readonly alpha?: number;
+}
+
+/** a b of stacks of matrices, either transposed first, times alpha. */
+export const matmul = (a: Value, b: Value, options: Transposition = {}): Value =>
+  apply('matmul', [a, b], { transA: false, transB: false, alpha: 1, ...options });
+
+/** a b alpha + c beta of matrices. */
+export function gemm(
+  a: Value,
+  b: Value,
+  options: Transposition & { readonly c?: Value | undefined; readonly beta?: number } = {},
+): Value {
+  const { c, transA = false, transB = false, alpha = 1, beta = 1 } = options;
+  return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, alpha, beta });
+}
+
+/** -log softmax(logits)[target] of every row. */
+export const crossEntropy = (logits: Value, targets: Value): Value =>
+  apply('crossEntropy', [logits, targets], {});
+
+/** Each row with mean 0 and variance 1. */
+export const standardize = (a: Value, epsilon: number): Value =>
+  apply('standardize', [a], { epsilon });
+
+/** softmax(q k^T * scale) v over the last two axes, where no position sees a later one. */
+export const causalAttention = (q: Value, k: Value, v: Value, scale: number): Value =>
+  apply('causalAttention', [q, k, v], { scale });
+
+/**
+ * Adds up what broadcasting had repeated, back to `shape`. Leading axes are summed by a product with a row of ones,
+ * which onnxruntime does several times faster than ReduceSum and with the same bits for any thread count.
+ */
+export function sumTo(a: Value, shape: Shape): Value {
+  if (sameShape(a.shape, shape)) return a;
+  let lead = a.shape.length - shape.length;
+  while (lead < a.shape.length && shape[lead - a.shape.length + shape.length] === 1) lead++;
+  const rest = a.shape.slice(lead);
+  const summed = reshape(sumLeading(a, lead), [...a.shape.slice(0, lead).map(() => 1), ...rest]);
+  const offset = a.shape.length - shape.length;
+  const inner = summed.shape.flatMap((dim, i) =>
+    i >= lead && shape[i - offset] === 1 && dim !== 1 ? [i] : [],
+  );
+  return reshape(reduceSum(summed, inner, true), shape);
+}
+
+function sumLeading(a: Value, lead: number): Value {
+  const rows = sizeOf(a.shape.slice(0, lead));
+  const columns = sizeOf(a.shape.slice(lead));
+  if (rows === 1) return a;
+  if (columns === 1 || !isFloat(a.dtype)) {
+    return reduceSum(a, Array.from(a.shape.slice(0, lead).keys()));
+  }
+  return gemm(filled(a, [1, rows], 1), reshape(a, [rows, columns]));
+}

@@ -1,0 +1,46 @@
+/** An ONNX model as plain data: what `encode.ts` turns into bytes. Only what training graphs need. */
+
+/** Element types, by the names used throughout `src/model`. */
+export type DType = 'f32' | 'f64' | 'i64' | 'i32' | 'u8' | 'bool';
+
+/** Row-major dimensions; `[]` is a scalar. */
+export type Shape = readonly number[];
+
+export interface OnnxTensor {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Little-endian elements. */
+  readonly bytes: Uint8Array;
+}
+
+/** A named graph input or output; a dimension given as text is open until run time. */
+export interface OnnxValue {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: readonly (number | string)[];
+}
+
+export type OnnxAttribute =
+  | { readonly int: number }
+  | { readonly float: number }
+  | { readonly text: string }
+  | { readonly ints: readonly number[] }
+  | { readonly graph: OnnxGraph };
+
+export interface OnnxNode {
+  readonly type: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes: Readonly<Record<string, OnnxAttribute>>;
+  /** Empty for the standard operators. */
+  readonly domain: '' | 'com.microsoft';
+}
+
+export interface OnnxGraph {
+  readonly name: string;
+  readonly nodes: readonly OnnxNode[];
+  readonly constants: readonly OnnxTensor[];
+  readonly inputs: readonly OnnxValue[];
+  readonly outputs: readonly OnnxValue[];
+}

@@ -1,0 +1,42 @@
+/** What an inner optimizer is: numbers per step, computed outside the graph, and an update of flat vectors inside it. */
+import type { OptimizerSpec } from '../../run/model-spec.ts';
+import type { Layout } from '../../tensor/params.ts';
+import type { Value } from '../graph/value.ts';
+import { add, div, minimum, reduceSum, reshape, slice, sqrt, square } from '../graph/verbs.ts';
+
+/** Everything an update may look at. All vectors are flat; `layout` tells tensors apart for rules that need matrices. */
+export interface UpdateInput {
+  readonly params: Value;
+  readonly gradient: Value;
+  /** In the order of `Optimizer.moments`. */
+  readonly moments: readonly Value[];
+  /** This step's numbers, scalars in the order `Optimizer.rates` gives them. */
+  readonly rates: readonly Value[];
+  readonly layout: Layout;
+}
+
+export interface Optimizer {
+  /** Names of the vectors carried from step to step and round to round; all start at zero. */
+  readonly moments: readonly string[];
+  /** How many numbers `rates` gives. */
+  readonly rateCount: number;
+  /** Numbers for the global step `step`, when the moments have already seen `seen` steps. Both count from 0. */
+  rates(step: number, seen: number): readonly number[];
+  update(input: UpdateInput): { readonly params: Value; readonly moments: readonly Value[] };
+}
+
+export type OptimizerRule<S extends OptimizerSpec> = (spec: S) => Optimizer;
+
+/** Scalars of a vector of rates. */
+export const scalars = (rates: Value): readonly Value[] =>
+  Array.from({ length: rates.shape[0]! }, (_, i) => reshape(slice(rates, 0, i, i + 1), []));
+
+/** Keeps a zero gradient from dividing by zero, as PyTorch's clip_grad_norm_ does. */
+const NORM_EPSILON = 1e-6;
+
+/** The factor that brings the norm of the whole gradient down to `clipNorm`; undefined when nothing is clipped. */
+export function clipFactor(gradient: Value, clipNorm: number): Value | undefined {
+  if (clipNorm === 0) return undefined;
+  const norm = sqrt(reduceSum(square(gradient)));
+  return minimum(div(clipNorm, add(norm, NORM_EPSILON)), 1);
+}

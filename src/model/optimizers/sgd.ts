@@ -1,0 +1,18 @@
+/** Plain stochastic gradient descent: no momentum, nothing carried. */
+import type { SgdSpec } from '../../run/model-spec.ts';
+import { mul, sub } from '../graph/verbs.ts';
+import { clipFactor, type OptimizerRule } from './optimizer.ts';
+import { learningRateAt } from './schedule.ts';
+
+export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
+  moments: [],
+  rateCount: 1,
+  rates: (step) => [learningRateAt(schedule, step)],
+  update: ({ params, gradient, rates: [rate] }) => {
+    const factor = clipFactor(gradient, clipNorm);
+    return {
+      params: sub(params, mul(gradient, factor ? mul(rate!, factor) : rate!)),
+      moments: [],
+    };
+  },
+});

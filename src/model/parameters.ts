@@ -1,0 +1,47 @@
+/** A model's parameters before training: their layout, their number and their first values. */
+import { deriveKey, type Key, philox } from '../base/rng.ts';
+import type { ModelSpec } from '../run/model-spec.ts';
+import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
+import type { TensorSpec } from './architectures/architecture.ts';
+import { modelOf } from './architectures/table.ts';
+
+/** All tensors end to end, sorted by code point of their names. */
+export const modelLayout = (spec: ModelSpec): Layout => createLayout(sorted(spec));
+
+export const countParameters = (spec: ModelSpec): number => modelLayout(spec).size;
+
+const sorted = (spec: ModelSpec): readonly TensorSpec[] =>
+  [...modelOf(spec).tensors].sort((a, b) => compareCodePoints(a.name, b.name));
+
+/** The same values on every machine for the same model and seed. */
+export function initialParameters(spec: ModelSpec, seed: number | string): Float32Array {
+  const values = new Float32Array(modelLayout(spec).size);
+  let offset = 0;
+  for (const { name, shape, start } of sorted(spec)) {
+    const size = shape.reduce((product, dim) => product * dim, 1);
+    const slice = values.subarray(offset, offset + size);
+    if (start === 'ones') slice.fill(1);
+    else if (start !== 'zeros') {
+      drawNormal(slice, deriveKey('nostrain/initial', seed, name), start.deviation);
+    }
+    offset += size;
+  }
+  return values;
+}
+
+/** Sum of 8 uniform 16-bit integers: its mean, and its variance 8 (2^32 - 1) / 12. */
+const MEAN = 4 * 0xffff;
+const SPREAD = Math.sqrt((8 * 0xffff_ffff) / 12);
+
+/**
+ * Nearly normal draws by the central limit theorem, from one Philox block each: the sum of its eight 16-bit halves.
+ * Whole numbers, one division and one product, so every engine gets the same bits; logarithms would not promise that.
+ * No draw is further than 4.9 deviations out.
+ */
+function drawNormal(into: Float32Array, key: Key, deviation: number): void {
+  for (let i = 0; i < into.length; i++) {
+    let sum = 0;
+    for (const word of philox(key, i, 0, 0, 0)) sum += (word >>> 16) + (word & 0xffff);
+    into[i] = ((sum - MEAN) / SPREAD) * deviation;
+  }
+}

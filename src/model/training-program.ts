@@ -1,0 +1,190 @@
+/**
+ * Everything a worker runs, as ONNX models: forward, backward and optimizer of one model in one graph.
+ *
+ * All of them read flat vectors and the whole corpus, and find their batch by `rows`: for tokens, `corpus` u8 (L) and the
+ * offsets of windows in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
+ */
+import type { ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
+import type { Layout } from '../tensor/params.ts';
+import type { Batch, Model, Weights } from './architectures/architecture.ts';
+import { modelOf } from './architectures/table.ts';
+import { createGraph, type Graph } from './graph/builder.ts';
+import { gradients } from './graph/grad.ts';
+import { lowerLoop, next } from './graph/loop.ts';
+import { lower } from './graph/lower.ts';
+import { ANY, type Value } from './graph/value.ts';
+import { add, cast, gather, reduceMean, reshape, slice, split } from './graph/verbs.ts';
+import { encodeModel } from './onnx/encode.ts';
+import type { OnnxGraph } from './onnx/model.ts';
+import { type Optimizer, scalars } from './optimizers/optimizer.ts';
+import { optimizerOf } from './optimizers/table.ts';
+import { modelLayout } from './parameters.ts';
+
+export interface CompileOptions {
+  /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
+  readonly dtype?: 'f32' | 'f64';
+  /** Only operators that WebGPU has too; a little slower, and the last bits differ. */
+  readonly portable?: boolean;
+}
+
+/** ONNX models as bytes, each encoded when first asked for. `k` below is the number of rates, B the batch. */
+export interface TrainingProgram {
+  readonly layout: Layout;
+  readonly optimizer: Optimizer;
+  /** Names of the data inputs, as opposed to state. */
+  readonly dataInputs: readonly string[];
+  /** steps i64, params, moments, rates (H, k), rows i32 (H, B), data -> params.next, moments.next, losses (H). */
+  readonly loop: () => Uint8Array;
+  /** One step without Loop: params, moments, rates (k), rows i32 (B), data -> params.next, moments.next, loss. */
+  readonly step: () => Uint8Array;
+  /** params, rows i32 (B), data -> losses (B), the mean of each row. */
+  readonly evaluate: () => Uint8Array;
+  /** params, rows i32 (B), data -> loss, gradient (flat). */
+  readonly gradient: () => Uint8Array;
+  /** params, inputs of one row: i32 (1, T) or (1, F) -> predictions: logits (T, V) or numbers (1). */
+  readonly forward: () => Uint8Array;
+}
+
+/** The models for training `spec` with batches of `batch` rows. */
+export function compileTraining(
+  spec: ModelSpec,
+  optimizerSpec: OptimizerSpec,
+  batch: number,
+  { dtype = 'f32', portable = false }: CompileOptions = {},
+): TrainingProgram {
+  const layout = modelLayout(spec);
+  const optimizer = optimizerOf(optimizerSpec);
+  const plan: Plan = { spec, model: modelOf(spec), layout, optimizer, batch, dtype };
+  const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
+    const graph = createGraph();
+    build(graph, plan);
+    return encodeModel(lower(graph, name, { portable }));
+  };
+  return {
+    layout,
+    optimizer,
+    dataInputs: spec.architecture === 'gpt' ? ['corpus'] : ['inputs', 'targets'],
+    loop: () => encodeModel(lowerTraining(plan, portable)),
+    step: encode('step', (graph) => {
+      const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
+      const rows = graph.input('rows', { dtype: 'i32', shape: [batch] });
+      buildStep(graph, plan, rates, rows);
+    }),
+    evaluate: encode('evaluate', buildEvaluation),
+    gradient: encode('gradient', buildGradient),
+    forward: encode('forward', buildForward),
+  };
+}
+
+interface Plan {
+  readonly spec: ModelSpec;
+  readonly model: Model;
+  readonly layout: Layout;
+  readonly optimizer: Optimizer;
+  readonly batch: number;
+  readonly dtype: 'f32' | 'f64';
+}
+
+function lowerTraining(plan: Plan, portable: boolean): OnnxGraph {
+  const { optimizer, dtype, batch } = plan;
+  const body = createGraph();
+  const iteration = body.input('iteration', { dtype: 'i64', shape: [] });
+  const allRates = body.input('rates', { dtype, shape: [ANY, optimizer.rateCount] });
+  const allRows = body.input('rows', { dtype: 'i32', shape: [ANY, batch] });
+  buildStep(body, plan, gather(allRates, iteration), gather(allRows, iteration));
+  const roles = {
+    iteration: 'iteration',
+    carried: ['params', ...optimizer.moments],
+    collected: { loss: 'losses' },
+  };
+  return lowerLoop(body, roles, { portable });
+}
+
+function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
+  const { model, layout, optimizer } = plan;
+  const params = flatInput(graph, plan, 'params');
+  const moments = optimizer.moments.map((name) => flatInput(graph, plan, name));
+  const loss = reduceMean(model.losses(unflatten(params, layout), readBatch(graph, plan, rows)));
+  const [gradient] = gradients(graph, loss, [params]);
+  const updated = optimizer.update({
+    params,
+    gradient: gradient!,
+    moments,
+    rates: scalars(rates),
+    layout,
+  });
+  graph.output(next('params'), updated.params);
+  optimizer.moments.forEach((name, i) => {
+    graph.output(next(name), updated.moments[i]!);
+  });
+  graph.output('loss', loss);
+}
+
+function buildEvaluation(graph: Graph, plan: Plan): void {
+  const params = flatInput(graph, plan, 'params');
+  const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
+  const losses = plan.model.losses(unflatten(params, plan.layout), readBatch(graph, plan, rows));
+  const axes = losses.shape.map((_, axis) => axis).slice(1);
+  graph.output('losses', reduceMean(losses, axes));
+}
+
+function buildGradient(graph: Graph, plan: Plan): void {
+  const params = flatInput(graph, plan, 'params');
+  const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
+  const weights = unflatten(params, plan.layout);
+  const loss = reduceMean(plan.model.losses(weights, readBatch(graph, plan, rows)));
+  graph.output('loss', loss);
+  graph.output('gradient', gradients(graph, loss, [params])[0]!);
+}
+
+function buildForward(graph: Graph, plan: Plan): void {
+  const { spec, dtype } = plan;
+  const params = flatInput(graph, plan, 'params');
+  const inputs = graph.input(
+    'inputs',
+    spec.architecture === 'gpt'
+      ? { dtype: 'i32', shape: [1, spec.context] }
+      : { dtype, shape: [1, spec.features] },
+  );
+  graph.output('predictions', plan.model.predict(unflatten(params, plan.layout), inputs));
+}
+
+const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
+  graph.input(name, { dtype, shape: [layout.size] });
+
+/** The tensors of a flat vector by name. */
+function unflatten(flat: Value, { slots }: Layout): Weights {
+  const pieces = split(
+    flat,
+    0,
+    slots.map(({ size }) => size),
+  );
+  const tensors = new Map(
+    slots.map(({ name, shape }, i) => [name, reshape(pieces[i]!, shape)] as const),
+  );
+  return (name) => {
+    const tensor = tensors.get(name);
+    if (!tensor) throw new TypeError(`the model has no tensor ${name}`);
+    return tensor;
+  };
+}
+
+/** The batch at the given rows of the data inputs. */
+function readBatch(graph: Graph, { spec, batch, dtype }: Plan, rows: Value): Batch {
+  if (spec.architecture !== 'gpt') {
+    const inputs = graph.input('inputs', { dtype, shape: [ANY, spec.features] });
+    const targets = graph.input('targets', { dtype, shape: [ANY] });
+    return { inputs: gather(inputs, rows), targets: gather(targets, rows) };
+  }
+  const { context } = spec;
+  const corpus = graph.input('corpus', { dtype: 'u8', shape: [ANY] });
+  const places = graph.constant(
+    { dtype: 'i32', shape: [1, context + 1] },
+    [...Array(context + 1).keys()],
+  );
+  const windows = cast(gather(corpus, add(reshape(rows, [batch, 1]), places)), 'i32'); // (B, T + 1)
+  return {
+    inputs: slice(windows, 1, 0, context),
+    targets: slice(windows, 1, 1, context + 1),
+  };
+}
