@@ -1,0 +1,20 @@
+/** Signers and events for tests; the keys are public, never use them. */
+import {
+  createSigner,
+  type EventDraft,
+  type SignedEvent,
+  type Signer,
+} from '../../src/network/event.ts';
+
+/** A fixed key per number from 1. */
+export const signerOf = (number: number): Signer => createSigner(new Uint8Array(32).fill(number));
+
+/** A regular event of the first signer, signed now or at the given fields. */
+export const eventOf = (content: string, draft: Partial<EventDraft> = {}): SignedEvent =>
+  signerOf(1).sign({ kind: 1000, created_at: 1_700_000_000, tags: [], content, ...draft });
+
+/** The same event with one hex digit of its signature changed: the id still fits, the signature does not. */
+export const forgedTwin = (event: SignedEvent): SignedEvent => ({
+  ...event,
+  sig: `${event.sig[0] === '0' ? '1' : '0'}${event.sig.slice(1)}`,
+});
