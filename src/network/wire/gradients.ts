@@ -1,17 +1,18 @@
 /**
  * Gradient events to contributions and back. The wire carries after - before; everything else here speaks of
- * Δ = before - after, so the sign flips in this file, once in each direction.
+ * Δ = before - after, so signs flip here, once in each direction.
  */
 import { gradient } from '../../../kinds/gradient.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { Contribution, RejectReason } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { Layout, Params, Vector } from '../../tensor/params.ts';
+import type { Layout, Params } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
 import type { NstrStats } from '../codec/header.ts';
 import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
+import { flipped } from './sign.ts';
 
 /** What a contribution is measured against. */
 export interface GradientContext {
@@ -144,10 +145,4 @@ export function buildGradient(
 export function signedEventBytes(draft: EventDraft): number {
   const placeholders = { id: '0'.repeat(64), pubkey: '0'.repeat(64), sig: '0'.repeat(128) };
   return utf8(JSON.stringify({ ...draft, ...placeholders })).length;
-}
-
-/** 0 - x, so that zero stays +0 on both sides of the wire. */
-function flipped<T extends Vector>(values: T): T;
-function flipped(values: Vector): Vector {
-  return values.map((value) => 0 - value);
 }
