@@ -68,11 +68,15 @@ export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
   server.on('upgrade', (request, socket, head) => upgrade(core, sockets, request, socket, head));
   await listen(server, host, options.port ?? 0);
   const { port } = server.address() as AddressInfo;
+  let closing: Promise<void> | undefined;
   return {
     url: `ws://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
     stats: () => statsOf(core),
-    close: () => closeAll(core, server),
+    close: () => {
+      closing ??= closeAll(core, server);
+      return closing;
+    },
   };
 }
 
@@ -144,6 +148,7 @@ function closeAll(core: Core, server: Server): Promise<void> {
     }, GOODBYE_MS);
     server.close(() => {
       clearTimeout(timer);
+      core.sessions.clear();
       resolve();
     });
     for (const session of core.sessions) session.close();

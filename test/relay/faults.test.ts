@@ -1,0 +1,139 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { FaultSettings } from '../../relay/faults/fault.ts';
+import { createFaultPlan } from '../../relay/faults/plan.ts';
+import { createRelay } from '../../relay/server.ts';
+import { openReader } from '../support/raw-reader.ts';
+import { eventOf } from '../support/signers.ts';
+
+const opened: { close(): Promise<unknown> }[] = [];
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((thing) => thing.close()));
+});
+
+/** What happens to the first `count` deliveries of one connection. */
+function fates(settings: FaultSettings, seed: number, connection = 0, count = 1000) {
+  const plan = createFaultPlan(settings, seed, connection);
+  return Array.from({ length: count }, () => plan());
+}
+
+const all: FaultSettings = {
+  drop: 0.1,
+  duplicate: 0.1,
+  delay: { shape: 'uniform', minMs: 10, maxMs: 50 },
+  reorder: 0.2,
+  reorderMs: 100,
+};
+
+describe('plan', () => {
+  test('the same seed gives the same fates, another seed or connection others', () => {
+    expect(fates(all, 7)).toEqual(fates(all, 7));
+    expect(fates(all, 7)).not.toEqual(fates(all, 8));
+    expect(fates(all, 7)).not.toEqual(fates(all, 7, 1));
+  });
+
+  test('no settings leave every delivery alone', () => {
+    expect(fates({}, 1, 0, 3)).toEqual([[0], [0], [0]]);
+  });
+
+  test('one fault does not move the draws of another', () => {
+    const lost = (settings: FaultSettings) =>
+      fates(settings, 3).map((copies) => copies.length === 0);
+    expect(lost({ drop: 0.3 })).toEqual(lost({ drop: 0.3, duplicate: 0.5, reorder: 0.5 }));
+  });
+
+  test('shares and delays are as asked', () => {
+    const lost = fates({ drop: 0.5 }, 1).filter((copies) => copies.length === 0).length;
+    expect(lost).toBeGreaterThan(430);
+    expect(lost).toBeLessThan(570);
+    expect(fates({ duplicate: 1 }, 1, 0, 2)).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+    for (const [ms] of fates({ delay: { shape: 'uniform', minMs: 10, maxMs: 50 } }, 1)) {
+      expect(ms).toBeGreaterThanOrEqual(10);
+      expect(ms).toBeLessThan(50);
+    }
+    const tail = fates({ delay: { shape: 'exponential', meanMs: 20, maxMs: 60 } }, 1).flat();
+    expect(Math.max(...tail)).toBe(60);
+    const mean = tail.reduce((sum, ms) => sum + ms, 0) / tail.length;
+    expect(mean).toBeGreaterThan(15);
+    expect(mean).toBeLessThan(22);
+  });
+
+  test('no settings and seeds give a negative or unbounded delay', () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(fc.integer(), share, share, share, (seed, drop, duplicate, reorder) => {
+        for (const copies of fates({ ...all, drop, duplicate, reorder }, seed, 0, 20)) {
+          expect(copies.length).toBeLessThanOrEqual(2);
+          for (const ms of copies) expect(ms >= 10 && ms <= 150).toBe(true);
+        }
+      }),
+    );
+  });
+});
+
+/** Contents that one reader gets, in order, from a relay with these faults; the last event ends it. */
+async function heard(faults: FaultSettings, seed: number, count: number): Promise<string[]> {
+  const relay = await createRelay({ faults, seed });
+  const [reader, author] = [await openReader(relay.url), await openReader(relay.url)];
+  opened.push(relay, reader, author);
+  reader.say('REQ', 'a', { kinds: [1000] });
+  await reader.until((frame) => frame[0] === 'EOSE');
+  for (let i = 0; i < count; i++) await author.publish(eventOf(`${i}`));
+  const { deliveriesDropped, deliveriesDuplicated } = relay.stats();
+  const expected = count - deliveriesDropped + deliveriesDuplicated;
+  const events = () => reader.frames.filter((frame) => frame[0] === 'EVENT');
+  if (expected > 0) await reader.until(() => events().length === expected);
+  return events().map((frame) => (frame[2] as { content: string }).content);
+}
+
+describe('at a relay', () => {
+  test('drops and repeats the same deliveries every time', async () => {
+    const faults = { drop: 0.3, duplicate: 0.3 };
+    const [once, again] = [await heard(faults, 5, 20), await heard(faults, 5, 20)];
+    expect(once).toEqual(again);
+    expect(new Set(once).size).toBeLessThan(20);
+    expect(once.length).toBeGreaterThan(new Set(once).size);
+  });
+
+  test('held-back events arrive after later ones, none is lost', async () => {
+    const order = (await heard({ reorder: 0.5, reorderMs: 60 }, 2, 20)).map(Number);
+    expect(order).not.toEqual(order.toSorted((a, b) => a - b));
+    expect(order.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, i) => i));
+  });
+
+  test('EOSE waits for stored events that are delayed', async () => {
+    const delay = { shape: 'uniform', minMs: 20, maxMs: 40 } as const;
+    const relay = await createRelay({ faults: { delay } });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    await reader.publish(eventOf('slow'));
+    reader.say('REQ', 'a', {});
+    await reader.until((frame) => frame[0] === 'EOSE');
+    expect(reader.frames.map((frame) => frame[0])).toEqual(['OK', 'EVENT', 'EOSE']);
+  });
+
+  test('swallowed events leave no trace, refused connections count down', async () => {
+    const relay = await createRelay({ faults: { swallow: 1, refuseConnections: 1 } });
+    opened.push(relay);
+    await expect(openReader(relay.url)).rejects.toThrow('503');
+    const reader = await openReader(relay.url);
+    opened.push(reader);
+    reader.say('EVENT', eventOf('lost'));
+    reader.say('REQ', 'a', {});
+    await reader.until((frame) => frame[0] === 'EOSE');
+    expect(reader.frames).toEqual([['EOSE', 'a']]);
+    expect(relay.stats()).toMatchObject({ eventsSwallowed: 1, connectionsRefused: 1 });
+  });
+
+  test('a connection ends after so many frames', async () => {
+    const relay = await createRelay({ faults: { disconnectAfter: 2 } });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    await reader.publish(eventOf('first'));
+    await reader.publish(eventOf('second'));
+    expect(await reader.closed).toBe(1012);
+  });
+});
