@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'vitest';
+import { stateDigest } from '../../src/tensor/digest.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import { parseStateJson } from '../../src/tensor/state-json.ts';
+import { stateText } from '../support/state-text.ts';
+import { toParams } from '../support/vectors.ts';
+import vectors from '../vectors/state-digest.json' with { type: 'json' };
+
+type State = Parameters<typeof toParams>[0];
+
+describe('state digests agree with the reference', () => {
+  test.each(vectors.cases)('$name', ({ order, state, digest }) => {
+    expect(stateDigest(toParams(state as State, order))).toBe(digest);
+  });
+});
+
+test('a state read from JSON is in code-point order, whatever the file says', () => {
+  for (const { state, digest, ...rest } of vectors.cases) {
+    const read = 'digest_if_read_from_json' in rest ? rest.digest_if_read_from_json : digest;
+    expect(stateDigest(parseStateJson(stateText(state)))).toBe(read);
+  }
+});
+
+test('f32 values are hashed as the doubles they are, and -0 is not 0', () => {
+  const layout = createLayout([{ name: 'w', shape: [2] }]);
+  const digest = (values: Float32Array | Float64Array) => stateDigest({ layout, values });
+  const rounded = Math.fround(0.1);
+  expect(digest(Float32Array.of(0.1, 1))).toBe(digest(Float64Array.of(rounded, 1)));
+  expect(digest(Float32Array.of(0, 1))).not.toBe(digest(Float32Array.of(-0, 1)));
+});
+
+test('a value beyond one hashing block still counts', () => {
+  const layout = createLayout([{ name: 'w', shape: [20_000] }]);
+  const values = new Float32Array(20_000);
+  const before = stateDigest({ layout, values });
+  values[19_999] = 1;
+  expect(stateDigest({ layout, values })).not.toBe(before);
+});
