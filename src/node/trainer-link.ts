@@ -1,0 +1,67 @@
+/** The main thread's end of the trainer thread: typed calls, and every pending one fails when the thread does. */
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { TrainingError } from '../base/errors.ts';
+import type { Answer, Ask, CallName, Calls } from './trainer-messages.ts';
+
+export interface TrainerLink {
+  call<K extends CallName>(call: K, ask: Calls[K]['ask']): Promise<Calls[K]['answer']>;
+  close(): Promise<void>;
+}
+
+interface Pending {
+  readonly settle: (answer: unknown) => void;
+  readonly fail: (error: Error) => void;
+}
+
+/** Starts a trainer thread. */
+export function createTrainerLink(): TrainerLink {
+  const worker = startWorker();
+  const pending = new Map<number, Pending>();
+  let calls = 0;
+  let broken: TrainingError | undefined;
+  const breakOff = (message: string, cause?: unknown) => {
+    broken ??= new TrainingError('training/thread', message, { cause });
+    for (const { fail } of pending.values()) fail(broken);
+    pending.clear();
+  };
+  worker.on('message', (answer: Answer) => {
+    const waiting = pending.get(answer.id);
+    pending.delete(answer.id);
+    if (answer.ok) waiting?.settle(answer.answer);
+    else waiting?.fail(new TrainingError('training/failed', answer.message));
+  });
+  worker.on('error', (error) => breakOff(`the trainer thread failed: ${error.message}`, error));
+  worker.on('exit', (code) => breakOff(`the trainer thread ended with code ${code}`));
+  return {
+    call: async <K extends CallName>(call: K, ask: Calls[K]['ask']) => {
+      if (broken) throw broken;
+      const id = calls++;
+      const answer = await new Promise<unknown>((settle, fail) => {
+        pending.set(id, { settle, fail });
+        worker.postMessage({ id, call, ask });
+      });
+      return answer as Calls[K]['answer'];
+    },
+    close: async () => {
+      await worker.terminate();
+    },
+  };
+}
+
+/** From sources the thread must load tsx by itself, before the first import; in `dist` it is plain JavaScript. */
+function startWorker(): Worker {
+  if (!import.meta.url.endsWith('.ts')) {
+    return new Worker(new URL('./trainer-thread.js', import.meta.url));
+  }
+  // require finds the CommonJS build, which cannot register hooks; its module twin lies beside it
+  const api = createRequire(import.meta.url).resolve('tsx/esm/api').replace(/cjs$/, 'mjs');
+  const tsx = pathToFileURL(api).href;
+  const thread = new URL('./trainer-thread.ts', import.meta.url).href;
+  const code = `import(${JSON.stringify(tsx)}).then(({ register }) => {
+    register();
+    return import(${JSON.stringify(thread)});
+  });`;
+  return new Worker(code, { eval: true, execArgv: ['--conditions=nostrain:source'] });
+}

@@ -1,0 +1,260 @@
+/** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
+import { ConfigError, TrainingError } from '../base/errors.ts';
+import { drawRows, evenRows } from '../model/batches.ts';
+import { sampleTokens } from '../model/sample.ts';
+import { compileTraining } from '../model/training-program.ts';
+import type { ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
+import type { Trained, Trainer as TrainerPort, TrainProgress, TrainTask } from '../worker/ports.ts';
+import { physicalCores } from './trainer-cores.ts';
+import type { DataName, Device, Feeds } from './trainer-messages.ts';
+import { type OpenTrainer, openTrainer } from './trainer-open.ts';
+
+export interface RegressionRows {
+  /** Row after row. */
+  readonly inputs: Float32Array;
+  readonly targets: Float32Array;
+}
+
+export type TrainerData =
+  | { readonly kind: 'tokens'; readonly shard: Uint8Array; readonly validation: Uint8Array }
+  | ({
+      readonly kind: 'regression';
+      readonly features: number;
+      readonly validation?: RegressionRows;
+    } & RegressionRows);
+
+export interface TrainerSetup {
+  readonly model: ModelSpec;
+  readonly optimizer: OptimizerSpec;
+  /** Rows per step. */
+  readonly batch: number;
+  readonly data: TrainerData;
+  /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
+  readonly device: 'auto' | Device;
+  /** Defaults to the physical cores. */
+  readonly threads?: number;
+}
+
+export interface TrainerDevice {
+  readonly device: Device;
+  readonly threads: number;
+  /** Why it is not the device one might have expected. */
+  readonly notice?: string;
+}
+
+export interface Trainer extends TrainerPort {
+  readonly device: TrainerDevice;
+  /** Moment vectors after the first inner phase; the last one counts the steps they have seen. */
+  readonly momentSlots: number;
+}
+
+/** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
+const SLICE_SECONDS = 1;
+/** Batches per call while evaluating. */
+const EVALUATED_AT_ONCE = 4;
+
+/** Starts the trainer thread and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
+export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
+  const { model, optimizer, batch } = setup;
+  checkData(setup);
+  const threads = setup.threads ?? physicalCores();
+  const opened = await openTrainer(setup.device, {
+    compile: (portable) => compileTraining(model, optimizer, batch, { portable }),
+    data: feedsOf(setup),
+    batch,
+    threads,
+  });
+  const { link, program, device, notice } = opened;
+  const moments = program.optimizer.moments.length;
+  const inTurn = createTurns();
+  return {
+    device: { device, threads, ...(notice === undefined ? {} : { notice }) },
+    layout: program.layout,
+    momentSlots: moments === 0 ? 0 : moments + 1,
+    train: (task, onProgress, signal) =>
+      inTurn(() => train(setup, opened, task, onProgress, signal)),
+    evaluate: (params, on, limit) =>
+      inTurn(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
+    sample: (params, request) =>
+      inTurn(async () => {
+        if (model.architecture !== 'gpt') {
+          throw new ConfigError('model/sample', `a ${model.architecture} model has no text`);
+        }
+        const { context, vocabulary } = model;
+        await link.call('hold', params);
+        return await sampleTokens(
+          (tokens) => link.call('forward', { elements: tokens, shape: [1, context] }),
+          { ...request, context, vocabulary },
+        );
+      }),
+    close: () => link.close(),
+  };
+}
+
+/** Runs tasks one after the other, in the order they were asked for. */
+function createTurns(): <T>(task: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (task) => {
+    const result = last.then(task);
+    last = result.catch(() => undefined);
+    return result;
+  };
+}
+
+function checkData({ model, data, batch }: TrainerSetup): void {
+  if (!Number.isSafeInteger(batch) || batch < 1) {
+    throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
+  }
+  if (model.architecture === 'gpt') {
+    if (data.kind !== 'tokens') {
+      throw new ConfigError('training/data', 'a gpt model trains on tokens, not on feature rows');
+    }
+    if (data.shard.length <= model.context) {
+      throw new ConfigError(
+        'training/data',
+        `the shard has ${data.shard.length} tokens, but one window needs ${model.context + 1}`,
+        { hint: 'use more text, fewer workers or a shorter model.context' },
+      );
+    }
+    const highest = data.shard.reduce((most, token) => Math.max(most, token), 0);
+    if (highest >= model.vocabulary) {
+      throw new ConfigError(
+        'training/data',
+        `token ${highest} is outside the vocabulary of ${model.vocabulary}`,
+      );
+    }
+  } else if (data.kind !== 'regression' || data.features !== model.features) {
+    throw new ConfigError('training/data', `the model trains on rows of ${model.features} features`);
+  }
+}
+
+function feedsOf({ data }: TrainerSetup): Partial<Record<DataName, Feeds>> {
+  if (data.kind === 'tokens') {
+    const corpus = (tokens: Uint8Array) => ({ corpus: { elements: tokens, shape: [tokens.length] } });
+    return { shard: corpus(data.shard), validation: corpus(data.validation) };
+  }
+  const rows = ({ inputs, targets }: RegressionRows) => ({
+    inputs: { elements: inputs, shape: [targets.length, data.features] },
+    targets: { elements: targets, shape: [targets.length] },
+  });
+  return {
+    shard: rows(data),
+    ...(data.validation === undefined ? {} : { validation: rows(data.validation) }),
+  };
+}
+
+/** How many rows a batch may start at, and how far apart rows are that share nothing. */
+function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; stride: number } {
+  if (data.kind === 'tokens' && model.architecture === 'gpt') {
+    return { bound: Math.max(0, data[on].length - model.context), stride: model.context };
+  }
+  const rows = data.kind === 'regression' && (on === 'shard' ? data : data.validation);
+  return { bound: rows ? rows.targets.length : 0, stride: 1 };
+}
+
+async function train(
+  setup: TrainerSetup,
+  { link, program }: OpenTrainer,
+  task: TrainTask,
+  onProgress: (progress: TrainProgress) => void,
+  signal: AbortSignal,
+): Promise<Trained> {
+  const { optimizer, layout } = program;
+  const { steps, firstStep, round } = task;
+  const { batch, model } = setup;
+  const tokensPerStep = batch * (model.architecture === 'gpt' ? model.context : 1);
+  const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
+  signal.throwIfAborted();
+  await link.call('begin', [task.params, ...vectors]);
+  const losses = new Float32Array(steps);
+  let seconds = 0;
+  let slice = 1;
+  for (let done = 0; done < steps; ) {
+    signal.throwIfAborted();
+    const count = Math.min(slice, steps - done);
+    const rates = new Float32Array(count * optimizer.rateCount);
+    for (let i = 0; i < count; i++) {
+      rates.set(
+        optimizer.rates(firstStep + done + i, seen + done + i),
+        i * optimizer.rateCount,
+      );
+    }
+    const { bound } = rowsOf(setup, 'shard');
+    const rows = drawRows({ key: task.batchKey, round, firstStep: done, steps: count, batch, bound });
+    const part = await link.call('advance', { rates, rows });
+    requireFinite(part.losses, firstStep + done);
+    losses.set(part.losses, done);
+    done += count;
+    seconds += part.seconds;
+    slice = Math.max(1, Math.floor((SLICE_SECONDS * count) / Math.max(part.seconds, 1e-6)));
+    onProgress({
+      step: done,
+      steps,
+      loss: part.losses.reduce((sum, loss) => sum + loss, 0) / count,
+      tokensPerSecond: (count * tokensPerStep) / Math.max(part.seconds, 1e-6),
+    });
+  }
+  const [params, ...moments] = await link.call('finish', null);
+  requireFiniteParams(params!, firstStep + steps - 1);
+  const counted = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + steps)];
+  return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
+}
+
+/** The optimizer's vectors and how many steps they have seen; zeros and 0 before the first step. */
+function readMoments({ moments }: TrainTask, names: readonly string[], size: number) {
+  if (moments.length === 0) return { vectors: names.map(() => new Float32Array(size)), seen: 0 };
+  const vectors = moments.slice(0, -1);
+  const seen = moments[moments.length - 1]!;
+  if (
+    vectors.length !== names.length ||
+    seen.length !== 1 ||
+    vectors.some(({ length }) => length !== size)
+  ) {
+    throw new TrainingError('training/moments', 'these moments belong to another optimizer or model', {
+      hint: 'start with empty moments',
+    });
+  }
+  return { vectors, seen: seen[0]! };
+}
+
+const notFinite = (step: number, what: string): TrainingError =>
+  new TrainingError('training/not-finite', `at step ${step} ${what} stopped being finite`, {
+    hint: 'lower the learning rate, or clip the gradient norm',
+    data: { step },
+  });
+
+function requireFinite(losses: Float32Array, firstStep: number): void {
+  const at = losses.findIndex((loss) => !Number.isFinite(loss));
+  if (at >= 0) throw notFinite(firstStep + at, 'the loss');
+}
+
+function requireFiniteParams(params: Float32Array, step: number): void {
+  if (!params.every(Number.isFinite)) throw notFinite(step, 'a parameter');
+}
+
+/** Mean loss over evenly spaced rows that share nothing; the f64 mean of all rows, also of a last partial batch. */
+async function evaluate(
+  setup: TrainerSetup,
+  { link }: OpenTrainer,
+  params: Float32Array,
+  on: DataName,
+  batches: number,
+): Promise<number> {
+  const { batch } = setup;
+  const { bound, stride } = rowsOf(setup, on);
+  const rows = evenRows(bound, stride, batches * batch);
+  if (rows.length === 0) {
+    throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`);
+  }
+  await link.call('hold', params);
+  let sum = 0;
+  for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
+    const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
+    // filled up to whole batches with row 0, whose losses are then left out
+    const padded = new Int32Array(Math.ceil(part.length / batch) * batch);
+    padded.set(part);
+    const losses = await link.call('evaluate', { on, rows: padded });
+    for (let i = 0; i < part.length; i++) sum += losses[i]!;
+  }
+  return sum / rows.length;
+}
