@@ -48,10 +48,19 @@ export async function fetchRelayInfo(
     if (!response.ok) return refuse('http-status', '', `HTTP ${response.status}`);
     const text = await readText(response, maxBytes);
     if (text === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
-    return parseRelayInfo(JSON.parse(text));
+    return parseRelayInfo(jsonOf(text));
   } catch (error) {
     signal?.throwIfAborted();
     return refuse('unreachable', '', reasonOf(error));
+  }
+}
+
+/** The value in the text, or undefined when it is not JSON. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

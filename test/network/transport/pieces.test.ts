@@ -1,0 +1,99 @@
+/** The small parts of the transport on their own: addresses, filters, frames, memory. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { compileFilter } from '../../../relay/filter.ts';
+import { defaultLimits } from '../../../relay/limits.ts';
+import { ConfigError } from '../../../src/base/errors.ts';
+import { type Filter, matchesFilter } from '../../../src/network/transport/filter.ts';
+import { nestsDeeper, parseFrame } from '../../../src/network/transport/frames.ts';
+import { Recent } from '../../../src/network/transport/recent.ts';
+import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
+
+describe('addresses', () => {
+  test('are trimmed, empty ones dropped, each relay kept once in order', () => {
+    const urls = [' wss://b.test ', '', 'ws://a.test:80/', 'ws://A.test', 'wss://b.test/x'];
+    expect(parseRelayUrls(urls)).toEqual(['wss://b.test', 'ws://a.test:80/', 'wss://b.test/x']);
+  });
+
+  test.each([['http://a.test'], ['a.test'], ['ws://'], ['ws://a.test/#x'], [' ']])(
+    '%j is refused with the accepted form',
+    (url) => {
+      expect(() => parseRelayUrls([url])).toThrow(ConfigError);
+      expect(() => parseRelayUrls([url])).toThrow(
+        expect.objectContaining({ hint: expect.stringContaining('ws://') }),
+      );
+    },
+  );
+});
+
+test('our filter test and the relay agree', () => {
+  const few = fc.constantFrom('a', 'b', 'c');
+  const some = fc.array(few, { maxLength: 2 });
+  const second = fc.integer({ min: 0, max: 5 });
+  const filter = fc.record(
+    {
+      ids: some,
+      authors: some,
+      kinds: fc.array(second, { maxLength: 2 }),
+      since: second,
+      until: second,
+      limit: second,
+      '#t': some,
+      '#d': some,
+    },
+    { requiredKeys: [] },
+  );
+  const event = fc.record({
+    id: few,
+    pubkey: few,
+    kind: second,
+    created_at: second,
+    tags: fc.array(fc.array(fc.constantFrom('t', 'd', 'a', 'b'), { minLength: 1, maxLength: 3 })),
+    content: fc.constant(''),
+    sig: fc.constant(''),
+  });
+  fc.assert(
+    fc.property(filter, event, (asked, sent) => {
+      const compiled = compileFilter(asked, defaultLimits);
+      if (typeof compiled === 'string') throw new Error(compiled);
+      const theirs = compiled.matches({ ...sent, json: Buffer.from('') });
+      expect(matchesFilter(asked as Filter, sent)).toBe(theirs);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+describe('frames', () => {
+  test('nesting is measured outside strings only', () => {
+    expect(nestsDeeper('[{"a":["b"]}]', 3)).toBe(false);
+    expect(nestsDeeper('[{"a":["b"]}]', 2)).toBe(true);
+    expect(nestsDeeper('["[[[[\\"[[[[","\\\\",[]]', 2)).toBe(false);
+    expect(nestsDeeper('["unterminated [[[[', 2)).toBe(false);
+  });
+
+  test('nesting agrees with the parsed value', () => {
+    const depth = (json: unknown): number =>
+      typeof json === 'object' && json !== null
+        ? 1 + Math.max(0, ...Object.values(json).map(depth))
+        : 0;
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 4 }), (json, max) => {
+        expect(nestsDeeper(JSON.stringify(json), max)).toBe(depth(json) > max);
+      }),
+    );
+  });
+
+  test('never throws on any text', () => {
+    fc.assert(fc.property(fc.string(), (text) => void parseFrame(text)));
+    fc.assert(fc.property(fc.json(), (text) => void parseFrame(`["EVENT",${text}]`)));
+  });
+});
+
+test('the least recently used leaves first', () => {
+  const recent = new Recent<number>(2);
+  recent.set('a', 1);
+  recent.set('b', 2);
+  expect(recent.get('a')).toBe(1);
+  recent.set('c', 3);
+  expect(['a', 'b', 'c'].map((key) => recent.get(key))).toEqual([1, undefined, 3]);
+});
