@@ -15,7 +15,7 @@ export type Rows = readonly (readonly string[])[];
 export interface Tag<T = unknown, P extends Presence = Presence> {
   readonly tag: string;
   readonly presence: P;
-  /** The tag as an example shows it. */
+  /** What its values look like, for the generated page. */
   readonly form: string;
   readonly doc: string;
   /** Texts with `<tag>` placeholders, most specific last; only derived tags and scopes have them. */
@@ -41,7 +41,7 @@ export const optional = <T>(tag: string, text: Text<T>, doc: string): Tag<T, 'op
 function single<T>(tag: string, text: Text<T>, doc: string): Omit<Tag<T>, 'presence'> {
   return {
     tag,
-    form: `["${tag}", <${text.says}>]`,
+    form: text.says,
     doc,
     read: (rows) => {
       if (rows.length === 0) return { value: undefined };
@@ -63,7 +63,7 @@ export const many = <T>(
 ): Tag<readonly T[], 'optional'> => ({
   tag,
   presence: 'optional',
-  form: `["${tag}", <${text.says}>], repeatable`,
+  form: `${text.says}; repeatable`,
   doc,
   read: (rows) => {
     if (rows.length === 0) return { value: undefined };
@@ -86,7 +86,7 @@ export const list = <T>(
 ): Tag<readonly T[], 'optional'> => ({
   tag,
   presence: 'optional',
-  form: `["${tag}", <${text.says}>, ...]`,
+  form: `any number of: ${text.says}`,
   doc,
   read: (rows) => {
     const [row] = rows;
@@ -105,7 +105,7 @@ export const list = <T>(
 export const flag = (tag: string, mark: string, doc: string): Tag<true, 'optional'> => ({
   tag,
   presence: 'optional',
-  form: `["${tag}", "${mark}"]`,
+  form: `\`${mark}\``,
   doc,
   read: (rows) => {
     if (rows.length === 0) return { value: undefined };
@@ -120,7 +120,7 @@ export const flag = (tag: string, mark: string, doc: string): Tag<true, 'optiona
 export const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> => ({
   tag,
   presence: 'derived',
-  form: `["${tag}", "${mark}"]`,
+  form: `\`${mark}\``,
   doc,
   mark,
   read: (rows) => (rows.at(-1)?.[0] === mark ? { value: true } : { problem: `is not "${mark}"` }),
@@ -131,7 +131,7 @@ export const marker = (tag: string, mark: string, doc: string): Tag<true, 'deriv
 export const address = (doc: string, ...templates: readonly string[]): Tag<true, 'derived'> => ({
   tag: 'd',
   presence: 'derived',
-  form: templates.map((template) => `["d", "${template}"]`).join(' or '),
+  form: templates.map((template) => `\`${template}\``).join(' or '),
   doc,
   templates,
   read: (rows, sibling) => {
@@ -150,7 +150,7 @@ const addressOf = (templates: readonly string[], sibling: Sibling): string =>
 export const scope = (doc: string, ...templates: readonly string[]): Tag<true, 'optional'> => ({
   tag: 's',
   presence: 'optional',
-  form: templates.map((template) => `["s", "${template}"]`).join(', '),
+  form: templates.map((template) => `\`${template}\``).join(' and '),
   doc,
   templates,
   read: (rows, sibling) => {

@@ -32,7 +32,7 @@ export const checkpoint = defineKind({
   sent: 'after a round, for whoever resumes or joins late; slots are reused in turn',
   tags: {
     place: address(
-      'one checkpoint per worker and slot, or per round when there is no slot',
+      'one checkpoint per worker and slot; the round serves when there is no slot',
       'run:<run>:worker:<worker>:checkpoint:round:<round>',
       'run:<run>:worker:<worker>:checkpoint:slot:<slot>',
     ),

@@ -44,7 +44,7 @@ export const gradient = defineKind({
     steps: one('steps', count, 'inner steps taken'),
     compression: one(
       'compression',
-      pattern(/^topk-\d{1,3}\.\d{4}-int8-(?:zlib|zstd)$/, 'topk-<ratio>-int8-<codec>'),
+      pattern(/^topk-\d{1,3}\.\d{4}-int8-(?:zlib|zstd)$/, '`topk-R.RRRR-int8-CODEC`'),
       'how the payload is packed',
     ),
     params: one('params', count, 'number of tensors'),

@@ -1,0 +1,109 @@
+/**
+ * Renders docs/protocol.md and the table in kinds/README.md from the declarations. Run `node --import tsx
+ * kinds/_render.ts` after changing a kind; a test fails while the pages are stale.
+ */
+import type { Content } from './_content.ts';
+import type { Presence, Tag } from './_tags.ts';
+import { kinds } from './index.ts';
+
+/** What a page needs of a declaration; value types do not matter here. */
+interface Page {
+  readonly kind: number;
+  readonly name: string;
+  readonly summary: string;
+  readonly sent: string;
+  readonly tags: Readonly<Record<string, Pick<Tag, 'tag' | 'form' | 'presence' | 'doc'>>>;
+  readonly content: Pick<Content, 'says'>;
+  readonly rules?: readonly { readonly says: string }[];
+  readonly notes?: string;
+}
+
+const pages: readonly Page[] = Object.values(kinds).map(({ declaration }) => declaration);
+
+const NEEDED: Readonly<Record<Presence, string>> = {
+  required: 'yes',
+  derived: 'yes',
+  optional: 'no',
+};
+
+/** The rows of kinds/README.md. */
+export function renderTable(): string {
+  return [
+    '| kind | name | says | sent | content |',
+    '|---|---|---|---|---|',
+    ...pages.map(
+      ({ kind, name, summary, sent, content }) =>
+        `| ${kind} | [${name}](${name}.ts) | ${summary} | ${sent} | ${cell(content.says)} |`,
+    ),
+  ].join('\n');
+}
+
+const START = '<!-- table: rendered by _render.ts -->';
+const END = '<!-- end of table -->';
+
+/** A README with its table replaced. */
+export function renderReadme(readme: string): string {
+  const before = readme.slice(0, readme.indexOf(START) + START.length);
+  return `${before}\n${renderTable()}\n${readme.slice(readme.indexOf(END))}`;
+}
+
+/** The whole of docs/protocol.md. */
+export function renderProtocol(): string {
+  return `${[
+    '# Protocol',
+    '',
+    'Rendered from `kinds/`; edit the declarations there, then run `node --import tsx kinds/_render.ts`.',
+    '',
+    'Three kinds of addressable events (NIP-01): of one kind, author and `d`, relays keep the newest; of one second, the one',
+    'with the lowest id. Kinds 33333 to 33335 are used by unrelated programs too, so always filter by `t` and check every tag.',
+    '',
+    'Receivers verify id and signature first, then read the event. Known tags are read strictly: integers are plain decimals',
+    'up to 4294967295, tags that are not repeatable appear once with one value, `d` and `s` equal what the other tags make of',
+    'them. Unknown tags are ignored; a tag with an empty item spoils the event. `<name>` in `d` and `s` stands for the value',
+    'of the tag `name`. The `worker` tag must be the key that signs. `s` is there for relays, which index single-letter tags',
+    'only; peers of other programs may leave it out.',
+    ...pages.flatMap(renderPage),
+  ].join('\n')}\n`;
+}
+
+function renderPage({ kind, name, summary, sent, tags, content, rules, notes }: Page): string[] {
+  return [
+    '',
+    `## ${kind}: ${name}`,
+    '',
+    `${sentence(summary)} Sent ${sent}.`,
+    '',
+    '| tag | value | needed | meaning |',
+    '|---|---|---|---|',
+    ...Object.values(tags).map(
+      ({ tag, form, presence, doc }) =>
+        `| \`${tag}\` | ${cell(form)} | ${NEEDED[presence]} | ${doc} |`,
+    ),
+    '',
+    `Content: ${content.says}.`,
+    ...(rules ?? []).map(({ says }) => `\nIt must hold that ${says}.`),
+    ...(notes === undefined ? [] : [notes.trimEnd()]),
+  ];
+}
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+const cell = (text: string): string => text.replaceAll('|', '\\|');
+
+/** The two things this script needs of Node when it is run; without it the module only renders. */
+interface Host {
+  readonly argv: readonly string[];
+  getBuiltinModule(name: string): object | undefined;
+}
+
+interface Files {
+  readFileSync(path: URL, encoding: 'utf8'): string;
+  writeFileSync(path: URL, text: string): void;
+}
+
+const { process: host } = globalThis as { readonly process?: Host };
+if (host !== undefined && import.meta.url === new URL(`file://${host.argv[1]}`).href) {
+  const files = host.getBuiltinModule('node:fs') as Files;
+  const readme = new URL('README.md', import.meta.url);
+  files.writeFileSync(readme, renderReadme(files.readFileSync(readme, 'utf8')));
+  files.writeFileSync(new URL('../docs/protocol.md', import.meta.url), renderProtocol());
+}
