@@ -12,7 +12,7 @@ const CORS = {
 };
 
 /** The NIP-11 document. */
-export function describeRelay(name: string, limits: Limits): Record<string, unknown> {
+function describeRelay(name: string, limits: Limits): Record<string, unknown> {
   return {
     name,
     description: 'A small relay for demos and tests; it keeps events in memory only.',

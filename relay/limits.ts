@@ -24,7 +24,7 @@ export interface Limits {
   readonly maxUnsentBytes: number;
 }
 
-export const MIB = 1 << 20;
+const MIB = 1 << 20;
 
 export const defaultLimits: Limits = {
   maxEventBytes: 2 * MIB,

@@ -2,7 +2,7 @@
 import type { Arrival } from '../event.ts';
 import type { Limits } from '../limits.ts';
 
-export interface Refusal {
+interface Refusal {
   /** Standard prefix of NIP-01. */
   readonly prefix: 'invalid' | 'blocked' | 'error' | 'restricted' | 'rate-limited' | 'pow';
   readonly message: string;

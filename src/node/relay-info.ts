@@ -1,7 +1,7 @@
 /** A relay's description of itself (NIP-11): fetched with a deadline and a size cap, every field optional and doubted. */
 import { ok, type Result, refuse } from '../base/result.ts';
 
-export interface RelayLimitation {
+interface RelayLimitation {
   /** Longest WebSocket message; says little about how large an event may be. */
   readonly maxMessageLength?: number;
   readonly maxContentLength?: number;

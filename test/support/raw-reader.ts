@@ -1,7 +1,7 @@
 /** A bare WebSocket that speaks relay frames, to test a relay without our own transport. */
 import { WebSocket } from 'ws';
 
-export type Frame = readonly unknown[];
+type Frame = readonly unknown[];
 
 export interface RawReader {
   readonly frames: readonly Frame[];

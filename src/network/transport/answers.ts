@@ -9,7 +9,7 @@ export type Answer =
 type Settle = (answer: Answer) => void;
 
 /** Subscription ids that start so are ours to read, not a subscriber's. */
-export const QUESTION_PREFIX = 'q';
+const QUESTION_PREFIX = 'q';
 
 export class Answers {
   readonly #oks = new Map<string, Set<Settle>>();
