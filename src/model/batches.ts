@@ -32,8 +32,5 @@ export function drawRows({ key, round, firstStep, steps, batch, bound }: Draw): 
 export function evenRows(bound: number, stride: number, count: number): Int32Array {
   const available = Math.floor((bound + stride - 1) / stride);
   const taken = Math.min(available, count);
-  return Int32Array.from(
-    { length: taken },
-    (_, i) => Math.floor((i * available) / taken) * stride,
-  );
+  return Int32Array.from({ length: taken }, (_, i) => Math.floor((i * available) / taken) * stride);
 }

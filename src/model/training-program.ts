@@ -178,10 +178,9 @@ function readBatch(graph: Graph, { spec, batch, dtype }: Plan, rows: Value): Bat
   }
   const { context } = spec;
   const corpus = graph.input('corpus', { dtype: 'u8', shape: [ANY] });
-  const places = graph.constant(
-    { dtype: 'i32', shape: [1, context + 1] },
-    [...Array(context + 1).keys()],
-  );
+  const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
+    ...Array(context + 1).keys(),
+  ]);
   const windows = cast(gather(corpus, add(reshape(rows, [batch, 1]), places)), 'i32'); // (B, T + 1)
   return {
     inputs: slice(windows, 1, 0, context),

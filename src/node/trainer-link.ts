@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { TrainingError } from '../base/errors.ts';
-import type { Answer, Ask, CallName, Calls } from './trainer-messages.ts';
+import type { Answer, CallName, Calls } from './trainer-messages.ts';
 
 export interface TrainerLink {
   call<K extends CallName>(call: K, ask: Calls[K]['ask']): Promise<Calls[K]['answer']>;
@@ -56,7 +56,9 @@ function startWorker(): Worker {
     return new Worker(new URL('./trainer-thread.js', import.meta.url));
   }
   // require finds the CommonJS build, which cannot register hooks; its module twin lies beside it
-  const api = createRequire(import.meta.url).resolve('tsx/esm/api').replace(/cjs$/, 'mjs');
+  const api = createRequire(import.meta.url)
+    .resolve('tsx/esm/api')
+    .replace(/cjs$/, 'mjs');
   const tsx = pathToFileURL(api).href;
   const thread = new URL('./trainer-thread.ts', import.meta.url).href;
   const code = `import(${JSON.stringify(tsx)}).then(({ register }) => {

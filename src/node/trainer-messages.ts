@@ -62,7 +62,11 @@ export interface Calls {
 export type CallName = keyof Calls;
 
 export type Ask = {
-  readonly [K in CallName]: { readonly id: number; readonly call: K; readonly ask: Calls[K]['ask'] };
+  readonly [K in CallName]: {
+    readonly id: number;
+    readonly call: K;
+    readonly ask: Calls[K]['ask'];
+  };
 }[CallName];
 
 export type Answer =

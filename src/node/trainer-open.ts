@@ -28,10 +28,7 @@ const HINTS: Readonly<Record<Device, string>> = {
 };
 
 /** Throws `training/no-device` when a device was named and does not work. */
-export async function openTrainer(
-  wanted: 'auto' | Device,
-  opening: Opening,
-): Promise<OpenTrainer> {
+export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
   if (wanted !== 'auto') return await openOn(wanted, opening);
   if (process.platform !== 'linux' || process.arch !== 'x64') return await openOn('cpu', opening);
   try {
@@ -53,12 +50,14 @@ async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
     return { link, program, device };
   } catch (error) {
     await link.close();
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new TrainingError('training/no-device', `${device} does not work here: ${reason}`, {
-      hint: HINTS[device],
-      cause: error,
-    });
+    throw noDevice(device, error);
   }
+}
+
+function noDevice(device: Device, cause: unknown): TrainingError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const message = `${device} does not work here: ${reason}`;
+  return new TrainingError('training/no-device', message, { hint: HINTS[device], cause });
 }
 
 function openRequest(device: Device, opening: Opening, program: TrainingProgram): OpenRequest {

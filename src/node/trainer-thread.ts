@@ -92,9 +92,10 @@ async function turn(run: Opened, feeds: Tensors, losses: string): Promise<Float3
   return floats(results[losses]);
 }
 
-async function advance({ rates, rows }: Calls['advance']['ask']): Promise<
-  Calls['advance']['answer']
-> {
+async function advance({
+  rates,
+  rows,
+}: Calls['advance']['ask']): Promise<Calls['advance']['answer']> {
   const run = current();
   const { batch, rateCount, loops } = run.request;
   const steps = rows.length / batch;

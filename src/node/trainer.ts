@@ -124,13 +124,18 @@ function checkData({ model, data, batch }: TrainerSetup): void {
       );
     }
   } else if (data.kind !== 'regression' || data.features !== model.features) {
-    throw new ConfigError('training/data', `the model trains on rows of ${model.features} features`);
+    throw new ConfigError(
+      'training/data',
+      `the model trains on rows of ${model.features} features`,
+    );
   }
 }
 
 function feedsOf({ data }: TrainerSetup): Partial<Record<DataName, Feeds>> {
   if (data.kind === 'tokens') {
-    const corpus = (tokens: Uint8Array) => ({ corpus: { elements: tokens, shape: [tokens.length] } });
+    const corpus = (tokens: Uint8Array) => ({
+      corpus: { elements: tokens, shape: [tokens.length] },
+    });
     return { shard: corpus(data.shard), validation: corpus(data.validation) };
   }
   const rows = ({ inputs, targets }: RegressionRows) => ({
@@ -174,13 +179,17 @@ async function train(
     const count = Math.min(slice, steps - done);
     const rates = new Float32Array(count * optimizer.rateCount);
     for (let i = 0; i < count; i++) {
-      rates.set(
-        optimizer.rates(firstStep + done + i, seen + done + i),
-        i * optimizer.rateCount,
-      );
+      rates.set(optimizer.rates(firstStep + done + i, seen + done + i), i * optimizer.rateCount);
     }
     const { bound } = rowsOf(setup, 'shard');
-    const rows = drawRows({ key: task.batchKey, round, firstStep: done, steps: count, batch, bound });
+    const rows = drawRows({
+      key: task.batchKey,
+      round,
+      firstStep: done,
+      steps: count,
+      batch,
+      bound,
+    });
     const part = await link.call('advance', { rates, rows });
     requireFinite(part.losses, firstStep + done);
     losses.set(part.losses, done);
@@ -210,9 +219,13 @@ function readMoments({ moments }: TrainTask, names: readonly string[], size: num
     seen.length !== 1 ||
     vectors.some(({ length }) => length !== size)
   ) {
-    throw new TrainingError('training/moments', 'these moments belong to another optimizer or model', {
-      hint: 'start with empty moments',
-    });
+    throw new TrainingError(
+      'training/moments',
+      'these moments belong to another optimizer or model',
+      {
+        hint: 'start with empty moments',
+      },
+    );
   }
   return { vectors, seen: seen[0]! };
 }

@@ -1,7 +1,7 @@
 /** What every architecture says of itself: its tensors, how they start, and the losses of a batch. */
 import type { ModelSpec } from '../../run/model-spec.ts';
-import type { Shape } from '../onnx/model.ts';
 import type { Value } from '../graph/value.ts';
+import type { Shape } from '../onnx/model.ts';
 
 export interface TensorSpec {
   readonly name: string;

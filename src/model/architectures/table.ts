@@ -22,7 +22,10 @@ function checkSizes(spec: ModelSpec): void {
     if (name === 'architecture') continue;
     for (const size of Array.isArray(value) ? value : [value]) {
       if (!Number.isSafeInteger(size) || size < 1) {
-        throw new ConfigError('model/size', `model.${name} must be whole and positive, not ${size}`);
+        throw new ConfigError(
+          'model/size',
+          `model.${name} must be whole and positive, not ${size}`,
+        );
       }
     }
   }

@@ -83,7 +83,14 @@ export function createGraph(): Graph {
           typeof derive === 'string'
             ? undefined
             : (grads, wants) =>
-                derive({ inputs: operands, outputs: results, attributes, grads, grad: grads[0]!, wants }),
+                derive({
+                  inputs: operands,
+                  outputs: results,
+                  attributes,
+                  grads,
+                  grad: grads[0]!,
+                  wants,
+                }),
       });
       return results;
     },

@@ -62,10 +62,7 @@ function loopBody(body: Graph, { carried, iteration, collected }: LoopRoles, low
   const before = (name: string) => `${name}.before`;
   const after = (name: string) => `${name}.after`;
   const names = new Map(
-    carried.flatMap((name) => [
-      [name, before(name)] as const,
-      [next(name), after(name)] as const,
-    ]),
+    carried.flatMap((name) => [[name, before(name)] as const, [next(name), after(name)] as const]),
   );
   const inside = (list: readonly string[]) => list.map((name) => names.get(name) ?? name);
   const type = (name: string): ValueType => body.outputs.get(name)!;

@@ -1,12 +1,5 @@
 /** From a recorded graph to ONNX: drops what no output needs, names the rest, keeps equal constants once. */
-import type {
-  DType,
-  OnnxGraph,
-  OnnxNode,
-  OnnxTensor,
-  OnnxValue,
-  Shape,
-} from '../onnx/model.ts';
+import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx/model.ts';
 import type { Graph, Step } from './builder.ts';
 import type { Emitter, NamedValue } from './rule.ts';
 import { ANY, type Value } from './value.ts';

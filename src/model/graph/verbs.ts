@@ -129,7 +129,8 @@ export const argMax = (a: Value, axis: number): Value =>
   apply('argMax', [a], { axis: frontAxis(axis, a.shape.length) });
 
 /** `table[index]` for every index: slices along axis 0. */
-export const gather = (table: Value, indices: Value): Value => apply('gather', [table, indices], {});
+export const gather = (table: Value, indices: Value): Value =>
+  apply('gather', [table, indices], {});
 
 /** Row i of `values` added into row `indices[i]` of a zero table. */
 export const scatterRows = (values: Value, indices: Value, rows: number): Value =>
@@ -144,12 +145,15 @@ export const oneHot = (indices: Value, depth: number, to: DType): Value =>
 export interface Transposition {
   readonly transA?: boolean;
   readonly transB?: boolean;
+  /** Rounded to f32, as all ONNX attributes are. */
   readonly alpha?: number;
 }
 
 /** a b of stacks of matrices, either transposed first, times alpha. */
-export const matmul = (a: Value, b: Value, options: Transposition = {}): Value =>
-  apply('matmul', [a, b], { transA: false, transB: false, alpha: 1, ...options });
+export function matmul(a: Value, b: Value, options: Transposition = {}): Value {
+  const { transA = false, transB = false, alpha = 1 } = options;
+  return apply('matmul', [a, b], { transA, transB, alpha: Math.fround(alpha) });
+}
 
 /** a b alpha + c beta of matrices. */
 export function gemm(
@@ -158,7 +162,8 @@ export function gemm(
   options: Transposition & { readonly c?: Value | undefined; readonly beta?: number } = {},
 ): Value {
   const { c, transA = false, transB = false, alpha = 1, beta = 1 } = options;
-  return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, alpha, beta });
+  const factors = { alpha: Math.fround(alpha), beta: Math.fround(beta) };
+  return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, ...factors });
 }
 
 /** -log softmax(logits)[target] of every row. */

@@ -33,9 +33,7 @@ export const choosing = {
       if (condition?.dtype !== 'bool' || !a || a.dtype !== b?.dtype) {
         throw new TypeError('where takes a condition and two values of one type');
       }
-      return [
-        { dtype: a.dtype, shape: broadcast(condition.shape, broadcast(a.shape, b.shape)) },
-      ];
+      return [{ dtype: a.dtype, shape: broadcast(condition.shape, broadcast(a.shape, b.shape)) }];
     },
     emit: direct('Where'),
     derive: ({ grad, inputs: [condition, a, b], wants }) => {

@@ -7,12 +7,7 @@ import type { OpAttributes, Plain } from '../signatures.ts';
 import { isFloat, sameShape, type ValueType, withDim } from '../value.ts';
 import { exp, matmul, mul, oneHot, reduceMean, reduceSum, reshape, sub } from '../verbs.ts';
 
-type Composite =
-  | 'softmax'
-  | 'logSoftmax'
-  | 'crossEntropy'
-  | 'standardize'
-  | 'causalAttention';
+type Composite = 'softmax' | 'logSoftmax' | 'crossEntropy' | 'standardize' | 'causalAttention';
 
 const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
   if (!a || !isFloat(a.dtype) || a.shape.length === 0) {
@@ -94,7 +89,8 @@ function emitAttention(e: Emission<OpAttributes['causalAttention']>): void {
     });
   }
   const mask = new Float32Array(length * length);
-  for (let row = 0; row < length; row++) mask.fill(MASKED, row * length + row + 1, (row + 1) * length);
+  for (let row = 0; row < length; row++)
+    mask.fill(MASKED, row * length + row + 1, (row + 1) * length);
   const masked = e.to.node('Add', [scores, e.to.constant(q!.dtype, [length, length], mask)]);
   e.to.node('Softmax', [masked], { attributes: lastAxis, outputs: [weights!.name] });
   e.to.node('MatMul', [weights!.name, v!.name], { outputs: [o!.name] });
@@ -115,9 +111,7 @@ export const composite = {
     emit: (e) => {
       emitLogSoftmax(e, e.inputs[0]!.name, e.outputs[0]!.name);
     },
-    derive: each(({ grad, outputs: [y] }) =>
-      sub(grad, mul(exp(y!), reduceSum(grad, [-1], true))),
-    ),
+    derive: each(({ grad, outputs: [y] }) => sub(grad, mul(exp(y!), reduceSum(grad, [-1], true)))),
   },
   crossEntropy: {
     infer: ([logits, targets]) => {

@@ -8,7 +8,6 @@ import {
   cos,
   div,
   equal,
-  erf,
   exp,
   greater,
   less,

@@ -18,9 +18,7 @@ function inferConcat(parts: readonly ValueType[], axis: number): readonly ValueT
   for (const part of parts) {
     const alike = sameShape(withDim(part.shape, axis, 0), withDim(first!.shape, axis, 0));
     if (!alike || part.dtype !== first!.dtype) {
-      throw new TypeError(
-        `[${part.shape}] does not continue [${first!.shape}] along axis ${axis}`,
-      );
+      throw new TypeError(`[${part.shape}] does not continue [${first!.shape}] along axis ${axis}`);
     }
   }
   const dim = parts.reduce((sum, part) => sum + part.shape[axis]!, 0);
