@@ -13,16 +13,3 @@ export const newer = (a: Dated, b: Dated): boolean =>
 /** The key under which one contribution replaces another. */
 export const slotOf = ({ worker, round }: { worker: string; round: number }): string =>
   `${round}:${worker}`;
-
-/** One entry per slot, the newest of each, whatever the order they came in. */
-export function keepNewest<T extends Dated & { readonly worker: string; readonly round: number }>(
-  entries: Iterable<T>,
-): ReadonlyMap<string, T> {
-  const kept = new Map<string, T>();
-  for (const entry of entries) {
-    const slot = slotOf(entry);
-    const held = kept.get(slot);
-    if (held === undefined || newer(entry, held)) kept.set(slot, entry);
-  }
-  return kept;
-}
