@@ -42,7 +42,18 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
   };
 }
 
-/** Keeps the settings of a new run; a run that goes on must have the same ones, `rounds` aside. */
+/** Settings that may differ when a run goes on: none of them changes what a step computes. */
+const MAY_CHANGE = [
+  'relay',
+  'roundTimeout',
+  'joinTimeout',
+  'waitFor',
+  'heartbeatInterval',
+  'maxMissedHeartbeats',
+  'evaluate',
+];
+
+/** Keeps the settings of a new run; a run that goes on must have the same ones where they matter. */
 export async function agreeOnSettings(
   dir: string,
   settings: Readonly<Record<string, unknown>>,
@@ -52,7 +63,8 @@ export async function agreeOnSettings(
   if (text !== undefined) {
     const before: Record<string, unknown> = JSON.parse(text);
     const changed = Object.keys({ ...before, ...settings }).filter(
-      (key) => key !== 'rounds' && JSON.stringify(before[key]) !== JSON.stringify(settings[key]),
+      (key) =>
+        !MAY_CHANGE.includes(key) && JSON.stringify(before[key]) !== JSON.stringify(settings[key]),
     );
     if (changed.length > 0) {
       const words = changed.map(

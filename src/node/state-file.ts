@@ -9,7 +9,7 @@ import { decodeSafetensors, encodeSafetensors, type NamedTensor } from '../tenso
 import type { WorkerState } from '../worker/state.ts';
 
 /** Names beside the model's own tensors. */
-const OWN = 'nostrain.';
+export const OWN = 'nostrain.';
 
 /** The file's bytes. */
 export function encodeState(state: WorkerState): Uint8Array {
@@ -53,7 +53,7 @@ export async function loadState(file: string, layout: Layout): Promise<WorkerSta
   const model = tensors.filter(({ name }) => !name.startsWith(OWN));
   if (!sameLayout(createLayout(model), layout)) throw broken('it holds another model');
   const own = (name: string) => tensors.find((tensor) => tensor.name === OWN + name)?.values;
-  const values = flatten(model, layout);
+  const values = joinTensors(model, layout);
   const momentum = own('momentum');
   const residual = own('residual');
   if (
@@ -80,7 +80,8 @@ export async function loadState(file: string, layout: Layout): Promise<WorkerSta
   };
 }
 
-function flatten(tensors: readonly NamedTensor[], layout: Layout): Vector {
+/** Tensors end to end, in the storage type of the first. */
+export function joinTensors(tensors: readonly NamedTensor[], layout: Layout): Vector {
   const values =
     tensors[0]!.values instanceof Float32Array
       ? new Float32Array(layout.size)

@@ -1,16 +1,24 @@
 /** Readers for one setting each: from a flag's text or a file's JSON value to a checked value, or a ConfigError that names the setting. */
 import { ConfigError } from '../base/errors.ts';
-import { parseSync, type Sync } from './sync.ts';
+import { formatSync, parseSync, type Sync } from './sync.ts';
 
 export interface Field<T> {
   /** The flag as `--help` shows it, for example `--rounds <n>`. */
   readonly flag: string;
   readonly help: string;
   read(value: unknown, name: string): T;
+  /** The value as a person writes it; absent where that is the value itself. */
+  write?(value: T): string;
 }
 
-const wrong = (name: string, value: unknown, accepted: string): ConfigError =>
-  new ConfigError('settings/value', `${name} is ${JSON.stringify(value)}; it must be ${accepted}`, {
+/** `settings/type`: not the kind of value asked for. `settings/value`: the right kind, out of bounds. */
+const wrong = (
+  name: string,
+  value: unknown,
+  accepted: string,
+  code = 'settings/type',
+): ConfigError =>
+  new ConfigError(code, `${name} is ${JSON.stringify(value)}; it must be ${accepted}`, {
     data: { setting: name },
   });
 
@@ -19,6 +27,8 @@ function numeric(value: unknown): number {
   return typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN;
 }
 
+const codeFor = (number: number) => (Number.isNaN(number) ? 'settings/type' : 'settings/value');
+
 /** A whole number from `least` on. */
 export const whole = (flag: string, help: string, least = 0): Field<number> => ({
   flag,
@@ -26,7 +36,7 @@ export const whole = (flag: string, help: string, least = 0): Field<number> => (
   read(value, name) {
     const number = numeric(value);
     if (Number.isSafeInteger(number) && number >= least) return number;
-    throw wrong(name, value, `a whole number of at least ${least}`);
+    throw wrong(name, value, `a whole number of at least ${least}`, codeFor(number));
   },
 });
 
@@ -44,12 +54,12 @@ export const real = (
     const under = open === 'to' ? number < to : number <= to;
     if (Number.isFinite(number) && above && under) return number;
     const [left, right] = [open === 'from' ? '(' : '[', open === 'to' ? ')' : ']'];
-    throw wrong(name, value, `a number in ${left}${from}, ${to}${right}`);
+    throw wrong(name, value, `a number in ${left}${from}, ${to}${right}`, codeFor(number));
   },
 });
 
 /** One of a few words. */
-export const choice = <T extends string>(
+export const choice = <const T extends string>(
   flag: string,
   help: string,
   words: readonly T[],
@@ -125,6 +135,7 @@ export const shard = (flag: string, help: string): Field<Shard> => ({
     if (match && index <= count) return { index, count };
     throw wrong(name, value, 'a part like 2/4 (the second of four)');
   },
+  write: ({ index, count }) => `${index}/${count}`,
 });
 
 /** A collection strategy: `timeout`, `strict:N`, `quorum`, `async`. */
@@ -136,4 +147,5 @@ export const sync = (flag: string, help: string): Field<Sync> => ({
     if (parsed) return parsed;
     throw wrong(name, value, 'timeout, strict:N, quorum or async');
   },
+  write: formatSync,
 });

@@ -55,6 +55,19 @@ const regression: PartialSettings = {
   localLearningRate: 0.03,
 };
 
+/** What the Python reference's `run-training STATE DATASET` starts from. */
+export const referenceDefaults: PartialSettings = {
+  ...regression,
+  rounds: 1,
+  innerSteps: 500,
+  batchSize: 1,
+  localLearningRate: 0.01,
+  outerLearningRate: 0.7,
+  momentum: 0.9,
+  roundTimeout: 2,
+  heartbeatInterval: 60,
+};
+
 export const presets = {
   'char-gpt': gpt,
   gpt,

@@ -144,3 +144,13 @@ export function completeSettings(...layers: readonly PartialSettings[]): Setting
   }
   return merged as Settings;
 }
+
+/** Settings as a file holds them: what `readSettings` takes back. */
+export function writeSettings(settings: PartialSettings): Readonly<Record<string, unknown>> {
+  const written = settingNames.map((name) => {
+    const field: { write?(value: never): string } = fields[name];
+    const value = settings[name];
+    return [name, field.write ? field.write(value as never) : value];
+  });
+  return Object.fromEntries(written.filter(([, value]) => value !== undefined));
+}

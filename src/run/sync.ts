@@ -19,3 +19,7 @@ export function parseSync(text: string): Sync | undefined {
   const workers = /^strict:([1-9][0-9]{0,5})$/.exec(text)?.[1];
   return workers === undefined ? undefined : { strategy: 'strict', workers: Number(workers) };
 }
+
+/** A strategy as a person writes it. */
+export const formatSync = (sync: Sync): string =>
+  sync.strategy === 'strict' ? `strict:${sync.workers}` : sync.strategy;

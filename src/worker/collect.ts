@@ -30,7 +30,8 @@ export async function collect(
       });
     }
     const live = liveWorkers(session);
-    const accepted = inbox.contributions.size;
+    const heard = workersOf(inbox);
+    const accepted = heard.size;
     const nowMs = clock.now();
     const seen = { accepted, live: live.length, caughtUp: inbox.caughtUp, nowMs, deadlineMs };
     const reason = closeReason(plan.sync, seen);
@@ -38,7 +39,7 @@ export async function collect(
       throw incomplete(inbox, round, session);
     if (reason) return reason;
 
-    const missing = live.filter((worker) => !inbox.contributions.has(worker));
+    const missing = live.filter((worker) => !heard.has(worker));
     const want = wanted(plan.sync, live.length);
     const line = `${accepted}/${want}/${missing}`;
     if (line !== told) {
@@ -50,13 +51,17 @@ export async function collect(
   }
 }
 
+const workersOf = ({ contributions }: RoundInbox): Set<string> =>
+  new Set([...contributions.values()].map(({ worker }) => worker));
+
 const missesGradients = ({ sync }: Session['plan'], accepted: number): boolean =>
   accepted === 0 || (sync.strategy === 'strict' && accepted < sync.workers);
 
 function incomplete(inbox: RoundInbox, round: number, session: Session): RelayError {
   const { plan } = session;
   const want = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
-  const missing = liveWorkers(session).filter((worker) => !inbox.contributions.has(worker));
+  const heard = workersOf(inbox);
+  const missing = liveWorkers(session).filter((worker) => !heard.has(worker));
   const reasons = inbox.rejections.map(
     ({ worker, reason }) => `${worker?.slice(0, 8) ?? 'somebody'}: ${reason}`,
   );
@@ -64,7 +69,7 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
     ({ reason }) => reason === 'base-mismatch' || reason === 'wrong-shape',
   );
   const parts = [
-    `round ${round} has ${inbox.contributions.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
+    `round ${round} has ${heard.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
     missing.length > 0 ? `missing ${missing.map((worker) => worker.slice(0, 8)).join(', ')}` : '',
     reasons.length > 0 ? `refused ${[...new Set(reasons)].join(', ')}` : '',
   ];

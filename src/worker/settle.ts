@@ -62,14 +62,21 @@ export async function settle(
     params: next,
     momentum: stepped.momentum,
     cohort: accepted,
-    folded: { ...state.folded, ...newestRounds(cohort) },
+    folded: fold(state.folded, cohort),
     rounds: [...state.rounds, summary],
     sent: undefined,
   };
 }
 
-const newestRounds = (cohort: readonly Contribution[]): Record<WorkerId, number> =>
-  Object.fromEntries(cohort.map(({ worker, round }) => [worker, round]));
+/** The newest round of each worker that is in the model now. */
+function fold(
+  before: WorkerState['folded'],
+  cohort: readonly Contribution[],
+): WorkerState['folded'] {
+  const folded: Record<WorkerId, number> = { ...before };
+  for (const { worker, round } of cohort) folded[worker] = Math.max(round, folded[worker] ?? -1);
+  return folded;
+}
 
 async function evaluate(
   values: WorkerState['params']['values'],

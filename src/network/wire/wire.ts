@@ -1,10 +1,13 @@
 /** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and beats in. */
-import { type Bell, createBell } from '../../base/bell.ts';
+import type { Bell } from '../../base/bell.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { Layout } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
+import type { Signer } from '../event.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
 
 export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays'>;
 
@@ -42,8 +45,8 @@ export interface RoundRequest {
 
 /** What has arrived for a round so far. */
 export interface RoundInbox {
-  /** One per worker: the newest it signed (ties: lowest id). */
-  readonly contributions: ReadonlyMap<WorkerId, Contribution>;
+  /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
+  readonly contributions: ReadonlyMap<string, Contribution>;
   /** In order of arrival, one per event; bounded. */
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent what it stored. */
@@ -63,4 +66,16 @@ export interface Wire {
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;
+}
+
+export interface WireOptions {
+  readonly run: string;
+  readonly layout: Layout;
+  readonly relays: RelaySet;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  /** Share of the delta values that is sent, in (0, 1]. */
+  readonly ratio: number;
+  /** Larger payloads are refused unread. */
+  readonly maxContainerBytes: number;
 }

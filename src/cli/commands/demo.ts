@@ -1,0 +1,28 @@
+/** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
+import { Argument, Command } from 'commander';
+import { fields } from '../../run/settings.ts';
+import { type DemoFlags, type DemoName, demoNames, runDemo } from '../demo/run-demo.ts';
+import { wholeFlag } from '../flags.ts';
+
+export const demo = (): Command =>
+  new Command('demo')
+    .description('train one model with four worker processes over a local relay')
+    .addArgument(new Argument('<name>', 'what to train').choices(demoNames))
+    .option('--workers <n>', 'worker processes', wholeFlag('--workers', 1, 64), 4)
+    .option('--rounds <n>', fields.rounds.help, wholeFlag('--rounds', 1))
+    .option('--inner-steps <n>', fields.innerSteps.help, wholeFlag('--inner-steps', 1))
+    .option('--seed <n>', fields.seed.help, wholeFlag('--seed', 0), 1)
+    .option('--corpus <file>', 'text to train on')
+    .option(
+      '--relay <url>',
+      'use this relay instead of starting one, repeatable',
+      (url: string, before: readonly string[] = []) => [...before, url],
+    )
+    .option('--settings <file>', 'other settings as JSON, for every worker')
+    .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')
+    .option('--quick', 'a minute instead of several: fewer rounds and steps')
+    .option('--headless', 'plain lines even on a terminal')
+    .option('--json', 'one JSON document on stdout, everything else on stderr')
+    .action(async (name: DemoName, flags: DemoFlags) => {
+      process.exitCode = await runDemo(name, flags);
+    });

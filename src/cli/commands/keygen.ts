@@ -1,0 +1,23 @@
+/** `nostrain keygen`: a new secret key, to a file only its owner can read, or to stdout. */
+import { Command } from 'commander';
+import { createSecretKey, publicKeyOf, toNpub, toNsec, writeKeyFile } from '../../node/keys.ts';
+
+export const keygen = (): Command =>
+  new Command('keygen')
+    .description('make a secret key')
+    .option(
+      '-o, --output <file>',
+      'key file to write (mode 0600); without it the nsec goes to stdout',
+    )
+    .action(async ({ output }: { output?: string }) => {
+      const secretKey = createSecretKey();
+      const npub = toNpub(publicKeyOf(secretKey));
+      if (output === undefined) {
+        process.stdout.write(`${toNsec(secretKey)}\n`);
+        process.stderr.write(`public: ${npub}\n`);
+        return;
+      }
+      await writeKeyFile(output, secretKey);
+      process.stdout.write(`${npub}\n`);
+      process.stderr.write(`secret key written to ${output}, readable by you only\n`);
+    });

@@ -1,0 +1,131 @@
+/** `nostrain run-training`: one worker of a run; the same command goes on where it stopped. */
+import { join } from 'node:path';
+import { Argument, Command, Option } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import { dataHome } from '../../node/data-home.ts';
+import { readStateFile } from '../../node/state-io.ts';
+import type { TrainerSetup } from '../../node/trainer.ts';
+import { presets, referenceDefaults } from '../../run/presets.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import type { Params } from '../../tensor/params.ts';
+import type { WorkerEvent } from '../../worker/events.ts';
+import { addSettingFlags, settingsFromFile, settingsFromFlags, wholeFlag } from '../flags.ts';
+import { Interrupted, onInterrupt } from '../interrupt.ts';
+import { play } from '../play.ts';
+import { createReporter, type ReportMode, reportModes } from '../reporter.ts';
+
+interface Flags {
+  readonly settings?: string;
+  readonly corpus?: string;
+  readonly dir?: string;
+  readonly keyFile?: string;
+  readonly secKey?: string;
+  readonly device: TrainerSetup['device'];
+  readonly threads?: number;
+  readonly report?: ReportMode;
+}
+
+const DEVICES: readonly TrainerSetup['device'][] = ['auto', 'cpu', 'cuda', 'webgpu'];
+
+export const runTraining = (): Command =>
+  addSettingFlags(
+    new Command('run-training')
+      .description('train as one worker of a run; repeat the command to go on after a stop')
+      .addArgument(new Argument('[state]', 'regression: JSON state to start from'))
+      .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on'))
+      .option('--settings <file>', 'settings as JSON; flags win over it')
+      .option('--corpus <file>', 'text to train on (default: tiny Shakespeare, or a built-in one)')
+      .option('--dir <dir>', 'folder of this worker (default: by run name in your data folder)')
+      .option('--key-file <file>', 'secret key of this worker (default: made once, kept in --dir)')
+      .option(
+        '--sec-key <key>',
+        'secret key as hex or nsec; other users of this machine can see it',
+      )
+      .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
+      .option(
+        '--threads <n>',
+        'threads of the engine (default: all cores)',
+        wholeFlag('--threads', 1, 1024),
+      )
+      .addOption(new Option('--report <mode>', 'how to tell what happens').choices(reportModes)),
+  ).action(train);
+
+async function train(
+  state: string | undefined,
+  dataset: string | undefined,
+  flags: Flags,
+  command: Command,
+): Promise<void> {
+  const start = state === undefined ? undefined : await readStateFile(state);
+  if (start && dataset === undefined) {
+    throw new ConfigError('flag/dataset', 'STATE needs a DATASET after it', {
+      hint: 'nostrain run-training state.json dataset.json …, or --model NAME without STATE',
+    });
+  }
+  const settings = await readAll(command, flags, start);
+  const dir = flags.dir ?? join(dataHome(), 'runs', folderName(settings.run));
+  const { corpus, keyFile, secKey, device, threads } = flags;
+  const reporter = createReporter(flags.report, { title: `run ${settings.run}`, workers: ['me'] });
+  const interrupt = onInterrupt();
+  try {
+    const report = (event: WorkerEvent) => reporter.event('me', event);
+    const { signal } = interrupt;
+    await play({
+      settings,
+      dir,
+      corpus,
+      dataset,
+      start,
+      keyFile,
+      secKey,
+      device,
+      threads,
+      report,
+      signal,
+    });
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    const again = ['nostrain', ...process.argv.slice(2)].join(' ');
+    process.stderr.write(`stopped; everything is saved in ${dir}\n  go on with: ${again}\n`);
+    process.exitCode = 1;
+  } finally {
+    reporter.close();
+    interrupt.dispose();
+  }
+}
+
+/** Preset, then file, then flags. STATE decides the model where it is given. */
+async function readAll(
+  command: Command,
+  flags: Flags,
+  start: Params | undefined,
+): Promise<Settings> {
+  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
+  const typed = settingsFromFlags(command);
+  const asked: PartialSettings = { ...file, ...typed };
+  if (start) return completeSettings(referenceDefaults, { model: modelOfState(start) }, asked);
+  if (asked.model === undefined) {
+    throw new ConfigError(
+      'flag/model',
+      'nothing to train: give --model NAME, a --settings file, or STATE and DATASET',
+      {
+        hint: `the models are ${Object.keys(presets).join(', ')}`,
+      },
+    );
+  }
+  return completeSettings(presets[asked.model], asked);
+}
+
+function modelOfState({ layout }: Params): 'linear' | 'mlp' {
+  const names = layout.slots.map(({ name }) => name);
+  if (names.join() === 'linear.bias,linear.weight') return 'linear';
+  throw new ConfigError(
+    'state/model',
+    `a state with ${names.slice(0, 4).join(', ')} is not a linear regression`,
+    {
+      hint: '`nostrain init-state --features N` makes one',
+    },
+  );
+}
+
+const folderName = (run: string): string => run.replace(/[^A-Za-z0-9._-]/g, '_');

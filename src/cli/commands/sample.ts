@@ -1,0 +1,78 @@
+/** `nostrain sample`: text written by the shared parameters of a run. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import { tokenizers } from '../../model/data/tokenizer.ts';
+import { readStateFile } from '../../node/state-io.ts';
+import { createTrainer } from '../../node/trainer.ts';
+import { presets } from '../../run/presets.ts';
+import { completeSettings, type Settings } from '../../run/settings.ts';
+import { addSettingFlags, settingsFromFile, settingsFromFlags, wholeFlag } from '../flags.ts';
+import { writeResult } from '../output.ts';
+import { gptSpec, optimizerOf } from '../prepare.ts';
+
+interface Flags {
+  readonly prompt: string;
+  readonly length: number;
+  readonly temperature: string;
+  readonly output?: string;
+}
+
+export const sample = (): Command =>
+  addSettingFlags(
+    new Command('sample')
+      .description('write text with the parameters of a run')
+      .argument('<state>', 'folder of a run (as --dir), or a state file')
+      .option('--prompt <text>', 'what it goes on from', '\n')
+      .option('--length <n>', 'tokens to write', wholeFlag('--length', 1, 1_000_000), 400)
+      .option('--temperature <x>', '0 always takes the likeliest token', '0.8'),
+    ['seed', 'tokens', 'width', 'layers', 'heads', 'context', 'ffn'],
+  )
+    .option('-o, --output <file>', 'write it there instead of stdout')
+    .action(async (state: string, flags: Flags, command: Command) => {
+      const temperature = Number(flags.temperature);
+      if (!(temperature >= 0 && temperature <= 100)) {
+        throw new ConfigError(
+          'flag/value',
+          `--temperature is ${flags.temperature}; it must be a number from 0`,
+        );
+      }
+      const { layout, values } = await readStateFile(state);
+      const settings = await settingsOf(state, command);
+      const tokenizer = tokenizers[settings.tokens];
+      const { tokens } = tokenizer.encode(flags.prompt);
+      const none = new Uint8Array(settings.context + 1);
+      const trainer = await createTrainer({
+        model: gptSpec(settings, tokenizer.vocabulary),
+        optimizer: optimizerOf(settings),
+        batch: 1,
+        data: { kind: 'tokens', shard: none, validation: none },
+        device: 'cpu',
+      });
+      try {
+        if (trainer.layout.size !== layout.size) {
+          throw new ConfigError(
+            'sample/model',
+            `${state} holds ${layout.size} parameters, the model has ${trainer.layout.size}`,
+            {
+              hint: 'give the sizes it was trained with: --width, --layers, --heads, --context, --ffn, --tokens',
+            },
+          );
+        }
+        const { length } = flags;
+        const request = { prompt: tokens, length, temperature, seed: settings.seed };
+        const text = tokenizer.decode(await trainer.sample(Float32Array.from(values), request));
+        await writeResult(`${flags.prompt.trimStart()}${text}\n`, flags.output);
+      } finally {
+        await trainer.close();
+      }
+    });
+
+/** The run's own settings where the folder has them, then flags. */
+async function settingsOf(state: string, command: Command): Promise<Settings> {
+  const file = join(state, 'settings.json');
+  const kept = existsSync(file) ? await settingsFromFile(file) : {};
+  const unused = { run: 'sample', relay: [], model: 'char-gpt' } as const;
+  return completeSettings(presets['char-gpt'], unused, kept, settingsFromFlags(command));
+}

@@ -1,0 +1,206 @@
+/** A demo from start to verdict: relay, corpus, workers, what they agree on. */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { type Scope, withScope } from '../../base/scope.ts';
+import { type Corpus, loadCorpus } from '../../node/corpus.ts';
+import { dataHome } from '../../node/data-home.ts';
+import type { PartialSettings } from '../../run/settings.ts';
+import { startRelay } from '../commands/relay.ts';
+import { settingsFromFile } from '../flags.ts';
+import { onInterrupt } from '../interrupt.ts';
+import { asJson } from '../output.ts';
+import { createReporter, type Reporter } from '../reporter.ts';
+import { createRecorder, type DemoDocument } from './document.ts';
+import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
+
+export const demoNames = ['gpt', 'linear'] as const;
+export type DemoName = (typeof demoNames)[number];
+
+export interface DemoFlags {
+  readonly workers: number;
+  readonly rounds?: number;
+  readonly innerSteps?: number;
+  readonly seed: number;
+  readonly corpus?: string;
+  readonly relay?: readonly string[];
+  readonly settings?: string;
+  readonly dir?: string;
+  readonly quick?: boolean;
+  readonly headless?: boolean;
+  readonly json?: boolean;
+}
+
+interface Demo {
+  readonly settings: PartialSettings & { readonly rounds: number; readonly innerSteps: number };
+  readonly quick: { readonly rounds: number; readonly innerSteps: number };
+}
+
+const demos: Record<DemoName, Demo> = {
+  gpt: {
+    settings: { model: 'char-gpt', rounds: 5, innerSteps: 100, heartbeatInterval: 10 },
+    quick: { rounds: 3, innerSteps: 30 },
+  },
+  linear: {
+    settings: { model: 'linear', rounds: 5, innerSteps: 80, heartbeatInterval: 10 },
+    quick: { rounds: 3, innerSteps: 40 },
+  },
+};
+
+/** Who trains; more than four are numbered. */
+const NAMES = ['alice', 'bob', 'carol', 'dave'];
+
+/** Returns the exit code: 0 when every worker finished and all agree. */
+export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
+  withScope(async (scope) => {
+    const startedMs = Date.now();
+    const interrupt = onInterrupt();
+    scope.defer(interrupt.dispose);
+    const names = Array.from({ length: flags.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
+    const mode = flags.json || flags.headless ? 'plain' : undefined;
+    const stream = flags.json ? process.stderr : process.stdout;
+    const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream });
+    scope.defer(() => reporter.close());
+
+    const dir = await emptyFolder(flags.dir ?? join(dataHome(), 'demos', name));
+    const corpus =
+      name === 'gpt' ? await keepCorpus(dir, flags, reporter, interrupt.signal) : undefined;
+    const relays = flags.relay ?? [await ownRelay(scope, reporter)];
+    const settings = await demoSettings(name, flags);
+    const workers = names.map((worker, i) =>
+      workerProcess(worker, i, { dir, flags, settings, relays, corpus: corpus?.file }),
+    );
+    const recorder = createRecorder(names);
+    const exits = await runSwarm(
+      workers,
+      (worker, event) => {
+        recorder.take(worker, event);
+        reporter.event(worker, event);
+      },
+      interrupt.signal,
+    );
+
+    const document = recorder.document({
+      wallSeconds: (Date.now() - startedMs) / 1000,
+      corpus: corpus
+        ? {
+            name: corpus.corpus.name,
+            sha256: corpus.corpus.sha256,
+            bytes: corpus.corpus.bytes.length,
+          }
+        : null,
+      rounds: settings.rounds,
+    });
+    reporter.close();
+    return tellEnd(document, exits, { dir, json: flags.json === true, name });
+  });
+
+async function emptyFolder(dir: string): Promise<string> {
+  await rm(dir, { recursive: true, force: true });
+  await mkdir(dir, { recursive: true });
+  return dir;
+}
+
+/** One text for all workers, in a file each can read. */
+async function keepCorpus(
+  dir: string,
+  flags: DemoFlags,
+  reporter: Reporter,
+  signal: AbortSignal,
+): Promise<{ readonly corpus: Corpus; readonly file: string }> {
+  const corpus = await loadCorpus({
+    ...(flags.corpus === undefined ? {} : { file: flags.corpus }),
+    cacheDir: join(dataHome(), 'corpora'),
+    allowDownload: true,
+    onNotice: (message) => reporter.notice(message),
+    signal,
+  });
+  reporter.notice(
+    `corpus: ${corpus.name}, ${corpus.bytes.length} bytes, sha256 ${corpus.sha256.slice(0, 12)}…`,
+  );
+  const file = join(dir, 'corpus.txt');
+  await writeFile(file, corpus.bytes);
+  return { corpus, file };
+}
+
+async function ownRelay(scope: Scope, reporter: Reporter): Promise<string> {
+  const relay = await startRelay({ host: '127.0.0.1', port: 0, maxEventBytes: 2 * 1024 * 1024 });
+  scope.defer(() => relay.close());
+  reporter.notice(`relay: ${relay.url}`);
+  return relay.url;
+}
+
+async function demoSettings(name: DemoName, flags: DemoFlags): Promise<Demo['settings']> {
+  const { settings, quick } = demos[name];
+  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
+  const merged = { ...settings, ...(flags.quick ? quick : {}), ...file };
+  const { rounds = merged.rounds, innerSteps = merged.innerSteps } = flags;
+  return { ...merged, rounds, innerSteps };
+}
+
+interface Shared {
+  readonly dir: string;
+  readonly flags: DemoFlags;
+  readonly settings: Demo['settings'];
+  readonly relays: readonly string[];
+  readonly corpus: string | undefined;
+}
+
+/** The command line of one worker; the first one evaluates for all, since all hold the same bits. */
+function workerProcess(
+  name: string,
+  index: number,
+  { dir, flags, settings, relays, corpus }: Shared,
+): WorkerProcess {
+  const { workers, seed, settings: file } = flags;
+  const threads = Math.max(1, Math.floor(availableParallelism() / workers));
+  const args = [
+    'run-training',
+    ...[
+      '--run',
+      `demo-${settings.model}`,
+      '--model',
+      settings.model ?? 'linear',
+      '--dir',
+      join(dir, name),
+    ],
+    ...['--shard', `${index + 1}/${workers}`, '--sync', `strict:${workers}`, '--seed', `${seed}`],
+    ...['--rounds', `${settings.rounds}`, '--inner-steps', `${settings.innerSteps}`],
+    ...[
+      '--heartbeat-interval',
+      `${settings.heartbeatInterval ?? 10}`,
+      '--threads',
+      `${threads}`,
+      '--report',
+      'ndjson',
+    ],
+    ...relays.flatMap((url) => ['--relay', url]),
+    ...(corpus === undefined ? [] : ['--corpus', corpus]),
+    ...(file === undefined ? [] : ['--settings', file]),
+    ...(index === 0 ? [] : ['--no-evaluate']),
+  ];
+  return { name, args };
+}
+
+/** The verdict in words (or JSON), and the exit code. */
+function tellEnd(
+  document: DemoDocument,
+  exits: readonly Exit[],
+  { dir, json, name }: { dir: string; json: boolean; name: DemoName },
+): number {
+  if (json) process.stdout.write(asJson(document));
+  const say = (line: string) => (json ? process.stderr : process.stdout).write(`${line}\n`);
+  for (const { name: worker, code, words } of exits) {
+    if (code !== 0) say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);
+  }
+  if (!document.agreed) {
+    say(`the workers do NOT agree; their logs are in ${dir}`);
+    return 1;
+  }
+  const digest = document.workers[0]?.stateDigest.slice(0, 16);
+  say(
+    `all ${document.workers.length} workers hold the same bits: ${digest}… after ${document.rounds.length} rounds, ${document.wallSeconds.toFixed(0)} s`,
+  );
+  if (name === 'gpt') say(`write more text with: nostrain sample ${join(dir, 'alice')}`);
+  return exits.every(({ code }) => code === 0) ? 0 : 1;
+}

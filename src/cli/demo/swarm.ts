@@ -1,0 +1,73 @@
+/** Worker processes of a demo: `nostrain run-training` started once per name, their events read line by line. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { WorkerEvent } from '../../worker/events.ts';
+
+export interface WorkerProcess {
+  readonly name: string;
+  readonly args: readonly string[];
+}
+
+export interface Exit {
+  readonly name: string;
+  readonly code: number;
+  /** The end of what it wrote to stderr. */
+  readonly words: string;
+}
+
+const STDERR_KEPT = 4000;
+
+/** Runs all workers to their end. When the signal aborts, each is asked to stop and given time to say goodbye. */
+export function runSwarm(
+  workers: readonly WorkerProcess[],
+  onEvent: (name: string, event: WorkerEvent) => void,
+  signal: AbortSignal,
+): Promise<readonly Exit[]> {
+  return Promise.all(workers.map((worker) => runOne(worker, onEvent, signal)));
+}
+
+function runOne(
+  { name, args }: WorkerProcess,
+  onEvent: (name: string, event: WorkerEvent) => void,
+  signal: AbortSignal,
+): Promise<Exit> {
+  const child = startSelf(args);
+  const stop = () => void child.kill('SIGINT');
+  signal.addEventListener('abort', stop, { once: true });
+  let words = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    words = (words + text).slice(-STDERR_KEPT);
+  });
+  const lines = createInterface({ input: child.stdout! });
+  lines.on('line', (line) => {
+    const event = parseEvent(line);
+    if (event) onEvent(name, event);
+  });
+  return new Promise((resolve) => {
+    child.on('close', (code) => {
+      signal.removeEventListener('abort', stop);
+      resolve({ name, code: code ?? 1, words: words.trim() });
+    });
+    child.on('error', (error) => resolve({ name, code: 1, words: error.message }));
+  });
+}
+
+/** This very program again, from the sources or as built. In its own group, so that Ctrl-C reaches it once, through us. */
+function startSelf(args: readonly string[]): ChildProcess {
+  const main = fileURLToPath(
+    new URL(import.meta.url.endsWith('.ts') ? '../bin.ts' : '../bin.js', import.meta.url),
+  );
+  return spawn(process.execPath, [...process.execArgv, main, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: process.platform !== 'win32',
+  });
+}
+
+function parseEvent(line: string): WorkerEvent | undefined {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,47 @@
+/** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
+import { Command, CommanderError } from 'commander';
+import { demo } from './commands/demo.ts';
+import { derivePubkey } from './commands/derive-pubkey.ts';
+import { hashState } from './commands/hash-state.ts';
+import { initState } from './commands/init-state.ts';
+import { keygen } from './commands/keygen.ts';
+import { relay } from './commands/relay.ts';
+import { runTraining } from './commands/run-training.ts';
+import { sample } from './commands/sample.ts';
+import { wordError } from './word-error.ts';
+
+/** The whole program; tests read its flags from here. */
+export function createProgram(): Command {
+  const program = new Command('nostrain')
+    .description('Train one model together over ordinary Nostr relays.')
+    .exitOverride()
+    .showHelpAfterError('(add --help for the flags)');
+  const commands = [
+    demo(),
+    runTraining(),
+    relay(),
+    keygen(),
+    derivePubkey(),
+    initState(),
+    hashState(),
+    sample(),
+  ];
+  for (const command of commands) {
+    program.addCommand(command.exitOverride().copyInheritedSettings(program));
+  }
+  return program;
+}
+
+/** Runs one command line and returns the exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  try {
+    await createProgram().parseAsync(argv, { from: 'user' });
+    return Number(process.exitCode ?? 0);
+  } catch (error) {
+    // commander has printed its own message; help and version are no failures
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    const { text, exitCode } = wordError(error);
+    process.stderr.write(`${text}\n`);
+    return exitCode;
+  }
+}

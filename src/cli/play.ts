@@ -1,0 +1,196 @@
+/** One worker from settings to done: folder, key, relays, data, trainer, wire, loop, goodbye. */
+import { systemClock } from '../base/clock.ts';
+import { withScope } from '../base/scope.ts';
+import type { Tokenizer } from '../model/data/tokenizer.ts';
+import { initialParameters } from '../model/parameters.ts';
+import { createSigner } from '../network/event.ts';
+import { createWire } from '../network/wire/create-wire.ts';
+import { estimateEventSize } from '../network/wire/event-size.ts';
+import { loadKey } from '../node/keys.ts';
+import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
+import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
+import { type Settings, writeSettings } from '../run/settings.ts';
+import { stateDigest } from '../tensor/digest.ts';
+import type { Layout, Params } from '../tensor/params.ts';
+import type { WorkerEvent } from '../worker/events.ts';
+import { runWorker } from '../worker/loop.ts';
+import type { Plan } from '../worker/plan.ts';
+import type { Store } from '../worker/ports.ts';
+import { genesis, type WorkerState } from '../worker/state.ts';
+import { prepareTask, type Task } from './prepare.ts';
+import { assertRelaysFit, connectRelays } from './relays.ts';
+
+export interface PlayOptions {
+  readonly settings: Settings;
+  readonly dir: string;
+  readonly corpus?: string | undefined;
+  readonly dataset?: string | undefined;
+  /** Parameters to start from instead of the seeded ones. */
+  readonly start?: Params | undefined;
+  readonly secKey?: string | undefined;
+  readonly keyFile?: string | undefined;
+  readonly device: TrainerSetup['device'];
+  readonly threads?: number | undefined;
+  readonly report: (event: WorkerEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Batches of validation windows looked at after each round but the last, which takes all. */
+const EVALUATE_BATCHES = 8;
+/** The same on the own shard, before and after the run. */
+const SHARD_BATCHES = 4;
+/** Characters of the text written after each round. */
+const SAMPLE_LENGTH = 160;
+
+/** Plays the worker to its end and returns its final state. */
+export const play = (options: PlayOptions): Promise<WorkerState> =>
+  withScope(async (scope) => {
+    const { settings, dir, signal } = options;
+    const folder = await openRunFolder(dir);
+    scope.defer(() => folder.close());
+    const report = (event: WorkerEvent) => {
+      if (event.type !== 'progress') folder.log(event);
+      options.report(event);
+    };
+    const onNotice = (message: string) => report({ type: 'notice', message });
+
+    const { secretKey, notices } = await loadKey({ ...options, dir });
+    notices.forEach(onNotice);
+    await agreeOnSettings(dir, writeSettings(settings));
+    const relays = await connectRelays(settings.relay, signal);
+    scope.defer(() => relays.close());
+
+    const task = await prepareTask(settings, { ...options, onNotice });
+    const { device, threads } = options;
+    const trainer = await createTrainer({
+      ...task,
+      batch: settings.batchSize,
+      device,
+      ...(threads === undefined ? {} : { threads }),
+    });
+    scope.defer(() => trainer.close());
+    if (trainer.device.notice) onNotice(trainer.device.notice);
+    const { run, relay, topk } = settings;
+    const { layout } = trainer;
+    await assertRelaysFit(relay, estimateEventSize(run, layout, topk), signal);
+
+    const state = await firstState(options, task, trainer, folder.store);
+    const signer = createSigner(secretKey);
+    const maxContainerBytes = maxContainer(layout);
+    const wire = createWire({
+      run,
+      layout,
+      relays,
+      signer,
+      clock: systemClock,
+      ratio: topk,
+      maxContainerBytes,
+    });
+    report(hello(settings, trainer, wire.me, state));
+    const ports = { clock: systemClock, trainer, wire, store: folder.store, report };
+    const final = await runWorker(state, { plan: planOf(settings, task, trainer), ports, signal });
+    report(await summary(final, trainer, wire.traffic()));
+    return final;
+  });
+
+/** A payload of every value, its descriptors, and what deflate may add. */
+const maxContainer = ({ size, slots }: Layout): number => 1024 + 6 * size + 256 * slots.length;
+
+/** The saved state, or the seeded (or given) one. */
+async function firstState(
+  { settings, start }: PlayOptions,
+  { model }: Task,
+  trainer: Trainer,
+  store: Store,
+): Promise<WorkerState> {
+  const saved = await store.load(trainer.layout);
+  if (saved) return saved;
+  const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
+  const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
+  return genesis({ layout: trainer.layout, values }, lossBefore);
+}
+
+function hello(
+  settings: Settings,
+  trainer: Trainer,
+  worker: string,
+  state: WorkerState,
+): WorkerEvent {
+  const { device, threads } = trainer.device;
+  return {
+    type: 'hello',
+    worker,
+    run: settings.run,
+    task: settings.model,
+    parameters: trainer.layout.size,
+    device,
+    threads,
+    rounds: settings.rounds,
+    round: state.round,
+    innerSteps: settings.innerSteps,
+    digest: stateDigest(state.params),
+    lossBefore: state.lossBefore,
+  };
+}
+
+async function summary(
+  state: WorkerState,
+  trainer: Trainer,
+  traffic: { readonly bytesSent: number; readonly bytesReceived: number },
+): Promise<WorkerEvent> {
+  const sum = (pick: (round: WorkerState['rounds'][number]) => number) =>
+    state.rounds.reduce((total, round) => total + pick(round), 0);
+  const validationLoss = state.rounds.at(-1)?.validationLoss;
+  const shared = Float32Array.from(state.params.values);
+  return {
+    type: 'done',
+    digest: stateDigest(state.params),
+    rounds: state.round,
+    lossBefore: state.lossBefore,
+    lossAfter: await trainer.evaluate(shared, 'shard', { batches: SHARD_BATCHES }),
+    tokens: state.tokens,
+    ...traffic,
+    secondsTraining: sum(({ secondsTraining }) => secondsTraining),
+    secondsWaiting: sum(({ secondsWaiting }) => secondsWaiting),
+    ...(validationLoss === undefined ? {} : { validationLoss }),
+  };
+}
+
+function planOf(settings: Settings, task: Task, trainer: Trainer): Plan {
+  const { sync, innerSteps, batchSize } = settings;
+  const peers = sync.strategy === 'strict' ? sync.workers : 1;
+  return {
+    run: settings.run,
+    task: settings.model,
+    rounds: settings.rounds,
+    innerSteps,
+    seed: settings.seed,
+    outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
+    errorFeedback: settings.errorFeedback,
+    weights: settings.weights,
+    weightCap: settings.maxExamples || innerSteps * batchSize,
+    sync,
+    roundTimeoutMs: settings.roundTimeout * 1000,
+    waitFor: settings.waitFor || peers,
+    joinTimeoutMs: settings.joinTimeout * 1000,
+    heartbeatSeconds: settings.heartbeatInterval,
+    maxMissedHeartbeats: settings.maxMissedHeartbeats,
+    tokensPerExample: task.tokensPerExample,
+    evaluate: settings.evaluate && task.data.validation !== undefined,
+    evaluateBatches: EVALUATE_BATCHES,
+    writeSample: task.text ? sampler(task.text.tokenizer, trainer, settings.seed) : undefined,
+  };
+}
+
+/** The same prompt and seed after every round, so that samples can be compared. */
+function sampler(
+  tokenizer: Tokenizer,
+  trainer: Trainer,
+  seed: number,
+): NonNullable<Plan['writeSample']> {
+  const prompt = tokenizer.encode('\n').tokens;
+  return async (params) =>
+    tokenizer.decode(
+      await trainer.sample(params, { prompt, length: SAMPLE_LENGTH, temperature: 0.8, seed }),
+    );
+}

@@ -1,0 +1,144 @@
+/** From settings to something to train: the model's numbers, the optimizer's, and this worker's data. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../base/errors.ts';
+import {
+  linearExamples,
+  parseRegressionDataset,
+  type RegressionSet,
+} from '../model/data/regression.ts';
+import { shardText, splitText } from '../model/data/text.ts';
+import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
+import { type Corpus, loadCorpus } from '../node/corpus.ts';
+import { dataHome } from '../node/data-home.ts';
+import type { TrainerData } from '../node/trainer.ts';
+import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
+import type { Settings } from '../run/settings.ts';
+
+export interface Task {
+  readonly name: string;
+  readonly model: ModelSpec;
+  readonly optimizer: OptimizerSpec;
+  readonly data: TrainerData;
+  /** Tokens in one example; 1 where examples are rows. */
+  readonly tokensPerExample: number;
+  readonly text?: { readonly corpus: Corpus; readonly tokenizer: Tokenizer };
+}
+
+export interface Sources {
+  /** A text to train on. */
+  readonly corpus?: string | undefined;
+  /** A regression dataset in the reference's JSON form. */
+  readonly dataset?: string | undefined;
+  readonly onNotice: (message: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the data and sizes the model to it. */
+export async function prepareTask(settings: Settings, sources: Sources): Promise<Task> {
+  const optimizer = optimizerOf(settings);
+  if (settings.model === 'gpt' || settings.model === 'char-gpt') {
+    return { ...(await prepareText(settings, sources)), optimizer };
+  }
+  return { ...(await prepareRegression(settings, sources.dataset)), optimizer };
+}
+
+/** Examples of a file, or made-up ones; those past the last shard are for validation. */
+async function prepareRegression(
+  settings: Settings,
+  dataset: string | undefined,
+): Promise<Omit<Task, 'optimizer'>> {
+  const { seed, shard } = settings;
+  const set = dataset === undefined ? linearExamples({ seed, shard }) : await readDataset(dataset);
+  const model: ModelSpec =
+    settings.model === 'linear'
+      ? { architecture: 'linear', features: set.features }
+      : { architecture: 'mlp', features: set.features, hidden: settings.hidden };
+  const { features } = set;
+  const { count } = shard;
+  const held = { seed, shard: { index: count + 1, count: count + 1 } };
+  const validation = dataset === undefined ? { validation: asRows(linearExamples(held)) } : {};
+  const data = { kind: 'regression', features, ...asRows(set), ...validation } as const;
+  return { name: settings.model, model, data, tokensPerExample: 1 };
+}
+
+const asRows = ({ inputs, targets }: RegressionSet) => ({
+  inputs: Float32Array.from(inputs),
+  targets: Float32Array.from(targets),
+});
+
+async function readDataset(file: string): Promise<RegressionSet> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new ConfigError('data/file', `cannot read the dataset ${file}`, { cause });
+  });
+  return parseRegressionDataset(jsonOf(text, file));
+}
+
+function jsonOf(text: string, file: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw notJson(file, cause);
+  }
+}
+
+const notJson = (file: string, cause: unknown): ConfigError =>
+  new ConfigError('data/file', `${file} is not JSON`, { cause });
+
+async function prepareText(settings: Settings, sources: Sources): Promise<Omit<Task, 'optimizer'>> {
+  const { onNotice, signal } = sources;
+  const corpus = await loadCorpus({
+    ...(sources.corpus === undefined ? {} : { file: sources.corpus }),
+    cacheDir: join(dataHome(), 'corpora'),
+    allowDownload: true,
+    onNotice,
+    signal,
+  });
+  const tokenizer = tokenizers[settings.tokens];
+  const { tokens, replaced } = tokenizer.encode(corpus.bytes);
+  if (replaced > 0) {
+    onNotice(
+      `${replaced} characters of ${corpus.name} are not among the ${tokenizer.vocabulary} tokens and became spaces (--tokens bytes keeps them)`,
+    );
+  }
+  const { context, shard } = settings;
+  const { training, validation } = splitText(tokens, { context });
+  const part = shardText(training, shard, { form: 'contiguous', context });
+  return {
+    name: settings.model,
+    model: gptSpec(settings, tokenizer.vocabulary),
+    data: { kind: 'tokens', shard: part, validation },
+    tokensPerExample: context,
+    text: { corpus, tokenizer },
+  };
+}
+
+/** The transformer of these settings over a vocabulary. */
+export function gptSpec(
+  { width, layers, heads, context, ffn }: Settings,
+  vocabulary: number,
+): GptSpec {
+  return { architecture: 'gpt', vocabulary, width, layers, heads, context, ffn };
+}
+
+/** The inner optimizer and its schedule over the whole run. */
+export function optimizerOf(settings: Settings): OptimizerSpec {
+  const { clipNorm } = settings;
+  const schedule = {
+    learningRate: settings.localLearningRate,
+    warmupSteps: settings.warmupSteps,
+    totalSteps: settings.finalShare === 1 ? 0 : settings.rounds * settings.innerSteps,
+    finalShare: settings.finalShare,
+  };
+  if (settings.optimizer === 'sgd') return { optimizer: 'sgd', schedule, clipNorm };
+  const { weightDecay } = settings;
+  return {
+    optimizer: 'adamw',
+    schedule,
+    clipNorm,
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay,
+  };
+}

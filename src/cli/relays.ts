@@ -1,0 +1,45 @@
+/** Relays as a run needs them: reachable, and large enough for its gradients, before anything is trained. */
+import { systemClock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
+import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
+import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
+import { fetchRelayInfo } from '../node/relay-info.ts';
+import { openSocket } from '../node/sockets.ts';
+
+/** Connects; throws `relay/none-reachable` when no relay answers. */
+export async function connectRelays(
+  urls: readonly string[],
+  signal: AbortSignal,
+): Promise<RelaySet> {
+  const relays = createRelaySet(urls, { openSocket, clock: systemClock });
+  try {
+    await relays.ready(signal);
+    return relays;
+  } catch (error) {
+    await relays.close();
+    throw error;
+  }
+}
+
+/** Throws `relay/too-small` when a relay states a limit the gradients would break. */
+export async function assertRelaysFit(
+  urls: readonly string[],
+  size: EventSize,
+  signal: AbortSignal,
+): Promise<void> {
+  const infos = await Promise.all(urls.map((url) => fetchRelayInfo(url, { signal })));
+  infos.forEach((info, i) => {
+    const limit = info.ok ? brokenLimit(size, info.value.limitation) : undefined;
+    if (limit === undefined) return;
+    const [need, has] = [kilobytes(size.eventBytes), kilobytes(limit)];
+    throw new ConfigError(
+      'relay/too-small',
+      `${urls[i]} takes ${has}, a gradient of this model is about ${need}`,
+      {
+        hint: 'lower --topk, train a smaller model, or use a relay you run: nostrain relay --max-event-bytes N',
+      },
+    );
+  });
+}
+
+export const kilobytes = (bytes: number): string => `${(bytes / 1000).toFixed(0)} kB`;

@@ -1,0 +1,103 @@
+/** The wire over real relays: signs, publishes, subscribes, and turns what comes in into beats and contributions. */
+import { heartbeat } from '../../../kinds/heartbeat.ts';
+import { createBell } from '../../base/bell.ts';
+import type { Beat } from '../../run/beat.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { PublishOutcome } from '../transport/publishing.ts';
+import { buildGradient } from './gradients.ts';
+import { buildHeartbeat, toBeat } from './heartbeats.ts';
+import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
+import type { Delivery, Wire, WireOptions } from './wire.ts';
+
+/** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
+export function createWire(options: WireOptions): Wire {
+  const { run, layout, relays, signer, clock, ratio } = options;
+  const bell = createBell();
+  const beats = new Map<string, Beat>();
+  const open = new Set<OpenInbox>();
+  const nowSeconds = () => Math.floor(clock.now() / 1000);
+  let lastBeatSeconds = 0;
+
+  const hearing = relays.subscribe([{ kinds: [heartbeat.kind], '#s': [run] }], {
+    onEvent(event) {
+      const judged = toBeat(event, { run, nowSeconds: nowSeconds() });
+      if (!judged.ok) return;
+      const held = beats.get(judged.value.worker);
+      if (held && held.createdAt > judged.value.createdAt) return;
+      beats.set(judged.value.worker, judged.value);
+      bell.ring();
+    },
+  });
+
+  const publish = async (event: SignedEvent): Promise<Delivery> =>
+    toDelivery(await relays.publish(event));
+  const sign = (draft: EventDraft): SignedEvent => signer.sign(draft);
+
+  return {
+    me: signer.publicKey,
+    bell,
+    beats,
+    async beat(own) {
+      // relays keep the newest heartbeat, so one worker's must never share a second
+      lastBeatSeconds = Math.max(nowSeconds(), lastBeatSeconds + 1);
+      const beat: Beat = {
+        ...own,
+        worker: signer.publicKey,
+        relays: relays.relays,
+        createdAt: lastBeatSeconds,
+      };
+      return publish(sign(buildHeartbeat(run, beat)));
+    },
+    seal({ delta, ...own }) {
+      const { draft, sent, payloadBytes, eventBytes } = buildGradient(
+        { run, worker: signer.publicKey, ...own },
+        { layout, values: delta },
+        { ratio },
+        nowSeconds(),
+      );
+      return { event: JSON.stringify(sign(draft)), sent, payloadBytes, eventBytes };
+    },
+    async send(text) {
+      const event: SignedEvent = JSON.parse(text);
+      // counted at once: no relay has to bring the own gradient back
+      for (const inbox of open) inbox.take(event);
+      return publish(event);
+    },
+    openRound(request) {
+      const inbox = openRoundInbox(request, { ...options, bell });
+      open.add(inbox);
+      return {
+        contributions: inbox.contributions,
+        rejections: inbox.rejections,
+        get caughtUp() {
+          return inbox.caughtUp;
+        },
+        close() {
+          open.delete(inbox);
+          inbox.close();
+        },
+      };
+    },
+    traffic() {
+      const status = relays.status();
+      return {
+        bytesSent: status.reduce((sum, { bytesOut }) => sum + bytesOut, 0),
+        bytesReceived: status.reduce((sum, { bytesIn }) => sum + bytesIn, 0),
+      };
+    },
+    async close() {
+      hearing.close();
+      await relays.close();
+    },
+  };
+}
+
+function toDelivery(outcomes: readonly PublishOutcome[]): Delivery {
+  const isIn = ({ status }: PublishOutcome) => status === 'accepted';
+  return {
+    accepted: outcomes.filter(isIn).map(({ relay }) => relay),
+    failed: outcomes
+      .filter((outcome) => !isIn(outcome))
+      .map(({ relay, status, message }) => ({ relay, message: message || status })),
+  };
+}
