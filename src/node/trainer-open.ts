@@ -1,4 +1,7 @@
 /** Opening a trainer thread on the device asked for, or on the best that works. */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { TrainingError } from '../base/errors.ts';
 import type { TrainingProgram } from '../model/training-program.ts';
 import { createTrainerLink, type TrainerLink } from './trainer-link.ts';
@@ -39,7 +42,16 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
   }
 }
 
+/** The CUDA part of onnxruntime is not in its npm package; asking for it in vain prints errors of its own. */
+function requireCuda(): void {
+  const name = 'libonnxruntime_providers_cuda.so';
+  const entry = createRequire(import.meta.url).resolve('onnxruntime-node');
+  const folder = join(dirname(entry), '../bin/napi-v6', process.platform, process.arch);
+  if (!existsSync(join(folder, name))) throw noDevice('cuda', `${name} is not installed`);
+}
+
 async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
+  if (device === 'cuda') requireCuda();
   const link = createTrainerLink();
   try {
     const portable = device === 'webgpu';

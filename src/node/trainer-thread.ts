@@ -143,7 +143,7 @@ async function evaluate({ on, rows }: Calls['evaluate']['ask']): Promise<Float32
       params: run.held,
       rows: new Tensor('int32', rows.subarray(at, at + run.request.batch)),
     });
-    losses.set(floats(results['losses']), at);
+    losses.set(floats(results.losses), at);
   }
   return losses;
 }
@@ -152,7 +152,7 @@ async function forward(inputs: Feed): Promise<Float32Array> {
   const run = current();
   const session = await run.session('forward');
   const results = await session.run({ params: run.held, inputs: tensorOf(inputs) });
-  return floats(results['predictions']);
+  return floats(results.predictions);
 }
 
 function floats(tensor: Tensor | undefined): Float32Array {

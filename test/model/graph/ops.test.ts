@@ -92,7 +92,7 @@ function forwardOf(c: OpCase): (points: readonly Float64Array[]) => Promise<numb
     };
   }
   const run = loadGraph(build(c, 'f64', false).graph);
-  return async (points) => (await (await run)(feedsOf(c, 'f64', points)))['loss']![0]!;
+  return async (points) => (await (await run)(feedsOf(c, 'f64', points))).loss![0]!;
 }
 
 function expectClose(actual: Float64Array, expected: Float64Array, tolerance: number): void {

@@ -1,0 +1,75 @@
+/** The GPT against an f64 forward pass in plain TypeScript and, where the fixture is present, against PyTorch. */
+import { describe, expect, test } from 'vitest';
+import { philox, unit } from '../../../src/base/rng.ts';
+import { initialParameters } from '../../../src/model/parameters.ts';
+import { compileTraining } from '../../../src/model/training-program.ts';
+import type { GptSpec } from '../../../src/run/model-spec.ts';
+import { referenceLoss } from '../../support/ort-gpt-reference.ts';
+import { adamwSpec, chainCorpus, smallGpt, tinyGpt } from '../../support/ort-models.ts';
+import { load } from '../../support/ort-run.ts';
+
+/** Starting values with every bias and norm moved too, so that nothing is zero or one by accident. */
+function roughParameters(spec: GptSpec): Float32Array {
+  return initialParameters(spec, 1).map((value, i) =>
+    Math.fround(value * 4 + 0.2 * (unit(philox([1, 1], i, 0, 0, 0)[0]) - 0.5)),
+  );
+}
+
+function batchOf(spec: GptSpec, rows: readonly number[]) {
+  const corpus = chainCorpus(400, spec.vocabulary);
+  return {
+    tokens: rows.map((row) => [...corpus.subarray(row, row + spec.context + 1)]),
+    feeds: {
+      corpus: { dtype: 'u8', shape: [400], elements: corpus },
+      rows: { dtype: 'i32', shape: [rows.length], elements: rows },
+    } as const,
+  };
+}
+
+const paramsFeed = (params: Float32Array) =>
+  ({ dtype: 'f32', shape: [params.length], elements: params }) as const;
+
+describe('against the f64 reference', () => {
+  test('losses of every row, native and portable', async () => {
+    const params = roughParameters(smallGpt);
+    const { tokens, feeds } = batchOf(smallGpt, [0, 17, 301]);
+    for (const portable of [false, true]) {
+      const program = compileTraining(smallGpt, adamwSpec, 3, { portable });
+      const run = await load(program.evaluate());
+      const { losses } = await run({ ...feeds, params: paramsFeed(params) });
+      tokens.forEach((row, i) => {
+        expect(losses![i]).toBeCloseTo(referenceLoss(smallGpt, params, [row]), 5);
+      });
+    }
+  });
+
+  test('the gradient by every parameter, native and portable', async () => {
+    const params = roughParameters(tinyGpt);
+    const { tokens, feeds } = batchOf(tinyGpt, [3, 50]);
+    const step = 1e-6;
+    const expected = Float64Array.from(params, (_, i) => {
+      const at = (shift: number) => {
+        const moved = Float64Array.from(params);
+        moved[i]! += shift;
+        return referenceLoss(tinyGpt, moved, tokens);
+      };
+      return (at(step) - at(-step)) / (2 * step);
+    });
+    for (const portable of [false, true]) {
+      const program = compileTraining(tinyGpt, adamwSpec, 2, { portable });
+      const run = await load(program.gradient());
+      const { loss, gradient } = await run({ ...feeds, params: paramsFeed(params) });
+      expect(loss![0]).toBeCloseTo(referenceLoss(tinyGpt, params, tokens), 5);
+      expect(relativeError(gradient!, expected)).toBeLessThan(2e-6);
+    }
+  });
+});
+
+function relativeError(actual: Float64Array, expected: Float64Array): number {
+  let [difference, total] = [0, 0];
+  expected.forEach((value, i) => {
+    difference += (actual[i]! - value) ** 2;
+    total += value ** 2;
+  });
+  return Math.sqrt(difference / total);
+}

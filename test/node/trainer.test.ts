@@ -1,0 +1,165 @@
+import { afterAll, describe, expect, test } from 'vitest';
+import { TrainingError } from '../../src/base/errors.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import { deriveKey } from '../../src/base/rng.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { probeDevices } from '../../src/node/device.ts';
+import { createTrainer, type Trainer, type TrainerSetup } from '../../src/node/trainer.ts';
+import type { TrainTask } from '../../src/worker/ports.ts';
+import { adamwSpec, chainCorpus, constantRate, smallGpt } from '../support/ort-models.ts';
+
+const corpus = chainCorpus(4000, smallGpt.vocabulary);
+const setup: TrainerSetup = {
+  model: smallGpt,
+  optimizer: adamwSpec,
+  batch: 8,
+  data: { kind: 'tokens', shard: corpus.subarray(0, 3000), validation: corpus.subarray(3000) },
+  device: 'cpu',
+  threads: 1,
+};
+
+const trainers: Trainer[] = [];
+async function start(changes: Partial<TrainerSetup> = {}): Promise<Trainer> {
+  const trainer = await createTrainer({ ...setup, ...changes });
+  trainers.push(trainer);
+  return trainer;
+}
+afterAll(async () => {
+  await Promise.all(trainers.map((trainer) => trainer.close()));
+});
+
+const task = (changes: Partial<TrainTask> = {}): TrainTask => ({
+  params: initialParameters(smallGpt, 1),
+  moments: [],
+  round: 0,
+  steps: 6,
+  firstStep: 0,
+  batchKey: deriveKey('test', 'worker'),
+  ...changes,
+});
+
+const quiet = () => {};
+const never = new AbortController().signal;
+const digest = (values: Float32Array) => sha256Hex(new Uint8Array(values.slice().buffer));
+
+describe('a char model', async () => {
+  const trainer = await start();
+  const trained = await trainer.train(task(), quiet, never);
+
+  test('learns, and reports every step once', async () => {
+    const steps: number[] = [];
+    const again = await trainer.train(task(), ({ step }) => steps.push(step), never);
+    expect(steps[0]).toBe(1); // a first short slice, so that something shows soon
+    expect(steps[steps.length - 1]).toBe(6);
+    expect(trained.losses).toHaveLength(6);
+    expect(trained.losses[5]).toBeLessThan(trained.losses[0]!);
+    expect(trained.examples).toBe(48);
+    expect(digest(again.params)).toBe(digest(trained.params));
+  });
+
+  test('gives the same bits with two threads', async () => {
+    const other = await (await start({ threads: 2 })).train(task(), quiet, never);
+    expect(digest(other.params)).toBe(digest(trained.params));
+    expect(other.moments.map(digest)).toEqual(trained.moments.map(digest));
+  });
+
+  test('carries moments and how many steps they have seen', async () => {
+    const { params, moments } = trained;
+    expect(moments.map(({ length }) => length)).toEqual([params.length, params.length, 1]);
+    expect(moments).toHaveLength(trainer.momentSlots);
+    const next = await trainer.train(
+      task({ params, moments, round: 1, firstStep: 6, steps: 2 }),
+      quiet,
+      never,
+    );
+    expect(next.moments[2]![0]).toBe(8);
+    await expect(
+      trainer.train(task({ moments: moments.slice(1) }), quiet, never),
+    ).rejects.toMatchObject({ code: 'training/moments' });
+  });
+
+  test('evaluates whole windows, the last partial batch included', async () => {
+    const { params } = trained;
+    const loss = await trainer.evaluate(params, 'validation');
+    expect(loss).toBeLessThan(await trainer.evaluate(task().params, 'validation'));
+    expect(await trainer.evaluate(params, 'validation')).toBe(loss);
+    // 31 windows fit: three batches of 8 and one of 7; one by one they have the same mean
+    const single = await (await start({ batch: 1 })).evaluate(params, 'validation');
+    expect(Math.abs(single - loss)).toBeLessThan(1e-6);
+    expect(await trainer.evaluate(params, 'shard', { batches: 1 })).not.toBe(loss);
+  });
+
+  test('samples text after a prompt', async () => {
+    const request = { prompt: Uint8Array.of(4, 1), length: 40, temperature: 0.7, seed: 3 };
+    const tokens = await trainer.sample(trained.params, request);
+    expect(tokens).toHaveLength(42);
+    expect([...tokens.subarray(0, 2)]).toEqual([4, 1]);
+    expect(await trainer.sample(trained.params, request)).toEqual(tokens);
+  });
+
+  test('stops between slices when aborted, and goes on afterwards', async () => {
+    const controller = new AbortController();
+    const reason = new Error('enough');
+    const long = trainer.train(
+      task({ steps: 100_000 }),
+      () => controller.abort(reason),
+      controller.signal,
+    );
+    await expect(long).rejects.toBe(reason);
+    const again = await trainer.train(task(), quiet, never);
+    expect(digest(again.params)).toBe(digest(trained.params));
+  });
+
+  test('names the step at which a loss stops being finite', async () => {
+    const schedule = constantRate(1e30);
+    const wild = await start({ optimizer: { optimizer: 'sgd', clipNorm: 0, schedule } });
+    const failed = wild.train(task({ firstStep: 10 }), quiet, never);
+    await expect(failed).rejects.toThrow(TrainingError);
+    await expect(failed).rejects.toMatchObject({ code: 'training/not-finite' });
+    await expect(failed).rejects.toThrow(/step 1[0-2]/);
+  });
+});
+
+test('a linear model finds the line its data lie on', async () => {
+  const inputs = Float32Array.from({ length: 64 }, (_, i) => ((i * 37) % 64) / 32 - 1);
+  const trainer = await start({
+    model: { architecture: 'linear', features: 1 },
+    optimizer: { optimizer: 'sgd', clipNorm: 0, schedule: constantRate(0.1) },
+    data: { kind: 'regression', features: 1, inputs, targets: inputs.map((x) => 3 * x - 0.5) },
+  });
+  const start0 = new Float32Array(trainer.layout.size);
+  const { params } = await trainer.train(task({ params: start0, steps: 400 }), quiet, never);
+  expect(params[0]).toBeCloseTo(-0.5, 3); // linear.bias
+  expect(params[1]).toBeCloseTo(3, 3); // linear.weight
+  expect(await trainer.evaluate(params, 'shard')).toBeLessThan(1e-6);
+  await expect(trainer.evaluate(params, 'validation')).rejects.toThrow(/too short/);
+});
+
+test('data that does not fit the model is refused', async () => {
+  const shard = corpus.subarray(0, 32);
+  const data = { kind: 'tokens', shard, validation: shard } as const;
+  await expect(createTrainer({ ...setup, data })).rejects.toThrow(/33/);
+  await expect(createTrainer({ ...setup, model: { ...smallGpt, vocabulary: 20 } })).rejects.toThrow(
+    /vocabulary of 20/,
+  );
+  await expect(
+    createTrainer({ ...setup, model: { architecture: 'linear', features: 2 } }),
+  ).rejects.toThrow(/2 features/);
+});
+
+test('devices are found out by training on them', async () => {
+  const reports = await probeDevices();
+  expect(reports.map(({ device }) => device)).toEqual(['cpu', 'cuda', 'webgpu']);
+  expect(reports[0]).toMatchObject({ works: true });
+  for (const { device, works } of reports) {
+    if (works) continue;
+    await expect(createTrainer({ ...setup, device })).rejects.toMatchObject({
+      code: 'training/no-device',
+      hint: expect.stringContaining('cpu device'),
+    });
+  }
+  const automatic = await start({ device: 'auto' });
+  const cuda = reports.some(({ device, works }) => device === 'cuda' && works);
+  expect(automatic.device.device).toBe(cuda ? 'cuda' : 'cpu');
+  if (!cuda) expect(automatic.device.notice).toMatch(/CPU/);
+});

@@ -1,0 +1,52 @@
+/** Small specs and corpora for tests of the training engine. */
+import { philox } from '../../src/base/rng.ts';
+import type { AdamWSpec, GptSpec, Schedule } from '../../src/run/model-spec.ts';
+
+/** Large enough for two threads to share its products. */
+export const smallGpt: GptSpec = {
+  architecture: 'gpt',
+  vocabulary: 30,
+  width: 64,
+  layers: 2,
+  heads: 4,
+  context: 32,
+  ffn: 128,
+};
+
+/** Small enough for a finite difference by every parameter. */
+export const tinyGpt: GptSpec = {
+  architecture: 'gpt',
+  vocabulary: 5,
+  width: 4,
+  layers: 2,
+  heads: 2,
+  context: 4,
+  ffn: 8,
+};
+
+export const constantRate = (learningRate: number): Schedule => ({
+  learningRate,
+  warmupSteps: 0,
+  totalSteps: 0,
+  finalShare: 1,
+});
+
+export const adamwSpec: AdamWSpec = {
+  optimizer: 'adamw',
+  schedule: constantRate(3e-3),
+  clipNorm: 1,
+  beta1: 0.9,
+  beta2: 0.99,
+  epsilon: 1e-8,
+  weightDecay: 0.1,
+};
+
+/** Tokens in which every one follows from the one before it, most of the time. */
+export function chainCorpus(length: number, vocabulary: number): Uint8Array {
+  const corpus = new Uint8Array(length);
+  for (let i = 1; i < length; i++) {
+    const [word] = philox([3, 5], i, 0, 0, 0);
+    corpus[i] = word % 8 === 0 ? (word >>> 8) % vocabulary : (corpus[i - 1]! * 7 + 3) % vocabulary;
+  }
+  return corpus;
+}
