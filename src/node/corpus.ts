@@ -1,0 +1,162 @@
+/**
+ * Which text a run trains on: the file a person named, else tiny Shakespeare (kept in a cache, downloaded once and
+ * checked by its hash), else the built-in play. Every answer says which one it is.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { concatBytes } from '../base/bytes.ts';
+import { ConfigError } from '../base/errors.ts';
+import { sha256Hex } from '../base/hash.ts';
+import { writePlay } from '../model/data/playwright.ts';
+
+export interface Corpus {
+  /** What to call it in front of a person. */
+  readonly name: string;
+  readonly bytes: Uint8Array;
+  /** Lowercase hex over `bytes`; workers of one run must print the same. */
+  readonly sha256: string;
+  readonly source: 'file' | 'cache' | 'download' | 'built-in';
+}
+
+export interface CorpusOptions {
+  /** A text file; nothing else is tried when it is given. */
+  readonly file?: string | undefined;
+  /** Where a download is kept. */
+  readonly cacheDir: string;
+  readonly allowDownload: boolean;
+  /** Told what happened, one sentence at a time. */
+  readonly onNotice: (message: string) => void;
+  readonly signal?: AbortSignal | undefined;
+  /** What to download instead of tiny Shakespeare. */
+  readonly download?: Download;
+  /** What reaches the internet; tests put their own here. */
+  readonly fetch?: (url: string, init: { signal: AbortSignal }) => Promise<Response>;
+}
+
+/** A text known by its content. */
+export interface Download {
+  readonly name: string;
+  /** What it is called in the cache. */
+  readonly file: string;
+  readonly url: string;
+  readonly sha256: string;
+}
+
+/** The classic small text of character models. */
+export const tinyShakespeare: Download = {
+  name: 'tiny Shakespeare',
+  file: 'tinyshakespeare.txt',
+  url: 'https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt',
+  sha256: '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed',
+};
+
+const MIN_FILE_BYTES = 1024;
+const MAX_DOWNLOAD_BYTES = 2 * 1024 * 1024;
+const DOWNLOAD_TIMEOUT_MS = 5000;
+
+/** Throws a ConfigError about a named file, and `signal.reason` when stopped; else falls to the next source. */
+export async function loadCorpus(options: CorpusOptions): Promise<Corpus> {
+  const { file, cacheDir, allowDownload, onNotice, signal, download = tinyShakespeare } = options;
+  if (file !== undefined) return readNamed(file);
+  const { name, sha256 } = download;
+  const path = join(cacheDir, download.file);
+  const cached = await readCached(path, download, onNotice);
+  if (cached) return { name, bytes: cached, sha256, source: 'cache' };
+  if (allowDownload) {
+    try {
+      const bytes = await fetchText(download, options);
+      await keep(path, bytes, onNotice);
+      return { name, bytes, sha256, source: 'download' };
+    } catch (error) {
+      signal?.throwIfAborted();
+      onNotice(`${name} could not be downloaded (${reasonOf(error)})`);
+    }
+  }
+  onNotice('training on the built-in play; name another text with --corpus FILE');
+  const bytes = writePlay();
+  return { name: 'built-in play', bytes, sha256: sha256Hex(bytes), source: 'built-in' };
+}
+
+async function readNamed(file: string): Promise<Corpus> {
+  const hint = `name a readable text of at least ${MIN_FILE_BYTES} bytes, or leave --corpus out`;
+  const buffer = await readFile(file).catch((cause: unknown) => {
+    throw new ConfigError('corpus/unreadable', `corpus ${file} cannot be read (${codeOf(cause)})`, {
+      hint,
+      cause,
+    });
+  });
+  if (buffer.length < MIN_FILE_BYTES) {
+    const size = buffer.length === 0 ? 'is empty' : `has only ${buffer.length} bytes`;
+    throw new ConfigError('corpus/too-small', `corpus ${file} ${size}`, { hint });
+  }
+  const bytes = new Uint8Array(buffer);
+  return { name: file, bytes, sha256: sha256Hex(bytes), source: 'file' };
+}
+
+async function readCached(
+  path: string,
+  { name, sha256 }: Download,
+  onNotice: (message: string) => void,
+): Promise<Uint8Array | undefined> {
+  const buffer = await readFile(path).catch(() => undefined);
+  if (!buffer) return undefined;
+  const bytes = new Uint8Array(buffer);
+  if (sha256Hex(bytes) === sha256) return bytes;
+  onNotice(`${path} does not hold ${name} any more, so it is not used`);
+  return undefined;
+}
+
+/** Never holds more than the cap, never waits longer than the timeout. */
+async function fetchText(
+  { url, sha256 }: Download,
+  { fetch = globalThis.fetch, signal }: CorpusOptions,
+): Promise<Uint8Array> {
+  const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
+  const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
+  const response = await fetch(url, { signal: either });
+  if (!response.ok || !response.body) throw new Error(`answer ${response.status}`);
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  const reader = response.body.getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    length += part.value.length;
+    if (length > MAX_DOWNLOAD_BYTES) {
+      await reader.cancel();
+      throw new Error(`more than ${MAX_DOWNLOAD_BYTES} bytes`);
+    }
+    parts.push(part.value);
+  }
+  const bytes = concatBytes(...parts);
+  if (sha256Hex(bytes) !== sha256) throw new Error('other bytes than expected');
+  return bytes;
+}
+
+/** Written aside and renamed, so that a reader sees all of it or nothing. */
+async function keep(
+  path: string,
+  bytes: Uint8Array,
+  onNotice: (message: string) => void,
+): Promise<void> {
+  const aside = `${path}.${randomUUID()}`;
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(aside, bytes);
+    await rename(aside, path);
+  } catch (error) {
+    await rm(aside, { force: true }).catch(() => undefined);
+    onNotice(`the download could not be kept in ${path} (${codeOf(error)})`);
+  }
+}
+
+/** `ENOENT` and the like, else the message. */
+function codeOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
+    return error.code;
+  }
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** What `fetch` hides: it wraps the real reason as a cause. */
+const reasonOf = (error: unknown): string =>
+  codeOf(error instanceof Error && error.cause instanceof Error ? error.cause : error);
