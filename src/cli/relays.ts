@@ -3,6 +3,7 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
+import { nativeSha256 } from '../node/native-sha256.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
 import { openSocket } from '../node/sockets.ts';
 
@@ -11,7 +12,7 @@ export async function connectRelays(
   urls: readonly string[],
   signal: AbortSignal,
 ): Promise<RelaySet> {
-  const relays = createRelaySet(urls, { openSocket, clock: systemClock });
+  const relays = createRelaySet(urls, { openSocket, clock: systemClock, sha256: nativeSha256 });
   try {
     await relays.ready(signal);
     return relays;

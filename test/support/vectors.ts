@@ -13,9 +13,15 @@ export const readVectors = <T>(name: string): T =>
   JSON.parse(readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
 
 /** A JSON state as f64 parameters, in the order given or by name. */
-export function toParams({ parameters }: JsonState, order = Object.keys(parameters).sort()): Params {
+export function toParams(
+  { parameters }: JsonState,
+  order = Object.keys(parameters).sort(),
+): Params {
   const layout = createLayout(order.map((name) => ({ name, shape: parameters[name]!.shape })));
-  return { layout, values: Float64Array.from(order.flatMap((name) => [...parameters[name]!.values])) };
+  return {
+    layout,
+    values: Float64Array.from(order.flatMap((name) => [...parameters[name]!.values])),
+  };
 }
 
 /** Every value of a vector, each times `sign`. */
