@@ -26,16 +26,28 @@ const NEEDED: Readonly<Record<Presence, string>> = {
   optional: 'no',
 };
 
-/** The rows of kinds/README.md. */
-export function renderTable(): string {
-  return [
-    '| kind | name | says | sent | content |',
-    '|---|---|---|---|---|',
-    ...pages.map(
-      ({ kind, name, summary, sent, content }) =>
-        `| ${kind} | [${name}](${name}.ts) | ${summary} | ${sent} | ${cell(content.says)} |`,
-    ),
-  ].join('\n');
+/** The table of kinds/README.md. */
+const renderTable = (): string =>
+  table(
+    ['kind', 'name', 'says', 'sent', 'content'],
+    pages.map(({ kind, name, summary, sent, content }) => [
+      String(kind),
+      `[${name}](${name}.ts)`,
+      summary,
+      sent,
+      content.says,
+    ]),
+  );
+
+/** A Markdown table with its columns aligned, as the formatter leaves it. */
+function table(head: readonly string[], body: readonly (readonly string[])[]): string {
+  const rows = [head, ...body].map((row) => row.map((text) => text.replaceAll('|', '\\|')));
+  const widths = head.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const [first = '', ...rest] = rows.map(
+    (row) => `| ${row.map((text, column) => text.padEnd(widths[column]!)).join(' | ')} |`,
+  );
+  const rule = `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`;
+  return [first, rule, ...rest].join('\n');
 }
 
 const START = '<!-- table: rendered by _render.ts -->';
@@ -73,11 +85,14 @@ function renderPage({ kind, name, summary, sent, tags, content, rules, notes }: 
     '',
     `${sentence(summary)} Sent ${sent}.`,
     '',
-    '| tag | value | needed | meaning |',
-    '|---|---|---|---|',
-    ...Object.values(tags).map(
-      ({ tag, form, presence, doc }) =>
-        `| \`${tag}\` | ${cell(form)} | ${NEEDED[presence]} | ${doc} |`,
+    table(
+      ['tag', 'value', 'needed', 'meaning'],
+      Object.values(tags).map(({ tag, form, presence, doc }) => [
+        `\`${tag}\``,
+        form,
+        NEEDED[presence],
+        doc,
+      ]),
     ),
     '',
     `Content: ${content.says}.`,
@@ -87,7 +102,6 @@ function renderPage({ kind, name, summary, sent, tags, content, rules, notes }: 
 }
 
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-const cell = (text: string): string => text.replaceAll('|', '\\|');
 
 /** The two things this script needs of Node when it is run; without it the module only renders. */
 interface Host {

@@ -11,15 +11,13 @@ const notes = `
 The content is canonical JSON: keys sorted by code point at every level, no spaces, non-ASCII verbatim, integers as
 integers, floats as Python prints them (shortest digits that round-trip; \`1.0\`, \`1e-05\`, \`1e+16\`). Its members:
 
-| member | type | meaning |
-|---|---|---|
-| \`format\`, \`version\` | text, integer | \`nostrain-training-checkpoint\`, 2 |
-| \`run\`, \`worker\`, \`relays\`, \`runtime\` | text, text, list, text | who wrote it and what is trained |
-| \`next_round\`, \`rounds_completed\` | integer | equal to the tags |
-| \`current_state\`, \`current_model_hash\` | state, hex | parameters and their digest |
-| \`momentum_state\` | state | outer momentum; absent when there is none |
-| \`rounds\`, \`late_gradients\`, \`late_reconciliations\` | lists of objects | history |
-| \`late_gradient_since\`, \`updated_at\` | integer | unix seconds |
+- \`format\` and \`version\`: \`nostrain-training-checkpoint\` and 2
+- \`run\`, \`worker\`, \`relays\` (list), \`runtime\`: who wrote it and what is trained
+- \`next_round\`, \`rounds_completed\`: integers, equal to the tags
+- \`current_state\`, \`current_model_hash\`: parameters and their digest
+- \`momentum_state\`: outer momentum, in the direction of improvement; absent when there is none
+- \`rounds\`, \`late_gradients\`, \`late_reconciliations\`: history, lists of objects
+- \`late_gradient_since\`, \`updated_at\`: unix seconds
 
 A state is \`{"parameters": {"<name>": {"shape": [...], "values": [...]}}}\`, values row by row.
 Only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and \`current_state\` are needed to accept one.
