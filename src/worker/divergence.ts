@@ -2,6 +2,7 @@
 import type { Beat } from '../run/beat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
+import type { Session } from './session.ts';
 
 /** A starting state of ours. */
 export interface Held {
@@ -12,38 +13,60 @@ export interface Held {
 
 type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 
-export interface DivergenceWatch {
+export interface Comparison {
   /** Remembers what we start a round from. */
   hold(held: Held): void;
-  /** Divergences not reported before, one per peer and round. */
-  check(beats: Iterable<Beat>): Divergence[];
+  stop(): Promise<void>;
 }
 
-export function createDivergenceWatch(me: WorkerId): DivergenceWatch {
+/** Reports every peer whose beat names other bits than ours for a round, once, until stopped. */
+export function compareWithPeers({ ports: { wire, report } }: Session): Comparison {
   const held = new Map<number, Held>();
   const told = new Set<string>();
+  const stopping = new AbortController();
+
+  function check(): void {
+    for (const beat of wire.beats.values()) {
+      const found = differenceOf(beat, held.get(beat.round));
+      const key = `${beat.worker}/${beat.round}`;
+      if (beat.worker === wire.me || !found || told.has(key)) continue;
+      told.add(key);
+      report(found);
+    }
+  }
+
+  async function keepChecking(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      check();
+      await wire.bell.next(stopping.signal).catch(() => undefined);
+    }
+    check();
+  }
+
+  const checking = keepChecking();
   return {
-    hold: (mine) => void held.set(mine.round, mine),
-    check(beats) {
-      const found: Divergence[] = [];
-      for (const beat of beats) {
-        const mine = held.get(beat.round);
-        const key = `${beat.worker}/${beat.round}`;
-        if (beat.worker === me || !mine || !beat.digest || beat.digest === mine.digest) continue;
-        if (told.has(key)) continue;
-        told.add(key);
-        const differing = firstDiffering(mine.cohort ?? [], beat.cohort ?? []);
-        found.push({
-          type: 'divergence',
-          round: beat.round,
-          peer: beat.worker,
-          ours: mine.digest,
-          theirs: beat.digest,
-          ...(differing === undefined ? {} : { firstDiffering: differing }),
-        });
-      }
-      return found;
+    hold(mine) {
+      held.set(mine.round, mine);
+      check();
     },
+    async stop() {
+      stopping.abort();
+      await checking;
+    },
+  };
+}
+
+/** What to report of a beat about a round we hold too, where the digests differ. */
+function differenceOf(beat: Beat, mine: Held | undefined): Divergence | undefined {
+  if (!mine || !beat.digest || beat.digest === mine.digest) return undefined;
+  const differing = firstDiffering(mine.cohort ?? [], beat.cohort ?? []);
+  return {
+    type: 'divergence',
+    round: beat.round,
+    peer: beat.worker,
+    ours: mine.digest,
+    theirs: beat.digest,
+    ...(differing === undefined ? {} : { firstDiffering: differing }),
   };
 }
 

@@ -13,7 +13,7 @@ export interface Pulse {
 
 export interface Heart {
   /** Sends a beat now and keeps sending it every interval. */
-  say(pulse: Pulse): Promise<void>;
+  say(pulse: Pulse): void;
   /** Sends the leaving beat and stops. */
   stop(): Promise<void>;
 }
@@ -23,31 +23,32 @@ export function createHeart({ plan, ports: { clock, wire, report } }: Session): 
   let pulse: Pulse | undefined;
   let beating: Promise<void> | undefined;
 
+  /** Resolves once a relay took it or none did; the run does not wait for that. */
   async function send(leaving: boolean): Promise<void> {
     if (!pulse) return;
-    const { accepted, failed } = await wire.beat({
+    const { taken, settled } = wire.beat({
       ...pulse,
       intervalSeconds: plan.heartbeatSeconds,
       examples: undefined,
       capabilities: ['gradient-event'],
       leaving,
     });
-    if (accepted.length > 0) return;
-    const why = failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
-    report({ type: 'notice', message: `no relay took the heartbeat (${why})` });
+    if (await taken) return;
+    const why = (await settled).failed.map(({ relay, message }) => `${relay}: ${message}`);
+    report({ type: 'notice', message: `no relay took the heartbeat (${why.join('; ')})` });
   }
 
   async function keepBeating(): Promise<void> {
     while (!stopping.signal.aborted) {
       await clock.sleep(plan.heartbeatSeconds * 1000, stopping.signal).catch(() => undefined);
-      if (!stopping.signal.aborted) await send(false);
+      if (!stopping.signal.aborted) void send(false);
     }
   }
 
   return {
-    async say(next) {
+    say(next) {
       pulse = next;
-      await send(false);
+      void send(false);
       beating ??= keepBeating();
     },
     async stop() {

@@ -7,7 +7,7 @@ import { RelayError } from '../base/errors.ts';
 import type { Digest } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { collect } from './collect.ts';
-import { createDivergenceWatch } from './divergence.ts';
+import { compareWithPeers } from './divergence.ts';
 import { createHeart } from './heart.ts';
 import { hearPeers, waitForWorkers } from './join.ts';
 import type { Session } from './session.ts';
@@ -17,26 +17,24 @@ import { trainAndSeal } from './train.ts';
 
 /** Plays the rounds that are left and returns the final state. */
 export async function runWorker(start: WorkerState, session: Session): Promise<WorkerState> {
-  const { plan, ports } = session;
+  const { plan } = session;
   const heart = createHeart(session);
-  const watch = createDivergenceWatch(ports.wire.me);
-  const compareWithPeers = () => watch.check(ports.wire.beats.values()).forEach(ports.report);
+  const comparing = compareWithPeers(session);
   let state = start;
   try {
     for (;;) {
       const { round, cohort } = state;
       const digest = stateDigest(state.params);
-      watch.hold({ round, digest, cohort });
-      await heart.say({ round, digest, cohort });
+      comparing.hold({ round, digest, cohort });
+      heart.say({ round, digest, cohort });
       if (round >= plan.rounds) break;
       if (round === 0 && !state.sent) await waitForWorkers(session);
-      compareWithPeers();
       state = await playRound(state, digest, session);
     }
     await hearPeers(state, session);
-    compareWithPeers();
     return state;
   } finally {
+    await comparing.stop();
     await heart.stop();
   }
 }
@@ -49,8 +47,7 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
   const isAsync = session.plan.sync.strategy === 'async';
   const inbox = wire.openRound({ round, base, ...(isAsync ? { anyBase: { folded } } : {}) });
   try {
-    const trained = hasSent(state) ? state : await trainAndSeal(state, base, session);
-    await store.save(trained);
+    const trained = hasSent(state) ? state : await trainAndSave(state, base, session);
     await publish(trained, session);
 
     const publishedMs = clock.now();
@@ -65,22 +62,31 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
   }
 }
 
+async function trainAndSave(state: WorkerState, base: Digest, session: Session): Promise<Trained> {
+  const trained = await trainAndSeal(state, base, session);
+  await session.ports.store.save(trained);
+  return trained;
+}
+
 type Trained = WorkerState & { readonly sent: Sent };
 
 const hasSent = (state: WorkerState): state is Trained => state.sent !== undefined;
 
+/** Returns once one relay has the gradient; what the slower ones said is reported when they have said it. */
 async function publish(
   { round, sent }: Trained,
   { ports: { wire, report } }: Session,
 ): Promise<void> {
-  const { accepted, failed } = await wire.send(sent.event);
   const { payloadBytes, eventBytes } = sent;
-  report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
-  if (accepted.length > 0) return;
-  const words = failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+  const { taken, settled } = wire.send(sent.event);
+  const told = settled.then(({ accepted, failed }) => {
+    report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
+    return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+  });
+  if (await taken) return;
   throw new RelayError(
     'relay/none-accepted',
-    `no relay took the gradient of round ${round} (${words})`,
+    `no relay took the gradient of round ${round} (${await told})`,
     {
       hint: 'nothing is lost: check the relays with `nostrain doctor --relay URL`, then run the same command again',
     },

@@ -35,7 +35,7 @@ export async function settle(
   });
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };
-  const accepted = cohort.map(({ worker }) => worker);
+  const accepted = [...new Set(cohort.map(({ worker }) => worker))];
   const summary: RoundSummary = {
     index: state.round,
     base: closing.base,

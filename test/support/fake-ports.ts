@@ -74,6 +74,11 @@ export function fakeTrainer(clock: Clock, trainMs: number): Trainer {
   };
 }
 
+const delivered = () => ({
+  taken: Promise.resolve(true),
+  settled: Promise.resolve({ accepted: ['fake'], failed: [] }),
+});
+
 export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = {}): FakePorts {
   const bell = createBell();
   const beats = new Map<string, Beat>();
@@ -90,19 +95,19 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
     me: ME,
     bell,
     beats,
-    async beat(beat) {
+    beat(beat) {
       beatsSent.push({ ...beat, atMs: clock.now() });
-      return { accepted: ['fake'], failed: [] };
+      return delivered();
     },
     seal: ({ delta, round, base, examples }) => {
       const own = contribution(ME, [...delta], { round, base, examples });
       return { event: JSON.stringify([...delta]), sent: own.delta, payloadBytes: 1, eventBytes: 2 };
     },
-    async send(event) {
+    send(event) {
       sent.push(event);
       contributions.set(ME, contribution(ME, JSON.parse(event)));
       bell.ring();
-      return { accepted: ['fake'], failed: [] };
+      return delivered();
     },
     openRound: () => {
       contributions.clear();

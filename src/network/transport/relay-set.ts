@@ -70,6 +70,8 @@ export interface RelaySet {
   readonly relays: readonly string[];
   /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
   publish(event: SignedEvent, signal?: AbortSignal): Promise<readonly PublishOutcome[]>;
+  /** The same, one promise per relay: a slow one need not be waited for. */
+  send(event: SignedEvent, signal?: AbortSignal): readonly Promise<PublishOutcome>[];
   /** Stored and live events of all relays, until closed; survives reconnects. */
   subscribe(filters: readonly Filter[], handlers: SubscriptionHandlers): Subscription;
   status(): readonly RelayStatus[];
@@ -119,10 +121,14 @@ class Relays implements RelaySet {
   }
 
   publish(event: SignedEvent, signal?: AbortSignal): Promise<readonly PublishOutcome[]> {
+    return Promise.all(this.send(event, signal));
+  }
+
+  send(event: SignedEvent, signal?: AbortSignal): readonly Promise<PublishOutcome>[] {
     const parcel = createParcel(event);
     const options: PublishOptions = this.#settings;
-    return Promise.all(
-      this.#links.map((link) => publishTo(link, this.#learned.get(link)!, parcel, options, signal)),
+    return this.#links.map((link) =>
+      publishTo(link, this.#learned.get(link)!, parcel, options, signal),
     );
   }
 

@@ -7,7 +7,7 @@ import type { PublishOutcome } from '../transport/publishing.ts';
 import { buildGradient } from './gradients.ts';
 import { buildHeartbeat, toBeat } from './heartbeats.ts';
 import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
-import type { Delivery, Wire, WireOptions } from './wire.ts';
+import type { Delivery, Sending, Wire, WireOptions } from './wire.ts';
 
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(options: WireOptions): Wire {
@@ -29,15 +29,14 @@ export function createWire(options: WireOptions): Wire {
     },
   });
 
-  const publish = async (event: SignedEvent): Promise<Delivery> =>
-    toDelivery(await relays.publish(event));
+  const publish = (event: SignedEvent): Sending => watchOutcomes(relays.send(event));
   const sign = (draft: EventDraft): SignedEvent => signer.sign(draft);
 
   return {
     me: signer.publicKey,
     bell,
     beats,
-    async beat(own) {
+    beat(own) {
       // relays keep the newest heartbeat, so one worker's must never share a second
       lastBeatSeconds = Math.max(nowSeconds(), lastBeatSeconds + 1);
       const beat: Beat = {
@@ -57,7 +56,7 @@ export function createWire(options: WireOptions): Wire {
       );
       return { event: JSON.stringify(sign(draft)), sent, payloadBytes, eventBytes };
     },
-    async send(text) {
+    send(text) {
       const event: SignedEvent = JSON.parse(text);
       // counted at once: no relay has to bring the own gradient back
       for (const inbox of open) inbox.take(event);
@@ -92,12 +91,24 @@ export function createWire(options: WireOptions): Wire {
   };
 }
 
+function watchOutcomes(outcomes: readonly Promise<PublishOutcome>[]): Sending {
+  const takenBy = outcomes.map(async (outcome) => {
+    if (!isTaken(await outcome)) throw new Error('not taken');
+  });
+  const taken = Promise.any(takenBy).then(
+    () => true,
+    () => false,
+  );
+  return { taken, settled: Promise.all(outcomes).then(toDelivery) };
+}
+
+const isTaken = ({ status }: PublishOutcome): boolean => status === 'accepted';
+
 function toDelivery(outcomes: readonly PublishOutcome[]): Delivery {
-  const isIn = ({ status }: PublishOutcome) => status === 'accepted';
   return {
-    accepted: outcomes.filter(isIn).map(({ relay }) => relay),
+    accepted: outcomes.filter(isTaken).map(({ relay }) => relay),
     failed: outcomes
-      .filter((outcome) => !isIn(outcome))
+      .filter((outcome) => !isTaken(outcome))
       .map(({ relay, status, message }) => ({ relay, message: message || status })),
   };
 }

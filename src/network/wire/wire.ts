@@ -36,6 +36,13 @@ export interface Delivery {
   readonly failed: readonly { readonly relay: string; readonly message: string }[];
 }
 
+/** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
+export interface Sending {
+  /** True as soon as one relay took it, false when none did. */
+  readonly taken: Promise<boolean>;
+  readonly settled: Promise<Delivery>;
+}
+
 export interface RoundRequest {
   readonly round: number;
   readonly base: Digest;
@@ -60,9 +67,9 @@ export interface Wire {
   readonly bell: Bell;
   /** The latest beat of every worker of the run, the own one included once it came back. */
   readonly beats: ReadonlyMap<WorkerId, Beat>;
-  beat(beat: OwnBeat): Promise<Delivery>;
+  beat(beat: OwnBeat): Sending;
   seal(gradient: OwnGradient): SealedGradient;
-  send(event: string): Promise<Delivery>;
+  send(event: string): Sending;
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;

@@ -47,7 +47,10 @@ describe('nesterovStep', () => {
 
   it('keeps the storage type and leaves its inputs alone', () => {
     const [values, velocity] = [Float32Array.of(1), Float32Array.of(2)];
-    const next = nesterovStep(values, velocity, Float64Array.of(1), { learningRate: 0.7, momentum: 0.9 });
+    const next = nesterovStep(values, velocity, Float64Array.of(1), {
+      learningRate: 0.7,
+      momentum: 0.9,
+    });
     expect(next.values).toBeInstanceOf(Float32Array);
     expect(next.momentum[0]).toBe(Math.fround(2 * 0.9 + 1));
     expect([values[0], velocity[0]]).toEqual([1, 2]);

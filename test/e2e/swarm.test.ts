@@ -1,0 +1,130 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { divergencesOf, type Member, roundsOf, startMember } from '../support/swarm.ts';
+
+const open: Relay[] = [];
+const started: Member[] = [];
+async function relay(options: RelayOptions = {}): Promise<Relay> {
+  const one = await createRelay(options);
+  open.push(one);
+  return one;
+}
+function start(options: Parameters<typeof startMember>[0]): Member {
+  const member = startMember(options);
+  started.push(member);
+  return member;
+}
+afterEach(async () => {
+  for (const member of started.splice(0)) member.stop();
+  for (const one of open.splice(0)) await one.close();
+});
+
+const strict = (workers: number) => ({
+  sync: { strategy: 'strict', workers } as const,
+  waitFor: workers,
+});
+
+describe('a swarm over a faulty relay', () => {
+  it('N-07: same set, same bits after every round, whatever order, delay or duplicates', async () => {
+    const { url } = await relay({
+      seed: 7,
+      faults: { duplicate: 0.1, reorder: 0.3, delay: { shape: 'uniform', minMs: 0, maxMs: 60 } },
+    });
+    const rounds = 20;
+    const members = [0, 1, 2, 3].map((index) =>
+      start({ index, relays: [url], plan: { rounds, ...strict(4) } }),
+    );
+    const states = await Promise.all(members.map(({ finished }) => finished));
+    expect(states.map(({ round }) => round)).toEqual([rounds, rounds, rounds, rounds]);
+    for (let i = 0; i < rounds; i++) {
+      expect(new Set(members.map((member) => roundsOf(member)[i]!.digest)).size).toBe(1);
+      expect(roundsOf(members[0]!)[i]!.accepted).toHaveLength(4);
+    }
+    expect(members.flatMap(divergencesOf)).toEqual([]);
+  });
+
+  it('N-07: workers that closed on other sets say so and name the first member that differs', async () => {
+    const { url } = await relay();
+    const common = { rounds: 3, roundTimeoutMs: 500, waitFor: 3 };
+    const slow = start({
+      index: 2,
+      relays: [url],
+      trainMs: 700,
+      plan: { ...common, sync: { strategy: 'timeout' } },
+    });
+    const quick = [0, 1].map((index) =>
+      start({ index, relays: [url], plan: { ...common, sync: { strategy: 'timeout' } } }),
+    );
+    await Promise.all([slow, ...quick].map(({ finished }) => finished));
+    const [first] = divergencesOf(quick[0]!);
+    expect(first).toMatchObject({ round: 1, peer: slow.id, firstDiffering: slow.id });
+    const refused = slow.events.filter((event) => event.type === 'refused');
+    expect(refused.every(({ reason }) => reason === 'base-mismatch')).toBe(true);
+  });
+
+  it('N-08: goes on when one of three relays is dead and one drops half of what it is given', async () => {
+    const good = await relay();
+    const lossy = await relay({ seed: 3, faults: { drop: 0.5, swallow: 0.5 } });
+    const dead = await relay();
+    await dead.close();
+    const relays = [dead.url, lossy.url, good.url];
+    const members = [0, 1, 2].map((index) =>
+      start({ index, relays, plan: { rounds: 4, ...strict(3) } }),
+    );
+    await Promise.all(members.map(({ finished }) => finished));
+    for (const member of members) {
+      expect(roundsOf(member).map(({ accepted }) => accepted.length)).toEqual([3, 3, 3, 3]);
+      const published = member.events.filter((event) => event.type === 'published');
+      expect(
+        published.every(({ failed }) => failed.some(({ relay: url }) => url === dead.url)),
+      ).toBe(true);
+    }
+    expect(new Set(members.map((member) => roundsOf(member)[3]!.digest)).size).toBe(1);
+  });
+
+  it('async steps at once and folds what came later into a later round', async () => {
+    const { url } = await relay();
+    const plan = { rounds: 4, sync: { strategy: 'async' } as const, waitFor: 2 };
+    const quick = start({ index: 0, relays: [url], trainMs: 150, plan });
+    const slow = start({ index: 1, relays: [url], trainMs: 400, plan: { ...plan, rounds: 2 } });
+    await Promise.all([quick.finished, slow.finished]);
+    const counted = roundsOf(quick)
+      .flatMap(({ accepted }) => accepted)
+      .filter((id) => id === slow.id);
+    expect(roundsOf(quick)[0]!.accepted).toEqual([quick.id]);
+    expect(counted.length).toBeGreaterThanOrEqual(1);
+    expect(counted.length).toBeLessThanOrEqual(2);
+    expect(roundsOf(quick).every(({ completionReason }) => completionReason === 'async')).toBe(
+      true,
+    );
+  });
+
+  it('a worker killed after any save goes on from disk to the same final bits', async () => {
+    const { url } = await relay();
+    const rounds = 4;
+    const whole = [0, 1].map((index) =>
+      start({ index, relays: [url], plan: { run: 'whole', rounds, ...strict(2) } }),
+    );
+    const [want] = await Promise.all(whole.map(({ finished }) => finished));
+
+    const steady = start({ index: 0, relays: [url], plan: { run: 'cut', rounds, ...strict(2) } });
+    let state: Member['saved'][number] | undefined;
+    for (let cut = 1; ; cut++) {
+      const member = start({
+        index: 1,
+        relays: [url],
+        plan: { run: 'cut', rounds, ...strict(2) },
+        ...(state ? { start: state } : {}),
+      });
+      // dies right after its next save
+      while (member.saved.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      state = member.saved[0]!;
+      member.stop();
+      await member.finished.catch(() => undefined);
+      if (state.round === rounds) break;
+      expect(cut).toBeLessThan(20);
+    }
+    steady.stop(); // else it waits to hear where the killed one ended
+    expect([...state.params.values]).toEqual([...want!.params.values]);
+  });
+});

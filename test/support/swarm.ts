@@ -1,0 +1,113 @@
+/** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
+import { systemClock } from '../../src/base/clock.ts';
+import { philox, unit } from '../../src/base/rng.ts';
+import { createSigner, type Signer } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { createWire } from '../../src/network/wire/create-wire.ts';
+import type { Wire } from '../../src/network/wire/wire.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import { runWorker } from '../../src/worker/loop.ts';
+import type { Plan } from '../../src/worker/plan.ts';
+import type { Ports, Trainer } from '../../src/worker/ports.ts';
+import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { plan } from './fake-ports.ts';
+
+export const layout = createLayout([
+  { name: 'b', shape: [7] },
+  { name: 'w', shape: [5, 10] },
+]);
+
+export const secretOf = (index: number): Uint8Array => new Uint8Array(32).fill(index + 1);
+
+export const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeSha256);
+
+/** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
+export const arithmeticTrainer = (index: number, trainMs = 0): Trainer => ({
+  device: { device: 'cpu', threads: 1 },
+  layout,
+  async train(task, _onProgress, signal) {
+    await systemClock.sleep(trainMs, signal);
+    const params = task.params.map(
+      (value, i) => value * 0.9 + unit(philox([index, task.round], i, 0, 0, 0)[0]) - 0.5,
+    );
+    const losses = new Float32Array(task.steps).fill(1);
+    return { params, moments: [], losses, examples: 8 + index, seconds: 0 };
+  },
+  evaluate: async () => 1,
+  sample: async () => new Uint8Array(),
+  close: async () => undefined,
+});
+
+export interface Member {
+  readonly id: string;
+  readonly events: WorkerEvent[];
+  readonly saved: WorkerState[];
+  readonly wire: Wire;
+  readonly finished: Promise<WorkerState>;
+  stop(): void;
+}
+
+export interface MemberOptions {
+  readonly index: number;
+  readonly relays: readonly string[];
+  readonly plan: Partial<Plan>;
+  readonly trainMs?: number;
+  readonly start?: WorkerState;
+  readonly trainer?: Trainer;
+}
+
+/** Starts one worker; it closes its connections when it ends. */
+export function startMember(options: MemberOptions): Member {
+  const { index, trainMs = 0, start } = options;
+  const signer = signerOf(index);
+  const run = options.plan.run ?? 'swarm';
+  const relays = createRelaySet(options.relays, {
+    openSocket,
+    clock: systemClock,
+    sha256: nativeSha256,
+  });
+  const limits = { ratio: 0.5, maxContainerBytes: 10_000 };
+  const wire = createWire({ run, layout, relays, signer, clock: systemClock, ...limits });
+  const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
+  const ports: Ports = {
+    clock: systemClock,
+    trainer: options.trainer ?? arithmeticTrainer(index, trainMs),
+    wire,
+    store: { load: async () => undefined, save: async (state) => void saved.push(state) },
+    report: (event) => void events.push(event),
+  };
+  const abort = new AbortController();
+  const first = start ?? genesis({ layout, values: new Float32Array(layout.size) }, 1);
+  const session = {
+    plan: plan({
+      run,
+      weights: 'examples',
+      weightCap: 100,
+      roundTimeoutMs: 20_000,
+      ...options.plan,
+    }),
+    ports,
+    signal: abort.signal,
+  };
+  const finished = relays
+    .ready()
+    .then(() => runWorker(first, session))
+    .finally(() => relays.close());
+  finished.catch(() => undefined);
+  return {
+    id: signer.publicKey,
+    events,
+    saved,
+    wire,
+    finished,
+    stop: () => abort.abort(new Error('stopped')),
+  };
+}
+
+export const roundsOf = ({ events }: Member) => events.filter((event) => event.type === 'round');
+
+export const divergencesOf = ({ events }: Member) =>
+  events.filter((event) => event.type === 'divergence');
