@@ -7,7 +7,7 @@ const SIZE = 624;
 const SHIFT = 397;
 
 /** A stream of doubles in [0, 1) with 53 bits each. */
-export function createMersenneTwister(seed: number): () => number {
+export function createMersenneTwister(seed: number | bigint): () => number {
   const state = seeded(keyOf(seed));
   let at = SIZE;
   const next = (): number => {
@@ -29,9 +29,10 @@ export function createMersenneTwister(seed: number): () => number {
 }
 
 /** |seed| as 32-bit words, least significant first. */
-function keyOf(seed: number): number[] {
+function keyOf(seed: number | bigint): number[] {
   const words: number[] = [];
-  let rest = BigInt(Math.abs(seed));
+  let rest = BigInt(seed);
+  if (rest < 0n) rest = -rest;
   do {
     words.push(Number(rest & 0xffffffffn));
     rest >>= 32n;

@@ -1,5 +1,4 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
-import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import {
@@ -9,6 +8,7 @@ import {
   type SettingName,
   settingNames,
 } from '../run/settings.ts';
+import { readJsonFile } from './json-file.ts';
 
 const repeatable: readonly SettingName[] = ['relay'];
 
@@ -36,32 +36,28 @@ export function settingsFromFlags(command: Command): PartialSettings {
   for (const name of settingNames) {
     const value =
       command.getOptionValueSource(name) === 'cli' ? command.getOptionValue(name) : undefined;
-    if (value !== undefined) typed[name] = value;
+    if (value !== undefined) typed[name] = fields[name].read(value, flagName(name));
   }
-  return readSettings(typed, 'flag');
+  return typed as PartialSettings;
 }
+
+/** `--batch-size` of `--batch-size <n>`. */
+const flagName = (name: SettingName): string => fields[name].flag.split(' ')[0]!;
 
 /** The settings of a JSON file. */
 export async function settingsFromFile(file: string): Promise<PartialSettings> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('settings/file', `cannot read the settings file ${file}`, { cause });
-  });
-  const values = parseJson(text);
+  const words = { code: 'settings/file', what: 'the settings file', hint: FORM };
+  const values = await readJsonFile(file, words);
   if (typeof values !== 'object' || values === null || Array.isArray(values)) {
     throw new ConfigError('settings/file', `${file} is not a JSON object of settings`, {
-      hint: 'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase',
+      hint: FORM,
     });
   }
   return readSettings(values as Record<string, unknown>, file);
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+const FORM =
+  'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
 /** A whole number typed at a flag that is no setting. */
 export function wholeFlag(
@@ -69,13 +65,24 @@ export function wholeFlag(
   least: number,
   most = Number.MAX_SAFE_INTEGER,
 ): (text: string) => number {
+  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`;
   return (text) => {
-    const value = Number(text);
-    if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most)
-      return value;
-    throw new ConfigError(
-      'flag/value',
-      `${flag} is ${JSON.stringify(text)}; it must be a whole number from ${least}`,
-    );
+    const value = numberOf(text);
+    if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
+    throw wrongValue(flag, text, `a whole number ${range}`);
   };
 }
+
+/** A number above zero typed at a flag that is no setting. */
+export const positiveFlag =
+  (flag: string): ((text: string) => number) =>
+  (text) => {
+    const value = numberOf(text);
+    if (Number.isFinite(value) && value > 0) return value;
+    throw wrongValue(flag, text, 'a number above 0');
+  };
+
+const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
+
+const wrongValue = (flag: string, text: string, accepted: string): ConfigError =>
+  new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`);

@@ -8,6 +8,7 @@ import { keygen } from './commands/keygen.ts';
 import { relay } from './commands/relay.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
+import { trainLocal } from './commands/train-local.ts';
 import { wordError } from './word-error.ts';
 
 /** The whole program; tests read its flags from here. */
@@ -19,6 +20,7 @@ export function createProgram(): Command {
   const commands = [
     demo(),
     runTraining(),
+    trainLocal(),
     relay(),
     keygen(),
     derivePubkey(),

@@ -1,5 +1,5 @@
 /**
- * The safetensors file format: 8-byte header length, JSON header, raw little-endian tensors.
+ * The safetensors file format: 8-byte header length, JSON header, raw little-endian tensors that fill the rest.
  * Reads F32 and F64 only, checks every offset before use, and knows nothing of what the tensors mean.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
@@ -20,21 +20,20 @@ export interface SafetensorsFile {
 /** No header of ours comes near this; a longer one is not read. */
 const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 
+const METADATA = '__metadata__';
+
 const dtypeOf = (values: Vector) => (values instanceof Float32Array ? 'F32' : 'F64');
 
 /** File bytes; tensors keep their order. */
 export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8Array {
-  const header: Record<string, unknown> = { __metadata__: metadata };
-  let offset = 0;
-  for (const { name, shape, values } of tensors) {
-    header[name] = {
-      dtype: dtypeOf(values),
-      shape,
-      data_offsets: [offset, offset + values.byteLength],
-    };
-    offset += values.byteLength;
-  }
-  const text = JSON.stringify(header);
+  let end = 0;
+  const entries = tensors.map(({ name, shape, values }) => {
+    if (name === METADATA) throw new RangeError(`no tensor can be named ${METADATA}`);
+    const from = end;
+    end += values.byteLength;
+    return [name, { dtype: dtypeOf(values), shape, data_offsets: [from, end] }] as const;
+  });
+  const text = JSON.stringify(Object.fromEntries([[METADATA, metadata], ...entries]));
   const json = utf8(text);
   const padded = utf8(text + ' '.repeat((8 - (json.length % 8)) % 8));
   const length = new Uint8Array(8);
@@ -45,8 +44,10 @@ export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8
   return concatBytes(length, padded, ...raw);
 }
 
-/** Tensors and metadata, or why the file is refused. Values are copies. */
-export function decodeSafetensors(bytes: Uint8Array): Result<SafetensorsFile> {
+/** Tensors in file order and metadata, or why the file is refused. Values are copies. */
+export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
+  // a Node Buffer is a Uint8Array whose `slice` does not copy
+  const bytes = new Uint8Array(file.buffer, file.byteOffset, file.byteLength);
   if (bytes.length < 8) return refuse('safetensors/truncated', 'header', 'shorter than 8 bytes');
   const length = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
   if (length > MAX_HEADER_BYTES || 8 + length > bytes.length) {
@@ -58,15 +59,40 @@ export function decodeSafetensors(bytes: Uint8Array): Result<SafetensorsFile> {
   }
   const header = parseHeader(bytes.subarray(8, 8 + length));
   if (!header) return refuse('safetensors/header', 'header', 'not a JSON object');
-  const data = bytes.subarray(8 + length);
-  const tensors: NamedTensor[] = [];
-  for (const [name, entry] of Object.entries(header)) {
-    if (name === '__metadata__') continue;
-    const tensor = readTensor(name, entry, data);
-    if (!tensor.ok) return tensor;
-    tensors.push(tensor.value);
+  const { [METADATA]: metadata, ...described } = header;
+  const entries: Entry[] = [];
+  for (const [name, description] of Object.entries(described)) {
+    const entry = readEntry(name, description);
+    if (!entry.ok) return entry;
+    entries.push(entry.value);
   }
-  return ok({ tensors, metadata: readMetadata(header.__metadata__) });
+  entries.sort((a, b) => a.from - b.from || a.to - b.to);
+  const data = bytes.subarray(8 + length);
+  const gap = findGap(entries, data.length);
+  if (gap !== undefined) {
+    return refuse('safetensors/offsets', 'header', `byte ${gap} is in no tensor, or in two`);
+  }
+  const tensors = entries.map((entry) => readTensor(entry, data));
+  return ok({ tensors, metadata: readMetadata(metadata) });
+}
+
+/** One tensor as the header describes it. */
+interface Entry {
+  readonly name: string;
+  readonly dtype: 'F32' | 'F64';
+  readonly shape: readonly number[];
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Where tensors in file order leave a hole, overlap, or end before or after the data does. */
+function findGap(entries: readonly Entry[], length: number): number | undefined {
+  let end = 0;
+  for (const { from, to } of entries) {
+    if (from !== end) return Math.min(from, end);
+    end = to;
+  }
+  return end === length ? undefined : Math.min(end, length);
 }
 
 function parseHeader(bytes: Uint8Array): Record<string, unknown> | undefined {
@@ -87,26 +113,26 @@ function readMetadata(value: unknown): Record<string, string> {
   );
 }
 
-function readTensor(name: string, entry: unknown, data: Uint8Array): Result<NamedTensor> {
-  const { dtype, shape, data_offsets: offsets } = (entry ?? {}) as Record<string, unknown>;
+function readEntry(name: string, description: unknown): Result<Entry> {
+  const { dtype, shape, data_offsets: offsets } = (description ?? {}) as Record<string, unknown>;
   if (dtype !== 'F32' && dtype !== 'F64') {
-    return refuse('safetensors/dtype', name, `dtype ${String(dtype)} is not F32 or F64`);
+    const found = typeof dtype === 'string' ? dtype.slice(0, 20) : `a ${typeof dtype}`;
+    return refuse('safetensors/dtype', name, `dtype ${found} is not F32 or F64`);
   }
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) {
     return refuse('safetensors/header', name, 'shape or data_offsets are not lists of sizes');
   }
-  const width = dtype === 'F32' ? 4 : 8;
   const size = shape.reduce((product, dim) => product * dim, 1);
   const [from, to] = offsets as [number, number];
-  if (to > data.length || to - from !== size * width) {
+  if (to - from !== size * (dtype === 'F32' ? 4 : 8)) {
     return refuse('safetensors/offsets', name, `bytes ${from}..${to} do not hold ${size} values`);
   }
+  return ok({ name, dtype, shape, from, to });
+}
+
+function readTensor({ name, dtype, shape, from, to }: Entry, data: Uint8Array): NamedTensor {
   const raw = data.slice(from, to).buffer;
-  return ok({
-    name,
-    shape,
-    values: dtype === 'F32' ? new Float32Array(raw) : new Float64Array(raw),
-  });
+  return { name, shape, values: dtype === 'F32' ? new Float32Array(raw) : new Float64Array(raw) };
 }
 
 const isSizes = (value: unknown): value is number[] =>

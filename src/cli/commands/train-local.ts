@@ -1,0 +1,86 @@
+/** `nostrain train-local STATE DATASET`: regression without relays, to the bit what the Python reference computes. */
+import { Command, Option } from 'commander';
+import { indentedJson } from '../../base/canonical-json.ts';
+import {
+  parseRegressionDataset,
+  type RegressionDataset,
+  type RegressionTask,
+} from '../../model/data/regression.ts';
+import { type RegressionTraining, trainRegression } from '../../model/regression/train.ts';
+import { readStateFile } from '../../node/state-io.ts';
+import { positiveFlag, wholeFlag } from '../flags.ts';
+import { readJsonFile } from '../json-file.ts';
+import { writeResult } from '../output.ts';
+import {
+  addStateInput,
+  addStateOutput,
+  assertWritable,
+  type StateOutput,
+  writeState,
+} from '../state-formats.ts';
+
+interface Flags extends StateOutput {
+  readonly runtime?: RegressionTask;
+  readonly steps: number;
+  readonly learningRate: number;
+  readonly batchSize: number;
+  readonly metricsOut?: string;
+  readonly stateFormat: 'auto' | 'json';
+}
+
+const RUNTIMES: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
+
+const DATASET = {
+  code: 'data/file',
+  what: 'the dataset',
+  hint: 'name a JSON file like {"examples": [{"inputs": [1, 2], "target": 3}]}',
+};
+
+export const trainLocal = (): Command =>
+  addStateOutput(
+    addStateInput(
+      new Command('train-local')
+        .description('train a regression model on this machine alone, as the Python reference does')
+        .argument('<state>', 'JSON state to start from')
+        .argument('<dataset>', 'JSON dataset to train on')
+        .addOption(
+          new Option('--runtime <name>', 'which model it must be (default: what STATE is)').choices(
+            RUNTIMES,
+          ),
+        )
+        .option('--steps <n>', 'steps of gradient descent', wholeFlag('--steps', 1), 500)
+        .option('--learning-rate <x>', 'how far a step goes', positiveFlag('--learning-rate'), 0.01)
+        .option('--batch-size <n>', 'examples per step', wholeFlag('--batch-size', 1, 2 ** 24), 1)
+        .option('--metrics-out <file>', 'write settings and losses there as JSON'),
+    ),
+  ).action(async (state: string, dataset: string, flags: Flags) => {
+    assertWritable(flags);
+    const params = await readStateFile(state, flags.stateFormat);
+    const examples = parseRegressionDataset(await readJsonFile(dataset, DATASET));
+    const training = trainRegression(params, examples, flags);
+    await writeState(training.params, flags);
+    if (flags.metricsOut !== undefined) {
+      await writeResult(metricsOf(training, examples, flags), flags.metricsOut);
+    }
+  });
+
+/** The reference's metrics file; `python` names the backend whose order of operations this is. */
+function metricsOf(
+  { runtime, lossBefore, lossAfter }: RegressionTraining,
+  { size, features }: RegressionDataset,
+  { steps, learningRate, batchSize }: Flags,
+): string {
+  const metrics = {
+    task: runtime,
+    runtime,
+    backend: 'python',
+    steps: BigInt(steps),
+    learning_rate: learningRate,
+    batch_size: BigInt(batchSize),
+    example_count: BigInt(size),
+    feature_count: BigInt(features),
+    loss_before: lossBefore,
+    loss_after: lossAfter,
+  };
+  return `${indentedJson(metrics)}\n`;
+}
