@@ -163,7 +163,9 @@ function planOf(settings: Settings, task: Task, trainer: Trainer): Plan {
   return {
     run: settings.run,
     task: settings.model,
+    runtime: task.data.kind === 'regression' ? `${settings.model}-regression` : settings.model,
     rounds: settings.rounds,
+    checkpointHistory: settings.checkpointHistory,
     innerSteps,
     seed: settings.seed,
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },

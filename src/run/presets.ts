@@ -28,6 +28,7 @@ const common: PartialSettings = {
   joinTimeout: 600,
   heartbeatInterval: 20,
   maxMissedHeartbeats: 3,
+  checkpointHistory: 4,
   evaluate: true,
 };
 

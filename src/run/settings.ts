@@ -94,6 +94,11 @@ export const fields = {
     'intervals after which a silent worker counts as gone',
     1,
   ),
+  checkpointHistory: whole(
+    '--checkpoint-history <n>',
+    'checkpoints kept on the relays, where the state fits an event',
+    1,
+  ),
   evaluate: yesNo(
     '--no-evaluate',
     'do not compute the validation loss and the sample after each round',

@@ -6,6 +6,7 @@
 import { RelayError } from '../base/errors.ts';
 import type { Digest } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
+import { publishCheckpoint } from './checkpoint.ts';
 import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeart } from './heart.ts';
@@ -56,6 +57,7 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
 
     const next = await settle(trained, inbox, { base, reason, startedMs, secondsWaiting }, session);
     await store.save(next);
+    publishCheckpoint(next, session);
     return next;
   } finally {
     inbox.close();

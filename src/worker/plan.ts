@@ -6,7 +6,11 @@ export interface Plan {
   readonly run: string;
   /** What is trained, in words, for people. */
   readonly task: string;
+  /** The reference's name for it, in checkpoints. */
+  readonly runtime: string;
   readonly rounds: number;
+  /** Checkpoints kept on relays, each slot replaced in turn. */
+  readonly checkpointHistory: number;
   /** H: optimizer steps between two outer steps. */
   readonly innerSteps: number;
   readonly seed: number;

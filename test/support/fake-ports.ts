@@ -16,6 +16,8 @@ export const ME = 'a'.repeat(64);
 export const plan = (more: Partial<Plan> = {}): Plan => ({
   run: 'test',
   task: 'linear',
+  runtime: 'linear-regression',
+  checkpointHistory: 4,
   rounds: 2,
   innerSteps: 3,
   seed: 1,
@@ -109,6 +111,7 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
       bell.ring();
       return delivered();
     },
+    checkpoint: () => undefined,
     openRound: () => {
       contributions.clear();
       rejections.length = 0;

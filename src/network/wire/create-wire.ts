@@ -1,13 +1,19 @@
 /** The wire over real relays: signs, publishes, subscribes, and turns what comes in into beats and contributions. */
 import { heartbeat } from '../../../kinds/heartbeat.ts';
-import { createBell } from '../../base/bell.ts';
+import { type Bell, createBell } from '../../base/bell.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
+import type { Subscription } from '../transport/relay-set.ts';
+import { buildCheckpoint, checkpointFits, type TrainingCheckpoint } from './checkpoints.ts';
 import { buildGradient } from './gradients.ts';
 import { buildHeartbeat, toBeat } from './heartbeats.ts';
 import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
-import type { Delivery, Sending, Wire, WireOptions } from './wire.ts';
+import { roundRecord } from './round-record.ts';
+import type { Delivery, OwnCheckpoint, Sending, Wire, WireOptions } from './wire.ts';
+
+/** What most relays take in one event; larger states stay on disk. */
+const MAX_CHECKPOINT_BYTES = 65_536;
 
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(options: WireOptions): Wire {
@@ -18,22 +24,13 @@ export function createWire(options: WireOptions): Wire {
   const nowSeconds = () => Math.floor(clock.now() / 1000);
   let lastBeatSeconds = 0;
 
-  const hearing = relays.subscribe([{ kinds: [heartbeat.kind], '#s': [run] }], {
-    onEvent(event) {
-      const judged = toBeat(event, { run, nowSeconds: nowSeconds() });
-      if (!judged.ok) return;
-      const held = beats.get(judged.value.worker);
-      if (held && held.createdAt > judged.value.createdAt) return;
-      beats.set(judged.value.worker, judged.value);
-      bell.ring();
-    },
-  });
-
+  const hearing = hearBeats(options, beats, bell);
   const publish = (event: SignedEvent): Sending => watchOutcomes(relays.send(event));
   const sign = (draft: EventDraft): SignedEvent => signer.sign(draft);
 
+  const me = signer.publicKey;
   return {
-    me: signer.publicKey,
+    me,
     bell,
     beats,
     beat(own) {
@@ -62,20 +59,24 @@ export function createWire(options: WireOptions): Wire {
       for (const inbox of open) inbox.take(event);
       return publish(event);
     },
+    checkpoint(own) {
+      const checkpoint = trainingCheckpoint(own, {
+        run,
+        worker: me,
+        relays: relays.relays,
+        nowSeconds: nowSeconds(),
+      });
+      if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
+      return publish(sign(buildCheckpoint(checkpoint, checkpoint.updatedAt)));
+    },
     openRound(request) {
-      const inbox = openRoundInbox(request, { ...options, bell });
+      const inbox: OpenInbox = openRoundInbox(request, {
+        ...options,
+        bell,
+        onClose: () => open.delete(inbox),
+      });
       open.add(inbox);
-      return {
-        contributions: inbox.contributions,
-        rejections: inbox.rejections,
-        get caughtUp() {
-          return inbox.caughtUp;
-        },
-        close() {
-          open.delete(inbox);
-          inbox.close();
-        },
-      };
+      return inbox;
     },
     traffic() {
       const status = relays.status();
@@ -89,6 +90,24 @@ export function createWire(options: WireOptions): Wire {
       await relays.close();
     },
   };
+}
+
+/** Keeps the latest beat of every worker of the run. */
+function hearBeats(
+  { relays, run, clock }: WireOptions,
+  beats: Map<string, Beat>,
+  bell: Bell,
+): Subscription {
+  return relays.subscribe([{ kinds: [heartbeat.kind], '#s': [run] }], {
+    onEvent(event) {
+      const judged = toBeat(event, { run, nowSeconds: clock.now() / 1000 });
+      if (!judged.ok) return;
+      const held = beats.get(judged.value.worker);
+      if (held && held.createdAt > judged.value.createdAt) return;
+      beats.set(judged.value.worker, judged.value);
+      bell.ring();
+    },
+  });
 }
 
 function watchOutcomes(outcomes: readonly Promise<PublishOutcome>[]): Sending {
@@ -110,5 +129,40 @@ function toDelivery(outcomes: readonly PublishOutcome[]): Delivery {
     failed: outcomes
       .filter((outcome) => !isTaken(outcome))
       .map(({ relay, status, message }) => ({ relay, message: message || status })),
+  };
+}
+
+/** Who the worker is and where it publishes, added to what it knows of its rounds. */
+function trainingCheckpoint(
+  { rounds, round, ...own }: OwnCheckpoint,
+  {
+    run,
+    worker,
+    relays,
+    nowSeconds,
+  }: { run: string; worker: string; relays: readonly string[]; nowSeconds: number },
+): TrainingCheckpoint {
+  const unknown = {
+    gradientEventId: '',
+    heartbeatEventId: '',
+    examples: 0,
+    totalWeight: 0,
+    weighted: true,
+  };
+  return {
+    ...own,
+    run,
+    worker,
+    round,
+    nextRound: round + 1,
+    roundsCompleted: rounds.length,
+    relays,
+    rounds: rounds.map((record) =>
+      roundRecord({ ...unknown, knownWorkers: record.collectedWorkers, relays, ...record }),
+    ),
+    lateGradients: [],
+    lateReconciliations: [],
+    lateGradientSince: nowSeconds,
+    updatedAt: nowSeconds,
   };
 }

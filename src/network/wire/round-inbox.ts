@@ -19,7 +19,15 @@ export interface OpenInbox extends RoundInbox {
 /** Subscribes to the gradients of a round (under `async`: of the run). */
 export function openRoundInbox(
   request: RoundRequest,
-  { relays, run, bell, layout, clock, maxContainerBytes }: WireOptions & { readonly bell: Bell },
+  {
+    relays,
+    run,
+    bell,
+    layout,
+    clock,
+    maxContainerBytes,
+    onClose,
+  }: WireOptions & { readonly bell: Bell; readonly onClose: () => void },
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
@@ -66,7 +74,10 @@ export function openRoundInbox(
       return subscription.caughtUp;
     },
     take,
-    close: () => subscription.close(),
+    close() {
+      subscription.close();
+      onClose();
+    },
   };
 }
 

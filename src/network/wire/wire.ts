@@ -4,10 +4,11 @@ import type { Clock } from '../../base/clock.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { Layout } from '../../tensor/params.ts';
+import type { Layout, Params } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
 import type { Signer } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+import type { RoundRecord } from './round-record.ts';
 
 export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays'>;
 
@@ -34,6 +35,22 @@ export interface SealedGradient {
 export interface Delivery {
   readonly accepted: readonly string[];
   readonly failed: readonly { readonly relay: string; readonly message: string }[];
+}
+
+/** A worker's state after a round. */
+export interface OwnCheckpoint {
+  /** The last completed round. */
+  readonly round: number;
+  readonly slot: number;
+  readonly state: Params;
+  /** Outer momentum, in the sign of Δ. */
+  readonly momentum: Params;
+  readonly runtime: string;
+  /** Oldest first. */
+  readonly rounds: readonly Pick<
+    RoundRecord,
+    'round' | 'digestBefore' | 'digestAfter' | 'losses' | 'collectedWorkers' | 'reason'
+  >[];
 }
 
 /** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
@@ -70,6 +87,8 @@ export interface Wire {
   beat(beat: OwnBeat): Sending;
   seal(gradient: OwnGradient): SealedGradient;
   send(event: string): Sending;
+  /** Undefined where the state is too large for one event. */
+  checkpoint(own: OwnCheckpoint): Sending | undefined;
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;
