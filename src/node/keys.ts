@@ -22,8 +22,8 @@ export interface LoadedKey {
 
 /** 32 bytes of a secret key written as 64 hex digits or nsec1…; surrounding space and upper case are fine. */
 export function parseSecretKey(text: string, from: string): Uint8Array {
-  const trimmed = text.trim();
-  const key = trimmed.startsWith('nsec1') ? fromNsec(trimmed) : fromHex(trimmed.toLowerCase());
+  const lower = text.trim().toLowerCase();
+  const key = lower.startsWith('nsec1') ? fromNsec(lower) : fromHex(lower);
   if (key?.length === 32 && isSecretKey(key)) return key;
   throw new ConfigError('key/invalid', `${from} is not a secret key`, {
     hint: 'a key is 64 hex digits or nsec1…; `nostrain keygen` makes one',
@@ -85,32 +85,37 @@ export async function loadKey({
 
 /** Writes nsec text readable by its owner only; refuses to replace a file. */
 export async function writeKeyFile(file: string, secretKey: Uint8Array): Promise<void> {
-  await writeFile(
-    file,
-    `${toNsec(secretKey)}
-`,
-    { mode: 0o600, flag: 'wx' },
-  ).catch((cause: unknown) => {
-    throw new ConfigError('key/file', `cannot write the key file ${file}`, {
-      hint: 'name a file that does not exist yet in a folder you may write to',
-      cause,
-    });
+  const options = { mode: 0o600, flag: 'wx' };
+  await writeFile(file, `${toNsec(secretKey)}\n`, options).catch((cause: unknown) => {
+    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
+    throw new ConfigError(
+      'key/file',
+      exists ? `${file} exists and is left as it is` : `cannot write the key file ${file}`,
+      { hint: 'name a file that does not exist yet in a folder you may write to', cause },
+    );
   });
 }
 
 async function readKeyFile(file: string): Promise<LoadedKey> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
     throw new ConfigError('key/file', `cannot read the key file ${file}`, {
-      hint: `\`nostrain keygen -o ${file}\` makes one`,
+      hint: missing ? `\`nostrain keygen -o ${file}\` makes one` : 'name a file you may read',
       cause,
     });
   });
   const secretKey = parseSecretKey(text, `key file ${file}`);
+  return { secretKey, notices: await closeToOthers(file) };
+}
+
+/** Makes the file readable by its owner only, where the system knows owners, and says what it did. */
+async function closeToOthers(file: string): Promise<readonly string[]> {
   const { mode } = await stat(file);
-  if (process.platform === 'win32' || (mode & 0o077) === 0) return { secretKey, notices: [] };
-  await chmod(file, 0o600);
-  return {
-    secretKey,
-    notices: [`key file ${file} was readable by others; now only by you (mode 0600)`],
-  };
+  if (process.platform === 'win32' || (mode & 0o077) === 0) return [];
+  try {
+    await chmod(file, 0o600);
+    return [`key file ${file} was readable by others; now only by you (mode 0600)`];
+  } catch {
+    return [`key file ${file} is readable by others, and that cannot be changed from here`];
+  }
 }

@@ -2,13 +2,13 @@
  * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history: one file, replaced whole),
  * `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time plays a worker.
  */
-
 import { appendFileSync } from 'node:fs';
-import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigError } from '../base/errors.ts';
+import { CheckpointError, ConfigError } from '../base/errors.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import type { Store } from '../worker/ports.ts';
+import { takeLock } from './run-lock.ts';
 import { encodeState, loadState } from './state-file.ts';
 
 export interface RunFolder {
@@ -27,8 +27,7 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
       cause,
     });
   });
-  const lock = join(dir, 'lock');
-  await takeLock(lock, dir);
+  const lock = await takeLock(dir);
   const file = join(dir, 'state.safetensors');
   return {
     dir,
@@ -36,9 +35,8 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
       load: (layout) => loadState(file, layout),
       save: (state) => writeWhole(file, encodeState(state)),
     },
-    log: (event) =>
-      appendFileSync(join(dir, 'log.ndjson'), `${JSON.stringify({ at: Date.now(), ...event })}\n`),
-    close: () => rm(lock, { force: true }),
+    log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),
+    close: () => lock.release(),
   };
 }
 
@@ -59,9 +57,8 @@ export async function agreeOnSettings(
   settings: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   const file = join(dir, 'settings.json');
-  const text = await readFile(file, 'utf8').catch(() => undefined);
-  if (text !== undefined) {
-    const before: Record<string, unknown> = JSON.parse(text);
+  const before = await readSettingsKept(file);
+  if (before !== undefined) {
     const changed = Object.keys({ ...before, ...settings }).filter(
       (key) =>
         !MAY_CHANGE.includes(key) && JSON.stringify(before[key]) !== JSON.stringify(settings[key]),
@@ -82,46 +79,58 @@ export async function agreeOnSettings(
   await writeWhole(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
 }
 
+/** What the folder's run was started with; undefined for a new one. */
+async function readSettingsKept(file: string): Promise<Record<string, unknown> | undefined> {
+  const refuse = (why: string, cause?: unknown) =>
+    new CheckpointError('run/settings', `${file} ${why}`, {
+      hint: 'move the folder away to start anew',
+      cause,
+    });
+  const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw refuse('cannot be read', cause);
+  });
+  if (text === undefined) return undefined;
+  let settings: unknown;
+  try {
+    settings = JSON.parse(text);
+  } catch {
+    settings = undefined;
+  }
+  if (typeof settings === 'object' && settings !== null && !Array.isArray(settings)) {
+    return settings as Record<string, unknown>;
+  }
+  throw refuse('does not hold the settings of a run');
+}
+
 /** Replaces a file as a whole: after a crash it holds the old bytes or the new ones. */
 async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${file}.tmp`;
-  const handle = await open(temporary, 'w', 0o600);
   try {
-    await handle.writeFile(bytes);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
-}
-
-async function takeLock(lock: string, dir: string): Promise<void> {
-  for (let attempt = 0; attempt < 2; attempt++) {
+    const handle = await open(temporary, 'w', 0o600);
     try {
-      await writeFile(lock, `${process.pid}\n`, { flag: 'wx' });
-      return;
-    } catch (cause) {
-      const pid = Number(await readFile(lock, 'utf8').catch(() => ''));
-      if (pid !== process.pid && isAlive(pid)) {
-        throw busy(pid, dir, cause);
-      }
-      await rm(lock, { force: true });
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
     }
+    await rename(temporary, file);
+  } catch (cause) {
+    await rm(temporary, { force: true }).catch(() => undefined);
+    throw cannotWrite(file, cause);
   }
 }
 
-const busy = (pid: number, dir: string, cause: unknown): ConfigError =>
-  new ConfigError('run/busy', `process ${pid} already plays the worker in ${dir}`, {
-    hint: 'stop it first, or give this one its own --dir',
+function append(file: string, line: Readonly<Record<string, unknown>>): void {
+  try {
+    appendFileSync(file, `${JSON.stringify(line)}\n`);
+  } catch (cause) {
+    throw cannotWrite(file, cause);
+  }
+}
+
+const cannotWrite = (file: string, cause: unknown): CheckpointError =>
+  new CheckpointError('run/write', `cannot write ${file} (${(cause as Error).message})`, {
+    hint: 'make room on the disk and repeat the command; what was saved before is whole',
     cause,
   });
-
-function isAlive(pid: number): boolean {
-  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}

@@ -5,15 +5,21 @@
 import { readFile } from 'node:fs/promises';
 import { CheckpointError } from '../base/errors.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
-import { decodeSafetensors, encodeSafetensors, type NamedTensor } from '../tensor/safetensors.ts';
+import {
+  decodeSafetensors,
+  encodeSafetensors,
+  type NamedTensor,
+  type SafetensorsFile,
+} from '../tensor/safetensors.ts';
 import type { WorkerState } from '../worker/state.ts';
+import { formatRecord, parseRecord } from './worker-record.ts';
 
 /** Names beside the model's own tensors. */
 export const OWN = 'nostrain.';
 
 /** The file's bytes. */
 export function encodeState(state: WorkerState): Uint8Array {
-  const { params, momentum, moments, residual, ...rest } = state;
+  const { params, momentum, moments, residual, ...record } = state;
   const own = (name: string, values: Vector): NamedTensor => ({
     name: OWN + name,
     shape: [values.length],
@@ -31,7 +37,7 @@ export function encodeState(state: WorkerState): Uint8Array {
       own('residual', residual),
       ...moments.map((values, i) => own(`moment.${i}`, values)),
     ],
-    metadata: { format: 'nostrain-run', version: '1', worker: JSON.stringify(rest) },
+    metadata: { format: 'nostrain-run', version: '1', worker: formatRecord(record) },
   });
 }
 
@@ -42,50 +48,47 @@ export async function loadState(file: string, layout: Layout): Promise<WorkerSta
     throw new CheckpointError('run/state', `cannot read ${file}`, { cause: error });
   });
   if (!bytes) return undefined;
-  const broken = (why: string) =>
-    new CheckpointError('run/state', `${file} cannot be used: ${why}`, {
-      hint: 'move the folder away to start anew, or use the model and settings it was made with',
-    });
   const decoded = decodeSafetensors(bytes);
-  if (!decoded.ok) throw broken(decoded.issue.message);
-  const { tensors, metadata } = decoded.value;
-  if (metadata.format !== 'nostrain-run') throw broken('it is not a saved run');
+  const state = decoded.ok ? readState(decoded.value, layout) : decoded.issue.message;
+  if (typeof state !== 'string') return state;
+  throw new CheckpointError('run/state', `${file} cannot be used: ${state}`, {
+    hint: 'move the folder away to start anew, or use the model and settings it was made with',
+  });
+}
+
+/** The state, or why the file holds none. */
+function readState({ tensors, metadata }: SafetensorsFile, layout: Layout): WorkerState | string {
+  if (metadata.format !== 'nostrain-run') return 'it is not a saved run';
+  if (metadata.version !== '1') return `it is of version ${metadata.version}, this reads 1`;
   const model = tensors.filter(({ name }) => !name.startsWith(OWN));
-  if (!sameLayout(createLayout(model), layout)) throw broken('it holds another model');
+  const named = model.length > 0 && model.every(({ name }) => name !== '');
+  if (!named || !sameLayout(createLayout(model), layout)) return 'it holds another model';
   const own = (name: string) => tensors.find((tensor) => tensor.name === OWN + name)?.values;
-  const values = joinTensors(model, layout);
   const momentum = own('momentum');
   const residual = own('residual');
-  if (
-    momentum?.length !== layout.size ||
-    !(residual instanceof Float64Array) ||
-    residual.length !== layout.size
-  ) {
-    throw broken('momentum or residual are missing');
+  if (momentum?.length !== layout.size || residual?.length !== layout.size) {
+    return 'momentum or residual are missing';
   }
-  const moments = tensors
-    .filter(({ name }) => name.startsWith(`${OWN}moment.`))
-    .map((tensor) => tensor.values);
-  const rest: Omit<WorkerState, 'params' | 'momentum' | 'moments' | 'residual'> = JSON.parse(
-    metadata.worker ?? '{}',
-  );
+  const moments: Float32Array[] = [];
+  for (let moment = own('moment.0'); moment; moment = own(`moment.${moments.length}`)) {
+    moments.push(Float32Array.from(moment));
+  }
+  const record = parseRecord(metadata.worker ?? '');
+  if (!record) return 'its history is not whole';
   return {
-    ...rest,
-    cohort: rest.cohort,
-    sent: rest.sent,
-    params: { layout, values },
+    ...record,
+    params: { layout, values: joinTensors(model, layout) },
     momentum,
-    residual,
-    moments: moments.map((moment) => Float32Array.from(moment)),
+    residual: Float64Array.from(residual),
+    moments,
   };
 }
 
-/** Tensors end to end, in the storage type of the first. */
+/** Tensors end to end; f32 where all of them are. */
 export function joinTensors(tensors: readonly NamedTensor[], layout: Layout): Vector {
-  const values =
-    tensors[0]!.values instanceof Float32Array
-      ? new Float32Array(layout.size)
-      : new Float64Array(layout.size);
+  const values = tensors.every((tensor) => tensor.values instanceof Float32Array)
+    ? new Float32Array(layout.size)
+    : new Float64Array(layout.size);
   let offset = 0;
   for (const tensor of tensors) {
     values.set(tensor.values, offset);

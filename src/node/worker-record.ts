@@ -1,0 +1,79 @@
+/** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
+import type { WorkerState } from '../worker/state.ts';
+
+export type WorkerRecord = Omit<WorkerState, 'params' | 'momentum' | 'moments' | 'residual'>;
+
+export const formatRecord = (record: WorkerRecord): string => JSON.stringify(record);
+
+/** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
+export function parseRecord(text: string): WorkerRecord | undefined {
+  const json = jsonOf(text);
+  if (!isObject(json)) return undefined;
+  const { cohort, sent } = json;
+  const restored = {
+    ...json,
+    cohort,
+    sent: isObject(sent) ? withNumbers(sent, SENT) : sent,
+    rounds: Array.isArray(json.rounds) ? json.rounds.map((one) => withNumbers(one, ROUND)) : [],
+    lossBefore: json.lossBefore ?? Number.NaN,
+  };
+  return isRecord(restored) ? restored : undefined;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const SENT = ['trainingLoss', 'payloadBytes', 'eventBytes', 'secondsTraining', 'residualShare'];
+const ROUND = [...SENT, 'secondsWaiting', 'seconds'];
+
+const isObject = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isNumber = (value: unknown): value is number => typeof value === 'number';
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** JSON has no NaN: it was written as null. */
+function withNumbers(value: unknown, names: readonly string[]): unknown {
+  if (!isObject(value)) return value;
+  const nulls = names.filter((name) => value[name] === null);
+  return { ...value, ...Object.fromEntries(nulls.map((name) => [name, Number.NaN])) };
+}
+
+function isRecord(value: Fields): value is Fields & WorkerRecord {
+  const { round, cohort, folded, rounds, lossBefore, tokens, sent } = value;
+  return (
+    isCount(round) &&
+    (cohort === undefined || isTexts(cohort)) &&
+    isObject(folded) &&
+    Object.values(folded).every(isCount) &&
+    Array.isArray(rounds) &&
+    rounds.every(isRound) &&
+    isNumber(lossBefore) &&
+    isNumber(tokens) &&
+    (sent === undefined || isSent(sent))
+  );
+}
+
+const isSent = (value: unknown): boolean =>
+  isObject(value) && isText(value.event) && SENT.every((name) => isNumber(value[name]));
+
+const isRound = (value: unknown): boolean =>
+  isObject(value) &&
+  isCount(value.index) &&
+  isText(value.base) &&
+  isText(value.digest) &&
+  isTexts(value.accepted) &&
+  Array.isArray(value.refused) &&
+  value.refused.every((refused) => isObject(refused) && isText(refused.reason)) &&
+  isText(value.completionReason) &&
+  ROUND.every((name) => isNumber(value[name])) &&
+  (value.validationLoss === undefined || isNumber(value.validationLoss)) &&
+  (value.sample === undefined || isText(value.sample));

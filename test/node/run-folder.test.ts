@@ -1,0 +1,289 @@
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { CheckpointError, ConfigError } from '../../src/base/errors.ts';
+import { agreeOnSettings, openRunFolder } from '../../src/node/run-folder.ts';
+import { encodeState, loadState } from '../../src/node/state-file.ts';
+import { readStateFile } from '../../src/node/state-io.ts';
+import { stateDigest } from '../../src/tensor/digest.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import { decodeSafetensors, encodeSafetensors } from '../../src/tensor/safetensors.ts';
+import type { RoundSummary } from '../../src/worker/events.ts';
+import { genesis, type WorkerState } from '../../src/worker/state.ts';
+
+let home: string;
+let dir: string;
+let folders = 0;
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'nostrain-run-folder-'));
+});
+beforeEach(() => {
+  dir = join(home, String(folders++));
+});
+afterAll(() => rm(home, { recursive: true, force: true }));
+
+const layout = createLayout([
+  { name: 'a.bias', shape: [1] },
+  { name: 'a.weight', shape: [2, 3] },
+]);
+
+const round: RoundSummary = {
+  index: 0,
+  base: 'b'.repeat(64),
+  digest: 'd'.repeat(64),
+  accepted: ['1', '2'],
+  refused: [{ reason: 'malformed' }, { reason: 'wrong-round', worker: '3' }],
+  completionReason: 'timeout',
+  trainingLoss: 0.1,
+  validationLoss: 1e-300,
+  sample: 'O Romeo\n"é😀',
+  payloadBytes: 100,
+  eventBytes: 200,
+  residualShare: 0.25,
+  secondsTraining: 1.5,
+  secondsWaiting: 0.5,
+  seconds: 2,
+};
+
+/** A state with every part there. */
+function played(): WorkerState {
+  const values = Float32Array.of(1, -0, 3.3, 1e-45, -5, 6, 7);
+  return {
+    ...genesis({ layout, values }, 2.5),
+    round: 1,
+    momentum: Float64Array.from({ length: 7 }, (_, i) => Math.sqrt(i)),
+    moments: [values.map((x) => x / 3), values.map((x) => x * x), Float32Array.of(80)],
+    residual: Float64Array.from({ length: 7 }, (_, i) => -i / 3),
+    cohort: ['1', '2'],
+    folded: { '2': 0 },
+    rounds: [round],
+    tokens: 12_345,
+    sent: {
+      event: '{"id":"…"}',
+      trainingLoss: 0.1,
+      payloadBytes: 1,
+      eventBytes: 2,
+      secondsTraining: 3,
+      residualShare: 0,
+    },
+  };
+}
+
+const open = (at = dir) => openRunFolder(at);
+
+describe('the state', () => {
+  it.each([
+    ['of a new run', genesis({ layout, values: new Float32Array(7) }, 1)],
+    ['of a new f64 run', genesis({ layout, values: new Float64Array(7) }, 1)],
+    ['after a round', played()],
+    [
+      'with a loss that is not a number',
+      { ...played(), rounds: [{ ...round, trainingLoss: Number.NaN }] },
+    ],
+  ])('%s comes back exactly', async (_, state) => {
+    const folder = await open();
+    expect(await folder.store.load(layout)).toBeUndefined();
+    await folder.store.save(state);
+    const loaded = await folder.store.load(layout);
+    expect(loaded).toEqual(state);
+    expect(Object.is(loaded?.params.values[1], state.params.values[1])).toBe(true);
+    expect(stateDigest(await readStateFile(dir))).toBe(stateDigest(state.params));
+    await folder.close();
+  });
+
+  it('has any number of moments in order', async () => {
+    const moments = Array.from({ length: 12 }, (_, i) => Float32Array.of(i));
+    const folder = await open();
+    await folder.store.save({ ...played(), moments });
+    expect((await folder.store.load(layout))?.moments).toEqual(moments);
+    await folder.close();
+  });
+
+  it('of another model is refused', async () => {
+    const folder = await open();
+    await folder.store.save(played());
+    const other = createLayout([{ name: 'a.bias', shape: [7] }]);
+    await expect(folder.store.load(other)).rejects.toThrow('it holds another model');
+    await folder.close();
+  });
+
+  it('cut short at any byte is refused as a checkpoint', async () => {
+    const bytes = encodeState(played());
+    const file = join(home, 'cut.safetensors');
+    const sizes = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => 7 * i);
+    for (const size of [...sizes, bytes.length - 1]) {
+      await writeFile(file, bytes.subarray(0, size));
+      const error = await loadState(file, layout).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(CheckpointError);
+      expect(error).toMatchObject({ code: 'run/state', hint: expect.stringContaining('folder') });
+      expect((error as Error).message).toContain(file);
+    }
+  });
+
+  it('with bytes changed is refused as a checkpoint, or is a whole state', async () => {
+    const bytes = encodeState(played());
+    const file = join(home, 'changed.safetensors');
+    const change = fc.tuple(fc.nat(bytes.length - 1), fc.nat(255));
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 3 }), async (changes) => {
+        const broken = bytes.slice();
+        for (const [at, value] of changes) broken[at] = value;
+        await writeFile(file, broken);
+        const state = await loadState(file, layout).catch((error: unknown) => {
+          expect(error).toBeInstanceOf(CheckpointError);
+        });
+        if (state) expect(state.residual).toHaveLength(7);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it.each([
+    ['{}'],
+    ['nonsense'],
+    ['{"round":-1,"folded":{},"rounds":[],"lossBefore":1,"tokens":0}'],
+    ['{"round":1,"folded":{},"rounds":[{"index":0}],"lossBefore":1,"tokens":0}'],
+    ['{"round":1,"folded":{},"rounds":[],"lossBefore":1,"tokens":0,"sent":{}}'],
+  ])('with the history %s is refused', async (worker) => {
+    const decoded = decodeSafetensors(encodeState(played()));
+    if (!decoded.ok) throw new Error(decoded.issue.message);
+    const { tensors, metadata } = decoded.value;
+    const broken = encodeSafetensors({ tensors, metadata: { ...metadata, worker } });
+    await mkdir(dir);
+    await writeFile(join(dir, 'state.safetensors'), broken);
+    await expect(loadState(join(dir, 'state.safetensors'), layout)).rejects.toThrow(
+      'its history is not whole',
+    );
+  });
+
+  it('keeps the one before when a new one cannot be written', async () => {
+    const folder = await open();
+    await folder.store.save(played());
+    await mkdir(join(dir, 'state.safetensors.tmp'));
+    await expect(folder.store.save({ ...played(), round: 2 })).rejects.toMatchObject({
+      name: 'CheckpointError',
+      code: 'run/write',
+    });
+    expect((await folder.store.load(layout))?.round).toBe(1);
+    await folder.close();
+  });
+});
+
+describe('the lock', () => {
+  const lockOf = () => join(dir, 'lock');
+  const dead = () => spawnSync(process.execPath, ['--version']).pid;
+
+  it('keeps a live process alone', async () => {
+    await mkdir(dir);
+    await writeFile(lockOf(), `${process.ppid}\n`);
+    await expect(open()).rejects.toThrow(`process ${process.ppid} already plays the worker`);
+    await expect(open()).rejects.toMatchObject({ code: 'run/busy', hint: expect.any(String) });
+    expect(await readFile(lockOf(), 'utf8')).toBe(`${process.ppid}\n`);
+  });
+
+  it('keeps this process alone as well', async () => {
+    const folder = await open();
+    await expect(open()).rejects.toMatchObject({ code: 'run/busy' });
+    await expect(open(`${dir}/../${folders - 1}/`)).rejects.toMatchObject({ code: 'run/busy' });
+    await folder.close();
+    await (await open()).close();
+    expect(await readdir(dir)).toEqual([]);
+  });
+
+  it.each([
+    ['a dead process', () => `${dead()}\n`],
+    ['a process with our id', () => `${process.pid}\n`],
+    ['nobody', () => ''],
+    ['nonsense', () => 'x'],
+  ])('is taken over from %s', async (_, text) => {
+    await mkdir(dir);
+    await writeFile(lockOf(), text());
+    const folder = await open();
+    expect(await readFile(lockOf(), 'utf8')).toMatch(new RegExp(`^${process.pid} `));
+    await folder.close();
+    expect(await readdir(dir)).toEqual([]);
+  });
+
+  it('of someone else is not removed', async () => {
+    const folder = await open();
+    await writeFile(lockOf(), 'another\n');
+    await folder.close();
+    expect(await readFile(lockOf(), 'utf8')).toBe('another\n');
+  });
+
+  it('that cannot be written is a wrong folder', async () => {
+    await mkdir(lockOf(), { recursive: true });
+    await expect(open()).rejects.toMatchObject({ name: 'ConfigError', code: 'run/folder' });
+    await writeFile(join(home, 'file'), '');
+    await expect(open(join(home, 'file', 'in'))).rejects.toMatchObject({ code: 'run/folder' });
+  });
+});
+
+describe('the settings', () => {
+  const before = { run: 'r', rounds: 5, shard: '1/2', relay: ['ws://a'], roundTimeout: 60 };
+
+  it('are kept, and may be repeated', async () => {
+    await mkdir(dir);
+    await agreeOnSettings(dir, before);
+    expect(JSON.parse(await readFile(join(dir, 'settings.json'), 'utf8'))).toEqual(before);
+    await agreeOnSettings(dir, before);
+  });
+
+  it('that matter cannot change: both values are named', async () => {
+    await mkdir(dir);
+    await agreeOnSettings(dir, before);
+    const changed = agreeOnSettings(dir, { ...before, rounds: 6, shard: '2/2' });
+    await expect(changed).rejects.toThrow(ConfigError);
+    await expect(changed).rejects.toThrow('rounds 5 -> 6, shard "1/2" -> "2/2"');
+    await expect(agreeOnSettings(dir, { ...before, topk: 1 })).rejects.toThrow(
+      'topk undefined -> 1',
+    );
+    expect(JSON.parse(await readFile(join(dir, 'settings.json'), 'utf8'))).toEqual(before);
+  });
+
+  it('of the surroundings may change', async () => {
+    await mkdir(dir);
+    await agreeOnSettings(dir, before);
+    const now = { ...before, relay: ['ws://b'], roundTimeout: 5 };
+    await agreeOnSettings(dir, now);
+    expect(JSON.parse(await readFile(join(dir, 'settings.json'), 'utf8'))).toEqual(now);
+  });
+
+  it.each(['', '{"run":', '[]', 'null'])('in a broken file (%j) are named', async (text) => {
+    await mkdir(dir);
+    await writeFile(join(dir, 'settings.json'), text);
+    await expect(agreeOnSettings(dir, before)).rejects.toMatchObject({
+      name: 'CheckpointError',
+      message: expect.stringContaining('settings.json does not hold'),
+    });
+  });
+});
+
+describe('the log', () => {
+  it('gets a line per event', async () => {
+    const folder = await open();
+    folder.log({ type: 'notice', message: 'one' });
+    folder.log({ type: 'notice', message: 'two\nlines' });
+    const lines = (await readFile(join(dir, 'log.ndjson'), 'utf8')).trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line).message)).toEqual(['one', 'two\nlines']);
+    await folder.close();
+  });
+
+  it('that cannot be written says so', async () => {
+    const folder = await open();
+    await mkdir(join(dir, 'log.ndjson'));
+    expect(() => folder.log({ type: 'notice', message: '' })).toThrow(CheckpointError);
+    await folder.close();
+  });
+});
+
+it.skipIf(process.platform === 'win32')('a run folder is for its owner only', async () => {
+  const folder = await open();
+  await folder.store.save(played());
+  expect((await stat(dir)).mode & 0o777).toBe(0o700);
+  expect((await stat(join(dir, 'state.safetensors'))).mode & 0o777).toBe(0o600);
+  await folder.close();
+});
