@@ -41,7 +41,6 @@ import {
   reshape,
   split,
   standardize,
-  type Transposition,
   transpose,
 } from '../graph/verbs.ts';
 import type { Architecture, Model, TensorSpec, Weights } from './architecture.ts';
@@ -80,7 +79,8 @@ export const gpt: Architecture<GptSpec> = (spec) => {
       h = add(h, attention(spec, weights, `blocks.${i}.attention`, h));
       h = add(h, feedforward(weights, `blocks.${i}.feedforward`, h));
     }
-    return normed(weights, 'norm', 'head', h); // (B * T, V)
+    const { weight, bias } = foldNorm(weights, 'norm', 'head', false);
+    return gemm(standardize(h, EPSILON), weight, { c: bias }); // (B * T, V)
   };
   return {
     tensors: [
@@ -96,34 +96,41 @@ export const gpt: Architecture<GptSpec> = (spec) => {
   };
 };
 
+/** A linear layer that reads rows through a norm: what to multiply the standardized rows with, and what to add. */
+interface Folded {
+  readonly weight: Value;
+  readonly bias: Value;
+}
+
 /**
- * A linear layer of the normalized rows. The norm's scale and bias are folded into the layer's own, since
- * (z * n + b) @ w = z @ (n * w) + b @ w: every pass over the activations becomes one over the much smaller weights.
+ * Folds a norm's scale and bias into the layer behind it, since (z * n + b) @ w = z @ (n * w) + b @ w: every pass over the
+ * activations becomes one over the much smaller weights.
  */
-function normed(
-  weights: Weights,
-  normName: string,
-  layer: string,
-  h: Value,
-  scale: Transposition & { readonly beta?: number } = {},
-): Value {
+function foldNorm(weights: Weights, norm: string, layer: string, biased: boolean): Folded {
   const weight = weights(`${layer}.weight`);
   const [width, columns] = [weight.shape[0]!, weight.shape[1]!];
-  const scaled = mul(weight, reshape(weights(`${normName}.weight`), [width, 1]));
-  const moved = gemm(reshape(weights(`${normName}.bias`), [1, width]), weight);
+  const moved = gemm(reshape(weights(`${norm}.bias`), [1, width]), weight);
   const shift = reshape(moved, [columns]);
-  const c = layer === 'head' ? shift : add(shift, weights(`${layer}.bias`));
-  return gemm(standardize(h, EPSILON), scaled, { c, ...scale });
+  return {
+    weight: mul(weight, reshape(weights(`${norm}.weight`), [width, 1])),
+    bias: biased ? add(shift, weights(`${layer}.bias`)) : shift,
+  };
 }
 
 function attention(spec: GptSpec, weights: Weights, at: string, h: Value): Value {
   const { width, heads, context } = spec;
   const tokens = h.shape[0]!;
-  const qkv = normed(weights, `${at}.norm`, `${at}.qkv`, h); // (B * T, 3D)
   const size = width / heads;
-  const [q, k, v] = split(qkv, 1, [width, width, width]).map(
-    (part) => transpose(reshape(part, [tokens / context, context, heads, size]), [0, 2, 1, 3]), // (B, A, T, d)
-  );
+  const rows = standardize(h, EPSILON);
+  const { weight, bias } = foldNorm(weights, `${at}.norm`, `${at}.qkv`, true);
+  // three products instead of one: cutting the weights apart is cheaper than cutting the activations
+  const thirds = [width, width, width];
+  const biases = split(bias, 0, thirds);
+  const [q, k, v] = split(weight, 1, thirds).map((part, i) => {
+    const projected = gemm(rows, part, { c: biases[i] });
+    const parted = reshape(projected, [tokens / context, context, heads, size]);
+    return transpose(parted, [0, 2, 1, 3]); // (B, A, T, d)
+  });
   const o = causalAttention(q!, k!, v!, 1 / Math.sqrt(size));
   const joined = reshape(transpose(o, [0, 2, 1, 3]), [tokens, width]);
   return gemm(joined, weights(`${at}.output.weight`), { c: weights(`${at}.output.bias`) });
@@ -131,8 +138,11 @@ function attention(spec: GptSpec, weights: Weights, at: string, h: Value): Value
 
 /** gelu(z) = erfGate(z / sqrt 2) / sqrt 2, so both factors go into the neighbouring products. */
 function feedforward(weights: Weights, at: string, h: Value): Value {
-  const scale = { alpha: HALF_ROOT, beta: HALF_ROOT };
-  const hidden = normed(weights, `${at}.norm`, `${at}.hidden`, h, scale); // (B * T, F)
+  const { weight, bias } = foldNorm(weights, `${at}.norm`, `${at}.hidden`, true);
+  const hidden = gemm(standardize(h, EPSILON), weight, {
+    c: mul(bias, HALF_ROOT),
+    alpha: HALF_ROOT,
+  }); // (B * T, F)
   return gemm(erfGate(hidden), weights(`${at}.output.weight`), {
     c: weights(`${at}.output.bias`),
     alpha: HALF_ROOT,

@@ -1,0 +1,40 @@
+/** The public API: everything here runs in a browser too; what needs Node.js is in `nostrain/node`. */
+export { type Clock, systemClock } from './base/clock.ts';
+export {
+  CheckpointError,
+  ConfigError,
+  NostrainError,
+  RelayError,
+  TrainingError,
+} from './base/errors.ts';
+export type { Issue, Result } from './base/result.ts';
+export { deriveKey, type Key, philox } from './base/rng.ts';
+export { type MeanOptions, meanDelta } from './consensus/aggregate/mean.ts';
+export { nesterovStep, type OuterSettings } from './consensus/outer/nesterov.ts';
+export { type Tokenizer, tokenizers } from './model/data/tokenizer.ts';
+export { countParameters, initialParameters, modelLayout } from './model/parameters.ts';
+export { compileTraining, type TrainingProgram } from './model/training-program.ts';
+export { decodeNstr, type EncodedNstr, encodeNstr } from './network/codec/nstr.ts';
+export { createSigner, type SignedEvent, type Signer } from './network/event.ts';
+export {
+  createRelaySet,
+  type RelaySet,
+  type RelaySetOptions,
+  type RelayStatus,
+  type Subscription,
+} from './network/transport/relay-set.ts';
+export { createWire } from './network/wire/create-wire.ts';
+export type { RoundInbox, Wire, WireOptions } from './network/wire/wire.ts';
+export type { Contribution, Rejection, RejectReason } from './run/contribution.ts';
+export type { ModelSpec, OptimizerSpec } from './run/model-spec.ts';
+export { presets } from './run/presets.ts';
+export { completeSettings, readSettings, type Settings } from './run/settings.ts';
+export { stateDigest } from './tensor/digest.ts';
+export { createLayout, type Layout, type Params } from './tensor/params.ts';
+export { decodeSafetensors, encodeSafetensors } from './tensor/safetensors.ts';
+export { formatStateJson, parseStateJson } from './tensor/state-json.ts';
+export type { WorkerEvent } from './worker/events.ts';
+export { runWorker } from './worker/loop.ts';
+export type { Plan } from './worker/plan.ts';
+export type { Ports, Store, Trainer } from './worker/ports.ts';
+export { genesis, type WorkerState } from './worker/state.ts';

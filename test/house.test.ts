@@ -1,0 +1,58 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+function filesUnder(folder: string, ending: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(ending))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)));
+}
+
+const sources = ['src', 'kinds', 'relay'].flatMap((folder) => filesUnder(folder, '.ts'));
+const read = (file: string) => readFileSync(join(root, file), 'utf8');
+
+describe('the house', () => {
+  it('starts every file with what it is for', () => {
+    const silent = sources.filter((file) => {
+      const text = read(file).replace(/^#!.*\n/, '');
+      return !file.endsWith('_pb.ts') && !text.startsWith('/**');
+    });
+    expect(silent).toEqual([]);
+  });
+
+  it('draws no randomness that nobody can repeat', () => {
+    const allowed = new Set(['src/network/transport/relay-set.ts']);
+    const random = sources.filter(
+      (file) => !allowed.has(file) && read(file).includes('Math.random'),
+    );
+    expect(random).toEqual([]);
+  });
+
+  it('keeps functions that engines may round differently out of consensus', () => {
+    const inexact = /Math\.(log|exp|pow|tanh|sin|cos|cbrt|hypot)/;
+    expect(filesUnder('src/consensus', '.ts').filter((file) => inexact.test(read(file)))).toEqual(
+      [],
+    );
+  });
+
+  it('names no machine and no download address', () => {
+    expect(read('package-lock.json')).not.toContain('"resolved": "http');
+  });
+
+  it('bundles the public API for a browser', async () => {
+    const result = await build({
+      entryPoints: [join(root, 'src/index.ts')],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      platform: 'browser',
+      logLevel: 'silent',
+    });
+    expect(result.errors).toEqual([]);
+    expect(result.outputFiles[0]!.text).not.toMatch(/from ["']node:/);
+  });
+});
