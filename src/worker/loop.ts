@@ -57,6 +57,7 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
 
     const next = await settle(trained, inbox, { base, reason, startedMs, secondsWaiting }, session);
     await store.save(next);
+    session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
     publishCheckpoint(next, session);
     return next;
   } finally {

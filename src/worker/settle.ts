@@ -55,7 +55,6 @@ export async function settle(
     secondsWaiting: closing.secondsWaiting,
     seconds: (ports.clock.now() - closing.startedMs) / 1000,
   };
-  ports.report({ type: 'round', ...summary });
   return {
     ...state,
     round: state.round + 1,

@@ -1,0 +1,122 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { toHex } from '../../src/base/bytes.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
+import { secretOf } from '../support/swarm.ts';
+
+const relays: Relay[] = [];
+const programs: Program[] = [];
+async function relay(): Promise<string> {
+  const one = await createRelay();
+  relays.push(one);
+  return one.url;
+}
+function start(args: readonly string[], home?: string): Program {
+  const program = startProgram(args, home);
+  programs.push(program);
+  return program;
+}
+afterEach(async () => {
+  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  for (const one of relays.splice(0)) await one.close();
+});
+
+/** Worker `index` of two, with a key of its own that never changes. */
+const worker = (index: number, url: string, dir: string, more: readonly string[] = []) => [
+  ...['run-training', '--model', 'linear', '--run', 'pair', '--relay', url, '--dir', dir],
+  ...['--sec-key', toHex(secretOf(index)), '--shard', `${index + 1}/2`, '--sync', 'strict:2'],
+  ...['--rounds', '6', '--inner-steps', '40', '--report', 'ndjson', ...more],
+];
+
+/** Everything of a kind the relay holds. */
+async function stored(url: string, kind: number): Promise<SignedEvent[]> {
+  const set = createRelaySet([url], { openSocket, clock: systemClock });
+  const events: SignedEvent[] = [];
+  await set.ready();
+  await new Promise<void>((resolve) => {
+    set.subscribe([{ kinds: [kind] }], {
+      onEvent: (event) => events.push(event),
+      onCaughtUp: () => resolve(),
+    });
+  });
+  await set.close();
+  return events;
+}
+
+const digestOf = async (program: Program): Promise<string> => {
+  const done = await program.event(({ type }) => type === 'done');
+  return done.type === 'done' ? done.digest : '';
+};
+
+describe('nostrain run-training', () => {
+  it('N-11: killed after round 3 and started again, it ends in the bits of an uninterrupted run', async () => {
+    const steady = await relay();
+    const whole = [0, 1].map((index) => start(worker(index, steady, temporaryFolder())));
+    const [want] = await Promise.all(whole.map(digestOf));
+
+    const url = await relay();
+    const dir = temporaryFolder();
+    const other = start(worker(0, url, temporaryFolder()));
+    const victim = start(worker(1, url, dir));
+    await victim.event((event) => event.type === 'round' && event.index === 2);
+    victim.child.kill('SIGKILL');
+    await victim.exit;
+    const again = start(worker(1, url, dir));
+    expect(await digestOf(again)).toBe(want);
+    expect(await digestOf(other)).toBe(want);
+    const hello = again.events.find((event) => event.type === 'hello');
+    expect(hello?.round).toBeGreaterThanOrEqual(3);
+
+    // the state of four numbers fits an event, so checkpoints are there: four slots a worker at most
+    const checkpoints = await stored(url, 33335);
+    expect(checkpoints.length).toBeGreaterThan(0);
+    expect(checkpoints.length).toBeLessThanOrEqual(8);
+  });
+
+  it('N-20: Ctrl-C says goodbye on the relay, saves, and prints the line that goes on', async () => {
+    const url = await relay();
+    const program = start(worker(0, url, temporaryFolder()));
+    await program.event((event) => event.type === 'waiting');
+    program.child.kill('SIGINT');
+    expect(await program.exit).toBe(1);
+    expect(program.output.stderr).toContain('go on with: nostrain run-training --model linear');
+    const [beat] = await stored(url, 33334);
+    expect(beat?.tags).toContainEqual(['status', 'leaving']);
+  });
+
+  it('refuses a relay too small for the gradients before anything is trained', async () => {
+    const small = await createRelay({ maxEventBytes: 65_536 });
+    relays.push(small);
+    const args = ['run-training', '--model', 'char-gpt', '--run', 'x', '--relay', small.url];
+    const program = start([
+      ...args,
+      '--sync',
+      'strict:1',
+      '--report',
+      'ndjson',
+      '--dir',
+      temporaryFolder(),
+    ]);
+    expect(await program.exit).toBe(1);
+    expect(program.output.stderr).toMatch(
+      /relay\/too-small.*takes \d+ kB, a gradient of this model is about \d+ kB/,
+    );
+    expect(program.output.stderr).toContain('--topk');
+  });
+
+  it('names the worker that trains another model', async () => {
+    const url = await relay();
+    const settings = ['--round-timeout', '3', '--rounds', '1'];
+    const mine = start(worker(0, url, temporaryFolder(), settings));
+    const theirs = start(worker(1, url, temporaryFolder(), [...settings, '--model', 'mlp']));
+    expect(await mine.exit).toBe(1);
+    expect(mine.output.stderr).toContain('round/incomplete');
+    expect(mine.output.stderr).toMatch(/base-mismatch|wrong-shape/);
+    expect(mine.output.stderr).toContain('same --model');
+    await theirs.exit;
+  });
+});

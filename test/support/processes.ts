@@ -1,0 +1,66 @@
+/** The built program as a user starts it: one child process per command, its output kept. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+
+const bin = fileURLToPath(new URL('../../dist/src/cli/bin.js', import.meta.url));
+
+export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'nostrain-test-'));
+
+export interface Program {
+  readonly child: ChildProcess;
+  readonly events: WorkerEvent[];
+  readonly output: { stdout: string; stderr: string };
+  readonly exit: Promise<number | null>;
+  /** Resolves with the first event, past or future, that passes. */
+  event(test: (event: WorkerEvent) => boolean): Promise<WorkerEvent>;
+}
+
+/** Starts `nostrain …`; NDJSON lines on stdout are read as events. */
+export function startProgram(args: readonly string[], home = temporaryFolder()): Program {
+  const child = spawn(process.execPath, [bin, ...args], {
+    env: { ...process.env, NOSTRAIN_HOME: home, NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output = { stdout: '', stderr: '' };
+  const events: WorkerEvent[] = [];
+  const waiting = new Set<() => void>();
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    output.stderr += text;
+  });
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    output.stdout += `${line}\n`;
+    if (!line.startsWith('{"type":')) return;
+    events.push(JSON.parse(line));
+    for (const look of [...waiting]) look();
+  });
+  const exit = new Promise<number | null>((resolve) => child.on('close', resolve));
+  return {
+    child,
+    events,
+    output,
+    exit,
+    event: (test) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const found = events.find(test);
+          if (!found) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+        void exit.then((code) => reject(new Error(`ended with ${code}: ${output.stderr}`)));
+      }),
+  };
+}
+
+/** Runs a command to its end. */
+export async function runProgram(args: readonly string[], home?: string) {
+  const { exit, output } = startProgram(args, home);
+  return { code: await exit, ...output };
+}
