@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
+import { doctor } from './commands/doctor.ts';
 import { hashState } from './commands/hash-state.ts';
 import { initState } from './commands/init-state.ts';
 import { keygen } from './commands/keygen.ts';
@@ -27,6 +28,7 @@ export function createProgram(): Command {
     initState(),
     hashState(),
     sample(),
+    doctor(),
   ];
   for (const command of commands) {
     program.addCommand(command.exitOverride().copyInheritedSettings(program));

@@ -1,0 +1,135 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { runCommand } from '../support/command-line.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { readVectors } from '../support/vectors.ts';
+
+interface Invocation {
+  readonly argv: readonly string[];
+  readonly exit: number;
+  readonly stdout: string;
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+const { fixtures, invocations } = readVectors<{
+  fixtures: Record<string, unknown>;
+  invocations: Invocation[];
+}>('cli.json');
+
+const OURS = [undefined, 'nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local'];
+const cases = invocations.filter(({ argv }) => OURS.includes(argv[0]));
+
+const file = temporaryFolder();
+beforeEach(async () => {
+  for (const [name, json] of Object.entries(fixtures)) {
+    await writeFile(file(name), JSON.stringify(json));
+  }
+});
+
+/** File names become paths in the folder of the test. */
+const placed = (argv: readonly string[]) =>
+  argv.map((word) => (word.endsWith('.json') ? file(word) : word));
+
+describe('what the Python reference printed', () => {
+  it('is there for every command of ours', () => {
+    expect(new Set(cases.map(({ argv }) => argv[0]))).toEqual(new Set(OURS));
+  });
+
+  it.each(cases)('$argv', async ({ argv, exit, stdout, files = {} }) => {
+    const printed = await runCommand(...placed(argv));
+    expect(printed.exitCode).toBe(exit);
+    expect(printed.stdout).toBe(stdout);
+    if (exit === 0) expect(printed.stderr).toBe('');
+    else expect(printed.stderr).not.toBe('');
+    for (const [name, text] of Object.entries(files)) {
+      expect(await readFile(file(name), 'utf8')).toBe(text);
+    }
+  });
+
+  it('goes to a file with -o', async () => {
+    const recorded = cases.find(({ argv }) => argv[0] === 'train-local')!;
+    const printed = await runCommand(...placed(recorded.argv), '-o', file('out.json'));
+    expect(printed).toEqual({ exitCode: 0, stdout: '', stderr: '' });
+    expect(await readFile(file('out.json'), 'utf8')).toBe(recorded.stdout);
+    const hash = await runCommand('hash-state', file('out.json'));
+    expect(hash.stdout).toMatch(/^352d8e34ea65c65c/);
+  });
+});
+
+describe('train-local', () => {
+  const train = (...more: string[]) =>
+    runCommand(
+      'train-local',
+      file('linear_initial_state.json'),
+      file('linear_dataset_worker_a.json'),
+      ...more,
+    );
+
+  it('takes the defaults of the reference', async () => {
+    const { exitCode } = await train('--metrics-out', file('m.json'));
+    const metrics = JSON.parse(await readFile(file('m.json'), 'utf8'));
+    expect(exitCode).toBe(0);
+    expect(metrics).toMatchObject({ steps: 500, learning_rate: 0.01, batch_size: 1 });
+    expect(metrics.loss_after).toBe(0.006730054194017479);
+  });
+
+  it.each([
+    [2, ['--steps', '0'], '--steps is "0"; it must be a whole number from 1 on'],
+    [2, ['--learning-rate', 'fast'], '--learning-rate is "fast"; it must be a number above 0'],
+    [2, ['--batch-size', ''], '--batch-size is ""'],
+    [2, ['--runtime', 'cubic'], 'Allowed choices are linear-regression, mlp-regression'],
+    [2, ['--state-format', 'numpy-npz'], '--state-format numpy-npz is not one of auto, json'],
+    [2, ['--output-format', 'pytorch-state-dict'], '.safetensors and folders of runs are read'],
+    [
+      1,
+      ['--runtime', 'mlp-regression'],
+      'state is linear-regression, the runtime asked for is mlp',
+    ],
+    [1, ['-o', 'out.npz'], 'out.npz: states cannot be written as .npz'],
+    [1, ['--learning-rate', '1e9'], 'try: lower the learning rate'],
+    [1, ['-o', '/no/such/folder/x.json'], 'cannot write /no/such/folder/x.json'],
+  ])('exits %d for %j', async (exitCode, flags, message) => {
+    const printed = await train(...flags);
+    expect(printed).toMatchObject({ exitCode, stdout: '' });
+    expect(printed.stderr).toContain(message);
+  });
+
+  it.each([
+    ['nonsense', 'is not JSON'],
+    ['[]', 'dataset is not a JSON object'],
+    ['{"examples":[{"inputs":[1,2,3],"target":1}]}', 'the state takes 2 inputs, the dataset has 3'],
+  ])('names what is wrong with the dataset %s', async (text, message) => {
+    await writeFile(file('data.json'), text);
+    const state = file('linear_initial_state.json');
+    const printed = await runCommand('train-local', state, file('data.json'));
+    expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(printed.stderr).toContain(message);
+  });
+
+  it('names files it cannot read', async () => {
+    const printed = await runCommand('train-local', file('a.json'), file('b.json'));
+    expect(printed.stderr).toContain(`cannot read the state ${file('a.json')}`);
+    await writeFile(file('a.npz'), 'PK');
+    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('.npz states cannot');
+    await writeFile(file('a.json'), '{}');
+    const { stderr } = await runCommand('hash-state', file('a.json'));
+    expect(stderr).toContain(`${file('a.json')} is no usable state`);
+    expect(stderr).toContain('try: expected {"parameters"');
+  });
+});
+
+describe('init-state', () => {
+  it('takes any whole seed', async () => {
+    const argv = ['--runtime', 'mlp-regression', '--features', '2', '--hidden-size', '4'];
+    const seeds = ['7', '-7', '12345678901234567890'];
+    const states: string[] = [];
+    for (const seed of seeds) {
+      states.push((await runCommand('init-state', ...argv, `--seed=${seed}`)).stdout);
+    }
+    expect(states[0]).toBe(states[1]);
+    expect(states[2]).not.toBe(states[0]);
+    const wrong = await runCommand('init-state', ...argv, '--seed', '1.5');
+    expect(wrong).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(wrong.stderr).toContain('--seed is "1.5"; it must be a whole number');
+  });
+});
