@@ -1,0 +1,126 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/base/errors.ts';
+import { presets, referenceDefaults } from '../../src/run/presets.ts';
+import {
+  completeSettings,
+  fields,
+  readSettings,
+  type SettingName,
+  type Settings,
+  settingNames,
+  writeSettings,
+} from '../../src/run/settings.ts';
+
+const text = fc.string({ minLength: 1 }).filter((word) => word.trim() !== '');
+const whole = (min: number) => fc.integer({ min, max: Number.MAX_SAFE_INTEGER });
+const real = (min: number, max: number) =>
+  fc.double({ min, max, noNaN: true }).map((value) => (value === 0 ? 0 : value));
+const above0 = (max: number) => real(Number.MIN_VALUE, max);
+const shard = fc
+  .tuple(fc.integer({ min: 1, max: 99_999 }), fc.integer({ min: 1, max: 99_999 }))
+  .map(([a, b]) => ({ index: Math.min(a, b), count: Math.max(a, b) }));
+
+const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = {
+  run: text,
+  relay: fc.array(fc.string({ minLength: 1 })),
+  model: fc.constantFrom('char-gpt', 'gpt', 'linear', 'mlp'),
+  width: whole(1),
+  layers: whole(1),
+  heads: whole(1),
+  context: whole(2),
+  ffn: whole(1),
+  hidden: fc.array(whole(1), { minLength: 1 }),
+  tokens: fc.constantFrom('chars', 'bytes'),
+  shard,
+  seed: whole(0),
+  rounds: whole(1),
+  innerSteps: whole(1),
+  batchSize: whole(1),
+  optimizer: fc.constantFrom('adamw', 'sgd'),
+  localLearningRate: above0(1000),
+  warmupSteps: whole(0),
+  finalShare: real(0, 1),
+  weightDecay: real(0, 10),
+  clipNorm: real(0, 1e9),
+  outerLearningRate: above0(1000),
+  momentum: real(0, 1 - Number.EPSILON),
+  topk: above0(1),
+  errorFeedback: fc.boolean(),
+  weights: fc.constantFrom('examples', 'equal'),
+  maxExamples: whole(0),
+  sync: fc.oneof(
+    fc.constantFrom('timeout', 'quorum', 'async').map((strategy) => ({ strategy })),
+    fc
+      .integer({ min: 1, max: 999_999 })
+      .map((workers) => ({ strategy: 'strict' as const, workers })),
+  ),
+  roundTimeout: above0(86_400),
+  waitFor: whole(0),
+  joinTimeout: above0(604_800),
+  heartbeatInterval: whole(1),
+  maxMissedHeartbeats: whole(1),
+  evaluate: fc.boolean(),
+};
+
+const settings: fc.Arbitrary<Settings> = fc.record(arbitraries);
+
+describe('settings', () => {
+  it('come back from a file as they were', () => {
+    fc.assert(
+      fc.property(settings, (given) => {
+        expect(readSettings(writeSettings(given), 'test')).toEqual(given);
+        const file = JSON.stringify(writeSettings(given));
+        expect(readSettings(JSON.parse(file), 'test')).toEqual(given);
+      }),
+    );
+  });
+
+  it('of every preset come back', () => {
+    for (const preset of [...Object.values(presets), referenceDefaults]) {
+      expect(readSettings(writeSettings(preset), 'test')).toEqual(preset);
+    }
+  });
+
+  it('as text, as flags give them, mean the same', () => {
+    fc.assert(
+      fc.property(settings, (given) => {
+        const { relay, errorFeedback, evaluate, ...rest } = writeSettings(given);
+        const typed = Object.entries(rest).map(([name, value]) => [name, String(value)]);
+        const read = readSettings(Object.fromEntries(typed), 'test');
+        expect({ ...given, ...read }).toEqual(given);
+      }),
+    );
+  });
+
+  it('from anywhere are read or refused as a ConfigError', () => {
+    const name = fc.constantFrom(...settingNames, '__proto__', 'toString');
+    fc.assert(
+      fc.property(fc.dictionary(name, fc.jsonValue()), (values) => {
+        try {
+          readSettings(values, 'file');
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError);
+          expect((error as ConfigError).message).toMatch(/^file: /);
+        }
+      }),
+    );
+  });
+
+  it('are complete when every one is there; later layers win', () => {
+    const run = { run: 'r', relay: [], model: 'linear' } as const;
+    const complete = completeSettings(presets.linear, run, { rounds: 9 });
+    expect(Object.keys(complete).sort()).toEqual([...settingNames].sort());
+    expect(complete.rounds).toBe(9);
+    expect(() => completeSettings(presets.linear, { ...run, rounds: undefined as never })).toThrow(
+      'rounds is not set',
+    );
+  });
+
+  it('have a flag each, named after them', () => {
+    for (const name of settingNames) {
+      const dashed = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+      expect(fields[name].flag).toMatch(new RegExp(`^--(no-)?${dashed}( |$)`));
+    }
+  });
+});
