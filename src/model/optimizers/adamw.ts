@@ -26,11 +26,12 @@ export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
       ];
     },
     update: ({ params, gradient, moments: [first, second], rates: [rate, floor, keep] }) => {
-      const factor = clipFactor(gradient, clipNorm);
+      const squared = square(gradient);
+      const factor = clipNorm > 0 ? clipFactor(squared, clipNorm) : undefined;
       const share1 = factor ? mul(factor, 1 - beta1) : 1 - beta1;
       const share2 = factor ? mul(square(factor), 1 - beta2) : 1 - beta2;
       const m = add(mul(first!, beta1), mul(gradient, share1));
-      const s = add(mul(second!, beta2), mul(square(gradient), share2));
+      const s = add(mul(second!, beta2), mul(squared, share2));
       const move = div(mul(m, rate!), add(sqrt(s), floor!));
       return { params: sub(mul(params, keep!), move), moments: [m, s] };
     },

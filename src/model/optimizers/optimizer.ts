@@ -2,7 +2,7 @@
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { Value } from '../graph/value.ts';
-import { add, div, minimum, reduceSum, reshape, slice, sqrt, square } from '../graph/verbs.ts';
+import { add, div, minimum, reduceSum, reshape, slice, sqrt } from '../graph/verbs.ts';
 
 /** Everything an update may look at. All vectors are flat; `layout` tells tensors apart for rules that need matrices. */
 export interface UpdateInput {
@@ -34,9 +34,6 @@ export const scalars = (rates: Value): readonly Value[] =>
 /** Keeps a zero gradient from dividing by zero, as PyTorch's clip_grad_norm_ does. */
 const NORM_EPSILON = 1e-6;
 
-/** The factor that brings the norm of the whole gradient down to `clipNorm`; undefined when nothing is clipped. */
-export function clipFactor(gradient: Value, clipNorm: number): Value | undefined {
-  if (clipNorm === 0) return undefined;
-  const norm = sqrt(reduceSum(square(gradient)));
-  return minimum(div(clipNorm, add(norm, NORM_EPSILON)), 1);
-}
+/** The factor that brings the norm of the whole gradient down to `clipNorm`, which is above 0. */
+export const clipFactor = (squaredGradient: Value, clipNorm: number): Value =>
+  minimum(div(clipNorm, add(sqrt(reduceSum(squaredGradient)), NORM_EPSILON)), 1);

@@ -1,6 +1,6 @@
 /** Plain stochastic gradient descent: no momentum, nothing carried. */
 import type { SgdSpec } from '../../run/model-spec.ts';
-import { mul, sub } from '../graph/verbs.ts';
+import { mul, square, sub } from '../graph/verbs.ts';
 import { clipFactor, type OptimizerRule } from './optimizer.ts';
 import { learningRateAt } from './schedule.ts';
 
@@ -9,10 +9,7 @@ export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
   rateCount: 1,
   rates: (step) => [learningRateAt(schedule, step)],
   update: ({ params, gradient, rates: [rate] }) => {
-    const factor = clipFactor(gradient, clipNorm);
-    return {
-      params: sub(params, mul(gradient, factor ? mul(rate!, factor) : rate!)),
-      moments: [],
-    };
+    const scale = clipNorm > 0 ? mul(rate!, clipFactor(square(gradient), clipNorm)) : rate!;
+    return { params: sub(params, mul(gradient, scale)), moments: [] };
   },
 });

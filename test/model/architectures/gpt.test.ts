@@ -65,6 +65,20 @@ describe('against the f64 reference', () => {
   });
 });
 
+test('no position sees a later one', async () => {
+  const run = await load(compileTraining(smallGpt, adamwSpec, 1).forward());
+  const { context, vocabulary } = smallGpt;
+  const tokens = [...chainCorpus(context, vocabulary)];
+  const logits = async (elements: readonly number[]) => {
+    const inputs = { dtype: 'i32', shape: [1, context], elements } as const;
+    return (await run({ inputs, params: paramsFeed(roughParameters(smallGpt)) })).predictions!;
+  };
+  const before = await logits(tokens);
+  const after = await logits(tokens.with(20, (tokens[20]! + 1) % vocabulary));
+  expect(after.subarray(0, 20 * vocabulary)).toEqual(before.subarray(0, 20 * vocabulary));
+  expect(after.subarray(20 * vocabulary)).not.toEqual(before.subarray(20 * vocabulary));
+});
+
 function relativeError(actual: Float64Array, expected: Float64Array): number {
   let [difference, total] = [0, 0];
   expected.forEach((value, i) => {

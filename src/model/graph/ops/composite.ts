@@ -16,8 +16,15 @@ const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
   return [a];
 };
 
-/** Large enough that exp of it is 0, small enough that no sum overflows. */
-const MASKED = -1e9;
+/** Far below every score: its share of the weight underflows to nothing. */
+const NEVER = -1e9;
+/**
+ * The most a score may be where its position must not be seen. In f32 its share, e^-60 of a visible score of 0, is lost in
+ * rounding as long as one visible score is above -40. Lower would do no harm but cost much: onnxruntime's softmax turns
+ * everything below -87 into denormal numbers, with which some processors compute a hundred times slower.
+ */
+const UNSEEN = -60;
+const UNBOUNDED = 3e38;
 
 const lastAxis = { axis: { int: -1 } };
 const keepLast = { keepdims: { int: 1 } };
@@ -88,12 +95,23 @@ function emitAttention(e: Emission<OpAttributes['causalAttention']>): void {
       attributes: { transB: { int: 1 }, alpha: { float: alpha } },
     });
   }
-  const mask = new Float32Array(length * length);
-  for (let row = 0; row < length; row++)
-    mask.fill(MASKED, row * length + row + 1, (row + 1) * length);
-  const masked = e.to.node('Add', [scores, e.to.constant(q!.dtype, [length, length], mask)]);
+  const masked = e.to.portable
+    ? e.to.node('Add', [scores, e.to.constant(q!.dtype, [length, length], mask(length, 0, NEVER))])
+    : e.to.node('Min', [
+        scores,
+        e.to.constant(q!.dtype, [length, length], mask(length, UNBOUNDED, UNSEEN)),
+      ]);
   e.to.node('Softmax', [masked], { attributes: lastAxis, outputs: [weights!.name] });
   e.to.node('MatMul', [weights!.name, v!.name], { outputs: [o!.name] });
+}
+
+/** One number on and below the diagonal, another above it. */
+function mask(length: number, seen: number, unseen: number): Float32Array {
+  const square = new Float32Array(length * length).fill(seen);
+  for (let row = 0; row < length; row++) {
+    square.fill(unseen, row * length + row + 1, (row + 1) * length);
+  }
+  return square;
 }
 
 export const composite = {

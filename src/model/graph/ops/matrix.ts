@@ -3,7 +3,7 @@ import type { Shape } from '../../onnx/model.ts';
 import { type Emission, each, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { broadcast, isFloat, type ValueType } from '../value.ts';
-import { gemm, matmul, mul, sumTo } from '../verbs.ts';
+import { gemm, matmul, mul, sumTo, transpose } from '../verbs.ts';
 
 /** Rows and columns of a matrix that may be transposed first. */
 function sides(shape: Shape, transposed: boolean): readonly [rows: number, columns: number] {
@@ -100,10 +100,13 @@ export const matrix = {
         transA
           ? gemm(b!, grad, { transA: transB, transB: true, alpha })
           : gemm(grad, b!, { transB: !transB, alpha }),
-      ({ grad, inputs: [a], attributes: { transA, transB, alpha } }) =>
-        transB
-          ? gemm(grad, a!, { transA: true, transB: transA, alpha })
-          : gemm(a!, grad, { transA: !transA, alpha }),
+      ({ grad, inputs: [a, b], attributes: { transA, transB, alpha } }) => {
+        const [height, width] = sides(b!.shape, transB);
+        // the narrow side last: onnxruntime then packs the wide one only once
+        const turned = gemm(grad, a!, { transA: true, transB: transA, alpha });
+        if (transB) return turned;
+        return width > height ? transpose(turned) : gemm(a!, grad, { transA: !transA, alpha });
+      },
       ({ grad, inputs: [, , c], attributes: { beta } }) => {
         const summed = sumTo(grad, c!.shape);
         return beta === 1 ? summed : mul(summed, beta);
