@@ -2,10 +2,11 @@
  * How fast training is: milliseconds per step, tokens per second, peak memory and the delay of the main thread's event
  * loop, beside the time of the matrix products alone and beside PyTorch on the same model, in turns.
  *
- *   npm run bench:train -- [--rounds 3] [--steps 30] [--threads <physical cores>] [--config char-gpt] [--python python3]
+ *   npm run bench:train -- [--rounds 3] [--steps 30] [--threads <physical cores>] [--config char-gpt] [--no-torch]
+ *
+ * PyTorch comes from test/bench/torch/peer.ts, which says how it is installed.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -16,15 +17,25 @@ import { lower } from '../../src/model/graph/lower.ts';
 import { gemm } from '../../src/model/graph/verbs.ts';
 import { encodeModel } from '../../src/model/onnx/encode.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
-import { presets } from '../../src/model/presets.ts';
 import { createTrainer } from '../../src/node/trainer.ts';
 import { physicalCores } from '../../src/node/trainer-cores.ts';
 import type { AdamWSpec, GptSpec } from '../../src/run/model-spec.ts';
-import { chainCorpus } from '../support/ort-models.ts';
+import { chainCorpus, charGpt } from '../support/ort-models.ts';
+import { type TorchReport, timeTorch } from './torch/peer.ts';
+
+const gpt10m: GptSpec = {
+  architecture: 'gpt',
+  vocabulary: 256,
+  width: 384,
+  layers: 6,
+  heads: 6,
+  context: 256,
+  ffn: 1536,
+};
 
 const configs = {
-  'char-gpt': { model: presets['char-gpt'], batch: 32 },
-  'char-gpt-10m': { model: presets['char-gpt-10m'], batch: 8 },
+  'char-gpt': { model: charGpt, batch: 32 },
+  'gpt-10m': { model: gpt10m, batch: 8 },
 } as const;
 type ConfigName = keyof typeof configs;
 
@@ -35,13 +46,13 @@ const optimizer: AdamWSpec = {
   beta1: 0.9,
   beta2: 0.99,
   epsilon: 1e-8,
-  weightDecay: 0.01,
+  weightDecay: 0.1,
 };
 
 interface Measured {
   readonly ms_per_step: readonly number[];
   readonly peak_rss_mb: number;
-  readonly event_loop_p99_ms?: number;
+  readonly event_loop_p99_ms: number;
 }
 
 /** Steps before this one are warm-up. */
@@ -120,65 +131,62 @@ function productsPerStep(
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
-/** The last line of JSON a child prints. */
-function child(command: string, args: readonly string[]): Measured | undefined {
-  const { stdout, status } = spawnSync(command, args, { encoding: 'utf8' });
-  const line = stdout?.trim().split('\n').at(-1);
-  if (status !== 0 || !line?.startsWith('{')) return undefined;
-  const measured: Measured = JSON.parse(line);
-  return measured;
+/** Our own run in a process of its own. */
+function measureApart(name: ConfigName, { steps, threads }: Options): Measured {
+  const script = fileURLToPath(import.meta.url);
+  const flags = ['--one', '--config', name, '--steps', String(steps), '--threads', String(threads)];
+  const node = ['--import', 'tsx', '--conditions=nostrain:source', script, ...flags];
+  const { stdout, stderr, status } = spawnSync(process.execPath, node, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(stderr);
+  return JSON.parse(stdout) as Measured;
 }
 
-const torchScript = fileURLToPath(new URL('./torch/train.py', import.meta.url));
-
-function hasTorch(python: string): boolean {
-  return existsSync(torchScript) && spawnSync(python, ['-c', 'import torch']).status === 0;
-}
-
-async function compare(name: ConfigName, options: Options, floorRate: number): Promise<void> {
+async function compare(name: ConfigName, options: Options): Promise<void> {
   const { model, batch } = configs[name];
-  const { rounds, steps, threads, python } = options;
-  const common = ['--config', name, '--steps', String(steps), '--threads', String(threads)];
-  const self = fileURLToPath(import.meta.url);
-  const ourArgs = ['--import', 'tsx', '--conditions=nostrain:source', self, '--one', ...common];
-  const torch = hasTorch(python);
-  const runs: Record<'ours' | 'torch', Measured[]> = { ours: [], torch: [] };
+  const { rounds, steps, threads } = options;
+  const ours: Measured[] = [];
+  const theirs: TorchReport[] = [];
+  const rates: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    const ours = child(process.execPath, ourArgs);
-    if (ours) runs.ours.push(ours);
-    const theirs = torch ? child(python, [torchScript, ...common]) : undefined;
-    if (theirs) runs.torch.push(theirs);
+    rates.push(await gemmRate(threads));
+    ours.push(measureApart(name, options));
+    if (options.torch) theirs.push(await timeTorch({ config: name, steps, threads }));
   }
-  const tokens = batch * model.context;
   console.log(`\n${name}: batch ${batch} x ${model.context} tokens, ${threads} threads`);
-  const medians = new Map<string, number>();
-  for (const [who, measured] of Object.entries(runs)) {
-    if (measured.length === 0) continue;
-    const ms = median(measured.flatMap(({ ms_per_step }) => ms_per_step));
-    const perRun = measured.map(({ ms_per_step }) => median(ms_per_step).toFixed(1)).join(', ');
-    const rss = Math.max(...measured.map(({ peak_rss_mb }) => peak_rss_mb));
-    medians.set(who, ms);
-    console.log(
-      `  ${who.padEnd(6)} ${ms.toFixed(1)} ms/step median (runs: ${perRun}), ` +
-        `${Math.round((1000 * tokens) / ms)} tokens/s, peak RSS ${rss.toFixed(0)} MB`,
-    );
-  }
-  const delays = runs.ours.map(({ event_loop_p99_ms }) => event_loop_p99_ms ?? Number.NaN);
+  const tokens = batch * model.context;
+  const mine = print('ours', tokens, ours);
+  const delays = ours.map(({ event_loop_p99_ms }) => event_loop_p99_ms);
   console.log(`  main thread's event loop: p99 delay ${Math.max(...delays).toFixed(1)} ms`);
-  const floor = (1000 * productsPerStep(model, batch)) / floorRate;
+  const rate = Math.max(...rates);
+  const floor = (1000 * productsPerStep(model, batch)) / rate;
+  const speed = `${(rate / 1e9).toFixed(0)} GFLOP/s`;
+  console.log(`  matrix products alone: ${floor.toFixed(1)} ms/step at ${speed}`);
+  if (!options.torch) return;
+  const peer = print('torch', tokens, theirs);
+  console.log(`  ours / torch ${theirs[0]?.torch}: ${(mine / peer).toFixed(2)}`);
+}
+
+type Timed = Pick<Measured, 'ms_per_step' | 'peak_rss_mb'>;
+
+/** One line of what was measured; gives the median. */
+function print(who: string, tokens: number, runs: readonly Timed[]): number {
+  const all = runs.flatMap(({ ms_per_step }) => ms_per_step);
+  const ms = median(all);
+  const perRun = runs.map(({ ms_per_step }) => median(ms_per_step).toFixed(1)).join(', ');
+  const rss = Math.max(...runs.map(({ peak_rss_mb }) => peak_rss_mb)).toFixed(0);
+  const perSecond = Math.round((1000 * tokens) / ms);
   console.log(
-    `  matrix products alone: ${floor.toFixed(1)} ms/step at ${(floorRate / 1e9).toFixed(0)} GFLOP/s`,
+    `  ${who.padEnd(5)} ${ms.toFixed(1)} ms/step median (runs: ${perRun}; fastest ` +
+      `${Math.min(...all).toFixed(1)}), ${perSecond} tokens/s, peak RSS ${rss} MB`,
   );
-  const [ours, theirs] = [medians.get('ours'), medians.get('torch')];
-  if (ours && theirs) console.log(`  ours / torch: ${(ours / theirs).toFixed(2)}`);
-  else console.log(`  no PyTorch under ${python}: ours alone`);
+  return ms;
 }
 
 interface Options {
   readonly rounds: number;
   readonly steps: number;
   readonly threads: number;
-  readonly python: string;
+  readonly torch: boolean;
 }
 
 const isConfig = (name: string): name is ConfigName => name in configs;
@@ -189,7 +197,7 @@ const { values } = parseArgs({
     steps: { type: 'string', default: '30' },
     threads: { type: 'string', default: String(physicalCores()) },
     config: { type: 'string', multiple: true, default: Object.keys(configs) },
-    python: { type: 'string', default: 'python3' },
+    'no-torch': { type: 'boolean', default: false },
     /** Measures in this process and prints one line of JSON. */
     one: { type: 'boolean', default: false },
   },
@@ -198,12 +206,11 @@ const options: Options = {
   rounds: Number(values.rounds),
   steps: Number(values.steps),
   threads: Number(values.threads),
-  python: values.python,
+  torch: !values['no-torch'],
 };
 const names = values.config.filter(isConfig);
 if (values.one) {
   console.log(JSON.stringify(await measureOurs(names[0]!, options.steps, options.threads)));
 } else {
-  const rate = await gemmRate(options.threads);
-  for (const name of names) await compare(name, options, rate);
+  for (const name of names) await compare(name, options);
 }

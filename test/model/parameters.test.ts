@@ -1,18 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { countParameters, initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { presets } from '../../src/model/presets.ts';
 import { compareCodePoints } from '../../src/tensor/params.ts';
-
-const gpt = presets['char-gpt'];
+import { charGpt } from '../support/ort-models.ts';
 
 describe('layout', () => {
   test('char-gpt has 834,048 parameters, as the reference has', () => {
-    expect(countParameters(gpt)).toBe(834_048);
+    expect(countParameters(charGpt)).toBe(834_048);
   });
 
   test('tensors are sorted by code point, end to end', () => {
-    const { slots } = modelLayout(gpt);
+    const { slots } = modelLayout(charGpt);
     const names = slots.map(({ name }) => name);
     expect(names).toEqual([...names].sort(compareCodePoints));
     expect(names).toContain('blocks.0.attention.qkv.weight');
@@ -38,17 +36,17 @@ describe('layout', () => {
   });
 
   test('impossible sizes are refused by name', () => {
-    expect(() => modelLayout({ ...gpt, heads: 3 })).toThrow(/heads/);
-    expect(() => modelLayout({ ...gpt, layers: 0 })).toThrow(/model\.layers/);
+    expect(() => modelLayout({ ...charGpt, heads: 3 })).toThrow(/heads/);
+    expect(() => modelLayout({ ...charGpt, layers: 0 })).toThrow(/model\.layers/);
     expect(() => modelLayout({ architecture: 'mlp', features: 2, hidden: [] })).toThrow(/hidden/);
     expect(() => modelLayout({ architecture: 'mlp', features: 2, hidden: [1.5] })).toThrow(/1\.5/);
   });
 });
 
 describe('initial values', () => {
-  const values = initialParameters(gpt, 1);
+  const values = initialParameters(charGpt, 1);
   const slice = (name: string) => {
-    const slot = modelLayout(gpt).slots.find((candidate) => candidate.name === name)!;
+    const slot = modelLayout(charGpt).slots.find((candidate) => candidate.name === name)!;
     return values.subarray(slot.offset, slot.offset + slot.size);
   };
 
@@ -60,7 +58,7 @@ describe('initial values', () => {
   });
 
   test('differ by seed and by tensor', () => {
-    expect(initialParameters(gpt, 2)).not.toEqual(values);
+    expect(initialParameters(charGpt, 2)).not.toEqual(values);
     expect(slice('blocks.0.feedforward.hidden.weight').slice(0, 8)).not.toEqual(
       slice('blocks.1.feedforward.hidden.weight').slice(0, 8),
     );

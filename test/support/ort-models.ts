@@ -2,6 +2,17 @@
 import { philox } from '../../src/base/rng.ts';
 import type { AdamWSpec, GptSpec, Schedule } from '../../src/run/model-spec.ts';
 
+/** The model of the demos. */
+export const charGpt: GptSpec = {
+  architecture: 'gpt',
+  vocabulary: 95,
+  width: 128,
+  layers: 4,
+  heads: 4,
+  context: 128,
+  ffn: 512,
+};
+
 /** Large enough for two threads to share its products. */
 export const smallGpt: GptSpec = {
   architecture: 'gpt',
