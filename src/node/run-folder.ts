@@ -48,6 +48,7 @@ const MAY_CHANGE = [
   'waitFor',
   'heartbeatInterval',
   'maxMissedHeartbeats',
+  'checkpointHistory',
   'evaluate',
 ];
 

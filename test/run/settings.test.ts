@@ -60,6 +60,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   joinTimeout: above0(604_800),
   heartbeatInterval: whole(1),
   maxMissedHeartbeats: whole(1),
+  checkpointHistory: whole(1),
   evaluate: fc.boolean(),
 };
 
