@@ -1,5 +1,8 @@
 /** Tells people what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
+import { createView, fold, notify, type View } from '../dashboard/view.ts';
 import type { WorkerEvent } from '../worker/events.ts';
+import { renderLive } from './render/live.ts';
+import { renderPlain } from './render/plain.ts';
 
 export const reportModes = ['live', 'plain', 'ndjson'] as const;
 export type ReportMode = (typeof reportModes)[number];
@@ -18,14 +21,75 @@ export interface ReporterOptions {
   readonly stream?: NodeJS.WriteStream;
 }
 
+/** Between two frames of the live view. */
+const FRAME_MS = 200;
+/** Between two plain progress lines of one worker. */
+const PROGRESS_MS = 10_000;
+
 /** Without a mode: live on a terminal, plain elsewhere. */
 export function createReporter(mode: ReportMode | undefined, options: ReporterOptions): Reporter {
-  const { stream = process.stdout } = options;
-  const say = (line: string) => void stream.write(`${line}\n`);
+  const stream = options.stream ?? process.stdout;
+  const chosen = mode ?? (stream.isTTY ? 'live' : 'plain');
+  if (chosen === 'live') return liveReporter(options, stream);
+  return chosen === 'plain' ? plainReporter(stream) : ndjsonReporter(stream);
+}
+
+const ndjsonReporter = (stream: NodeJS.WriteStream): Reporter => ({
+  event: (_worker, event) => void stream.write(`${JSON.stringify(event)}\n`),
+  notice: (message) => void stream.write(`${JSON.stringify({ type: 'notice', message })}\n`),
+  close: () => undefined,
+});
+
+function plainReporter(stream: NodeJS.WriteStream): Reporter {
+  const lastProgressMs = new Map<string, number>();
   return {
-    event: (worker, event) =>
-      say(mode === 'ndjson' ? JSON.stringify(event) : `${worker} ${JSON.stringify(event)}`),
-    notice: say,
+    event(worker, event) {
+      if (event.type === 'progress') {
+        const isDue = Date.now() - (lastProgressMs.get(worker) ?? 0) >= PROGRESS_MS;
+        if (!isDue && event.step < event.steps) return;
+        lastProgressMs.set(worker, Date.now());
+      }
+      stream.write(`${renderPlain(worker, event)}\n`);
+    },
+    notice: (message) => void stream.write(`${message}\n`),
     close: () => undefined,
+  };
+}
+
+/** Redraws its lines in place a few times a second; the last frame stays. */
+function liveReporter({ title, workers }: ReporterOptions, stream: NodeJS.WriteStream): Reporter {
+  let view: View = createView(workers);
+  let drawn = 0;
+  let dirty = true;
+  let closed = false;
+
+  function draw(isLast: boolean): void {
+    if (!dirty && !isLast) return;
+    dirty = false;
+    const { columns = 80, rows = 24 } = stream;
+    const color = stream.hasColors?.() === true && !process.env.NO_COLOR;
+    const room = isLast ? {} : { rows: rows - 1 };
+    const lines = renderLive(view, { title, columns, color, ...room });
+    const home = drawn > 0 ? `\x1b[${drawn}A` : '';
+    stream.write(`${home}\x1b[J${lines.join('\n')}\n`);
+    drawn = lines.length;
+  }
+
+  const timer = setInterval(() => draw(false), FRAME_MS);
+  return {
+    event(worker, event) {
+      view = fold(view, worker, event);
+      dirty = true;
+    },
+    notice(message) {
+      view = notify(view, '', message);
+      dirty = true;
+    },
+    close() {
+      if (closed) return;
+      closed = true;
+      clearInterval(timer);
+      draw(true);
+    },
   };
 }
