@@ -51,7 +51,7 @@ const LINEAR = 'linear.bias,linear.weight';
 const MLP = 'mlp.hidden.bias,mlp.hidden.weight,mlp.output.bias,mlp.output.weight';
 
 /** Which model the tensors' names are those of; undefined for any other. */
-export function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
+function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
   const names = slots.map(({ name }) => name).sort();
   if (names.join() === LINEAR) return 'linear-regression';
   return names.join() === MLP ? 'mlp-regression' : undefined;
