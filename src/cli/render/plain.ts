@@ -1,0 +1,80 @@
+/** One event, one line: for logs, pipes and everything that is not a terminal. */
+import type { WorkerEvent } from '../../worker/events.ts';
+import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
+import { safeLine } from './text.ts';
+
+const short = (id: string): string => id.slice(0, 8);
+
+/** The line, without the newline; whatever others sent is made harmless. */
+export const renderPlain = (name: string, event: WorkerEvent): string =>
+  safeLine(`${name}: ${describe(event)}`);
+
+function describe(event: WorkerEvent): string {
+  switch (event.type) {
+    case 'hello': {
+      const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
+      const start = round === 0 ? '' : `, going on with round ${round + 1}`;
+      return `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters on ${device} (${threads} thread${threads === 1 ? '' : 's'}), ${rounds} rounds of ${event.innerSteps} steps${start}; loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`;
+    }
+    case 'notice':
+      return event.message;
+    case 'waiting': {
+      const { what, round, have, want, missing } = event;
+      const names = missing.length === 0 ? '' : `, missing ${missing.map(short).join(' ')}`;
+      return `round ${round + 1}: waiting for ${what}, ${have}${want === undefined ? '' : ` of ${want}`} here${names}`;
+    }
+    case 'progress': {
+      const { round, step, steps, loss, tokensPerSecond } = event;
+      return `round ${round + 1}: step ${step} of ${steps}, loss ${formatLoss(loss)}, ${formatRate(tokensPerSecond)}/s`;
+    }
+    case 'trained': {
+      const { round, loss, tokens, seconds } = event;
+      return `round ${round + 1}: trained for ${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s), mean loss ${formatLoss(loss)}`;
+    }
+    case 'published': {
+      const { round, payloadBytes, eventBytes, relays, failed } = event;
+      const lost = failed.map(({ relay, message }) => `; ${relay} did not take it: ${message}`);
+      return `round ${round + 1}: sent ${formatBytes(payloadBytes)} in ${formatBytes(eventBytes)} of events to ${relays.length} of ${relays.length + failed.length} relays${lost.join('')}`;
+    }
+    case 'refused': {
+      const from = event.worker === undefined ? '' : ` from ${short(event.worker)}`;
+      return `round ${event.round + 1}: refused an event${from} (${event.reason}): ${event.detail}`;
+    }
+    case 'round':
+      return describeRound(event);
+    case 'divergence':
+    case 'done':
+    case 'failed':
+      return describeEnd(event);
+  }
+}
+
+function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
+  const { index, accepted, refused, validationLoss, eventBytes, seconds, digest } = event;
+  const validation =
+    validationLoss === undefined ? '' : `validation loss ${formatLoss(validationLoss)}, `;
+  const sample =
+    event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
+  return `round ${index + 1} done (${event.completionReason}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${refused.length} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
+}
+
+function describeEnd(
+  event: Extract<WorkerEvent, { type: 'divergence' | 'done' | 'failed' }>,
+): string {
+  if (event.type === 'divergence') {
+    const { round, peer, ours, theirs, firstDiffering } = event;
+    const first =
+      firstDiffering === undefined
+        ? ''
+        : `; the first worker only one of us counted is ${short(firstDiffering)}`;
+    return `DIVERGENCE at the start of round ${round + 1}: we hold ${short(ours)}, ${short(peer)} holds ${short(theirs)}${first}`;
+  }
+  if (event.type === 'failed') {
+    const { code, message, hint } = event;
+    return `FAILED (${code}): ${message}${hint === undefined ? '' : `; ${hint}`}`;
+  }
+  const { rounds, lossBefore, lossAfter, validationLoss, digest } = event;
+  const validation =
+    validationLoss === undefined ? '' : `, validation loss ${formatLoss(validationLoss)}`;
+  return `done after ${rounds} rounds: loss ${formatLoss(lossBefore)} -> ${formatLoss(lossAfter)}${validation}, trained for ${formatSeconds(event.secondsTraining)}, waited ${formatSeconds(event.secondsWaiting)}, sent ${formatBytes(event.bytesSent)}, received ${formatBytes(event.bytesReceived)}, state ${short(digest)}`;
+}

@@ -1,0 +1,164 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { addPoint, emptyCurve, pointsOf } from '../../src/dashboard/curve.ts';
+import { agreementOf, createView, fold, notify } from '../../src/dashboard/view.ts';
+import * as told from '../support/demo-events.ts';
+
+const names = ['alice', 'bob'];
+const viewOf = (run: readonly told.Told[], from = createView(names)) =>
+  run.reduce((view, [name, event]) => fold(view, name, event), from);
+
+describe('a worker', () => {
+  it('starts, trains, sends, collects, finishes', () => {
+    const seen = told.wholeRun
+      .map((_, i) => viewOf(told.wholeRun.slice(0, i + 1)).workers[0]!)
+      .map(({ phase, round }) => `${phase} ${round}`);
+    expect(seen.filter((phase, i) => phase !== seen[i - 1])).toEqual([
+      'starting 0',
+      'training 0',
+      'sending 0',
+      'collecting 0',
+      'starting 1',
+      'training 1',
+      'sending 1',
+      'collecting 1',
+      'starting 2',
+      'done 2',
+    ]);
+  });
+
+  it('shows what it waits for', () => {
+    const waiting = { type: 'waiting', what: 'gradients', round: 1, have: 1, missing: [] } as const;
+    const counted = viewOf([['bob', { ...waiting, want: 2 }]]);
+    expect(counted.workers[1]).toMatchObject({ phase: 'collecting', round: 1, have: 1, want: 2 });
+    const open = viewOf([['bob', waiting]], counted);
+    expect(open.workers[1]).not.toHaveProperty('want');
+    expect(open.workers[0]).toBe(counted.workers[0]);
+  });
+
+  it('has the newest loss and all of them', () => {
+    const [alice] = viewOf(told.wholeRun).workers;
+    expect(alice!.loss).toBeCloseTo(2.4);
+    expect(pointsOf(alice!.losses).map((loss) => loss.toFixed(1))).toEqual([
+      '3.6',
+      '3.4',
+      '2.6',
+      '2.4',
+    ]);
+  });
+
+  it('has the mean of a round where no progress was told', () => {
+    const silent = told.wholeRun.filter(([, { type }]) => type !== 'progress');
+    const [alice] = viewOf(silent).workers;
+    expect(pointsOf(alice!.losses)).toEqual([3.5, 2.5]);
+    expect(alice!.tokensPerSecond).toBe(20_480);
+  });
+
+  it('that failed says why, and starts anew when it says hello again', () => {
+    const failed = viewOf([
+      ['bob', told.hello(told.bob)],
+      ['bob', { type: 'failed', code: 'relay/none', message: 'no relay is left' }],
+    ]);
+    expect(failed.workers[1]).toMatchObject({ phase: 'failed', failure: 'no relay is left' });
+    expect(failed.notices).toEqual([{ name: 'bob', message: 'no relay is left' }]);
+    const again = viewOf([['bob', told.hello(told.bob)]], failed);
+    expect(again.workers[1]).toMatchObject({ phase: 'starting' });
+    expect(again.workers[1]).not.toHaveProperty('failure');
+  });
+
+  it('nobody knows changes nothing', () => {
+    const view = createView(names);
+    expect(fold(view, 'mallory', told.done)).toBe(view);
+  });
+});
+
+describe('a round', () => {
+  const { finished } = viewOf(told.wholeRun);
+
+  it('gathers what its workers say, whoever says it first', () => {
+    expect(finished.map(({ index }) => index)).toEqual([0, 1]);
+    expect(finished[1]).toMatchObject({
+      validationLoss: 2.61,
+      sample: 'QUEEN:\nWhat crown is this?',
+      accepted: 2,
+      refused: 0,
+      eventBytes: 401_234,
+    });
+    expect(finished[1]!.trainingLoss).toBeCloseTo((2.5 + 2.3) / 2);
+  });
+
+  it('counts a report once, even when told twice', () => {
+    const twice = viewOf([
+      ['alice', told.round(0, { trainingLoss: 2 })],
+      ['alice', told.round(0, { trainingLoss: 2 })],
+      ['bob', told.round(0, { trainingLoss: 4 })],
+    ]);
+    expect(twice.finished[0]!.trainingLoss).toBe(3);
+  });
+
+  it('shows the fewest counted and the most refused', () => {
+    const refused = [{ reason: 'bad-signature' }] as const;
+    const view = viewOf([
+      ['alice', told.round(0)],
+      ['bob', told.round(0, { accepted: [told.bob], refused })],
+    ]);
+    expect(view.finished[0]).toMatchObject({ accepted: 1, refused: 1 });
+  });
+});
+
+describe('agreement', () => {
+  const of = (view: ReturnType<typeof viewOf>) => agreementOf(view, view.finished[0]!);
+  const ours = ['alice', told.round(0)] as const;
+
+  it('is open until everybody has finished, then the same', () => {
+    const open = viewOf([ours]);
+    expect(of(open)).toBe('open');
+    expect(of(viewOf([['bob', told.round(0)]], open))).toBe('same');
+  });
+
+  it('sees states that differ', () => {
+    expect(of(viewOf([ours, ['bob', told.round(0, { digest: told.digestOf(9) })]]))).toBe('differ');
+  });
+
+  it('sees what a worker says of peers outside the view', () => {
+    const alone = viewOf([ours], createView(['alice']));
+    expect(of(alone)).toBe('alone');
+    const divergence = {
+      type: 'divergence',
+      round: 1,
+      peer: told.bob,
+      ours: told.digestOf(1),
+      theirs: told.digestOf(9),
+    } as const;
+    const diverged = viewOf([['alice', divergence]], alone);
+    expect(of(diverged)).toBe('differ');
+    expect(diverged.notices[0]!.message).toContain('b2b2b2b2');
+  });
+
+  it('does not wait for a worker that failed, nor call one worker agreement', () => {
+    const failed = { type: 'failed', code: 'x', message: 'gone' } as const;
+    expect(of(viewOf([ours, ['bob', failed]]))).toBe('open');
+    const three = createView(['alice', 'bob', 'carol']);
+    expect(of(viewOf([ours, ['bob', told.round(0)], ['carol', failed]], three))).toBe('same');
+  });
+});
+
+it('keeps the newest notices only', () => {
+  let view = createView(names);
+  for (let i = 0; i < 30; i++) view = notify(view, '', `notice ${i}`);
+  expect(view.notices).toHaveLength(20);
+  expect(view.notices.at(-1)!.message).toBe('notice 29');
+});
+
+it('a curve keeps its mean however long it gets, in few points', () => {
+  const values = fc.array(fc.integer({ min: -100, max: 100 }), { minLength: 1, maxLength: 600 });
+  fc.assert(
+    fc.property(values, (list) => {
+      const curve = list.reduce(addPoint, emptyCurve);
+      const { points, stride, sum } = curve;
+      expect(pointsOf(curve).length).toBeLessThanOrEqual(128);
+      const total = points.reduce((all, point) => all + point * stride, sum);
+      expect(total).toBeCloseTo(list.reduce((all, value) => all + value, 0));
+    }),
+  );
+});
