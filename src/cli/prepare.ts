@@ -1,12 +1,6 @@
 /** From settings to something to train: the model's numbers, the optimizer's, and this worker's data. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigError } from '../base/errors.ts';
-import {
-  linearExamples,
-  parseRegressionDataset,
-  type RegressionSet,
-} from '../model/data/regression.ts';
+import { linearExamples, type RegressionSet } from '../model/data/regression.ts';
 import { shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { type Corpus, loadCorpus } from '../node/corpus.ts';
@@ -14,6 +8,7 @@ import { dataHome } from '../node/data-home.ts';
 import type { TrainerData } from '../node/trainer.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
+import { readDataset } from './dataset-file.ts';
 
 export interface Task {
   readonly name: string;
@@ -66,24 +61,6 @@ const asRows = ({ inputs, targets }: RegressionSet) => ({
   inputs: Float32Array.from(inputs),
   targets: Float32Array.from(targets),
 });
-
-async function readDataset(file: string): Promise<RegressionSet> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('data/file', `cannot read the dataset ${file}`, { cause });
-  });
-  return parseRegressionDataset(jsonOf(text, file));
-}
-
-function jsonOf(text: string, file: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw notJson(file, cause);
-  }
-}
-
-const notJson = (file: string, cause: unknown): ConfigError =>
-  new ConfigError('data/file', `${file} is not JSON`, { cause });
 
 async function prepareText(settings: Settings, sources: Sources): Promise<Omit<Task, 'optimizer'>> {
   const { onNotice, signal } = sources;

@@ -155,7 +155,7 @@ export function writeSettings(settings: PartialSettings): Readonly<Record<string
   const written = settingNames.map((name) => {
     const field: { write?(value: never): string } = fields[name];
     const value = settings[name];
-    return [name, field.write ? field.write(value as never) : value];
+    return [name, field.write && value !== undefined ? field.write(value as never) : value];
   });
   return Object.fromEntries(written.filter(([, value]) => value !== undefined));
 }

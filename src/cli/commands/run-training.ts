@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { Argument, Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { readModel, writeModel } from '../../model/regression/layout.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import type { TrainerSetup } from '../../node/trainer.ts';
@@ -56,7 +57,7 @@ async function train(
   flags: Flags,
   command: Command,
 ): Promise<void> {
-  const start = state === undefined ? undefined : await readStateFile(state);
+  const start = state === undefined ? undefined : writeModel(readModel(await readStateFile(state)));
   if (start && dataset === undefined) {
     throw new ConfigError('flag/dataset', 'STATE needs a DATASET after it', {
       hint: 'nostrain run-training state.json dataset.json …, or --model NAME without STATE',
@@ -103,7 +104,7 @@ async function readAll(
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const typed = settingsFromFlags(command);
   const asked: PartialSettings = { ...file, ...typed };
-  if (start) return completeSettings(referenceDefaults, { model: modelOfState(start) }, asked);
+  if (start) return completeSettings(referenceDefaults, modelOfState(start), asked);
   if (asked.model === undefined) {
     throw new ConfigError(
       'flag/model',
@@ -116,16 +117,11 @@ async function readAll(
   return completeSettings(presets[asked.model], asked);
 }
 
-function modelOfState({ layout }: Params): 'linear' | 'mlp' {
-  const names = layout.slots.map(({ name }) => name);
-  if (names.join() === 'linear.bias,linear.weight') return 'linear';
-  throw new ConfigError(
-    'state/model',
-    `a state with ${names.slice(0, 4).join(', ')} is not a linear regression`,
-    {
-      hint: '`nostrain init-state --features N` makes one',
-    },
-  );
+/** What a regression state is, in settings. */
+function modelOfState(start: Params): PartialSettings {
+  const model = readModel(start);
+  if (model.runtime === 'linear-regression') return { model: 'linear' };
+  return { model: 'mlp', hidden: [model.hidden] };
 }
 
 const folderName = (run: string): string => run.replace(/[^A-Za-z0-9._-]/g, '_');

@@ -1,15 +1,11 @@
 /** `nostrain train-local STATE DATASET`: regression without relays, to the bit what the Python reference computes. */
 import { Command, Option } from 'commander';
 import { indentedJson } from '../../base/canonical-json.ts';
-import {
-  parseRegressionDataset,
-  type RegressionDataset,
-  type RegressionTask,
-} from '../../model/data/regression.ts';
+import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
 import { type RegressionTraining, trainRegression } from '../../model/regression/train.ts';
 import { readStateFile } from '../../node/state-io.ts';
+import { readDataset } from '../dataset-file.ts';
 import { positiveFlag, wholeFlag } from '../flags.ts';
-import { readJsonFile } from '../json-file.ts';
 import { writeResult } from '../output.ts';
 import {
   addStateInput,
@@ -29,12 +25,6 @@ interface Flags extends StateOutput {
 }
 
 const RUNTIMES: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
-
-const DATASET = {
-  code: 'data/file',
-  what: 'the dataset',
-  hint: 'name a JSON file like {"examples": [{"inputs": [1, 2], "target": 3}]}',
-};
 
 export const trainLocal = (): Command =>
   addStateOutput(
@@ -56,7 +46,7 @@ export const trainLocal = (): Command =>
   ).action(async (state: string, dataset: string, flags: Flags) => {
     assertWritable(flags);
     const params = await readStateFile(state, flags.stateFormat);
-    const examples = parseRegressionDataset(await readJsonFile(dataset, DATASET));
+    const examples = await readDataset(dataset);
     const training = trainRegression(params, examples, flags);
     await writeState(training.params, flags);
     if (flags.metricsOut !== undefined) {
