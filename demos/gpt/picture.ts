@@ -35,7 +35,7 @@ const COLORS: Readonly<Record<string, string>> = {
 };
 
 /** Every event of a recording, in the order they happened. */
-export function readRecording(path: string): readonly Recorded[] {
+function readRecording(path: string): readonly Recorded[] {
   const files = statSync(path).isDirectory() ? logsIn(path) : [{ name: 'worker', file: path }];
   const events = files.flatMap(({ name, file }) =>
     readFileSync(file, 'utf8')

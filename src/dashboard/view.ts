@@ -5,14 +5,7 @@ import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
 
-export type Phase =
-  | 'starting'
-  | 'joining'
-  | 'training'
-  | 'sending'
-  | 'collecting'
-  | 'done'
-  | 'failed';
+type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'done' | 'failed';
 
 export interface WorkerView {
   readonly name: string;
@@ -51,7 +44,7 @@ export interface RoundView {
   readonly sample?: string;
 }
 
-export interface Notice {
+interface Notice {
   readonly name: string;
   readonly message: string;
 }

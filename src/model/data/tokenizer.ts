@@ -4,7 +4,7 @@
  */
 import { utf8 } from '../../base/bytes.ts';
 
-export interface Encoded {
+interface Encoded {
   readonly tokens: Uint8Array;
   /** Characters the vocabulary lacks; each became a space. */
   readonly replaced: number;
@@ -67,8 +67,6 @@ const bytes: Tokenizer = {
 };
 
 export const tokenizers = { chars, bytes } satisfies Record<string, Tokenizer>;
-
-export type TokenizerName = keyof typeof tokenizers;
 
 function checked(token: number, { name, vocabulary }: Tokenizer): number {
   if (Number.isInteger(token) && token >= 0 && token < vocabulary) return token;

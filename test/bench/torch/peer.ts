@@ -13,7 +13,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 
-export const torchVersion = '2.15.0';
+const torchVersion = '2.15.0';
 
 /** What train.py prints. */
 export interface TorchReport {
@@ -50,7 +50,7 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 const environment = resolve(here, '../../../.bench/torch');
 
 /** The interpreter that has PyTorch; installs it first when it is not there, which takes minutes. */
-export async function torchPython(): Promise<string> {
+async function torchPython(): Promise<string> {
   const chosen = process.env.NOSTRAIN_TORCH;
   if (chosen) return chosen;
   const python = join(
