@@ -117,7 +117,7 @@ export const flag = (tag: string, mark: string, doc: string): Tag<true, 'optiona
 });
 
 /** The application's own mark: other values may stand before it, the last one counts. */
-export const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> => ({
+const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> => ({
   tag,
   presence: 'derived',
   form: `\`${mark}\``,

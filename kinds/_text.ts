@@ -32,7 +32,7 @@ export const index = integer(0);
 export const count = integer(1);
 
 /** Text of some length that every JSON writer escapes the same way. */
-export const text = (longest: number): Text<string> => ({
+const text = (longest: number): Text<string> => ({
   says: `text, 1..${longest} characters`,
   read: (value) =>
     value !== '' && value.length <= longest && isHashable(value) ? value : undefined,

@@ -13,7 +13,7 @@ import { trainLocal } from './commands/train-local.ts';
 import { wordError } from './word-error.ts';
 
 /** The whole program; tests read its flags from here. */
-export function createProgram(): Command {
+function createProgram(): Command {
   const program = new Command('nostrain')
     .description('Train one model together over ordinary Nostr relays.')
     .exitOverride()

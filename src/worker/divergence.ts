@@ -71,7 +71,7 @@ function differenceOf(beat: Beat, mine: Held | undefined): Divergence | undefine
 }
 
 /** The lowest key that is in one cohort and not in the other. */
-export function firstDiffering(
+function firstDiffering(
   ours: readonly WorkerId[],
   theirs: readonly WorkerId[],
 ): WorkerId | undefined {

@@ -21,7 +21,7 @@ export function closeReason(sync: Sync, seen: Collected): CompletionReason | und
 }
 
 /** More than half of the live workers. */
-export const quorumOf = (live: number): number => Math.floor(live / 2) + 1;
+const quorumOf = (live: number): number => Math.floor(live / 2) + 1;
 
 /** How many gradients close the round, where a number does. */
 export function wanted(sync: Sync, live: number): number | undefined {

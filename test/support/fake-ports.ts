@@ -55,7 +55,7 @@ export interface FakePorts extends Ports {
 }
 
 /** A trainer whose H steps move every parameter by -0.5 per round, taking `trainMs` of the clock. */
-export function fakeTrainer(clock: Clock, trainMs: number): Trainer {
+function fakeTrainer(clock: Clock, trainMs: number): Trainer {
   return {
     device: { device: 'cpu', threads: 1 },
     layout,

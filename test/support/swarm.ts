@@ -15,17 +15,17 @@ import type { Ports, Trainer } from '../../src/worker/ports.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { plan } from './fake-ports.ts';
 
-export const layout = createLayout([
+const layout = createLayout([
   { name: 'b', shape: [7] },
   { name: 'w', shape: [5, 10] },
 ]);
 
 export const secretOf = (index: number): Uint8Array => new Uint8Array(32).fill(index + 1);
 
-export const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeSha256);
+const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeSha256);
 
 /** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
-export const arithmeticTrainer = (index: number, trainMs = 0): Trainer => ({
+const arithmeticTrainer = (index: number, trainMs = 0): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
   async train(task, _onProgress, signal) {

@@ -16,7 +16,7 @@ export interface MeanOptions {
 }
 
 /** What one contribution weighs. */
-export const weightOf = (examples: number | undefined, { weights, cap }: MeanOptions): number =>
+const weightOf = (examples: number | undefined, { weights, cap }: MeanOptions): number =>
   weights === 'equal' ? 1 : Math.min(cap, examples ?? 1);
 
 /** A cohort in the one order every worker sums in: by worker key, then event id. */

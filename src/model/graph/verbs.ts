@@ -9,7 +9,7 @@ import { frontAxis, isFloat, sameShape, sizeOf, type Value } from './value.ts';
 export type Operand = Value | number;
 
 /** The one result of an op. */
-export const apply = <K extends OpName>(
+const apply = <K extends OpName>(
   op: K,
   inputs: readonly [Value, ...Value[]],
   attributes: OpAttributes[K],

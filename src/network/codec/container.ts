@@ -7,7 +7,7 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 const HEADER = [0x4e, 0x53, 0x43, 0x50, 1];
 const ZLIB = 1;
 const ZSTD = 2;
-export const CONTAINER_HEADER_BYTES = 6;
+const CONTAINER_HEADER_BYTES = 6;
 
 /** A container around a raw block: zlib, level 9, the bytes CPython makes. */
 export function sealContainer(block: Uint8Array): { container: Uint8Array; payload: string } {

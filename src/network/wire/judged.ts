@@ -7,7 +7,7 @@ export type Judged<T> =
   | { readonly ok: false; readonly rejection: Rejection };
 
 /** How far ahead of our clock an event may be dated. */
-export const MAX_AHEAD_SECONDS = 15 * 60;
+const MAX_AHEAD_SECONDS = 15 * 60;
 
 export const accept = <T>(value: T): { ok: true; value: T } => ({ ok: true, value });
 
