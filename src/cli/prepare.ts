@@ -80,7 +80,7 @@ async function prepareText(settings: Settings, sources: Sources): Promise<Omit<T
   }
   const { context, shard } = settings;
   const { training, validation } = splitText(tokens, { context });
-  const part = shardText(training, shard, { form: 'contiguous', context });
+  const part = shardText(training, shard, { form: 'interleaved', context });
   return {
     name: settings.model,
     model: gptSpec(settings, tokenizer.vocabulary),
