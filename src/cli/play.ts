@@ -18,6 +18,7 @@ import { runWorker } from '../worker/loop.ts';
 import type { Plan } from '../worker/plan.ts';
 import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
+import type { Connection } from './connection.ts';
 import { prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, connectRelays } from './relays.ts';
 
@@ -30,6 +31,7 @@ export interface PlayOptions {
   readonly start?: Params | undefined;
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
+  readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
   readonly report: (event: WorkerEvent) => void;
@@ -58,7 +60,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     const { secretKey, notices } = await loadKey({ ...options, dir });
     notices.forEach(onNotice);
     await agreeOnSettings(dir, writeSettings(settings));
-    const relays = await connectRelays(settings.relay, signal);
+    const relays = await connectRelays(settings.relay, options.connection, signal);
     scope.defer(() => relays.close());
 
     const task = await prepareTask(settings, { ...options, onNotice });

@@ -6,13 +6,20 @@ import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
 import { openSocket } from '../node/sockets.ts';
+import type { Connection } from './connection.ts';
 
 /** Connects; throws `relay/none-reachable` when no relay answers. */
 export async function connectRelays(
   urls: readonly string[],
+  connection: Connection,
   signal: AbortSignal,
 ): Promise<RelaySet> {
-  const relays = createRelaySet(urls, { openSocket, clock: systemClock, sha256: nativeSha256 });
+  const relays = createRelaySet(urls, {
+    openSocket,
+    clock: systemClock,
+    sha256: nativeSha256,
+    ...connection,
+  });
   try {
     await relays.ready(signal);
     return relays;

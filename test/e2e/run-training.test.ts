@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { toHex } from '../../src/base/bytes.ts';
@@ -5,7 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
+import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { secretOf } from '../support/swarm.ts';
 
 const relays: Relay[] = [];
@@ -86,6 +88,57 @@ describe('nostrain run-training', () => {
     expect(program.output.stderr).toContain('go on with: nostrain run-training --model linear');
     const [beat] = await stored(url, 33334);
     expect(beat?.tags).toContainEqual(['status', 'leaving']);
+  });
+
+  it('trains a small GPT on a text of ours, which then writes', async () => {
+    const [url, dir] = [await relay(), temporaryFolder()];
+    const corpus = join(dir, 'text.txt');
+    writeFileSync(corpus, 'the cat sat on the mat and the dog ran to the cat \u00e9\n'.repeat(80));
+    const sizes = [
+      '--width',
+      '16',
+      '--layers',
+      '1',
+      '--heads',
+      '2',
+      '--context',
+      '16',
+      '--ffn',
+      '32',
+    ];
+    const program = start([
+      ...['run-training', '--model', 'gpt', '--run', 'mine', '--relay', url, '--sync', 'strict:1'],
+      ...['--corpus', corpus, '--rounds', '2', '--inner-steps', '20', '--batch-size', '4'],
+      ...['--dir', join(dir, 'run'), '--report', 'ndjson', '--warmup-steps', '0', ...sizes],
+    ]);
+    expect(await program.exit).toBe(0);
+    const rounds = program.events.filter((event) => event.type === 'round');
+    expect(rounds[1]!.validationLoss!).toBeLessThan(rounds[0]!.validationLoss!);
+    expect(rounds[1]!.sample!.length).toBeGreaterThan(50);
+    const replaced = program.events.some(
+      (event) => event.type === 'notice' && /became spaces/.test(event.message),
+    );
+    expect(replaced).toBe(true);
+
+    const written = await runProgram([
+      'sample',
+      join(dir, 'run'),
+      '--length',
+      '40',
+      '--prompt',
+      'the ',
+    ]);
+    expect(written.code).toBe(0);
+    expect(written.stdout.startsWith('the ')).toBe(true);
+    const again = await runProgram([
+      'sample',
+      join(dir, 'run'),
+      '--length',
+      '40',
+      '--prompt',
+      'the ',
+    ]);
+    expect(again.stdout).toBe(written.stdout);
   });
 
   it('refuses a relay too small for the gradients before anything is trained', async () => {

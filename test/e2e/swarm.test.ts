@@ -45,11 +45,11 @@ describe('a swarm over a faulty relay', () => {
 
   it('N-07: workers that closed on other sets say so and name the first member that differs', async () => {
     const { url } = await relay();
-    const common = { rounds: 3, roundTimeoutMs: 500, waitFor: 3 };
+    const common = { rounds: 3, roundTimeoutMs: 1000, waitFor: 3 };
     const slow = start({
       index: 2,
       relays: [url],
-      trainMs: 700,
+      trainMs: 1600,
       plan: { ...common, sync: { strategy: 'timeout' } },
     });
     const quick = [0, 1].map((index) =>

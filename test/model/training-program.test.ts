@@ -28,7 +28,7 @@ const session = (model: Uint8Array, threads: number) =>
     executionProviders: ['cpu'],
     intraOpNumThreads: threads,
     executionMode: 'sequential',
-    graphOptimizationLevel: 'basic',
+    graphOptimizationLevel: 'disabled',
     logSeverityLevel: 3,
     extra: { session: { intra_op: { allow_spinning: '0' } } },
   });

@@ -21,7 +21,7 @@ export async function load(model: Uint8Array, threads = 1): Promise<Run> {
     executionProviders: ['cpu'],
     intraOpNumThreads: threads,
     executionMode: 'sequential',
-    graphOptimizationLevel: 'basic',
+    graphOptimizationLevel: 'disabled',
     logSeverityLevel: 3,
     extra: { session: { intra_op: { allow_spinning: '0' } } },
   });

@@ -1,4 +1,5 @@
 /** `nostrain relay`: the small relay we ship, on an address others can reach. */
+import { networkInterfaces } from 'node:os';
 import { Command } from 'commander';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -29,15 +30,25 @@ export const relay = (): Command =>
     )
     .action(async ({ host, port, maxEventBytes }: RelayFlags) => {
       const server = await startRelay({ host, port, maxEventBytes });
-      process.stdout.write(`relay at ${server.url}\n`);
+      for (const url of reachableUrls(host, server)) process.stdout.write(`relay at ${url}\n`);
       process.stderr.write(
-        `give this URL to the others; Ctrl-C stops it (events are kept in memory only)\n`,
+        'give a URL to the others; Ctrl-C stops it (events are kept in memory only)\n',
       );
       await untilInterrupted();
       const { eventsAccepted, eventsRefused } = server.stats();
       await server.close();
       process.stderr.write(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused\n`);
     });
+
+/** Where others find it: every address of this machine when it listens on all of them. */
+function reachableUrls(host: string, { url, port }: Relay): readonly string[] {
+  if (host !== '0.0.0.0' && host !== '::') return [url];
+  const addresses = Object.values(networkInterfaces())
+    .flat()
+    .filter((address) => address?.family === 'IPv4' && !address.internal)
+    .map((address) => `ws://${address?.address}:${port}`);
+  return addresses.length > 0 ? addresses : [`ws://127.0.0.1:${port}`];
+}
 
 /** Starts the relay, or says which port is taken and what to do. */
 export async function startRelay(options: RelayFlags): Promise<Relay> {

@@ -35,7 +35,7 @@ export interface DemoDocument {
     readonly name: string;
     readonly sha256: string;
     readonly bytes: number;
-  } | null;
+  };
   readonly device: string;
   readonly workers: readonly DemoWorker[];
   readonly rounds: readonly DemoRound[];

@@ -1,16 +1,15 @@
 /** A demo from start to verdict: relay, corpus, workers, what they agree on. */
-import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { type Scope, withScope } from '../../base/scope.ts';
-import { type Corpus, loadCorpus } from '../../node/corpus.ts';
-import { dataHome } from '../../node/data-home.ts';
 import type { PartialSettings } from '../../run/settings.ts';
 import { startRelay } from '../commands/relay.ts';
 import { settingsFromFile } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { asJson } from '../output.ts';
 import { createReporter, type Reporter } from '../reporter.ts';
+import { demoExamples, demoText } from './demo-data.ts';
+import { demoFolder } from './demo-folder.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
 import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
 
@@ -62,13 +61,18 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream });
     scope.defer(() => reporter.close());
 
-    const dir = await emptyFolder(flags.dir ?? join(dataHome(), 'demos', name));
-    const corpus =
-      name === 'gpt' ? await keepCorpus(dir, flags, reporter, interrupt.signal) : undefined;
+    const dir = await demoFolder(name, flags.dir, scope);
+    const onNotice = (message: string) => reporter.notice(message);
+    const { signal } = interrupt;
+    const data =
+      name === 'gpt'
+        ? await demoText({ dir, corpus: flags.corpus, onNotice, signal })
+        : demoExamples(flags.seed, flags.workers);
+    onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
     const relays = flags.relay ?? [await ownRelay(scope, reporter)];
     const settings = await demoSettings(name, flags);
     const workers = names.map((worker, i) =>
-      workerProcess(worker, i, { dir, flags, settings, relays, corpus: corpus?.file }),
+      workerProcess(worker, i, { dir, flags, settings, relays, corpus: data.file }),
     );
     const recorder = createRecorder(names);
     const exits = await runSwarm(
@@ -77,51 +81,17 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
         recorder.take(worker, event);
         reporter.event(worker, event);
       },
-      interrupt.signal,
+      signal,
     );
 
     const document = recorder.document({
       wallSeconds: (Date.now() - startedMs) / 1000,
-      corpus: corpus
-        ? {
-            name: corpus.corpus.name,
-            sha256: corpus.corpus.sha256,
-            bytes: corpus.corpus.bytes.length,
-          }
-        : null,
+      corpus: { name: data.name, sha256: data.sha256, bytes: data.bytes },
       rounds: settings.rounds,
     });
     reporter.close();
     return tellEnd(document, exits, { dir, json: flags.json === true, name });
   });
-
-async function emptyFolder(dir: string): Promise<string> {
-  await rm(dir, { recursive: true, force: true });
-  await mkdir(dir, { recursive: true });
-  return dir;
-}
-
-/** One text for all workers, in a file each can read. */
-async function keepCorpus(
-  dir: string,
-  flags: DemoFlags,
-  reporter: Reporter,
-  signal: AbortSignal,
-): Promise<{ readonly corpus: Corpus; readonly file: string }> {
-  const corpus = await loadCorpus({
-    ...(flags.corpus === undefined ? {} : { file: flags.corpus }),
-    cacheDir: join(dataHome(), 'corpora'),
-    allowDownload: true,
-    onNotice: (message) => reporter.notice(message),
-    signal,
-  });
-  reporter.notice(
-    `corpus: ${corpus.name}, ${corpus.bytes.length} bytes, sha256 ${corpus.sha256.slice(0, 12)}…`,
-  );
-  const file = join(dir, 'corpus.txt');
-  await writeFile(file, corpus.bytes);
-  return { corpus, file };
-}
 
 async function ownRelay(scope: Scope, reporter: Reporter): Promise<string> {
   const relay = await startRelay({ host: '127.0.0.1', port: 0, maxEventBytes: 2 * 1024 * 1024 });

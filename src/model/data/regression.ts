@@ -4,7 +4,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
-import type { Shard } from './text.ts';
+import type { Shard } from '../../run/field.ts';
 
 export type RegressionTask = 'linear-regression' | 'mlp-regression';
 

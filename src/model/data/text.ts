@@ -3,12 +3,7 @@
  * dealt into shards that never overlap and together cover it.
  */
 import { ConfigError } from '../../base/errors.ts';
-
-/** Shard `index` of `count`, counted from 1 as people write it: `2/4`. */
-export interface Shard {
-  readonly index: number;
-  readonly count: number;
-}
+import type { Shard } from '../../run/field.ts';
 
 /** One stretch of text per worker, or blocks dealt round-robin so that every worker sees every part of it. */
 export type ShardForm = 'contiguous' | 'interleaved';
@@ -27,17 +22,6 @@ export interface TextSplit {
 }
 
 const BLOCK = 4096;
-
-/** Reads `2/4`; throws a ConfigError that names the accepted form. */
-export function parseShard(text: string): Shard {
-  const match = /^(\d{1,6})\/(\d{1,6})$/.exec(text.trim());
-  const index = Number(match?.[1]);
-  const count = Number(match?.[2]);
-  if (match && index >= 1 && index <= count) return { index, count };
-  throw new ConfigError('data/shard', `shard ${JSON.stringify(text)} is not one of a whole`, {
-    hint: 'write it as k/n with 1 <= k <= n, for example 2/4 for the second of four',
-  });
-}
 
 /** Cuts the last `validationShare` of the text off; both parts are views, not copies. */
 export function splitText(

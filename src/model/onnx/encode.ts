@@ -1,6 +1,12 @@
 /** ONNX bytes of a model: intermediate representation 9, opset 18, plus the com.microsoft operators of onnxruntime. */
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import type { DType, OnnxAttribute, OnnxGraph, OnnxTensor, OnnxValue } from './model.ts';
+import {
+  ELEMENT_TYPE,
+  type OnnxAttribute,
+  type OnnxGraph,
+  type OnnxTensor,
+  type OnnxValue,
+} from './model.ts';
 import {
   type AttributeProtoSchema,
   type GraphProtoSchema,
@@ -8,15 +14,6 @@ import {
   type TensorProtoSchema,
   type ValueInfoProtoSchema,
 } from './onnx_pb.ts';
-
-const ELEMENT_TYPE: Readonly<Record<DType, number>> = {
-  f32: 1,
-  u8: 2,
-  i32: 6,
-  i64: 7,
-  bool: 9,
-  f64: 11,
-};
 
 /** The serialized model. */
 export function encodeModel(graph: OnnxGraph): Uint8Array {

@@ -3,6 +3,16 @@
 /** Element types, by the names used throughout `src/model`. */
 export type DType = 'f32' | 'f64' | 'i64' | 'i32' | 'u8' | 'bool';
 
+/** The format's numbers for them. */
+export const ELEMENT_TYPE: Readonly<Record<DType, number>> = {
+  f32: 1,
+  u8: 2,
+  i32: 6,
+  i64: 7,
+  bool: 9,
+  f64: 11,
+};
+
 /** Row-major dimensions; `[]` is a scalar. */
 export type Shape = readonly number[];
 

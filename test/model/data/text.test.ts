@@ -1,26 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { parseShard, shardText, splitText } from '../../../src/model/data/text.ts';
+import { shardText, splitText } from '../../../src/model/data/text.ts';
 
 /** Token i is i, so that a token says where it came from. */
 const text = (length: number) => Uint8Array.from({ length }, (_, i) => i);
-
-describe('parseShard', () => {
-  it('reads k/n', () => {
-    expect(parseShard('2/4')).toEqual({ index: 2, count: 4 });
-    expect(parseShard(' 1/1 ')).toEqual({ index: 1, count: 1 });
-  });
-
-  it.each(['', '2', '0/4', '5/4', '2/0', '-1/4', '1.5/4', 'a/b', '1/2/3'])(
-    'refuses %j and says what it takes',
-    (bad) => {
-      expect(() => parseShard(bad)).toThrow(
-        expect.objectContaining({ code: 'data/shard', hint: expect.stringContaining('k/n') }),
-      );
-    },
-  );
-});
 
 describe('splitText', () => {
   it('keeps the last tenth for validation', () => {

@@ -1,12 +1,11 @@
 /** Comparisons, and choosing by them. */
+import { ELEMENT_TYPE } from '../../onnx/model.ts';
 import { direct, each, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';
 import { broadcast, type ValueType } from '../value.ts';
 import { cast, constantLike, sumTo, where } from '../verbs.ts';
 
 type Choosing = 'equal' | 'less' | 'greater' | 'not' | 'where' | 'cast';
-
-const ELEMENT_TYPE = { f32: 1, u8: 2, i32: 6, i64: 7, bool: 9, f64: 11 } as const;
 
 const compared = ([a, b]: readonly ValueType[]): readonly ValueType[] => {
   if (!a || !b || a.dtype !== b.dtype) throw new TypeError('only equal types compare');

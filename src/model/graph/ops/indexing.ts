@@ -1,4 +1,5 @@
 /** Rows and elements by number. Indices are i32 and must be in range. */
+import { ELEMENT_TYPE } from '../../onnx/model.ts';
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { isFloat, sizeOf, type ValueType } from '../value.ts';
@@ -23,7 +24,7 @@ function emitOneHot(e: Emission<OpAttributes['oneHot']>): void {
   const column = e.to.node('Unsqueeze', [rows.name, integers(e.to, [-1])]);
   const numbers = e.to.constant(rows.dtype, [depth], [...Array(depth).keys()]);
   e.to.node('Cast', [e.to.node('Equal', [column, numbers])], {
-    attributes: { to: { int: dtype === 'f64' ? 11 : 1 } },
+    attributes: { to: { int: ELEMENT_TYPE[dtype] } },
     outputs: [y.name],
   });
 }

@@ -1,0 +1,57 @@
+/** What a demo's workers train on, in one place all of them read, and what to call it in the document. */
+import { writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { toHex } from '../../base/bytes.ts';
+import { createSha256 } from '../../base/hash.ts';
+import { linearExamples } from '../../model/data/regression.ts';
+import { loadCorpus } from '../../node/corpus.ts';
+import { dataHome } from '../../node/data-home.ts';
+
+export interface DemoData {
+  readonly name: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  /** The text, for models that read one. */
+  readonly file?: string;
+}
+
+export interface TextOptions {
+  readonly dir: string;
+  readonly corpus: string | undefined;
+  readonly onNotice: (message: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** One text for all workers, kept in the demo's folder. */
+export async function demoText({
+  dir,
+  corpus: given,
+  onNotice,
+  signal,
+}: TextOptions): Promise<DemoData> {
+  const { name, sha256, bytes } = await loadCorpus({
+    ...(given === undefined ? {} : { file: given }),
+    cacheDir: join(dataHome(), 'corpora'),
+    allowDownload: true,
+    onNotice,
+    signal,
+  });
+  const file = join(dir, 'corpus.txt');
+  await writeFile(file, bytes);
+  return { name: basename(name), sha256, bytes: bytes.length, file };
+}
+
+/** The made-up examples of all shards; each worker makes its own again from the seed. */
+export function demoExamples(seed: number, workers: number): DemoData {
+  const hash = createSha256();
+  let bytes = 0;
+  for (let index = 1; index <= workers; index++) {
+    const { inputs, targets } = linearExamples({ seed, shard: { index, count: workers } });
+    for (const { buffer } of [inputs, targets]) {
+      hash.update(new Uint8Array(buffer));
+      bytes += buffer.byteLength;
+    }
+  }
+  const name = `y = 3x1 - 1.5x2 + 0.5x3 + 1, seed ${seed}`;
+  return { name, sha256: toHex(hash.digest()), bytes };
+}
