@@ -95,8 +95,9 @@ function doing(worker: WorkerView): string {
     case 'failed':
       return clip(`failed: ${safeLine(worker.failure ?? '')}`, width).padEnd(width);
     case 'starting':
+      return (worker.round === 0 ? 'starting' : 'between rounds').padEnd(width);
     case 'done':
-      return phase.padEnd(width);
+      return 'done'.padEnd(width);
   }
 }
 
