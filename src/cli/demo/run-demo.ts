@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { type Scope, withScope } from '../../base/scope.ts';
 import type { PartialSettings } from '../../run/settings.ts';
+import type { WorkerEvent } from '../../worker/events.ts';
 import { startRelay } from '../commands/relay.ts';
 import { settingsFromFile } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
@@ -75,14 +76,15 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
       workerProcess(worker, i, { dir, flags, settings, relays, corpus: data.file }),
     );
     const recorder = createRecorder(names);
-    const exits = await runSwarm(
-      workers,
-      (worker, event) => {
-        recorder.take(worker, event);
-        reporter.event(worker, event);
-      },
-      signal,
-    );
+    const told = new Set<string>();
+    const onEvent = (worker: string, event: WorkerEvent) => {
+      recorder.take(worker, event);
+      if (event.type !== 'notice') reporter.event(worker, event);
+      // what all four have to say is said once
+      else if (!told.has(event.message)) onNotice(event.message);
+      if (event.type === 'notice') told.add(event.message);
+    };
+    const exits = await runSwarm(workers, onEvent, signal);
 
     const document = recorder.document({
       wallSeconds: (Date.now() - startedMs) / 1000,
