@@ -162,17 +162,21 @@ function tellEnd(
 ): number {
   if (json) process.stdout.write(asJson(document));
   const say = (line: string) => (json ? process.stderr : process.stdout).write(`${line}\n`);
-  for (const { name: worker, code, words } of exits) {
-    if (code !== 0) say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);
+  const failed = exits.filter(({ code, stopped }) => code !== 0 && !stopped);
+  for (const { name: worker, code, words } of failed) {
+    say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);
   }
-  if (!document.agreed) {
-    say(`the workers do NOT agree; their logs are in ${dir}`);
-    return 1;
+  const { agreed, workers, rounds, wallSeconds } = document;
+  if (agreed && failed.length === 0) {
+    const digest = workers[0]?.stateDigest.slice(0, 16);
+    const seconds = wallSeconds.toFixed(0);
+    say(
+      `all ${workers.length} workers hold the same bits: ${digest}… after ${rounds.length} rounds, ${seconds} s`,
+    );
+    if (name === 'gpt') say(`write more text with: nostrain sample ${join(dir, 'alice')}`);
+    return 0;
   }
-  const digest = document.workers[0]?.stateDigest.slice(0, 16);
-  say(
-    `all ${document.workers.length} workers hold the same bits: ${digest}… after ${document.rounds.length} rounds, ${document.wallSeconds.toFixed(0)} s`,
-  );
-  if (name === 'gpt') say(`write more text with: nostrain sample ${join(dir, 'alice')}`);
-  return exits.every(({ code }) => code === 0) ? 0 : 1;
+  if (failed.length === 0 && exits.some(({ stopped }) => stopped)) say('stopped before the end');
+  else say(`the workers do NOT agree; their logs are in ${dir}`);
+  return 1;
 }

@@ -14,24 +14,37 @@ export interface Exit {
   readonly code: number;
   /** The end of what it wrote to stderr. */
   readonly words: string;
+  /** Ended because it was asked to. */
+  readonly stopped: boolean;
 }
 
 const STDERR_KEPT = 4000;
 
-/** Runs all workers to their end. When the signal aborts, each is asked to stop and given time to say goodbye. */
-export function runSwarm(
+/**
+ * Runs all workers to their end. When the signal aborts, or one of them fails, the others are asked to stop and given
+ * time to say goodbye: without it they could only wait for it.
+ */
+export async function runSwarm(
   workers: readonly WorkerProcess[],
   onEvent: (name: string, event: WorkerEvent) => void,
   signal: AbortSignal,
 ): Promise<readonly Exit[]> {
-  return Promise.all(workers.map((worker) => runOne(worker, onEvent, signal)));
+  const failing = new AbortController();
+  const either = AbortSignal.any([signal, failing.signal]);
+  const play = async (worker: WorkerProcess): Promise<Exit> => {
+    const exit = await runOne(worker, onEvent, either);
+    const stopped = either.aborted;
+    if (exit.code !== 0) failing.abort();
+    return { ...exit, stopped };
+  };
+  return Promise.all(workers.map(play));
 }
 
 function runOne(
   { name, args }: WorkerProcess,
   onEvent: (name: string, event: WorkerEvent) => void,
   signal: AbortSignal,
-): Promise<Exit> {
+): Promise<Omit<Exit, 'stopped'>> {
   const child = startSelf(args);
   const stop = () => void child.kill('SIGINT');
   signal.addEventListener('abort', stop, { once: true });
