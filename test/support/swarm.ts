@@ -15,7 +15,7 @@ import type { Ports, Trainer } from '../../src/worker/ports.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { plan } from './fake-ports.ts';
 
-const layout = createLayout([
+export const layout = createLayout([
   { name: 'b', shape: [7] },
   { name: 'w', shape: [5, 10] },
 ]);
