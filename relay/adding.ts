@@ -18,16 +18,13 @@ export function addEvent(session: Connection, raw: unknown): void {
   }
   if (store.has(arrival.id)) {
     counts.eventsDuplicate++;
-    session.answer(arrival.id, true, 'duplicate: already have this event');
+    const { duplicate } = session.core.profile.manners.words;
+    session.answer(arrival.id, true, duplicate ?? 'duplicate: already have this event');
     return;
   }
-  const refusal = judge(session, arrival);
+  const refusal = judge(session, arrival) ?? keep(session, arrival);
   if (refusal !== undefined) {
     refuse(session, arrival.id, refusal);
-    return;
-  }
-  if (!keep(session, arrival)) {
-    refuse(session, arrival.id, 'replaced: have a newer event');
     return;
   }
   counts.eventsAccepted++;
@@ -37,18 +34,24 @@ export function addEvent(session: Connection, raw: unknown): void {
 
 /** The first policy that objects, as it is worded on the wire. */
 function judge(session: Connection, arrival: Arrival): string | undefined {
+  const { words } = session.core.profile.manners;
   for (const policy of session.core.policies) {
     const refusal = policy(arrival, session);
-    if (refusal) return `${refusal.prefix}: ${refusal.message}`;
+    if (!refusal) continue;
+    if (refusal.prefix === 'auth-required') session.challenge();
+    return (refusal.code && words[refusal.code]) ?? `${refusal.prefix}: ${refusal.message}`;
   }
   return undefined;
 }
 
-/** Keeps what its class says is kept; false when a newer version is there already. */
-function keep({ core }: Connection, arrival: Arrival): boolean {
-  if (isEphemeral(arrival.kind)) return true;
+/** Keeps what its class says is kept, or says why not. */
+function keep({ core }: Connection, arrival: Arrival): string | undefined {
+  if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
   const { id, pubkey, created_at, kind, tags, json } = arrival;
-  return core.store.add({ id, pubkey, created_at, kind, tags, json }) !== 'replaced';
+  const kept = core.store.add({ id, pubkey, created_at, kind, tags, json });
+  if (kept === 'replaced') return 'replaced: have a newer event';
+  if (kept === 'deleted') return 'deleted: its author has deleted this event';
+  return undefined;
 }
 
 /** Sends the event to every subscription it matches, the author's own included. */

@@ -1,9 +1,11 @@
-/** What all connections of one relay share, and what the verbs (EVENT, REQ, CLOSE) may ask of a connection. */
+/** What all connections of one relay share, and what the verbs (EVENT, REQ, COUNT, CLOSE, AUTH) may ask of a connection. */
 import type { FaultSettings } from './faults/fault.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
-import type { Policy, PolicySession } from './policies/policy.ts';
+import type { AuthMode, Policy, PolicySession } from './policies/policy.ts';
+import type { Meter } from './rates.ts';
 import type { Store } from './store.ts';
+import type { Profile } from './strict/profile.ts';
 
 /** Counted since the relay started. */
 export interface Counts {
@@ -23,7 +25,16 @@ export interface Counts {
 }
 
 export interface Core {
+  readonly name: string;
   readonly limits: Limits;
+  readonly profile: Profile;
+  readonly auth: AuthMode;
+  /** The URL others know the relay by, when it is not where it listens. */
+  readonly publicUrl: string | undefined;
+  /** Messages of each address. */
+  readonly messages: Meter;
+  /** Connections from each address. */
+  readonly connections: Meter;
   readonly policies: readonly Policy[];
   readonly faults: FaultSettings;
   readonly seed: number;
@@ -37,6 +48,10 @@ export interface Core {
 export interface Connection extends PolicySession {
   readonly core: Core;
   readonly subscriptions: Map<string, readonly CompiledFilter[]>;
+  /** Sends the challenge (NIP-42) unless this connection has it already. */
+  challenge(): void;
+  /** Counts a key as authenticated if the challenge is the one sent; false when it is not, or there are too many. */
+  admit(pubkey: string, challenge: string): boolean;
   /** Whether the next published event vanishes, as the faults have it. */
   swallows(): boolean;
   /** Sends a control message as it is; faults do not touch it. */

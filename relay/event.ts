@@ -52,18 +52,34 @@ export function parseArrival(raw: unknown): Arrival | string {
 }
 
 /** What is wrong with the id or the signature (BIP-340), if anything. */
-export function findForgery(event: Arrival): string | undefined {
+export function findForgery(event: Arrival): 'wrong-id' | 'wrong-signature' | undefined {
   const { id, pubkey, created_at, kind, tags, content, sig } = event;
   const preimage = JSON.stringify([0, pubkey, created_at, kind, tags, content]);
   const digest = createHash('sha256').update(preimage).digest();
-  if (digest.toString('hex') !== id) return 'id does not match the event';
+  if (digest.toString('hex') !== id) return 'wrong-id';
   const valid = schnorr.verify(
     Uint8Array.from(Buffer.from(sig, 'hex')),
     Uint8Array.from(digest),
     Uint8Array.from(Buffer.from(pubkey, 'hex')),
   );
-  return valid ? undefined : 'signature does not verify';
+  return valid ? undefined : 'wrong-signature';
 }
+
+export const DELETION_KIND = 5;
+export const VANISH_KIND = 62;
+const GIFT_WRAP_KIND = 1059;
+export const AUTH_KIND = 22_242;
+
+/** Whether only its author may publish it (NIP-70). */
+export const isProtected = ({ tags }: Entry): boolean => tags.some((tag) => tag[0] === '-');
+
+/** Whose request to vanish takes the event along: the author's, and of a gift wrap the addressee's (NIP-62). */
+export const ownersOf = ({ pubkey, kind, tags }: Entry): readonly string[] =>
+  kind === GIFT_WRAP_KIND ? [pubkey, ...valuesOf(tags, 'p')] : [pubkey];
+
+/** First values of all tags of one name. */
+export const valuesOf = (tags: Entry['tags'], name: string): readonly string[] =>
+  tags.filter((tag) => tag[0] === name && tag[1] !== undefined).map((tag) => tag[1]!);
 
 export const isEphemeral = (kind: number): boolean => kind >= 20_000 && kind < 30_000;
 

@@ -1,15 +1,22 @@
-/** NIP-01 filters: read strictly, then compiled to a test over stored entries. */
+/** NIP-01 filters: read strictly, then compiled to a test over stored entries and the index keys to look under. */
 import { type Entry, isCount, isRecord } from './event.ts';
+import { authorKey, idKey, kindKey, tagKey } from './index-keys.ts';
 import type { Limits } from './limits.ts';
 
 export interface CompiledFilter {
   readonly limit: number;
-  /** Set when the filter names ids, so that the store can look them up. */
-  readonly ids: ReadonlySet<string> | undefined;
+  /** One group per list in the filter: a match is filed under a key of every group. */
+  readonly groups: readonly (readonly string[])[];
   matches(entry: Entry): boolean;
 }
 
 type Test = (entry: Entry) => boolean;
+
+/** What one field of a filter asks for. */
+interface Field {
+  readonly test: Test;
+  readonly keys?: readonly string[];
+}
 
 const isListOf = <T>(
   value: unknown,
@@ -20,46 +27,74 @@ const isListOf = <T>(
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isKind = (value: unknown): value is number => isCount(value, 65_535);
 
-/** The test one field of a filter makes, or a sentence saying why it cannot. */
-function compileField(key: string, value: unknown, limits: Limits): Test | string {
+/** What one field asks for, or a sentence saying why it cannot. */
+function compileField(key: string, value: unknown, limits: Limits): Field | string {
   const max = limits.maxFilterValues;
   if (key === 'since' || key === 'until') {
     if (!isCount(value)) return `invalid: ${key} is not a whole number of seconds`;
-    return key === 'since' ? (e) => e.created_at >= value : (e) => e.created_at <= value;
+    return { test: key === 'since' ? (e) => e.created_at >= value : (e) => e.created_at <= value };
   }
   if (key === 'kinds') {
     if (!isListOf(value, max, isKind))
       return `invalid: kinds is not a list of at most ${max} kinds`;
     const kinds = new Set(value);
-    return (e) => kinds.has(e.kind);
-  }
-  const letter = /^#([a-zA-Z])$/.exec(key)?.[1];
-  if (key !== 'ids' && key !== 'authors' && letter === undefined) {
-    return `unsupported: filter field ${JSON.stringify(key.slice(0, 32))}`;
+    return { test: (e) => kinds.has(e.kind), keys: value.map(kindKey) };
   }
   if (!isListOf(value, max, isText))
     return `invalid: ${key} is not a list of at most ${max} strings`;
-  const wanted = new Set(value);
-  if (key === 'ids') return (e) => wanted.has(e.id);
-  if (key === 'authors') return (e) => wanted.has(e.pubkey);
-  return (e) => e.tags.some((tag) => tag[0] === letter && wanted.has(tag[1] ?? ''));
+  return compileList(key, value, limits.maxIndexedTagBytes);
+}
+
+/** What `ids`, `authors` or one `#x` asks for. */
+function compileList(key: string, values: readonly string[], maxBytes: number): Field {
+  const wanted = new Set(values);
+  if (key === 'ids') return { test: (e) => wanted.has(e.id), keys: values.map(idKey) };
+  if (key === 'authors') return { test: (e) => wanted.has(e.pubkey), keys: values.map(authorKey) };
+  const letter = key[1]!;
+  for (const value of values) if (Buffer.byteLength(value) > maxBytes) wanted.delete(value);
+  return {
+    test: (e) => e.tags.some((tag) => tag[0] === letter && wanted.has(tag[1] ?? '')),
+    keys: [...wanted].map((value) => tagKey(letter, value)),
+  };
+}
+
+const KNOWN = /^(ids|authors|kinds|since|until|#[a-zA-Z])$/;
+const nothing: Field = { test: () => false, keys: [] };
+
+/** What a field nobody knows does: refuses the REQ, matches nothing, or does nothing. */
+function readUnknown(key: string, unknownFields: 'refuse' | 'ignore'): Field | string | undefined {
+  if (unknownFields === 'ignore') return key.startsWith('#') ? nothing : undefined;
+  return `unsupported: filter field ${JSON.stringify(key.slice(0, 32))}`;
 }
 
 /** The filter ready to use, or the reason, with its prefix, for which the REQ is closed. */
-export function compileFilter(raw: unknown, limits: Limits): CompiledFilter | string {
+export function compileFilter(
+  raw: unknown,
+  limits: Limits,
+  unknownFields: 'refuse' | 'ignore' = 'refuse',
+): CompiledFilter | string {
   if (!isRecord(raw)) return 'invalid: filter is not an object';
-  const tests: Test[] = [];
+  const fields: Field[] = [];
   let limit = limits.maxLimit;
+  let tagFilters = 0;
   for (const [key, value] of Object.entries(raw)) {
     if (key === 'limit') {
       if (!isCount(value)) return 'invalid: limit is not a whole number';
       limit = Math.min(value, limits.maxLimit);
       continue;
     }
-    const test = compileField(key, value, limits);
-    if (typeof test === 'string') return test;
-    tests.push(test);
+    if (key.startsWith('#') && ++tagFilters > limits.maxTagFilters) {
+      return `invalid: too many tags in filter, the limit is ${limits.maxTagFilters}`;
+    }
+    const field = KNOWN.test(key)
+      ? compileField(key, value, limits)
+      : readUnknown(key, unknownFields);
+    if (typeof field === 'string') return field;
+    if (field) fields.push(field);
   }
-  const ids = Array.isArray(raw.ids) ? new Set<string>(raw.ids) : undefined;
-  return { limit, ids, matches: (entry) => tests.every((test) => test(entry)) };
+  return {
+    limit,
+    groups: fields.flatMap(({ keys }) => (keys ? [keys] : [])),
+    matches: (entry) => fields.every(({ test }) => test(entry)),
+  };
 }

@@ -1,21 +1,44 @@
 /** What this relay accepts, in one place: policies enforce these numbers and the NIP-11 document reports them. */
+import type { Rate } from './rates.ts';
 
 export interface Limits {
   /** Largest event, as JSON with only the seven fields of NIP-01, in bytes. */
   readonly maxEventBytes: number;
+  /** Longest content, in characters; undefined leaves it to `maxEventBytes`. */
+  readonly maxContentLength: number | undefined;
+  /** Longest frame read before the connection is closed; undefined leaves room for an answer to an oversize event. */
+  readonly frameBytes: number | undefined;
+  /** A longer message is answered with a NOTICE and nothing else; undefined never does that. */
+  readonly noticeAboveBytes: number | undefined;
   readonly maxTags: number;
   readonly maxTagValueBytes: number;
+  /** A longer tag value is kept but cannot be found by a filter. */
+  readonly maxIndexedTagBytes: number;
   readonly maxSubscriptions: number;
   readonly maxSubscriptionIdLength: number;
   readonly maxFilters: number;
   /** Most values in one list of a filter. */
   readonly maxFilterValues: number;
+  /** Most `#x` conditions in one filter. */
+  readonly maxTagFilters: number;
   /** Most stored events one REQ brings; also used when a filter names no limit. */
   readonly maxLimit: number;
   /** Oldest `created_at` accepted, in seconds before now; undefined accepts any age. */
   readonly createdAtPastSeconds: number | undefined;
   /** Newest `created_at` accepted, in seconds after now; undefined accepts any future. */
   readonly createdAtFutureSeconds: number | undefined;
+  /** Oldest ephemeral event accepted, in seconds before now; undefined accepts any age. */
+  readonly ephemeralPastSeconds: number | undefined;
+  /** How long an ephemeral event can still be queried; 0 never keeps one. */
+  readonly ephemeralKeepSeconds: number;
+  /** Leading zero bits an id must have (NIP-13). */
+  readonly minPow: number;
+  /** Events of one author over time. */
+  readonly eventRates: readonly Rate[];
+  /** Connections from one address over time. */
+  readonly connectionRates: readonly Rate[];
+  /** Messages of one address over time. */
+  readonly messageRates: readonly Rate[];
   /** The only kinds accepted; undefined accepts all. */
   readonly kinds: readonly number[] | undefined;
   readonly maxStoredEvents: number;
@@ -28,15 +51,26 @@ const MIB = 1 << 20;
 
 export const defaultLimits: Limits = {
   maxEventBytes: 2 * MIB,
+  maxContentLength: undefined,
+  frameBytes: undefined,
+  noticeAboveBytes: undefined,
   maxTags: 2000,
   maxTagValueBytes: 8192,
+  maxIndexedTagBytes: 8192,
   maxSubscriptions: 32,
   maxSubscriptionIdLength: 64,
   maxFilters: 32,
   maxFilterValues: 1000,
+  maxTagFilters: 32,
   maxLimit: 5000,
   createdAtPastSeconds: undefined,
   createdAtFutureSeconds: 900,
+  ephemeralPastSeconds: undefined,
+  ephemeralKeepSeconds: 0,
+  minPow: 0,
+  eventRates: [],
+  connectionRates: [],
+  messageRates: [],
   kinds: undefined,
   maxStoredEvents: 100_000,
   maxStoredBytes: 1024 * MIB,
@@ -47,4 +81,5 @@ export const defaultLimits: Limits = {
 export const maxMessageBytes = (limits: Limits): number => limits.maxEventBytes + 64;
 
 /** The longest frame read at all; the room above `maxMessageBytes` lets an oversize event get its OK false. */
-export const maxFrameBytes = (limits: Limits): number => maxMessageBytes(limits) + MIB;
+export const maxFrameBytes = (limits: Limits): number =>
+  limits.frameBytes ?? maxMessageBytes(limits) + MIB;

@@ -1,4 +1,4 @@
-/** REQ and CLOSE: stored events newest first, EOSE, then whatever arrives. */
+/** REQ, COUNT and CLOSE: stored events newest first, EOSE, then whatever arrives. */
 
 import type { Connection } from './core.ts';
 import { type CompiledFilter, compileFilter } from './filter.ts';
@@ -9,27 +9,39 @@ export async function openSubscription(
   session: Connection,
   rest: readonly unknown[],
 ): Promise<void> {
-  const [id, ...raw] = rest;
-  const { limits } = session;
-  if (typeof id !== 'string' || id === '' || id.length > limits.maxSubscriptionIdLength) {
-    session.say('NOTICE', 'invalid: subscription id is not 1 to 64 characters');
+  const { core, subscriptions } = session;
+  const asked = readQuery(session, rest);
+  if (!asked) return;
+  const { id, filters } = asked;
+  const most = session.limits.maxSubscriptions;
+  if (!subscriptions.has(id) && subscriptions.size >= most) {
+    refuse(session, id, core.profile.manners.tooManySubscriptions(most));
     return;
   }
-  const filters = compileFilters(session, id, raw);
-  if (typeof filters === 'string') {
-    session.subscriptions.delete(id);
-    session.say('CLOSED', id, filters);
-    return;
-  }
-  session.subscriptions.set(id, filters);
+  subscriptions.set(id, filters);
   const deliveries: (Promise<unknown> | undefined)[] = [];
-  for (const entry of session.core.store.query(filters, session.nowSeconds())) {
+  const { entries, hint } = core.store.query(filters, session.nowSeconds());
+  for (const entry of entries) {
     await session.room();
-    if (session.subscriptions.get(id) !== filters) return;
+    if (subscriptions.get(id) !== filters) return;
     deliveries.push(session.deliver(eventFrames(entry.json)(id), id));
   }
   await Promise.all(deliveries);
-  if (session.subscriptions.get(id) === filters) session.say('EOSE', id);
+  if (subscriptions.get(id) !== filters) return;
+  if (hint && core.profile.manners.hints) session.say('EOSE', id, [hint]);
+  else session.say('EOSE', id);
+}
+
+/** Answers how many stored events match (NIP-45). */
+export function countStored(session: Connection, rest: readonly unknown[]): void {
+  const { profile, store } = session.core;
+  if (!profile.manners.counts) {
+    session.say('NOTICE', 'error: unknown message type');
+    return;
+  }
+  const asked = readQuery(session, rest);
+  if (!asked) return;
+  session.say('COUNT', asked.id, { count: store.count(asked.filters, session.nowSeconds()) });
 }
 
 /** Forgets a subscription; closing one that is not open does nothing. */
@@ -38,21 +50,42 @@ export function closeSubscription(session: Connection, id: unknown): void {
   else session.say('NOTICE', 'invalid: subscription id is not a string');
 }
 
+/** What a REQ or COUNT asks for; when it cannot be served, the reader has been told why. */
+function readQuery(session: Connection, [id, ...raw]: readonly unknown[]) {
+  const longest = session.limits.maxSubscriptionIdLength;
+  if (typeof id !== 'string' || id === '' || id.length > longest) {
+    session.say('NOTICE', `invalid: subscription id is not 1 to ${longest} characters`);
+    return undefined;
+  }
+  if (session.auth === 'all' && session.keys.size === 0) {
+    session.challenge();
+    refuse(session, id, 'auth-required: reading here needs AUTH');
+    return undefined;
+  }
+  const filters = compileFilters(session, raw);
+  if (typeof filters !== 'string') return { id, filters };
+  refuse(session, id, filters);
+  return undefined;
+}
+
+/** Says that a REQ is not served, in the way of the profile. */
+function refuse(session: Connection, id: string, reason: string): void {
+  const { refusedReq, noticeWords } = session.core.profile.manners;
+  session.subscriptions.delete(id);
+  if (refusedReq === 'CLOSED') session.say('CLOSED', id, reason);
+  else session.say('NOTICE', `${noticeWords}${reason}`);
+}
+
 function compileFilters(
-  session: Connection,
-  id: string,
+  { limits, core }: Connection,
   raw: readonly unknown[],
 ): readonly CompiledFilter[] | string {
-  const { limits, subscriptions } = session;
-  if (!subscriptions.has(id) && subscriptions.size >= limits.maxSubscriptions) {
-    return `error: too many open subscriptions, the limit is ${limits.maxSubscriptions}`;
-  }
   if (raw.length === 0 || raw.length > limits.maxFilters) {
-    return `invalid: a REQ has 1 to ${limits.maxFilters} filters`;
+    return `invalid: 1 to ${limits.maxFilters} filters are taken`;
   }
   const filters: CompiledFilter[] = [];
   for (const item of raw) {
-    const filter = compileFilter(item, limits);
+    const filter = compileFilter(item, limits, core.profile.manners.unknownFields);
     if (typeof filter === 'string') return filter;
     filters.push(filter);
   }

@@ -1,4 +1,4 @@
-/** A small Nostr relay (NIP-01, NIP-11) for demos and tests: in memory, with seeded faults. Knows nothing of training. */
+/** A small Nostr relay for demos and tests, with seeded faults and the manners of others. Knows nothing of training. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -7,10 +7,14 @@ import { type Core, type Counts, zeroCounts } from './core.ts';
 import type { FaultSettings } from './faults/fault.ts';
 import { answerHttp } from './info.ts';
 import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
-import type { Policy } from './policies/policy.ts';
-import { standardPolicies } from './policies/standard.ts';
+import type { AuthMode, Policy } from './policies/policy.ts';
+import { createStandardPolicies } from './policies/standard.ts';
+import { Meter } from './rates.ts';
 import { Session } from './session.ts';
 import { Store } from './store.ts';
+import { ours } from './strict/ours.ts';
+import type { Profile } from './strict/profile.ts';
+import { type ProfileName, profiles } from './strict/profiles.ts';
 
 /** How long a closing relay waits for readers to say goodbye. */
 const GOODBYE_MS = 200;
@@ -24,6 +28,14 @@ export interface RelayOptions {
   readonly maxEventBytes?: number;
   /** The other limits, where they differ from the defaults. */
   readonly limits?: Partial<Limits>;
+  /** Behaves like another relay: its limits, words and NIP-11 document. `limits` still count. */
+  readonly strict?: ProfileName;
+  /** Who must authenticate (NIP-42); default `none`. */
+  readonly auth?: AuthMode;
+  /** Leading zero bits an id must have (NIP-13); default 0. */
+  readonly minPow?: number;
+  /** The URL others know this relay by, when it is not the one they connect to (behind a proxy). */
+  readonly publicUrl?: string;
   readonly name?: string;
   readonly faults?: FaultSettings;
   /** Seeds the faults; default 0. */
@@ -56,10 +68,7 @@ export interface Relay {
 export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
   const core = createCore(options);
   const host = options.host ?? '127.0.0.1';
-  const name = options.name ?? 'nostrain relay';
-  const server = createServer((request, response) =>
-    answerHttp(request, response, name, core.limits),
-  );
+  const server = createServer((request, response) => answerHttp(request, response, core));
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: maxFrameBytes(core.limits),
@@ -81,14 +90,24 @@ export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
 }
 
 function createCore(options: RelayOptions): Core {
+  const profile: Profile = options.strict === undefined ? ours : profiles[options.strict];
+  const { maxEventBytes, minPow } = options;
   const limits: Limits = {
     ...defaultLimits,
+    ...profile.limits,
     ...options.limits,
-    ...(options.maxEventBytes === undefined ? {} : { maxEventBytes: options.maxEventBytes }),
+    ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
+    ...(minPow === undefined ? {} : { minPow }),
   };
   return {
+    name: options.name ?? 'nostrain relay',
     limits,
-    policies: options.policies ?? standardPolicies,
+    profile,
+    auth: options.auth ?? 'none',
+    publicUrl: options.publicUrl,
+    messages: new Meter(limits.messageRates),
+    connections: new Meter(limits.connectionRates),
+    policies: options.policies ?? createStandardPolicies(limits),
     faults: options.faults ?? {},
     seed: options.seed ?? 0,
     store: new Store(limits),
@@ -123,9 +142,16 @@ function upgrade(
     );
     return;
   }
+  const address = request.socket.remoteAddress ?? '';
+  const host = request.headers.host ?? '';
   sockets.handleUpgrade(request, socket, head, (ws) => {
+    if (!core.connections.takes(address, core.nowMs())) {
+      core.counts.connectionsRefused++;
+      ws.terminate();
+      return;
+    }
     const number = core.counts.connectionsTotal++;
-    core.sessions.add(new Session(core, ws, number));
+    core.sessions.add(new Session(core, ws, { number, address, host }));
   });
 }
 

@@ -1,41 +1,87 @@
 /** One connection: reads frames, keeps its subscriptions, and writes without drowning a slow reader. */
+import { randomBytes } from 'node:crypto';
 import type { RawData, WebSocket } from 'ws';
 import { addEvent } from './adding.ts';
+import { authenticate } from './authenticating.ts';
 import type { Connection, Core } from './core.ts';
 import { createDraws, type Draws } from './faults/draws.ts';
 import type { Copies } from './faults/fault.ts';
 import { createFaultPlan } from './faults/plan.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
-import { closeSubscription, openSubscription } from './querying.ts';
+import type { AuthMode } from './policies/policy.ts';
+import { closeSubscription, countStored, openSubscription } from './querying.ts';
 
 /** Stored answers wait while more than this is unsent, so that live events are not stuck behind them. */
 const ROOM_BYTES = 1 << 20;
 
+/** Keys that one connection may authenticate. */
+const MAX_KEYS = 64;
+
+/** Which connection it is, and where it comes from and thinks it goes to. */
+interface Origin {
+  readonly number: number;
+  readonly address: string;
+  /** The `Host` header. */
+  readonly host: string;
+}
+
+const hostOf = (url: string): string | undefined =>
+  /^wss?:/i.test(url) && URL.canParse(url) ? new URL(url).host : undefined;
+
 export class Session implements Connection {
   readonly number: number;
   readonly core: Core;
+  readonly keys = new Set<string>();
   readonly subscriptions = new Map<string, readonly CompiledFilter[]>();
   readonly #ws: WebSocket;
+  readonly #origin: Origin;
   readonly #plan: () => Copies;
   readonly #swallow: Draws;
   readonly #timers = new Set<NodeJS.Timeout>();
   #waiting: (() => void)[] = [];
   #framesIn = 0;
+  #challenge: string | undefined;
 
-  constructor(core: Core, ws: WebSocket, number: number) {
+  constructor(core: Core, ws: WebSocket, origin: Origin) {
+    const { number } = origin;
     this.core = core;
     this.number = number;
     this.#ws = ws;
+    this.#origin = origin;
     this.#plan = createFaultPlan(core.faults, core.seed, number);
     this.#swallow = createDraws(core.seed, `swallow:${number}`);
     ws.on('message', (data, isBinary) => this.#read(data, isBinary));
     ws.on('error', () => ws.terminate());
     ws.on('close', () => this.#end());
+    if (core.auth !== 'none') this.challenge();
   }
 
   get limits(): Limits {
     return this.core.limits;
+  }
+
+  get auth(): AuthMode {
+    return this.core.auth;
+  }
+
+  challenge(): void {
+    if (this.#challenge !== undefined) return;
+    this.#challenge = randomBytes(16).toString('hex');
+    this.say('AUTH', this.#challenge);
+  }
+
+  admit(pubkey: string, challenge: string): boolean {
+    if (challenge !== this.#challenge || this.keys.size >= MAX_KEYS) return false;
+    this.keys.add(pubkey);
+    return true;
+  }
+
+  isMine(url: string): boolean {
+    const host = hostOf(url);
+    if (host === undefined) return false;
+    const { publicUrl } = this.core;
+    return host === hostOf(`ws://${this.#origin.host}`) || host === hostOf(publicUrl ?? '');
   }
 
   nowSeconds(): number {
@@ -134,8 +180,20 @@ export class Session implements Connection {
     this.core.counts.bytesIn += bytes.length;
     this.#framesIn++;
     if (isBinary) this.say('NOTICE', 'invalid: binary frames are not read');
-    else this.#dispatch(bytes);
+    else if (this.#takes(bytes)) this.#dispatch(bytes);
     if (this.#framesIn === this.core.faults.disconnectAfter) this.#ws.close(1012, 'fault');
+  }
+
+  /** Whether a message is short and rare enough to be looked at; if not, a NOTICE says so. */
+  #takes({ length }: Buffer): boolean {
+    const most = this.limits.noticeAboveBytes;
+    if (most !== undefined && length > most) {
+      this.say('NOTICE', `message too large (${length} > ${most})`);
+      return false;
+    }
+    if (this.core.messages.takes(this.#origin.address, this.core.nowMs())) return true;
+    this.say('NOTICE', 'rate-limited: slow down');
+    return false;
   }
 
   #dispatch(bytes: Buffer): void {
@@ -153,6 +211,8 @@ export class Session implements Connection {
     const [verb, ...rest] = message as unknown[];
     if (verb === 'EVENT') addEvent(this, rest[0]);
     else if (verb === 'REQ') void openSubscription(this, rest);
+    else if (verb === 'COUNT') countStored(this, rest);
+    else if (verb === 'AUTH') authenticate(this, rest[0]);
     else if (verb === 'CLOSE') closeSubscription(this, rest[0]);
     else this.say('NOTICE', 'error: unknown message type');
   }

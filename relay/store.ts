@@ -1,15 +1,33 @@
-/** Events in memory, bounded by count and bytes; the oldest arrivals leave first. Queries scan: meant for demos and tests. */
-import { byRecency, type Entry, expirationOf, slotOf } from './event.ts';
+/** Events in memory, indexed, bounded by count and bytes; the oldest arrivals leave first. */
+import {
+  byRecency,
+  DELETION_KIND,
+  type Entry,
+  expirationOf,
+  isEphemeral,
+  slotOf,
+  VANISH_KIND,
+  valuesOf,
+} from './event.ts';
+import { EventIndex } from './event-index.ts';
 import type { CompiledFilter } from './filter.ts';
+import { authorKey, tagKey } from './index-keys.ts';
 import type { Limits } from './limits.ts';
+import { Tombstones } from './tombstones.ts';
 
-/** What became of an event: kept, or an equally good or newer version was there already. */
-export type Kept = 'stored' | 'duplicate' | 'replaced';
+/** What became of an event: kept, known, outdated by a newer version, or deleted by its author before. */
+export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted';
+
+/** What a query found, and whether that is all there is: unknown when a filter wanted nothing stored. */
+export interface Found {
+  readonly entries: readonly Entry[];
+  readonly hint: 'finish' | 'more' | undefined;
+}
 
 export class Store {
   readonly #limits: Limits;
-  /** By id, in order of arrival. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #index = new EventIndex();
+  readonly #tombstones = new Tombstones();
   /** The id that now holds each replaceable or addressable slot. */
   readonly #slots = new Map<string, string>();
   #bytes = 0;
@@ -19,71 +37,108 @@ export class Store {
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#index.size;
+  }
+
+  /** In order of arrival. */
+  entries(): Iterable<Entry> {
+    return this.#index.values();
   }
 
   has(id: string): boolean {
-    return this.#entries.has(id);
+    return this.#index.get(id) !== undefined;
   }
 
-  /** Keeps the event unless it is known or its slot already holds a newer one. */
+  /** Keeps the event unless it is known, deleted, or its slot already holds a newer one. */
   add(entry: Entry): Kept {
-    if (this.#entries.has(entry.id)) return 'duplicate';
+    if (this.has(entry.id)) return 'duplicate';
+    if (this.#tombstones.covers(entry)) return 'deleted';
     const slot = slotOf(entry);
     if (slot !== undefined) {
-      const held = this.#entries.get(this.#slots.get(slot) ?? '');
+      const held = this.#index.get(this.#slots.get(slot) ?? '');
       if (held && byRecency(held, entry) < 0) return 'replaced';
-      if (held) this.#remove(held);
+      if (held) this.remove(held);
       this.#slots.set(slot, entry.id);
     }
-    this.#entries.set(entry.id, entry);
+    this.#index.add(entry);
     this.#bytes += entry.json.length;
+    this.#bury(entry);
     this.#evict();
     return 'stored';
   }
 
   /** What the filters ask for, each event once, newest first; of one second, the lowest id first. */
-  query(filters: readonly CompiledFilter[], nowSeconds: number): Entry[] {
+  query(filters: readonly CompiledFilter[], nowSeconds: number): Found {
     const found = new Map<string, Entry>();
+    let more = false;
     for (const filter of filters) {
-      const hits: Entry[] = [];
-      for (const entry of this.#candidates(filter)) {
-        if (!filter.matches(entry)) continue;
-        if ((expirationOf(entry) ?? Number.POSITIVE_INFINITY) <= nowSeconds) continue;
-        hits.push(entry);
-      }
-      hits.sort(byRecency);
+      if (filter.limit === 0) continue;
+      const hits = this.#hits(filter, nowSeconds).sort(byRecency);
+      if (hits.length > filter.limit) more = true;
       for (const entry of hits.slice(0, filter.limit)) found.set(entry.id, entry);
     }
-    return [...found.values()].sort(byRecency);
+    const all = !filters.some((filter) => filter.limit === 0);
+    const hint = more ? 'more' : all ? 'finish' : undefined;
+    return { entries: [...found.values()].sort(byRecency), hint };
   }
 
-  *#candidates(filter: CompiledFilter): Iterable<Entry> {
-    if (filter.limit === 0) return;
-    if (!filter.ids) {
-      yield* this.#entries.values();
-      return;
-    }
-    for (const id of filter.ids) {
-      const entry = this.#entries.get(id);
-      if (entry) yield entry;
-    }
+  /** How many events match any of the filters; their limits do not count. */
+  count(filters: readonly CompiledFilter[], nowSeconds: number): number {
+    return new Set(filters.flatMap((filter) => this.#hits(filter, nowSeconds))).size;
   }
 
-  #remove(entry: Entry): void {
-    this.#entries.delete(entry.id);
+  remove(entry: Entry): void {
+    this.#index.remove(entry);
     this.#bytes -= entry.json.length;
     const slot = slotOf(entry);
     if (slot !== undefined && this.#slots.get(slot) === entry.id) this.#slots.delete(slot);
   }
 
+  /** Whether the event is over, by its own word or as an ephemeral one. */
+  isOver(entry: Entry, nowSeconds: number): boolean {
+    if ((expirationOf(entry) ?? Number.POSITIVE_INFINITY) <= nowSeconds) return true;
+    return (
+      isEphemeral(entry.kind) && entry.created_at + this.#limits.ephemeralKeepSeconds <= nowSeconds
+    );
+  }
+
+  /** Matches that are not over; those that are leave the store. */
+  #hits(filter: CompiledFilter, nowSeconds: number): Entry[] {
+    const hits: Entry[] = [];
+    const over: Entry[] = [];
+    for (const entry of this.#index.candidates(filter)) {
+      if (filter.matches(entry)) (this.isOver(entry, nowSeconds) ? over : hits).push(entry);
+    }
+    for (const entry of over) this.remove(entry);
+    return hits;
+  }
+
+  /** Takes away what a deletion or a request to vanish names. */
+  #bury(entry: Entry): void {
+    if (entry.kind !== DELETION_KIND && entry.kind !== VANISH_KIND) return;
+    this.#tombstones.mark(entry);
+    for (const target of this.#targets(entry)) {
+      if (target.id !== entry.id && this.#tombstones.covers(target)) this.remove(target);
+    }
+  }
+
+  #targets({ kind, pubkey, tags }: Entry): readonly Entry[] {
+    if (kind === VANISH_KIND) {
+      return [...this.#index.under(authorKey(pubkey)), ...this.#index.under(tagKey('p', pubkey))];
+    }
+    const ids = valuesOf(tags, 'e');
+    const named = ids.map((id) => this.#index.get(id)).filter((target) => target !== undefined);
+    if (!tags.some((tag) => tag[0] === 'a')) return named;
+    return [...named, ...this.#index.under(authorKey(pubkey))];
+  }
+
   #evict(): void {
-    for (const entry of this.#entries.values()) {
+    for (const entry of this.#index.values()) {
       const full =
-        this.#entries.size > this.#limits.maxStoredEvents ||
+        this.#index.size > this.#limits.maxStoredEvents ||
         this.#bytes > this.#limits.maxStoredBytes;
       if (!full) return;
-      this.#remove(entry);
+      this.remove(entry);
     }
   }
 }

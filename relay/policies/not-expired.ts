@@ -4,5 +4,5 @@ import type { Policy } from './policy.ts';
 
 export const notExpired: Policy = (event, session) =>
   (expirationOf(event) ?? Number.POSITIVE_INFINITY) <= session.nowSeconds()
-    ? { prefix: 'invalid', message: 'event is expired' }
+    ? { prefix: 'invalid', code: 'expired', message: 'event is expired' }
     : undefined;

@@ -3,6 +3,8 @@ import { findForgery } from '../event.ts';
 import type { Policy } from './policy.ts';
 
 export const verifiedSignature: Policy = (event) => {
-  const message = findForgery(event);
-  return message === undefined ? undefined : { prefix: 'invalid', message };
+  const code = findForgery(event);
+  if (code === undefined) return undefined;
+  const message = code === 'wrong-id' ? 'id does not match the event' : 'signature does not verify';
+  return { prefix: 'invalid', code, message };
 };

@@ -124,7 +124,7 @@ describe('at a relay', () => {
     reader.say('EVENT', eventOf('lost'));
     reader.say('REQ', 'a', {});
     await reader.until((frame) => frame[0] === 'EOSE');
-    expect(reader.frames).toEqual([['EOSE', 'a']]);
+    expect(reader.frames).toEqual([['EOSE', 'a', ['finish']]]);
     expect(relay.stats()).toMatchObject({ eventsSwallowed: 1, connectionsRefused: 1 });
   });
 
