@@ -4,7 +4,7 @@ const rows = [
   ['run'],
   ['model', 'consensus', 'network'],
   ['worker'],
-  ['node'],
+  ['node', 'dashboard'],
   ['cli'],
 ];
 const dir = (names) => `^src/(${names.join('|')})/`;

@@ -3,6 +3,7 @@ import { createView, fold, notify, type View } from '../dashboard/view.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import { renderLive } from './render/live.ts';
 import { renderPlain } from './render/plain.ts';
+import { safeLine } from './render/text.ts';
 
 export const reportModes = ['live', 'plain', 'ndjson'] as const;
 export type ReportMode = (typeof reportModes)[number];
@@ -51,7 +52,7 @@ function plainReporter(stream: NodeJS.WriteStream): Reporter {
       }
       stream.write(`${renderPlain(worker, event)}\n`);
     },
-    notice: (message) => void stream.write(`${message}\n`),
+    notice: (message) => void stream.write(`${safeLine(message)}\n`),
     close: () => undefined,
   };
 }
@@ -66,12 +67,12 @@ function liveReporter({ title, workers }: ReporterOptions, stream: NodeJS.WriteS
   function draw(isLast: boolean): void {
     if (!dirty && !isLast) return;
     dirty = false;
-    const { columns = 80, rows = 24 } = stream;
+    const { columns = 80, rows = 24 } = stream; // one column stays free: some terminals wrap at the last
     const color = stream.hasColors?.() === true && !process.env.NO_COLOR;
     const room = isLast ? {} : { rows: rows - 1 };
-    const lines = renderLive(view, { title, columns, color, ...room });
+    const lines = renderLive(view, { title, columns: columns - 1, color, ...room });
     const home = drawn > 0 ? `\x1b[${drawn}A` : '';
-    stream.write(`${home}\x1b[J${lines.join('\n')}\n`);
+    stream.write(`${home}${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
     drawn = lines.length;
   }
 
