@@ -1,7 +1,9 @@
 /** A demo from start to verdict: relay, corpus, workers, what they agree on. */
+import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { type Scope, withScope } from '../../base/scope.ts';
+import { createSecretKey, writeKeyFile } from '../../node/keys.ts';
 import type { PartialSettings } from '../../run/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
 import { startRelay } from '../commands/relay.ts';
@@ -75,6 +77,7 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const workers = names.map((worker, i) =>
       workerProcess(worker, i, { dir, flags, settings, relays, corpus: data.file }),
     );
+    for (const worker of names) await makeKey(join(dir, worker));
     const recorder = createRecorder(names);
     const told = new Set<string>();
     const onEvent = (worker: string, event: WorkerEvent) => {
@@ -108,6 +111,12 @@ async function demoSettings(name: DemoName, flags: DemoFlags): Promise<Demo['set
   const merged = { ...settings, ...(flags.quick ? quick : {}), ...file };
   const { rounds = merged.rounds, innerSteps = merged.innerSteps } = flags;
   return { ...merged, rounds, innerSteps };
+}
+
+/** A key per worker, made here so that no worker has to tell of it. */
+async function makeKey(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await writeKeyFile(join(folder, 'key'), createSecretKey());
 }
 
 interface Shared {
