@@ -41,7 +41,7 @@ interface Demo {
 const demos: Record<DemoName, Demo> = {
   gpt: {
     settings: { model: 'char-gpt', rounds: 5, innerSteps: 100, heartbeatInterval: 10 },
-    quick: { rounds: 3, innerSteps: 30 },
+    quick: { rounds: 3, innerSteps: 20 },
   },
   linear: {
     settings: { model: 'linear', rounds: 5, innerSteps: 80, heartbeatInterval: 10 },
