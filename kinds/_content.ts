@@ -1,5 +1,6 @@
 /** What an event's content may be. Sizes are bounded here; what is inside a payload is judged by whoever decodes it. */
 import type { Read } from './_tags.ts';
+import { base64Text, type Text } from './_text.ts';
 
 /** 16 Mi characters: above what any relay carries, below what a string costs to refuse. */
 const MAX_CHARS = 16 * 1024 * 1024;
@@ -21,18 +22,13 @@ export const empty: Content<Record<never, never>> = {
 /** Canonical base64 with padding, kept as text under `key`. */
 export const base64 = <K extends string>(key: K, doc: string): Content<Record<K, string>> =>
   under(key, `base64: ${doc}`, 'is not padded base64', (content) => {
-    return content.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(content);
+    return base64Text.read(content) !== undefined;
   });
 
 /** A JSON object, kept as text under `key` because its hash is over its spelling. */
 export const jsonObject = <K extends string>(key: K, doc: string): Content<Record<K, string>> =>
   under(key, `JSON object: ${doc}`, 'is not a JSON object', (content) => {
-    try {
-      const value: unknown = JSON.parse(content);
-      return typeof value === 'object' && value !== null && !Array.isArray(value);
-    } catch {
-      return false;
-    }
+    return parseObject(content) !== undefined;
   });
 
 function under<K extends string>(
@@ -50,3 +46,85 @@ function under<K extends string>(
     write: (value) => value[key],
   };
 }
+
+/** A text or an integer inside a JSON object, spelled as it would be in a tag. */
+export interface Member<T = string | number, P = 'required' | 'optional'> {
+  readonly presence: P;
+  readonly text: Text<T>;
+  readonly doc: string;
+}
+
+export const member = <T>(text: Text<T>, doc: string): Member<T, 'required'> => ({
+  presence: 'required',
+  text,
+  doc,
+});
+
+export const optionalMember = <T>(text: Text<T>, doc: string): Member<T, 'optional'> => ({
+  presence: 'optional',
+  text,
+  doc,
+});
+
+type Members = Readonly<Record<string, Member>>;
+type Held<M> = M extends Member<infer T> ? T : never;
+type Needed<M extends Members> = {
+  readonly [K in keyof M as M[K]['presence'] extends 'required' ? K : never]: Held<M[K]>;
+};
+type Allowed<M extends Members> = {
+  readonly [K in keyof M as M[K]['presence'] extends 'optional' ? K : never]?:
+    | Held<M[K]>
+    | undefined;
+};
+
+/** A flat JSON object with exactly these members in its one canonical spelling: keys sorted, no spaces. */
+export function canonicalObject<const M extends Members>(
+  doc: string,
+  members: M,
+  longest: number,
+): Content<Needed<M> & Allowed<M>> {
+  const fields = Object.entries<Member>(members).sort(([a], [b]) => (a < b ? -1 : 1));
+  const write = (value: Readonly<Record<string, unknown>>): string =>
+    JSON.stringify(Object.fromEntries(fields.map(([key]) => [key, value[key]])));
+  return {
+    says: `canonical JSON object: ${doc}`,
+    write,
+    read: (content) => {
+      if (content.length > longest) return { problem: `is longer than ${longest} characters` };
+      const json = parseObject(content);
+      if (json === undefined) return { problem: 'is not a JSON object' };
+      const value: Record<string, unknown> = {};
+      for (const [key, { presence, text }] of fields) {
+        if (!Object.hasOwn(json, key)) {
+          if (presence === 'required') return { problem: `has no ${key}` };
+          continue;
+        }
+        const raw = json[key];
+        const plain = typeof raw === 'string' || typeof raw === 'number';
+        value[key] = plain ? text.read(String(raw)) : undefined;
+        if (value[key] === undefined) return { problem: `says a ${key} that is not ${text.says}` };
+      }
+      if (write(value) !== content) return { problem: 'is not canonical JSON of these members' };
+      return { value: value as Needed<M> & Allowed<M> };
+    },
+  };
+}
+
+function parseObject(content: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(content);
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject ? (value as Readonly<Record<string, unknown>>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Members for the generated page, one line each, in the order they are declared. */
+export const describeMembers = (members: Members): string =>
+  Object.entries(members)
+    .map(([key, { presence, text, doc }]) => {
+      const needed = presence === 'optional' ? ', optional' : '';
+      return `- \`${key}\` (${text.says}${needed}): ${doc}`;
+    })
+    .join('\n');

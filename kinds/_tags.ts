@@ -127,23 +127,31 @@ const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> =>
   write: () => [[mark]],
 });
 
-/** The address of an event: the last template whose placeholders are all there. */
-export const address = (doc: string, ...templates: readonly string[]): Tag<true, 'derived'> => ({
-  tag: 'd',
+/** A tag made of other tags: the last template whose placeholders are all there. */
+export const derived = (
+  tag: string,
+  doc: string,
+  ...templates: readonly string[]
+): Tag<true, 'derived'> => ({
+  tag,
   presence: 'derived',
   form: templates.map((template) => `\`${template}\``).join(' or '),
   doc,
   templates,
   read: (rows, sibling) => {
-    const expected = addressOf(templates, sibling);
+    const expected = lastFilled(templates, sibling);
     return rows.length === 1 && rows[0]!.length === 1 && rows[0]![0] === expected
       ? { value: true }
       : { problem: `is not "${expected}"` };
   },
-  write: (_, sibling) => [[addressOf(templates, sibling)]],
+  write: (_, sibling) => [[lastFilled(templates, sibling)]],
 });
 
-const addressOf = (templates: readonly string[], sibling: Sibling): string =>
+/** The address of an event. */
+export const address = (doc: string, ...templates: readonly string[]): Tag<true, 'derived'> =>
+  derived('d', doc, ...templates);
+
+const lastFilled = (templates: readonly string[], sibling: Sibling): string =>
   templates.map((template) => fill(template, sibling)).findLast((made) => made !== undefined) ?? '';
 
 /** Indexed names of what the event belongs to: all of them, or none. */
@@ -163,16 +171,34 @@ export const scope = (doc: string, ...templates: readonly string[]): Tag<true, '
   write: (_, sibling) => templates.map((template) => [fill(template, sibling) ?? '']),
 });
 
+/** A tag that says again, for relays to index, what the content says; a rule of the kind compares. Filters take the first. */
+export const repeats = (
+  tag: string,
+  form: string,
+  doc: string,
+): Tag<readonly string[], 'required'> => ({
+  tag,
+  presence: 'required',
+  form,
+  doc,
+  templates: [`<${tag}>`],
+  read: (rows) => {
+    const values = rows.map(sole).filter((value) => value !== undefined);
+    return values.length < rows.length ? { problem: 'has not one value each' } : { value: values };
+  },
+  write: (values) => values.map((value) => [value]),
+});
+
 const sole = (row: readonly string[]): string | undefined =>
   row.length === 1 ? row[0] : undefined;
 
-/** A template with its placeholders replaced, or undefined when one of them is not known. */
+/** A template with its placeholders replaced, or undefined when one of them is not known; `<x:16>` is 16 characters of x. */
 export function fill(template: string, sibling: Sibling): string | undefined {
   let known = true;
-  const made = template.replace(/<([a-z-]+)>/g, (_, tag: string) => {
+  const made = template.replace(/<([a-z-]+)(?::(\d+))?>/g, (_, tag: string, most?: string) => {
     const value = sibling(tag);
     if (value === undefined) known = false;
-    return value ?? '';
+    return value?.slice(0, most === undefined ? undefined : Number(most)) ?? '';
   });
   return known ? made : undefined;
 }

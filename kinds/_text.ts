@@ -31,6 +31,12 @@ export const index = integer(0);
 /** 1 and up, to 2^32 - 1. */
 export const count = integer(1);
 
+/** A moment, in unix seconds. */
+export const seconds: Text<number> = {
+  ...integer(1, Number.MAX_SAFE_INTEGER),
+  says: 'unix seconds',
+};
+
 /** Text of some length that every JSON writer escapes the same way. */
 const text = (longest: number): Text<string> => ({
   says: `text, 1..${longest} characters`,
@@ -58,3 +64,15 @@ export const pattern = (form: RegExp, says: string): Text<string> => ({
 
 /** 32 bytes: a digest, a hash, a key. */
 export const hex32 = pattern(/^[0-9a-f]{64}$/, '64 lowercase hex digits');
+
+/** Standard base64 with padding. */
+export const base64Text: Text<string> = {
+  says: 'padded base64',
+  read: (value) =>
+    value.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(value) ? value : undefined,
+  write: (value) => value,
+};
+
+/** How many bytes padded base64 stands for. */
+export const base64Bytes = (value: string): number =>
+  (value.length / 4) * 3 - (value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0);

@@ -1,13 +1,17 @@
 /** All kinds by number: what a program in any language must know to take part. */
 import { checkpoint } from './checkpoint.ts';
+import { chunk } from './chunk.ts';
 import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
+import { manifest } from './manifest.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { checkpoint, gradient, heartbeat };
+export { checkpoint, chunk, gradient, heartbeat, manifest };
 
 export const kinds = {
+  [manifest.kind]: manifest,
+  [chunk.kind]: chunk,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,

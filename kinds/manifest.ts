@@ -1,0 +1,81 @@
+/**
+ * Manifest (7810, regular): a worker commits to one payload for one round, and says where it is.
+ * Sent once per round, after the payload's chunks; a payload of at most 44 KiB rides inside. Nothing replaces it.
+ */
+import { canonicalObject, describeMembers, member, optionalMember } from './_content.ts';
+import { defineKind } from './_define.ts';
+import { nostrain, one, repeats } from './_tags.ts';
+import {
+  base64Bytes,
+  base64Text,
+  count,
+  hex32,
+  index,
+  integer,
+  name,
+  pattern,
+  seconds,
+} from './_text.ts';
+import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
+
+/** More than a manifest of 44 KiB of payload needs. */
+const LONGEST_CONTENT = 65_536;
+
+const members = {
+  run: member(name, 'name of the run'),
+  round: member(index, 'round index, from 0'),
+  base: member(hex32, 'digest of the state the worker started the round from'),
+  codec: member(
+    pattern(/^[a-z0-9][a-z0-9.+-]{0,63}$/, '1..64 of `a-z`, `0-9`, `.`, `+`, `-`'),
+    'how the payload is packed',
+  ),
+  hash: member(hex32, 'SHA-256 of the payload'),
+  bytes: member(integer(1, CHUNK_BYTES * MAX_CHUNKS), 'length of the payload'),
+  root: member(hex32, "root of the payload's chunks, see kind 7811"),
+  examples: member(count, 'training examples seen; the weight in a weighted mean'),
+  steps: member(count, 'inner steps taken'),
+  prev: optionalMember(hex32, "id of the author's last manifest; not in the first one"),
+  payload: optionalMember(
+    base64Text,
+    `the payload; there when \`bytes\` is at most ${CHUNK_BYTES}`,
+  ),
+};
+
+const notes = `
+The worker is the key that signs. The content is canonical JSON: keys sorted, no spaces, non-ASCII verbatim, plain
+integers, so that the same values always make the same text; any other spelling and any other member is refused.
+
+${describeMembers(members)}
+
+Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have them all.
+`;
+
+export const manifest = defineKind({
+  kind: 7810,
+  name: 'manifest',
+  summary: "one worker's commitment to its payload for one round",
+  sent: 'once per round, after the chunks of the payload; nothing replaces it',
+  tags: {
+    nostrain,
+    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    x: one('x', hex32, 'root of the content'),
+    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+  },
+  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  rules: [
+    {
+      says: '`s` is the run of the content, then its run and round',
+      holds: ({ scope, run, round }) =>
+        scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`,
+    },
+    { says: '`x` is the root of the content', holds: ({ x, root }) => x === root },
+    {
+      says: `a payload of at most ${CHUNK_BYTES} bytes is in the content, and a larger one is not`,
+      holds: ({ bytes, payload }) =>
+        payload === undefined
+          ? bytes > CHUNK_BYTES
+          : bytes <= CHUNK_BYTES && base64Bytes(payload) === bytes,
+    },
+  ],
+  notes,
+});
