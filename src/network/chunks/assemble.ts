@@ -1,0 +1,58 @@
+/**
+ * Puts a payload together from chunks that anybody served. Only verified chunks get in, so order, repeats and who sent
+ * what do not matter. Holds no more memory than what has arrived; fetches nothing itself.
+ */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { PayloadRoot, VerifiedChunk } from './merkle.ts';
+import { chunkCount } from './split.ts';
+
+export type Assembled =
+  | { readonly ok: true; readonly bytes: Uint8Array }
+  /** Indices of the chunks not held yet, ascending. */
+  | { readonly ok: false; readonly missing: readonly number[] };
+
+export interface Assembly extends PayloadRoot {
+  readonly count: number;
+  /** Chunks that are here. */
+  readonly held: number;
+  /** Takes a chunk; the value is false when it was here already. Refuses chunks of other payloads. */
+  add(chunk: VerifiedChunk): Result<boolean>;
+  /** The payload when all of it is here, or what is not. */
+  result(): Assembled;
+}
+
+/** An empty assembly of one payload, or a refusal when the payload is larger than we want. */
+export function createAssembly(
+  { root, bytes }: PayloadRoot,
+  { maxBytes }: { readonly maxBytes: number },
+): Result<Assembly> {
+  if (bytes > maxBytes) {
+    return refuse('too-large', 'bytes', `a payload of ${bytes} bytes, over ${maxBytes}`);
+  }
+  const count = chunkCount(bytes);
+  const chunks = new Map<number, Uint8Array>();
+  return ok({
+    root,
+    bytes,
+    count,
+    get held() {
+      return chunks.size;
+    },
+    add: (chunk) => {
+      if (chunk.root !== root || chunk.bytes !== bytes) {
+        return refuse('other-payload', 'root', `a chunk of ${chunk.root}, not of ${root}`);
+      }
+      if (chunks.has(chunk.index)) return ok(false);
+      chunks.set(chunk.index, chunk.data.slice());
+      return ok(true);
+    },
+    result: () => {
+      const missing = [...Array(count).keys()].filter((index) => !chunks.has(index));
+      if (missing.length > 0) return { ok: false, missing };
+      const whole = new Uint8Array(bytes);
+      for (const [index, data] of chunks) whole.set(data, index * CHUNK_BYTES);
+      return { ok: true, bytes: whole };
+    },
+  });
+}

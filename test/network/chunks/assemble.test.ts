@@ -1,0 +1,82 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createAssembly } from '../../../src/network/chunks/assemble.ts';
+import {
+  chunkPath,
+  chunkTree,
+  type PayloadRoot,
+  type VerifiedChunk,
+  verifyChunk,
+} from '../../../src/network/chunks/merkle.ts';
+import { splitChunks } from '../../../src/network/chunks/split.ts';
+
+const SIZE = 45_056;
+const payload = Uint8Array.from({ length: 6 * SIZE + 100 }, (_, i) => i ^ (i >>> 8));
+const tree = chunkTree(payload);
+
+const chunksOf = (bytes: Uint8Array): readonly VerifiedChunk[] =>
+  splitChunks(bytes).map((data, index) => {
+    const whole = chunkTree(bytes);
+    const place = { root: whole.root, bytes: bytes.length, index, path: chunkPath(whole, index) };
+    const verified = verifyChunk({ ...place, data });
+    if (!verified.ok) throw new Error(verified.issue.message);
+    return verified.value;
+  });
+const chunks = chunksOf(payload);
+
+function assemblyOf(what: PayloadRoot, maxBytes = 1 << 20) {
+  const made = createAssembly(what, { maxBytes });
+  if (!made.ok) throw new Error(made.issue.code);
+  return made.value;
+}
+
+test('order and repeats do not matter; what is missing is said', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(chunks.length - 1), { maxLength: 30 }), (arrivals) => {
+      const assembly = assemblyOf(tree);
+      arrivals.forEach((index, i) => {
+        const isNew = !arrivals.slice(0, i).includes(index);
+        expect(assembly.add(chunks[index]!)).toEqual({ ok: true, value: isNew });
+      });
+      const missing = [...chunks.keys()].filter((index) => !arrivals.includes(index));
+      expect(assembly.held).toBe(chunks.length - missing.length);
+      const result = assembly.result();
+      if (missing.length > 0) expect(result).toEqual({ ok: false, missing });
+      else expect(result.ok && Buffer.compare(result.bytes, payload)).toBe(0);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('the last chunk completes it', () => {
+  const assembly = assemblyOf(tree);
+  for (const chunk of chunks.toReversed()) {
+    expect(assembly.result().ok).toBe(false);
+    assembly.add(chunk);
+  }
+  const result = assembly.result();
+  expect(result.ok && Buffer.compare(result.bytes, payload)).toBe(0);
+});
+
+test('chunks of other payloads are refused, also of one that begins alike', () => {
+  const assembly = assemblyOf(tree);
+  const [other] = chunksOf(payload.subarray(0, 6 * SIZE + 99));
+  expect(assembly.add(other!)).toMatchObject({ ok: false, issue: { code: 'other-payload' } });
+  expect(assembly.held).toBe(0);
+});
+
+test('what arrived is kept, whatever its sender does with the bytes afterwards', () => {
+  const small = chunksOf(payload.slice(0, 10))[0]!;
+  const assembly = assemblyOf(small);
+  assembly.add(small);
+  small.data.fill(0);
+  expect(assembly.result()).toEqual({ ok: true, bytes: payload.slice(0, 10) });
+});
+
+test('a payload over the limit is refused before anything is held', () => {
+  expect(createAssembly(tree, { maxBytes: payload.length })).toMatchObject({ ok: true });
+  expect(createAssembly(tree, { maxBytes: payload.length - 1 })).toMatchObject({
+    ok: false,
+    issue: { code: 'too-large' },
+  });
+});
