@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import sample from '../../../kinds/samples/chunk/valid.json' with { type: 'json' };
 import { createAssembly } from '../../../src/network/chunks/assemble.ts';
-import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
+import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { planChunks, pullKeys, toChunk } from '../../../src/network/wire/chunks.ts';
 import { signerOf } from '../../support/signers.ts';
 
@@ -102,4 +103,9 @@ test('keys come in batches of at most 64, for all chunks or for some', () => {
 
 test('an event is not over before it is made', () => {
   expect(() => planChunks(payload, { createdAt: 5, expiresAt: 5 })).toThrow(RangeError);
+});
+
+test('the sample is signed and proves itself', () => {
+  expect(verifyEvent(sample).ok).toBe(true);
+  expect(judge(sample, 4 * SIZE + 9)).toBe('accepted');
 });

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import sample from '../../../kinds/samples/manifest/valid.json' with { type: 'json' };
+import largeSample from '../../../kinds/samples/manifest/valid.large.json' with { type: 'json' };
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { chunkTree } from '../../../src/network/chunks/merkle.ts';
-import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
+import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { matchesFilter } from '../../../src/network/transport/filter.ts';
 import {
   buildManifest,
@@ -150,4 +152,9 @@ test('filters ask for a run or for one round', () => {
 test('the same values always make the same content', () => {
   expect(buildManifest(own, small, lifetime)).toEqual(built);
   expect(() => buildManifest(own, small, { createdAt: 9, expiresAt: 9 })).toThrow(RangeError);
+});
+
+test.each([sample, largeSample])('sample %# is signed and true', (each) => {
+  expect(verifyEvent(each).ok).toBe(true);
+  expect(judge(each, { round: 4, checkBase: false, maxPayloadBytes: 1 << 20 })).toBe('accepted');
 });
