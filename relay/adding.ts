@@ -19,7 +19,10 @@ export function addEvent(session: Connection, raw: unknown): void {
   if (store.has(arrival.id)) {
     counts.eventsDuplicate++;
     const { duplicate } = session.core.profile.manners.words;
-    session.answer(arrival.id, true, duplicate ?? 'duplicate: already have this event');
+    const words = duplicate ?? 'duplicate: already have this event';
+    onceSynced(session, arrival, session.core.log?.settled(), () =>
+      session.answer(arrival.id, true, words),
+    );
     return;
   }
   const refusal = judge(session, arrival) ?? keep(session, arrival);
@@ -27,9 +30,30 @@ export function addEvent(session: Connection, raw: unknown): void {
     refuse(session, arrival.id, refusal);
     return;
   }
-  counts.eventsAccepted++;
-  session.answer(arrival.id, true, '');
-  broadcast(session, arrival);
+  const synced = store.has(arrival.id) ? persist(session, arrival) : undefined;
+  onceSynced(session, arrival, synced, () => {
+    counts.eventsAccepted++;
+    session.answer(arrival.id, true, '');
+    broadcast(session, arrival);
+  });
+}
+
+/** Writes the event to the log, if there is one; ephemeral events are held in memory only. */
+const persist = ({ core }: Connection, { kind, json }: Arrival): Promise<void> | undefined =>
+  isEphemeral(kind) ? undefined : core.log?.append(json);
+
+/** Goes on when the event is on disk, or at once when nothing is to be waited for. */
+function onceSynced(
+  session: Connection,
+  { id }: Arrival,
+  synced: Promise<void> | undefined,
+  then: () => void,
+): void {
+  if (!synced) {
+    then();
+    return;
+  }
+  void synced.then(then, () => refuse(session, id, 'error: the event could not be stored'));
 }
 
 /** The first policy that objects, as it is worded on the wire. */
@@ -47,6 +71,7 @@ function judge(session: Connection, arrival: Arrival): string | undefined {
 /** Keeps what its class says is kept, or says why not. */
 function keep({ core }: Connection, arrival: Arrival): string | undefined {
   if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
+  if (core.log?.isBehind) return 'error: storing is behind, try again later';
   const { id, pubkey, created_at, kind, tags, json } = arrival;
   const kept = core.store.add({ id, pubkey, created_at, kind, tags, json });
   if (kept === 'replaced') return 'replaced: have a newer event';

@@ -1,4 +1,5 @@
 /** What all connections of one relay share, and what the verbs (EVENT, REQ, COUNT, CLOSE, AUTH) may ask of a connection. */
+import type { EventLog } from './durable/event-log.ts';
 import type { FaultSettings } from './faults/fault.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
@@ -39,6 +40,8 @@ export interface Core {
   readonly faults: FaultSettings;
   readonly seed: number;
   readonly store: Store;
+  /** Where events are kept on disk, if they are. */
+  readonly log: EventLog | undefined;
   readonly sessions: Set<Connection>;
   readonly counts: Counts;
   nowMs(): number;

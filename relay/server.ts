@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { type Core, type Counts, zeroCounts } from './core.ts';
+import type { EventLog } from './durable/event-log.ts';
+import { recover } from './durable/recover.ts';
 import type { FaultSettings } from './faults/fault.ts';
 import { answerHttp } from './info.ts';
 import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
@@ -36,6 +38,8 @@ export interface RelayOptions {
   readonly minPow?: number;
   /** The URL others know this relay by, when it is not the one they connect to (behind a proxy). */
   readonly publicUrl?: string;
+  /** Folder to keep events in; without it they are gone with the relay. */
+  readonly store?: string;
   readonly name?: string;
   readonly faults?: FaultSettings;
   /** Seeds the faults; default 0. */
@@ -53,6 +57,8 @@ export interface RelayStats extends Readonly<Counts> {
   readonly subscriptions: number;
   /** Kept now. */
   readonly eventsStored: number;
+  /** Bytes at the end of the folder's log that an earlier crash had torn. */
+  readonly tornBytesCut: number;
 }
 
 export interface Relay {
@@ -66,43 +72,65 @@ export interface Relay {
 
 /** Starts a relay; rejects with the system's error (`code` is `EADDRINUSE`) when the port is taken. */
 export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
-  const core = createCore(options);
+  const limits = limitsOf(options);
+  const store = new Store(limits);
+  const nowMs = options.nowMs ?? Date.now;
+  const recovered =
+    options.store === undefined
+      ? undefined
+      : await recover(options.store, store, Math.floor(nowMs() / 1000));
+  const core = createCore(options, limits, store, recovered?.log);
   const host = options.host ?? '127.0.0.1';
   const server = createServer((request, response) => answerHttp(request, response, core));
   const sockets = new WebSocketServer({
     noServer: true,
-    maxPayload: maxFrameBytes(core.limits),
+    maxPayload: maxFrameBytes(limits),
     perMessageDeflate: false,
   });
   server.on('upgrade', (request, socket, head) => upgrade(core, sockets, request, socket, head));
-  await listen(server, host, options.port ?? 0);
+  try {
+    await listen(server, host, options.port ?? 0);
+  } catch (cause) {
+    await recovered?.close();
+    throw cause;
+  }
   const { port } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
   return {
     url: `ws://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
-    stats: () => statsOf(core),
+    stats: () => statsOf(core, recovered?.cutBytes ?? 0),
     close: () => {
-      closing ??= closeAll(core, server);
+      closing ??= closeAll(core, server).then(() => recovered?.close());
       return closing;
     },
   };
 }
 
-function createCore(options: RelayOptions): Core {
-  const profile: Profile = options.strict === undefined ? ours : profiles[options.strict];
+const profileOf = ({ strict }: RelayOptions): Profile =>
+  strict === undefined ? ours : profiles[strict];
+
+function limitsOf(options: RelayOptions): Limits {
   const { maxEventBytes, minPow } = options;
-  const limits: Limits = {
+  return {
     ...defaultLimits,
-    ...profile.limits,
+    ...profileOf(options).limits,
     ...options.limits,
     ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
     ...(minPow === undefined ? {} : { minPow }),
   };
+}
+
+function createCore(
+  options: RelayOptions,
+  limits: Limits,
+  store: Store,
+  log: EventLog | undefined,
+): Core {
   return {
     name: options.name ?? 'nostrain relay',
     limits,
-    profile,
+    profile: profileOf(options),
     auth: options.auth ?? 'none',
     publicUrl: options.publicUrl,
     messages: new Meter(limits.messageRates),
@@ -110,7 +138,8 @@ function createCore(options: RelayOptions): Core {
     policies: options.policies ?? createStandardPolicies(limits),
     faults: options.faults ?? {},
     seed: options.seed ?? 0,
-    store: new Store(limits),
+    store,
+    log,
     sessions: new Set(),
     counts: zeroCounts(),
     nowMs: options.nowMs ?? Date.now,
@@ -155,7 +184,7 @@ function upgrade(
   });
 }
 
-function statsOf(core: Core): RelayStats {
+function statsOf(core: Core, tornBytesCut: number): RelayStats {
   let subscriptions = 0;
   for (const session of core.sessions) subscriptions += session.subscriptions.size;
   return {
@@ -163,6 +192,7 @@ function statsOf(core: Core): RelayStats {
     connections: core.sessions.size,
     subscriptions,
     eventsStored: core.store.size,
+    tornBytesCut,
   };
 }
 

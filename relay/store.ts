@@ -31,6 +31,7 @@ export class Store {
   /** The id that now holds each replaceable or addressable slot. */
   readonly #slots = new Map<string, string>();
   #bytes = 0;
+  #buried = 0;
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -38,6 +39,16 @@ export class Store {
 
   get size(): number {
     return this.#index.size;
+  }
+
+  /** The JSON of all events kept. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Events taken away by deletions and requests to vanish. */
+  get buried(): number {
+    return this.#buried;
   }
 
   /** In order of arrival. */
@@ -94,8 +105,15 @@ export class Store {
     if (slot !== undefined && this.#slots.get(slot) === entry.id) this.#slots.delete(slot);
   }
 
+  /** Takes away all events that are over. */
+  removeOver(nowSeconds: number): void {
+    for (const entry of [...this.#index.values()]) {
+      if (this.#isOver(entry, nowSeconds)) this.remove(entry);
+    }
+  }
+
   /** Whether the event is over, by its own word or as an ephemeral one. */
-  isOver(entry: Entry, nowSeconds: number): boolean {
+  #isOver(entry: Entry, nowSeconds: number): boolean {
     if ((expirationOf(entry) ?? Number.POSITIVE_INFINITY) <= nowSeconds) return true;
     return (
       isEphemeral(entry.kind) && entry.created_at + this.#limits.ephemeralKeepSeconds <= nowSeconds
@@ -107,7 +125,7 @@ export class Store {
     const hits: Entry[] = [];
     const over: Entry[] = [];
     for (const entry of this.#index.candidates(filter)) {
-      if (filter.matches(entry)) (this.isOver(entry, nowSeconds) ? over : hits).push(entry);
+      if (filter.matches(entry)) (this.#isOver(entry, nowSeconds) ? over : hits).push(entry);
     }
     for (const entry of over) this.remove(entry);
     return hits;
@@ -118,7 +136,10 @@ export class Store {
     if (entry.kind !== DELETION_KIND && entry.kind !== VANISH_KIND) return;
     this.#tombstones.mark(entry);
     for (const target of this.#targets(entry)) {
-      if (target.id !== entry.id && this.#tombstones.covers(target)) this.remove(target);
+      if (target.id === entry.id || !this.#tombstones.covers(target)) continue;
+      if (!this.has(target.id)) continue;
+      this.remove(target);
+      this.#buried++;
     }
   }
 
