@@ -71,7 +71,6 @@ function judge(session: Connection, arrival: Arrival): string | undefined {
 /** Keeps what its class says is kept, or says why not. */
 function keep({ core }: Connection, arrival: Arrival): string | undefined {
   if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
-  if (core.log?.isBehind) return 'error: storing is behind, try again later';
   const { id, pubkey, created_at, kind, tags, json } = arrival;
   const kept = core.store.add({ id, pubkey, created_at, kind, tags, json });
   if (kept === 'replaced') return 'replaced: have a newer event';

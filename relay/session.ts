@@ -181,7 +181,16 @@ export class Session implements Connection {
     this.#framesIn++;
     if (isBinary) this.say('NOTICE', 'invalid: binary frames are not read');
     else if (this.#takes(bytes)) this.#dispatch(bytes);
+    if (this.core.log?.isBehind) this.#pause(this.core.log.settled());
     if (this.#framesIn === this.core.faults.disconnectAfter) this.#ws.close(1012, 'fault');
+  }
+
+  /** Reads no more until the disk has caught up. */
+  #pause(settled: Promise<void>): void {
+    if (!this.isOpen || this.#ws.isPaused) return;
+    this.#ws.pause();
+    const resume = () => this.#ws.resume();
+    void settled.then(resume, resume);
   }
 
   /** Whether a message is short and rare enough to be looked at; if not, a NOTICE says so. */

@@ -6,8 +6,8 @@ import { openSegment } from './segments.ts';
 /** A segment that has grown beyond this is followed by a new one. */
 const SEGMENT_BYTES = 64 << 20;
 
-/** Appends that wait for the disk hold at most this much; beyond it the log is behind. */
-const WAITING_BYTES = 64 << 20;
+/** While appends that wait for the disk hold more than this, the log is behind. */
+const BEHIND_BYTES = 8 << 20;
 
 export class EventLog {
   readonly #folder: string;
@@ -33,9 +33,9 @@ export class EventLog {
     return new EventLog(folder, number, await openSegment(folder, number), bytes);
   }
 
-  /** Whether more events are coming than the disk takes. */
+  /** Whether more events are coming than the disk takes; whoever brings them should wait until `settled`. */
   get isBehind(): boolean {
-    return this.#waitingBytes > WAITING_BYTES;
+    return this.#waitingBytes > BEHIND_BYTES;
   }
 
   /** Resolves when the event is on disk. */
