@@ -7,13 +7,17 @@ import { eventFrames } from './frames.ts';
 /** Takes one published event through all stages; every way out answers the author. */
 export function addEvent(session: Connection, raw: unknown): void {
   const { counts, store } = session.core;
-  if (session.swallows()) {
+  if (session.misdeeds.swallows()) {
     counts.eventsSwallowed++;
     return;
   }
   const arrival = parseArrival(raw);
   if (typeof arrival === 'string') {
     refuse(session, isRecord(raw) ? raw.id : undefined, `invalid: ${arrival}`);
+    return;
+  }
+  if (session.misdeeds.throttles(session.core.nowMs())) {
+    refuse(session, arrival.id, 'rate-limited: slow down');
     return;
   }
   if (store.has(arrival.id)) {

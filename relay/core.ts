@@ -1,6 +1,7 @@
 /** What all connections of one relay share, and what the verbs (EVENT, REQ, COUNT, CLOSE, AUTH) may ask of a connection. */
 import type { EventLog } from './durable/event-log.ts';
 import type { FaultSettings } from './faults/fault.ts';
+import type { Misdeeds } from './faults/misdeeds.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
 import type { AuthMode, Policy, PolicySession } from './policies/policy.ts';
@@ -23,6 +24,8 @@ export interface Counts {
   deliveriesDropped: number;
   deliveriesDuplicated: number;
   deliveriesDelayed: number;
+  twinsSent: number;
+  eosesFalse: number;
 }
 
 export interface Core {
@@ -55,8 +58,7 @@ export interface Connection extends PolicySession {
   challenge(): void;
   /** Counts a key as authenticated if the challenge is the one sent; false when it is not, or there are too many. */
   admit(pubkey: string, challenge: string): boolean;
-  /** Whether the next published event vanishes, as the faults have it. */
-  swallows(): boolean;
+  readonly misdeeds: Misdeeds;
   /** Sends a control message as it is; faults do not touch it. */
   say(...message: readonly unknown[]): void;
   /** Answers an EVENT. */
@@ -83,4 +85,6 @@ export const zeroCounts = (): Counts => ({
   deliveriesDropped: 0,
   deliveriesDuplicated: 0,
   deliveriesDelayed: 0,
+  twinsSent: 0,
+  eosesFalse: 0,
 });

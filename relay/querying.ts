@@ -3,6 +3,7 @@
 import type { Connection } from './core.ts';
 import { type CompiledFilter, compileFilter } from './filter.ts';
 import { eventFrames } from './frames.ts';
+import type { Found } from './store.ts';
 
 /** Opens or replaces a subscription and sends what is stored, as fast as the reader takes it. */
 export async function openSubscription(
@@ -19,6 +20,11 @@ export async function openSubscription(
     return;
   }
   subscriptions.set(id, filters);
+  if (session.misdeeds.liesAtEose()) {
+    core.counts.eosesFalse++;
+    sayEose(session, id, 'finish');
+    return;
+  }
   const deliveries: (Promise<unknown> | undefined)[] = [];
   const { entries, hint } = core.store.query(filters, session.nowSeconds());
   for (const entry of entries) {
@@ -27,8 +33,11 @@ export async function openSubscription(
     deliveries.push(session.deliver(eventFrames(entry.json)(id), id));
   }
   await Promise.all(deliveries);
-  if (subscriptions.get(id) !== filters) return;
-  if (hint && core.profile.manners.hints) session.say('EOSE', id, [hint]);
+  if (subscriptions.get(id) === filters) sayEose(session, id, hint);
+}
+
+function sayEose(session: Connection, id: string, hint: Found['hint']): void {
+  if (hint && session.core.profile.manners.hints) session.say('EOSE', id, [hint]);
   else session.say('EOSE', id);
 }
 

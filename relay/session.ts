@@ -4,8 +4,9 @@ import type { RawData, WebSocket } from 'ws';
 import { addEvent } from './adding.ts';
 import { authenticate } from './authenticating.ts';
 import type { Connection, Core } from './core.ts';
-import { createDraws, type Draws } from './faults/draws.ts';
 import type { Copies } from './faults/fault.ts';
+import { Line } from './faults/line.ts';
+import { createMisdeeds, type Misdeeds } from './faults/misdeeds.ts';
 import { createFaultPlan } from './faults/plan.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
@@ -33,11 +34,12 @@ export class Session implements Connection {
   readonly number: number;
   readonly core: Core;
   readonly keys = new Set<string>();
+  readonly misdeeds: Misdeeds;
   readonly subscriptions = new Map<string, readonly CompiledFilter[]>();
   readonly #ws: WebSocket;
   readonly #origin: Origin;
   readonly #plan: () => Copies;
-  readonly #swallow: Draws;
+  readonly #line: Line | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
   #waiting: (() => void)[] = [];
   #framesIn = 0;
@@ -50,7 +52,10 @@ export class Session implements Connection {
     this.#ws = ws;
     this.#origin = origin;
     this.#plan = createFaultPlan(core.faults, core.seed, number);
-    this.#swallow = createDraws(core.seed, `swallow:${number}`);
+    this.misdeeds = createMisdeeds(core.faults, core.seed, number);
+    const { bandwidth } = core.faults;
+    this.#line =
+      bandwidth === undefined ? undefined : new Line(bandwidth, (frame) => this.#send(frame));
     ws.on('message', (data, isBinary) => this.#read(data, isBinary));
     ws.on('error', () => ws.terminate());
     ws.on('close', () => this.#end());
@@ -92,10 +97,6 @@ export class Session implements Connection {
     return this.#ws.readyState === this.#ws.OPEN;
   }
 
-  swallows(): boolean {
-    return this.#swallow() < (this.core.faults.swallow ?? 0);
-  }
-
   say(...message: readonly unknown[]): void {
     this.#write(Buffer.from(JSON.stringify(message)));
   }
@@ -107,11 +108,15 @@ export class Session implements Connection {
   }
 
   deliver(frame: Buffer, subscription: string): Promise<unknown> | undefined {
+    for (const twin of this.misdeeds.twinsOf(frame)) {
+      this.core.counts.twinsSent++;
+      this.#write(twin);
+    }
     return this.#spread(frame, () => this.subscriptions.has(subscription));
   }
 
   async room(): Promise<void> {
-    while (this.isOpen && this.#ws.bufferedAmount > ROOM_BYTES) {
+    while (this.isOpen && this.#unsent > ROOM_BYTES) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
   }
@@ -150,17 +155,27 @@ export class Session implements Connection {
 
   #write(frame: Buffer): void {
     if (!this.isOpen) return;
-    if (this.#ws.bufferedAmount > this.limits.maxUnsentBytes) {
+    if (this.#unsent > this.limits.maxUnsentBytes) {
       this.#ws.terminate();
       return;
     }
+    if (this.#line) this.#line.push(frame);
+    else this.#send(frame);
+  }
+
+  get #unsent(): number {
+    return this.#ws.bufferedAmount + (this.#line?.bytes ?? 0);
+  }
+
+  #send(frame: Buffer): void {
+    if (!this.isOpen) return;
     this.core.counts.framesOut++;
     this.core.counts.bytesOut += frame.length;
     this.#ws.send(frame, { binary: false }, () => this.#wake());
   }
 
   #wake(): void {
-    if (this.#waiting.length === 0 || (this.isOpen && this.#ws.bufferedAmount > ROOM_BYTES)) return;
+    if (this.#waiting.length === 0 || (this.isOpen && this.#unsent > ROOM_BYTES)) return;
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
@@ -171,6 +186,7 @@ export class Session implements Connection {
     this.subscriptions.clear();
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
+    this.#line?.close();
     this.#wake();
   }
 

@@ -29,6 +29,16 @@ export interface FaultSettings {
   readonly refuseConnections?: number;
   /** Closes each connection after this many frames from it. */
   readonly disconnectAfter?: number;
+  /** Bytes per second that each connection gets; all it is sent waits its turn. */
+  readonly bandwidth?: number;
+  /** Events a minute taken from each connection; the rest is refused as `rate-limited`. */
+  readonly throttle?: number;
+  /** Share of deliveries preceded by a twin with the same id and a wrong signature. */
+  readonly forge?: number;
+  /** Share of deliveries preceded by a copy dated a year later, which fits neither id nor signature. */
+  readonly postdate?: number;
+  /** Share of REQs answered with EOSE at once, as if nothing were stored. */
+  readonly falseEose?: number;
 }
 
 /** Makes the fault that the settings ask for, or nothing. */

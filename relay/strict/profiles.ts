@@ -11,5 +11,3 @@ export const profiles = {
 } satisfies Record<string, Profile>;
 
 export type ProfileName = keyof typeof profiles;
-
-export const isProfileName = (name: string): name is ProfileName => Object.hasOwn(profiles, name);

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FaultSettings } from '../../relay/faults/fault.ts';
+import { parseFaults } from '../../relay/faults/parse.ts';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
 import { createRelay } from '../../relay/server.ts';
 import { openReader } from '../support/raw-reader.ts';
-import { eventOf } from '../support/signers.ts';
+import { eventOf, forgedTwin } from '../support/signers.ts';
 
 const opened: { close(): Promise<unknown> }[] = [];
 afterEach(async () => {
@@ -136,4 +137,86 @@ describe('at a relay', () => {
     await reader.publish(eventOf('second'));
     expect(await reader.closed).toBe(1012);
   });
+});
+
+describe('a dishonest relay', () => {
+  /** Frames of one REQ for two stored events, up to EOSE. */
+  async function answer(faults: FaultSettings, seed = 0) {
+    const relay = await createRelay({ faults, seed });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    for (const content of ['a', 'b']) await reader.publish(eventOf(content));
+    reader.say('REQ', 'r', {});
+    await reader.until((frame) => frame[0] === 'EOSE');
+    return { relay, frames: reader.frames.slice(2) };
+  }
+
+  test('sends a twin of the same id first, whose signature fails', async () => {
+    const { frames, relay } = await answer({ forge: 1 });
+    const events = frames.flatMap((frame) => (frame[0] === 'EVENT' ? [frame[2]] : []));
+    const [a, b] = [eventOf('a'), eventOf('b')].sort((x, y) => (x.id < y.id ? -1 : 1));
+    const lastDigit = (sig: string) => `${sig.slice(0, -1)}${sig.at(-1) === '0' ? '1' : '0'}`;
+    const twin = (event: typeof a) => ({ ...event!, sig: lastDigit(event!.sig) });
+    expect(events).toEqual([twin(a), a, twin(b), b]);
+    expect(events[0]).not.toEqual(forgedTwin(a!));
+    expect(relay.stats().twinsSent).toBe(2);
+  });
+
+  test('dates copies a year ahead', async () => {
+    const { frames } = await answer({ postdate: 1 });
+    const times = frames.flatMap((frame) =>
+      frame[0] === 'EVENT' ? [(frame[2] as { created_at: number }).created_at] : [],
+    );
+    const [time, later] = [1_700_000_000, 1_731_536_000];
+    expect(times).toEqual([later, time, later, time]);
+  });
+
+  test('says that nothing is stored', async () => {
+    const { frames, relay } = await answer({ falseEose: 1 });
+    expect(frames).toEqual([['EOSE', 'r', ['finish']]]);
+    expect(relay.stats().eosesFalse).toBe(1);
+  });
+
+  test('takes so many events a minute', async () => {
+    const relay = await createRelay({ faults: { throttle: 1 } });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    expect((await reader.publish(eventOf('a')))[2]).toBe(true);
+    expect((await reader.publish(eventOf('b')))[3]).toBe('rate-limited: slow down');
+  });
+
+  test('a slow line delays all frames and keeps their order', async () => {
+    const begin = performance.now();
+    const { frames } = await answer({ bandwidth: 8000 });
+    expect(performance.now() - begin).toBeGreaterThan(90);
+    expect(frames.map((frame) => frame[0])).toEqual(['EVENT', 'EVENT', 'EOSE']);
+  });
+
+  test('lies the same way for the same seed', async () => {
+    const kinds = async (seed: number) =>
+      (await answer({ forge: 0.5, postdate: 0.5 }, seed)).frames;
+    const runs = await Promise.all([1, 1, 2, 3, 4].map(kinds));
+    expect(runs[0]).toEqual(runs[1]);
+    expect(new Set(runs.map((run) => JSON.stringify(run))).size).toBeGreaterThan(1);
+  });
+});
+
+test.each([
+  ['drop=0.1, delay=20..80,oks', { drop: 0.1, delay: all.delay, oks: true }],
+  ['{"throttle": 3, "delay": {"shape": "exponential", "meanMs": 5, "maxMs": 9}}', undefined],
+])('reads %s', (text, expected) => {
+  const delay = { shape: 'uniform', minMs: 20, maxMs: 80 };
+  expect(parseFaults(text)).toEqual(expected ? { ...expected, delay } : JSON.parse(text));
+});
+
+test.each([
+  ['drop=2', /^drop must be a share/],
+  ['drop=', /^drop must be/],
+  ['lag=1', /^"lag" is no fault; there are drop, /],
+  ['toString=1', /is no fault/],
+  ['delay=80..20', /^delay must be ms\.\.ms/],
+  ['{"delay": {"shape": "square", "maxMs": 1}}', /^delay must be/],
+  ['{', /^not a JSON object/],
+])('does not take %s', (text, words) => {
+  expect(parseFaults(text)).toMatch(words);
 });

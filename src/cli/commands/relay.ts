@@ -1,7 +1,11 @@
 /** `nostrain relay`: the small relay we ship, on an address others can reach. */
 import { networkInterfaces } from 'node:os';
-import { Command } from 'commander';
-import { createRelay, type Relay } from '../../../relay/server.ts';
+import { Command, Option } from 'commander';
+import type { FaultSettings } from '../../../relay/faults/fault.ts';
+import { parseFaults } from '../../../relay/faults/parse.ts';
+import type { AuthMode } from '../../../relay/policies/policy.ts';
+import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { type ProfileName, profiles } from '../../../relay/strict/profiles.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { wholeFlag } from '../flags.ts';
 import { untilInterrupted } from '../interrupt.ts';
@@ -9,36 +13,85 @@ import { untilInterrupted } from '../interrupt.ts';
 interface RelayFlags {
   readonly host: string;
   readonly port: number;
-  readonly maxEventBytes: number;
+  readonly maxEventBytes?: number;
+  readonly strict?: ProfileName;
+  readonly store?: string;
+  readonly auth?: AuthMode;
+  readonly minPow?: number;
+  readonly publicUrl?: string;
+  readonly faults?: FaultSettings;
+  readonly seed?: number;
 }
 
 export const relay = (): Command =>
-  new Command('relay')
-    .description('run a relay for a training run: in memory, signatures checked')
-    .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
-    .option(
-      '--port <n>',
-      'port to listen on; 0 takes any free one',
-      wholeFlag('--port', 0, 65535),
-      7777,
+  addManners(
+    new Command('relay')
+      .description(
+        'run a relay for a training run: signatures checked, events in memory or on disk',
+      )
+      .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
+      .option(
+        '--port <n>',
+        'port to listen on; 0 takes any free one',
+        wholeFlag('--port', 0, 65535),
+        7777,
+      )
+      .option(
+        '--max-event-bytes <n>',
+        'largest event taken (default: 2 MiB, or what --strict says)',
+        wholeFlag('--max-event-bytes', 1024),
+      )
+      .option(
+        '--store <folder>',
+        'keep events in this folder, synced before they are acknowledged',
+      ),
+  ).action(async (flags: RelayFlags) => {
+    const server = await startRelay(flags);
+    for (const url of reachableUrls(flags.host, server)) process.stdout.write(`relay at ${url}\n`);
+    const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
+    process.stderr.write(`give a URL to the others; Ctrl-C stops it (events ${where})\n`);
+    await untilInterrupted();
+    const { eventsAccepted, eventsRefused } = server.stats();
+    await server.close();
+    process.stderr.write(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused\n`);
+  });
+
+/** Flags for who may do what, and for trying a client against other relays and against failures. */
+const addManners = (command: Command): Command =>
+  command
+    .addOption(
+      new Option(
+        '--strict <name>',
+        'behave like this relay: its limits, words and document',
+      ).choices(Object.keys(profiles)),
+    )
+    .addOption(
+      new Option('--auth <who>', 'who must authenticate (NIP-42): nobody, writers, or readers too')
+        .choices(['none', 'write', 'all'])
+        .default('none'),
     )
     .option(
-      '--max-event-bytes <n>',
-      'largest event taken',
-      wholeFlag('--max-event-bytes', 1024),
-      2 * 1024 * 1024,
+      '--min-pow <bits>',
+      'proof of work that events need (NIP-13)',
+      wholeFlag('--min-pow', 0, 256),
     )
-    .action(async ({ host, port, maxEventBytes }: RelayFlags) => {
-      const server = await startRelay({ host, port, maxEventBytes });
-      for (const url of reachableUrls(host, server)) process.stdout.write(`relay at ${url}\n`);
-      process.stderr.write(
-        'give a URL to the others; Ctrl-C stops it (events are kept in memory only)\n',
-      );
-      await untilInterrupted();
-      const { eventsAccepted, eventsRefused } = server.stats();
-      await server.close();
-      process.stderr.write(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused\n`);
-    });
+    .option('--public-url <url>', 'the URL others know the relay by, when it is behind a proxy')
+    .option(
+      '--faults <list>',
+      'fail on purpose, as JSON or as drop=0.1,delay=20..80,forge=0.05',
+      faultsFlag,
+    )
+    .option(
+      '--seed <n>',
+      'seed of the faults: the same seed fails the same way',
+      wholeFlag('--seed', 0),
+    );
+
+function faultsFlag(text: string): FaultSettings {
+  const faults = parseFaults(text);
+  if (typeof faults !== 'string') return faults;
+  throw new ConfigError('flag/value', `--faults is ${JSON.stringify(text)}: ${faults}`);
+}
 
 /** Where others find it: every address of this machine when it listens on all of them. */
 function reachableUrls(host: string, { url, port }: Relay): readonly string[] {
@@ -51,7 +104,9 @@ function reachableUrls(host: string, { url, port }: Relay): readonly string[] {
 }
 
 /** Starts the relay, or says which port is taken and what to do. */
-export async function startRelay(options: RelayFlags): Promise<Relay> {
+export async function startRelay(
+  options: RelayOptions & Pick<RelayFlags, 'host' | 'port'>,
+): Promise<Relay> {
   try {
     return await createRelay(options);
   } catch (cause) {
@@ -59,8 +114,18 @@ export async function startRelay(options: RelayFlags): Promise<Relay> {
   }
 }
 
-function wordStartError({ host, port }: RelayFlags, cause: unknown): ConfigError {
-  const code = (cause as NodeJS.ErrnoException).code;
+function wordStartError(
+  { host, port, store }: RelayOptions & Pick<RelayFlags, 'host' | 'port'>,
+  cause: unknown,
+): ConfigError {
+  const { code, syscall } = cause as NodeJS.ErrnoException;
+  if (store !== undefined && syscall !== 'listen' && syscall !== 'getaddrinfo') {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return new ConfigError('relay/store', `cannot keep events in ${store}: ${why}`, {
+      hint: 'choose another --store, or leave it out to keep events in memory',
+      cause,
+    });
+  }
   const why = code === 'EADDRINUSE' ? 'something already listens there' : String(code ?? cause);
   return new ConfigError('relay/listen', `cannot listen on ${host}:${port}: ${why}`, {
     hint: 'choose another --port (0 takes any free one), or stop what listens there',
