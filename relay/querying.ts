@@ -16,7 +16,7 @@ export async function openSubscription(
   const { id, filters } = asked;
   const most = session.limits.maxSubscriptions;
   if (!subscriptions.has(id) && subscriptions.size >= most) {
-    refuse(session, id, core.profile.manners.tooManySubscriptions(most));
+    session.say(...core.profile.manners.tooManySubscriptions(id, most));
     return;
   }
   subscriptions.set(id, filters);
@@ -82,7 +82,7 @@ function refuse(session: Connection, id: string, reason: string): void {
   const { refusedReq, noticeWords } = session.core.profile.manners;
   session.subscriptions.delete(id);
   if (refusedReq === 'CLOSED') session.say('CLOSED', id, reason);
-  else session.say('NOTICE', `${noticeWords}${reason}`);
+  else session.say('NOTICE', `${noticeWords}${reason.replace(/^(invalid|unsupported): /, '')}`);
 }
 
 function compileFilters(

@@ -18,7 +18,10 @@ export const nostrRsRelay: Profile = {
     unknownFields: 'ignore',
     hints: false,
     counts: false,
-    tooManySubscriptions: () => 'Maximum concurrent subscription count reached',
+    tooManySubscriptions: () => [
+      'NOTICE',
+      'Subscription error: Maximum concurrent subscription count reached',
+    ],
     words: {
       'too-late':
         'invalid: The event created_at field is out of the acceptable range (+1800sec) for this relay.',

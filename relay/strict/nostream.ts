@@ -37,8 +37,10 @@ export const nostream: Profile = {
     unknownFields: 'refuse',
     hints: false,
     counts: true,
-    tooManySubscriptions: (most) =>
-      `Too many subscriptions: Number of subscriptions must be less than or equal to ${most}`,
+    tooManySubscriptions: (_, most) => [
+      'NOTICE',
+      `Subscription rejected: Too many subscriptions: Number of subscriptions must be less than or equal to ${most}`,
+    ],
     words: {
       'too-long': 'rejected: content is longer than 102400 bytes',
       'too-late': 'rejected: created_at is more than 900 seconds in the future',

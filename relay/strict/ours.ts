@@ -13,7 +13,11 @@ export const ours: Profile = {
     unknownFields: 'refuse',
     hints: true,
     counts: true,
-    tooManySubscriptions: (most) => `error: too many open subscriptions, the limit is ${most}`,
+    tooManySubscriptions: (id, most) => [
+      'CLOSED',
+      id,
+      `error: too many open subscriptions, the limit is ${most}`,
+    ],
     words: {},
   },
   document: (limits) => ({

@@ -12,8 +12,8 @@ export interface Manners {
   readonly hints: boolean;
   /** Whether COUNT is answered (NIP-45). */
   readonly counts: boolean;
-  /** How a REQ beyond `maxSubscriptions` is refused. */
-  readonly tooManySubscriptions: (most: number) => string;
+  /** The message that refuses a REQ beyond `maxSubscriptions`. */
+  readonly tooManySubscriptions: (id: string, most: number) => readonly string[];
   /** The whole message of a refusal, where it differs from ours. */
   readonly words: Partial<Record<RefusalCode, string>>;
 }

@@ -28,7 +28,7 @@ export const strfry: Profile = {
     unknownFields: 'refuse',
     hints: false,
     counts: false,
-    tooManySubscriptions: () => 'too many concurrent REQs',
+    tooManySubscriptions: () => ['NOTICE', 'ERROR: too many concurrent REQs'],
     words: {
       'too-late': 'invalid: created_at too late',
       'too-early': 'invalid: created_at too early',

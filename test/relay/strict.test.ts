@@ -62,7 +62,7 @@ describe('strfry', () => {
     reader.say('REQ', 'a', tags);
     await reader.until((frame) => frame[0] === 'EOSE');
     reader.say('REQ', 'b', { ...tags, '#d': ['1'] });
-    expect(await notice(reader)).toMatch(/^ERROR: bad req: .*too many tags in filter/);
+    expect(await notice(reader)).toMatch(/^ERROR: bad req: too many tags in filter/);
     expect(reader.frames.some((frame) => frame[0] === 'CLOSED')).toBe(false);
   });
 
