@@ -4,6 +4,7 @@ import type { FaultSettings } from './faults/fault.ts';
 import type { Misdeeds } from './faults/misdeeds.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
+import type { IdList } from './negentropy/id-list.ts';
 import type { AuthMode, Policy, PolicySession } from './policies/policy.ts';
 import type { Meter } from './rates.ts';
 import type { Store } from './store.ts';
@@ -54,6 +55,8 @@ export interface Core {
 export interface Connection extends PolicySession {
   readonly core: Core;
   readonly subscriptions: Map<string, readonly CompiledFilter[]>;
+  /** Open syncs (NIP-77). */
+  readonly syncs: Map<string, IdList>;
   /** Sends the challenge (NIP-42) unless this connection has it already. */
   challenge(): void;
   /** Counts a key as authenticated if the challenge is the one sent; false when it is not, or there are too many. */

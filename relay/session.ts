@@ -10,8 +10,10 @@ import { createMisdeeds, type Misdeeds } from './faults/misdeeds.ts';
 import { createFaultPlan } from './faults/plan.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { Limits } from './limits.ts';
+import type { IdList } from './negentropy/id-list.ts';
 import type { AuthMode } from './policies/policy.ts';
 import { closeSubscription, countStored, openSubscription } from './querying.ts';
+import { closeSync, continueSync, openSync } from './syncing.ts';
 
 /** Stored answers wait while more than this is unsent, so that live events are not stuck behind them. */
 const ROOM_BYTES = 1 << 20;
@@ -36,6 +38,7 @@ export class Session implements Connection {
   readonly keys = new Set<string>();
   readonly misdeeds: Misdeeds;
   readonly subscriptions = new Map<string, readonly CompiledFilter[]>();
+  readonly syncs = new Map<string, IdList>();
   readonly #ws: WebSocket;
   readonly #origin: Origin;
   readonly #plan: () => Copies;
@@ -184,6 +187,7 @@ export class Session implements Connection {
   #end(): void {
     this.core.sessions.delete(this);
     this.subscriptions.clear();
+    this.syncs.clear();
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
     this.#line?.close();
@@ -237,6 +241,9 @@ export class Session implements Connection {
     if (verb === 'EVENT') addEvent(this, rest[0]);
     else if (verb === 'REQ') void openSubscription(this, rest);
     else if (verb === 'COUNT') countStored(this, rest);
+    else if (verb === 'NEG-OPEN' && this.core.profile.manners.syncs) openSync(this, rest);
+    else if (verb === 'NEG-MSG') continueSync(this, rest);
+    else if (verb === 'NEG-CLOSE') closeSync(this, rest);
     else if (verb === 'AUTH') authenticate(this, rest[0]);
     else if (verb === 'CLOSE') closeSubscription(this, rest[0]);
     else this.say('NOTICE', 'error: unknown message type');

@@ -18,6 +18,7 @@ export const nostrRsRelay: Profile = {
     unknownFields: 'ignore',
     hints: false,
     counts: false,
+    syncs: false,
     tooManySubscriptions: () => [
       'NOTICE',
       'Subscription error: Maximum concurrent subscription count reached',

@@ -37,6 +37,7 @@ export const nostream: Profile = {
     unknownFields: 'refuse',
     hints: false,
     counts: true,
+    syncs: false,
     tooManySubscriptions: (_, most) => [
       'NOTICE',
       `Subscription rejected: Too many subscriptions: Number of subscriptions must be less than or equal to ${most}`,

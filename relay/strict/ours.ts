@@ -13,6 +13,7 @@ export const ours: Profile = {
     unknownFields: 'refuse',
     hints: true,
     counts: true,
+    syncs: true,
     tooManySubscriptions: (id, most) => [
       'CLOSED',
       id,
@@ -23,7 +24,7 @@ export const ours: Profile = {
   document: (limits) => ({
     description: 'A small relay for demos and tests.',
     software: 'nostrain-relay',
-    supported_nips: [1, 9, 11, 13, 40, 42, 45, 62, 67, 70],
+    supported_nips: [1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77],
     limitation: {
       max_message_length: maxMessageBytes(limits),
       max_content_length:

@@ -12,6 +12,8 @@ export interface Manners {
   readonly hints: boolean;
   /** Whether COUNT is answered (NIP-45). */
   readonly counts: boolean;
+  /** Whether NEG-OPEN is answered (NIP-77). */
+  readonly syncs: boolean;
   /** The message that refuses a REQ beyond `maxSubscriptions`. */
   readonly tooManySubscriptions: (id: string, most: number) => readonly string[];
   /** The whole message of a refusal, where it differs from ours. */

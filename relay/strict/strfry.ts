@@ -28,6 +28,7 @@ export const strfry: Profile = {
     unknownFields: 'refuse',
     hints: false,
     counts: false,
+    syncs: true,
     tooManySubscriptions: () => ['NOTICE', 'ERROR: too many concurrent REQs'],
     words: {
       'too-late': 'invalid: created_at too late',
@@ -44,7 +45,8 @@ export const strfry: Profile = {
     description: 'This is a strfry instance.',
     software: 'git+https://github.com/hoytech/strfry.git',
     version: '1.1.1',
-    supported_nips: [1, 2, 4, 9, 11, 22, 28, 40, 70],
+    supported_nips: [1, 2, 4, 9, 11, 22, 28, 40, 70, 77],
+    negentropy: 1,
     limitation: {
       max_message_length: FRAME_BYTES,
       max_subscriptions: limits.maxSubscriptions,

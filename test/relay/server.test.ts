@@ -217,7 +217,7 @@ describe('HTTP and lifecycle', () => {
     expect(response.headers.get('access-control-allow-origin')).toBe('*');
     expect(await response.json()).toMatchObject({
       name: 'mine',
-      supported_nips: [1, 9, 11, 13, 40, 42, 45, 62, 67, 70],
+      supported_nips: [1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77],
       limitation: { max_message_length: 65_600, max_subscriptions: 32, max_limit: 5000 },
     });
     expect(await (await fetch(url)).text()).toMatch(/^mine: a Nostr relay/);
