@@ -108,7 +108,7 @@ describe('relay', () => {
     const url = /^relay at (ws:\S+)\n$/.exec(await firstLine(child))?.[1];
     expect(await fetchRelayInfo(url!)).toMatchObject({
       ok: true,
-      value: { supportedNips: [1, 11, 40] },
+      value: { supportedNips: expect.arrayContaining([1, 11, 40]) },
     });
     child.kill('SIGINT');
     expect(await once(child, 'exit')).toEqual([0, null]);

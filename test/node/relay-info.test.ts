@@ -34,7 +34,7 @@ test('reads what our relay says of itself', async () => {
     value: {
       name: 'mine',
       software: 'nostrain-relay',
-      supportedNips: [1, 11, 40],
+      supportedNips: expect.arrayContaining([1, 11, 40]),
       limitation: expect.objectContaining({ maxMessageLength: 65_600, authRequired: false }),
     },
   });
