@@ -13,10 +13,21 @@ import { gradients } from './graph/grad.ts';
 import { lowerLoop, next } from './graph/loop.ts';
 import { lower } from './graph/lower.ts';
 import { ANY, type Value } from './graph/value.ts';
-import { add, cast, gather, reduceMean, reshape, slice, split } from './graph/verbs.ts';
+import {
+  add,
+  cast,
+  gather,
+  mul,
+  reduceMean,
+  reduceSum,
+  reshape,
+  slice,
+  split,
+  square,
+} from './graph/verbs.ts';
 import { encodeModel } from './onnx/encode.ts';
 import type { OnnxGraph } from './onnx/model.ts';
-import { type Optimizer, scalars } from './optimizers/optimizer.ts';
+import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
 import { modelLayout } from './parameters.ts';
 
@@ -41,6 +52,10 @@ export interface TrainingProgram {
   readonly evaluate: () => Uint8Array;
   /** params, rows i32 (B), data -> loss, gradient (flat). */
   readonly gradient: () => Uint8Array;
+  /** gradients (parts, any) -> gradient (any), their mean, and the sum of its squares. */
+  readonly combine: (parts: number) => Uint8Array;
+  /** params, moments, gradient (any, all alike), rates (k), factor -> params.next, moments.next. */
+  readonly update: () => Uint8Array;
   /** params, inputs of one row: i32 (1, T) or (1, F) -> predictions: logits (T, V) or numbers (1). */
   readonly forward: () => Uint8Array;
 }
@@ -72,6 +87,11 @@ export function compileTraining(
     }),
     evaluate: encode('evaluate', buildEvaluation),
     gradient: encode('gradient', buildGradient),
+    combine: (parts) =>
+      encode('combine', (graph, p) => {
+        buildCombine(graph, p, parts);
+      })(),
+    update: encode('update', buildUpdate),
     forward: encode('forward', buildForward),
   };
 }
@@ -106,18 +126,50 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
   const moments = optimizer.moments.map((name) => flatInput(graph, plan, name));
   const loss = reduceMean(model.losses(unflatten(params, layout), readBatch(graph, plan, rows)));
   const [gradient] = gradients(graph, loss, [params]);
-  const updated = optimizer.update({
+  const factor =
+    optimizer.clipNorm > 0
+      ? clipFactor(reduceSum(square(gradient!)), optimizer.clipNorm)
+      : undefined;
+  outputUpdate(graph, plan, {
     params,
     gradient: gradient!,
     moments,
     rates: scalars(rates),
-    layout,
-  });
-  graph.output(next('params'), updated.params);
-  optimizer.moments.forEach((name, i) => {
-    graph.output(next(name), updated.moments[i]!);
+    factor,
   });
   graph.output('loss', loss);
+}
+
+function outputUpdate(
+  graph: Graph,
+  { optimizer, layout }: Plan,
+  input: Omit<UpdateInput, 'layout'>,
+): void {
+  const { params, moments } = optimizer.update({ ...input, layout });
+  graph.output(next('params'), params);
+  optimizer.moments.forEach((name, i) => {
+    graph.output(next(name), moments[i]!);
+  });
+}
+
+/** The mean of several gradients, or of the same range of each. */
+function buildCombine(graph: Graph, { dtype }: Plan, parts: number): void {
+  const all = graph.input('gradients', { dtype, shape: [parts, ANY] });
+  const mean = mul(reduceSum(all, [0]), 1 / parts);
+  graph.output('gradient', mean);
+  graph.output('squares', reduceSum(square(mean)));
+}
+
+function buildUpdate(graph: Graph, plan: Plan): void {
+  const { optimizer, dtype } = plan;
+  const range = (name: string) => graph.input(name, { dtype, shape: [ANY] });
+  outputUpdate(graph, plan, {
+    params: range('params'),
+    gradient: range('gradient'),
+    moments: optimizer.moments.map(range),
+    rates: scalars(graph.input('rates', { dtype, shape: [optimizer.rateCount] })),
+    factor: graph.input('factor', { dtype, shape: [] }),
+  });
 }
 
 function buildEvaluation(graph: Graph, plan: Plan): void {

@@ -1,4 +1,4 @@
-/** What the main thread asks the trainer thread, and what comes back. */
+/** What the main thread asks a trainer thread, and what comes back. */
 
 /** Where graphs run. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
@@ -16,42 +16,82 @@ export type Feeds = Readonly<Record<string, Feed>>;
 
 export type DataName = 'shard' | 'validation';
 
+/** What every trainer thread gets, however it trains. */
 export interface OpenRequest {
   readonly device: Device;
   readonly threads: number;
-  /** True: `train` is a Loop over many steps. False: it is one step, called again and again. */
-  readonly loops: boolean;
-  readonly models: {
-    readonly train: Uint8Array;
-    readonly evaluate: Uint8Array;
-    readonly forward: Uint8Array;
-  };
   readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
+  readonly evaluate: Uint8Array;
+  readonly forward: Uint8Array;
+  /** Rows per run of `evaluate`. */
+  readonly rows: number;
+  readonly training: WholeTraining | LaneTraining;
+}
+
+/** One thread takes every step alone, inside onnxruntime as far as the device can. */
+export interface WholeTraining {
+  readonly kind: 'whole';
+  /** True: `model` is a Loop over many steps. False: it is one step, called again and again. */
+  readonly loops: boolean;
+  readonly model: Uint8Array;
   /** Names of the state inputs, `params` first, each replaced by the output `<name>.next`. */
   readonly state: readonly string[];
   readonly batch: number;
   readonly rateCount: number;
 }
 
+/** Several threads, called lanes, share every step. */
+export interface LaneTraining {
+  readonly kind: 'lane';
+  readonly lane: number;
+  readonly lanes: number;
+  /** Of one part of the batch. */
+  readonly gradient: Uint8Array;
+  readonly combine: Uint8Array;
+  readonly update: Uint8Array;
+  readonly state: readonly string[];
+  readonly parts: number;
+  readonly rowsPerPart: number;
+  readonly rateCount: number;
+  readonly clipNorm: number;
+  readonly shared: SharedState;
+}
+
+/** Memory that all lanes see. */
+export interface SharedState {
+  /** See `trainer-barrier.ts`. */
+  readonly control: Int32Array<SharedArrayBuffer>;
+  /** Parameters and moments. */
+  readonly state: readonly Float32Array<SharedArrayBuffer>[];
+  /** The gradient of every part. */
+  readonly gradients: readonly Float32Array<SharedArrayBuffer>[];
+  /** The loss of every part. */
+  readonly losses: Float32Array<SharedArrayBuffer>;
+  /** The sum of squares of every range of the combined gradient. */
+  readonly squares: Float32Array<SharedArrayBuffer>;
+}
+
+export interface Advance {
+  readonly rates: Float32Array;
+  readonly rows: Int32Array;
+}
+
+export interface Advanced {
+  /** One per step. */
+  readonly losses: Float32Array;
+  readonly seconds: number;
+}
+
 export interface Calls {
   open: { readonly ask: OpenRequest; readonly answer: null };
-  /** Sets the state that `advance` moves. */
-  begin: {
-    readonly ask: readonly Float32Array[];
-    readonly answer: null;
-  };
-  advance: {
-    readonly ask: { readonly rates: Float32Array; readonly rows: Int32Array };
-    readonly answer: { readonly losses: Float32Array; readonly seconds: number };
-  };
+  /** Sets the state that `advance` moves; lanes find it in shared memory instead. */
+  begin: { readonly ask: readonly Float32Array[]; readonly answer: null };
+  advance: { readonly ask: Advance; readonly answer: Advanced };
   /** Gives the state back. */
-  finish: {
-    readonly ask: null;
-    readonly answer: readonly Float32Array[];
-  };
+  finish: { readonly ask: null; readonly answer: readonly Float32Array[] };
   /** Sets the parameters that `evaluate` and `forward` read. */
   hold: { readonly ask: Float32Array; readonly answer: null };
-  /** One loss per row; the number of rows is a multiple of the batch. */
+  /** One loss per row; their number is a multiple of `OpenRequest.rows`. */
   evaluate: {
     readonly ask: { readonly on: DataName; readonly rows: Int32Array };
     readonly answer: Float32Array;

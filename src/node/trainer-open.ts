@@ -4,19 +4,22 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { TrainingError } from '../base/errors.ts';
 import type { TrainingProgram } from '../model/training-program.ts';
-import { createTrainerLink, type TrainerLink } from './trainer-link.ts';
-import type { DataName, Device, Feeds, OpenRequest } from './trainer-messages.ts';
+import { type Engine, openLanes, openWhole } from './trainer-engine.ts';
+import type { DataName, Device, Feeds } from './trainer-messages.ts';
 
 export interface Opening {
-  /** The program with portable operators only, or with all of them. */
-  readonly compile: (portable: boolean) => TrainingProgram;
+  /** The program for batches of `rows`, with portable operators only or with all of them. */
+  readonly compile: (rows: number, portable: boolean) => TrainingProgram;
   readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
+  /** Rows per step. */
   readonly batch: number;
+  /** Into how many parts a batch is cut on the CPU; 1 leaves it whole. */
+  readonly parts: number;
   readonly threads: number;
 }
 
 export interface OpenTrainer {
-  readonly link: TrainerLink;
+  readonly engine: Engine;
   readonly program: TrainingProgram;
   readonly device: Device;
   readonly notice?: string;
@@ -52,16 +55,13 @@ function requireCuda(): void {
 
 async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
   if (device === 'cuda') requireCuda();
-  const link = createTrainerLink();
   try {
-    const portable = device === 'webgpu';
-    const program = opening.compile(portable);
-    const request = openRequest(device, opening, program);
-    await link.call('open', request);
-    if (device !== 'cpu') await tryStep(link, request, program.layout.size);
-    return { link, program, device };
+    const opened =
+      device === 'cpu' && opening.parts > 1
+        ? await openParts(opening)
+        : await openWholeOn(device, opening);
+    return { ...opened, device };
   } catch (error) {
-    await link.close();
     throw noDevice(device, error);
   }
 }
@@ -72,32 +72,67 @@ function noDevice(device: Device, cause: unknown): TrainingError {
   return new TrainingError('training/no-device', message, { hint: HINTS[device], cause });
 }
 
-function openRequest(device: Device, opening: Opening, program: TrainingProgram): OpenRequest {
-  const { data, batch, threads } = opening;
-  const loops = device !== 'webgpu';
-  return {
-    device,
-    threads,
-    loops,
-    models: {
-      train: loops ? program.loop() : program.step(),
+/** Several threads, each with parts of the batch. */
+async function openParts({ compile, data, batch, parts, threads }: Opening) {
+  const rows = batch / parts;
+  const program = compile(rows, false);
+  const { layout, optimizer } = program;
+  const engine = await openLanes(
+    {
+      device: 'cpu',
+      threads,
+      data,
+      rows,
       evaluate: program.evaluate(),
       forward: program.forward(),
     },
-    data,
-    state: ['params', ...program.optimizer.moments],
-    batch,
-    rateCount: program.optimizer.rateCount,
-  };
+    {
+      gradient: program.gradient(),
+      combine: program.combine(parts),
+      update: program.update(),
+      state: ['params', ...optimizer.moments],
+      parts,
+      rowsPerPart: rows,
+      rateCount: optimizer.rateCount,
+      clipNorm: optimizer.clipNorm,
+    },
+    layout.size,
+  );
+  return { engine, program };
 }
 
-/** A session may open on a device that then cannot run it. */
-async function tryStep(link: TrainerLink, request: OpenRequest, size: number): Promise<void> {
-  await link.call(
-    'begin',
-    request.state.map(() => new Float32Array(size)),
+/** One thread with the whole batch, in a Loop where the device has one. */
+async function openWholeOn(device: Device, { compile, data, batch, threads }: Opening) {
+  const program = compile(batch, device === 'webgpu');
+  const { layout, optimizer } = program;
+  const loops = device !== 'webgpu';
+  const state = ['params', ...optimizer.moments];
+  const engine = await openWhole(
+    {
+      device,
+      threads,
+      data,
+      rows: batch,
+      evaluate: program.evaluate(),
+      forward: program.forward(),
+    },
+    {
+      kind: 'whole',
+      loops,
+      model: loops ? program.loop() : program.step(),
+      state,
+      batch,
+      rateCount: optimizer.rateCount,
+    },
   );
-  const rates = new Float32Array(request.rateCount).fill(1e-6);
-  await link.call('advance', { rates, rows: new Int32Array(request.batch) });
-  await link.call('finish', null);
+  try {
+    // a session may open on a device that then cannot run it
+    await engine.begin(state.map(() => new Float32Array(layout.size)));
+    const rates = new Float32Array(optimizer.rateCount).fill(1e-6);
+    if (device !== 'cpu') await engine.advance({ rates, rows: new Int32Array(batch) });
+    return { engine, program };
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
 }

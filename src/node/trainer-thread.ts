@@ -1,21 +1,35 @@
 /**
- * The thread that runs onnxruntime: its calls block whatever thread they are made on, so it is never the main one. It
- * holds sessions, data and state, does what it is asked in order, and knows nothing of rounds.
+ * A thread that runs onnxruntime: its calls block whatever thread they are made on, so it is never the main one. It does
+ * what it is asked in order and knows nothing of rounds.
  */
 import { parentPort } from 'node:worker_threads';
-import { InferenceSession, Tensor } from 'onnxruntime-node';
-import type { Answer, Ask, CallName, Calls, Feed, Feeds, OpenRequest } from './trainer-messages.ts';
-
-type Tensors = Record<string, Tensor>;
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import { createLaneStepper } from './trainer-lane.ts';
+import type {
+  Answer,
+  Ask,
+  CallName,
+  Calls,
+  DataName,
+  Feed,
+  OpenRequest,
+} from './trainer-messages.ts';
+import {
+  createSession,
+  floats,
+  type Tensors,
+  tensorOf,
+  tensorsOf,
+  vector,
+} from './trainer-sessions.ts';
+import { createWholeStepper, type Stepper } from './trainer-whole.ts';
 
 interface Opened {
-  readonly request: OpenRequest;
-  readonly data: Readonly<Record<'shard' | 'validation', Tensors>>;
-  readonly train: InferenceSession;
+  readonly rows: number;
+  readonly data: Readonly<Record<DataName, Tensors>>;
+  readonly stepper: Stepper;
+  /** Loaded when first needed. */
   readonly session: (name: 'evaluate' | 'forward') => Promise<InferenceSession>;
-  /** The state and a second set of buffers, which results are written into; they change places after every call. */
-  state: Tensors;
-  spare: Tensors;
   held: Tensor;
 }
 
@@ -26,149 +40,61 @@ function current(): Opened {
   return opened;
 }
 
-const sessionOptions = ({ device, threads }: OpenRequest): InferenceSession.SessionOptions => ({
-  executionProviders: [device],
-  intraOpNumThreads: threads,
-  executionMode: 'sequential',
-  // the graphs are lowered as they should run; rewriting them would undo the order of some products
-  graphOptimizationLevel: 'disabled',
-  // a third less memory for the same speed
-  enableMemPattern: false,
-  logSeverityLevel: 3,
-  // waiting threads sleep: spinning ones steal from everybody else on a shared machine
-  extra: { session: { intra_op: { allow_spinning: '0' } } },
-});
-
-function tensorOf({ elements, shape }: Feed): Tensor {
-  if (elements instanceof Float32Array) return new Tensor('float32', elements, shape);
-  if (elements instanceof Int32Array) return new Tensor('int32', elements, shape);
-  if (elements instanceof BigInt64Array) return new Tensor('int64', elements, shape);
-  return new Tensor('uint8', elements, shape);
-}
-
-const tensorsOf = (feeds: Feeds = {}): Tensors =>
-  Object.fromEntries(Object.entries(feeds).map(([name, feed]) => [name, tensorOf(feed)]));
-
-const vector = (elements: Float32Array): Tensor =>
-  new Tensor('float32', elements, [elements.length]);
-
 async function open(request: OpenRequest): Promise<null> {
-  const options = sessionOptions(request);
-  const create = (model: Uint8Array) => InferenceSession.create(model, options);
-  const later = new Map<string, Promise<InferenceSession>>();
+  const { device, threads, training } = request;
+  const data = {
+    shard: tensorsOf(request.data.shard),
+    validation: tensorsOf(request.data.validation),
+  };
+  const sessions = new Map<string, Promise<InferenceSession>>();
   opened = {
-    request,
-    data: {
-      shard: tensorsOf(request.data.shard),
-      validation: tensorsOf(request.data.validation),
-    },
-    train: await create(request.models.train),
+    rows: request.rows,
+    data,
+    stepper:
+      training.kind === 'whole'
+        ? await createWholeStepper(training, device, threads, data.shard)
+        : await createLaneStepper(training, device, threads, data.shard),
     session: (name) => {
-      const session = later.get(name) ?? create(request.models[name]);
-      later.set(name, session);
+      const session = sessions.get(name) ?? createSession(request[name], device, threads);
+      sessions.set(name, session);
       return session;
     },
-    state: {},
-    spare: {},
     held: vector(new Float32Array(0)),
   };
   return null;
 }
 
-function begin(vectors: readonly Float32Array[]): null {
-  const run = current();
-  run.state = {};
-  run.spare = {};
-  run.request.state.forEach((name, i) => {
-    run.state[name] = vector(vectors[i]!);
-    run.spare[name] = vector(new Float32Array(vectors[i]!.length));
-  });
-  return null;
-}
-
-/** Runs the training model once: the results land in the spare buffers, which then become the state. */
-async function turn(run: Opened, feeds: Tensors, losses: string): Promise<Float32Array> {
-  const fetches: Record<string, Tensor | null> = { [losses]: null };
-  for (const name of run.request.state) fetches[`${name}.next`] = run.spare[name]!;
-  const results = await run.train.run({ ...run.state, ...run.data.shard, ...feeds }, fetches);
-  [run.state, run.spare] = [run.spare, run.state];
-  return floats(results[losses]);
-}
-
-async function advance({
-  rates,
-  rows,
-}: Calls['advance']['ask']): Promise<Calls['advance']['answer']> {
-  const run = current();
-  const { batch, rateCount, loops } = run.request;
-  const steps = rows.length / batch;
-  const start = performance.now();
-  const losses = new Float32Array(steps);
-  if (loops) {
-    const feeds = {
-      steps: new Tensor('int64', BigInt64Array.of(BigInt(steps)), []),
-      rates: new Tensor('float32', rates, [steps, rateCount]),
-      rows: new Tensor('int32', rows, [steps, batch]),
-    };
-    losses.set(await turn(run, feeds, 'losses'));
-  } else {
-    for (let i = 0; i < steps; i++) {
-      const feeds = {
-        rates: new Tensor('float32', rates.subarray(i * rateCount, (i + 1) * rateCount)),
-        rows: new Tensor('int32', rows.subarray(i * batch, (i + 1) * batch)),
-      };
-      losses.set(await turn(run, feeds, 'loss'), i);
-    }
-  }
-  return { losses, seconds: (performance.now() - start) / 1000 };
-}
-
-function finish(): readonly Float32Array[] {
-  const run = current();
-  const vectors = run.request.state.map((name) => floats(run.state[name]));
-  run.state = {};
-  run.spare = {};
-  return vectors;
-}
-
-function hold(params: Float32Array): null {
-  current().held = vector(params);
-  return null;
-}
-
 async function evaluate({ on, rows }: Calls['evaluate']['ask']): Promise<Float32Array> {
-  const run = current();
-  const session = await run.session('evaluate');
+  const { session, data, held, rows: count } = current();
+  const model = await session('evaluate');
   const losses = new Float32Array(rows.length);
-  for (let at = 0; at < rows.length; at += run.request.batch) {
-    const results = await session.run({
-      ...run.data[on],
-      params: run.held,
-      rows: new Tensor('int32', rows.subarray(at, at + run.request.batch)),
-    });
+  for (let at = 0; at < rows.length; at += count) {
+    const own = new Tensor('int32', rows.slice(at, at + count));
+    const results = await model.run({ ...data[on], params: held, rows: own });
     losses.set(floats(results.losses), at);
   }
   return losses;
 }
 
 async function forward(inputs: Feed): Promise<Float32Array> {
-  const run = current();
-  const session = await run.session('forward');
-  const results = await session.run({ params: run.held, inputs: tensorOf(inputs) });
+  const { session, held } = current();
+  const model = await session('forward');
+  const results = await model.run({ params: held, inputs: tensorOf(inputs) });
   return floats(results.predictions);
-}
-
-function floats(tensor: Tensor | undefined): Float32Array {
-  if (!(tensor?.data instanceof Float32Array)) throw new TypeError('a model gave no f32 result');
-  return tensor.data;
 }
 
 const calls: { readonly [K in CallName]: (ask: Calls[K]['ask']) => Promise<Calls[K]['answer']> } = {
   open,
-  begin: async (ask) => begin(ask),
-  advance,
-  finish: async () => finish(),
-  hold: async (ask) => hold(ask),
+  begin: async (vectors) => {
+    current().stepper.begin(vectors);
+    return null;
+  },
+  advance: (task) => current().stepper.advance(task),
+  finish: async () => current().stepper.finish(),
+  hold: async (params) => {
+    current().held = vector(params);
+    return null;
+  },
   evaluate,
   forward,
 };

@@ -1,6 +1,7 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import { drawRows, evenRows } from '../model/batches.ts';
+import { countParts } from '../model/microbatches.ts';
 import { sampleTokens } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
@@ -59,12 +60,13 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
   checkData(setup);
   const threads = setup.threads ?? physicalCores();
   const opened = await openTrainer(setup.device, {
-    compile: (portable) => compileTraining(model, optimizer, batch, { portable }),
+    compile: (rows, portable) => compileTraining(model, optimizer, rows, { portable }),
     data: feedsOf(setup),
     batch,
+    parts: countParts(model, batch),
     threads,
   });
-  const { link, program, device, notice } = opened;
+  const { engine, program, device, notice } = opened;
   const moments = program.optimizer.moments.length;
   const inTurn = createTurns();
   return {
@@ -81,13 +83,13 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
           throw new ConfigError('model/sample', `a ${model.architecture} model has no text`);
         }
         const { context, vocabulary } = model;
-        await link.call('hold', params);
+        await engine.hold(params);
         return await sampleTokens(
-          (tokens) => link.call('forward', { elements: tokens, shape: [1, context] }),
+          (tokens) => engine.forward({ elements: tokens, shape: [1, context] }),
           { ...request, context, vocabulary },
         );
       }),
-    close: () => link.close(),
+    close: () => engine.close(),
   };
 }
 
@@ -159,7 +161,7 @@ function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; s
 
 async function train(
   setup: TrainerSetup,
-  { link, program }: OpenTrainer,
+  { engine, program }: OpenTrainer,
   task: TrainTask,
   onProgress: (progress: TrainProgress) => void,
   signal: AbortSignal,
@@ -170,7 +172,7 @@ async function train(
   const tokensPerStep = batch * (model.architecture === 'gpt' ? model.context : 1);
   const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
   signal.throwIfAborted();
-  await link.call('begin', [task.params, ...vectors]);
+  await engine.begin([task.params, ...vectors]);
   const losses = new Float32Array(steps);
   let seconds = 0;
   let slice = 1;
@@ -190,7 +192,7 @@ async function train(
       batch,
       bound,
     });
-    const part = await link.call('advance', { rates, rows });
+    const part = await engine.advance({ rates, rows });
     requireFinite(part.losses, firstStep + done);
     losses.set(part.losses, done);
     done += count;
@@ -203,7 +205,7 @@ async function train(
       tokensPerSecond: (count * tokensPerStep) / Math.max(part.seconds, 1e-6),
     });
   }
-  const [params, ...moments] = await link.call('finish', null);
+  const [params, ...moments] = await engine.finish();
   requireFiniteParams(params!, firstStep + steps - 1);
   const counted = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + steps)];
   return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
@@ -248,7 +250,7 @@ function requireFiniteParams(params: Float32Array, step: number): void {
 /** Mean loss over evenly spaced rows that share nothing; the f64 mean of all rows, also of a last partial batch. */
 async function evaluate(
   setup: TrainerSetup,
-  { link }: OpenTrainer,
+  { engine }: OpenTrainer,
   params: Float32Array,
   on: DataName,
   batches: number,
@@ -259,14 +261,14 @@ async function evaluate(
   if (rows.length === 0) {
     throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`);
   }
-  await link.call('hold', params);
+  await engine.hold(params);
   let sum = 0;
   for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
     const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
-    // filled up to whole batches with row 0, whose losses are then left out
-    const padded = new Int32Array(Math.ceil(part.length / batch) * batch);
+    // filled up with row 0, whose losses are then left out
+    const padded = new Int32Array(Math.ceil(part.length / engine.rows) * engine.rows);
     padded.set(part);
-    const losses = await link.call('evaluate', { on, rows: padded });
+    const losses = await engine.evaluate(on, padded);
     for (let i = 0; i < part.length; i++) sum += losses[i]!;
   }
   return sum / rows.length;

@@ -2,11 +2,15 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { TrainingError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
+import { drawRows } from '../../src/model/batches.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
+import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../../src/node/trainer.ts';
+import type { GptSpec } from '../../src/run/model-spec.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
 import { adamwSpec, chainCorpus, constantRate, smallGpt } from '../support/ort-models.ts';
+import { load } from '../support/ort-run.ts';
 
 const corpus = chainCorpus(4000, smallGpt.vocabulary);
 const setup: TrainerSetup = {
@@ -119,6 +123,58 @@ describe('a char model', async () => {
     await expect(failed).rejects.toThrow(/step 1[0-2]/);
   });
 });
+
+test('a batch in parts: the same bits on 1 and 3 threads, the steps of one whole graph', async () => {
+  const model: GptSpec = { ...smallGpt, width: 32, layers: 1, context: 64 };
+  const params = initialParameters(model, 1);
+  const [one, three] = await Promise.all(
+    [1, 3].map(async (threads) => {
+      const trainer = await start({ model, batch: 32, threads });
+      const trained = await trainer.train(task({ params, steps: 4 }), quiet, never);
+      return { ...trained, loss: await trainer.evaluate(trained.params, 'validation') };
+    }),
+  );
+  expect(three!.losses).toEqual(one!.losses);
+  expect(three!.loss).toBe(one!.loss);
+  expect(digest(three!.params)).toBe(digest(one!.params));
+  expect(three!.moments.map(digest)).toEqual(one!.moments.map(digest));
+
+  const whole = await wholeBatch(model, params, 4);
+  one!.losses.forEach((loss, i) => {
+    expect(Math.abs(loss - whole.losses[i]!)).toBeLessThan(1e-5);
+  });
+  const moved = Math.hypot(...one!.params.map((value, i) => value - params[i]!));
+  const apart = Math.hypot(...one!.params.map((value, i) => value - whole.params[i]!));
+  expect(apart / moved).toBeLessThan(1e-2);
+});
+
+/** The same steps by the Loop graph, run directly. */
+async function wholeBatch(model: GptSpec, params: Float32Array, steps: number) {
+  const program = compileTraining(model, adamwSpec, 32);
+  const run = await load(program.loop());
+  const shard = corpus.subarray(0, 3000);
+  const vector = (elements: ArrayLike<number>) =>
+    ({ dtype: 'f32', shape: [elements.length], elements }) as const;
+  const rates = Array.from({ length: steps }, (_, i) => program.optimizer.rates(i, i)).flat();
+  const rows = drawRows({
+    key: task().batchKey,
+    round: 0,
+    firstStep: 0,
+    steps,
+    batch: 32,
+    bound: shard.length - model.context,
+  });
+  const results = await run({
+    steps: { dtype: 'i64', shape: [], elements: [steps] },
+    params: vector(params),
+    first: vector(new Float32Array(params.length)),
+    second: vector(new Float32Array(params.length)),
+    rates: { dtype: 'f32', shape: [steps, 3], elements: rates },
+    rows: { dtype: 'i32', shape: [steps, 32], elements: rows },
+    corpus: { dtype: 'u8', shape: [shard.length], elements: shard },
+  });
+  return { losses: results.losses!, params: results['params.next']! };
+}
 
 test('a linear model finds the line its data lie on', async () => {
   const inputs = Float32Array.from({ length: 64 }, (_, i) => ((i * 37) % 64) / 32 - 1);

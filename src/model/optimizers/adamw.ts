@@ -8,13 +8,14 @@
  */
 import type { AdamWSpec } from '../../run/model-spec.ts';
 import { add, div, mul, sqrt, square, sub } from '../graph/verbs.ts';
-import { clipFactor, type OptimizerRule } from './optimizer.ts';
+import type { OptimizerRule } from './optimizer.ts';
 import { learningRateAt } from './schedule.ts';
 
 export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
   const { schedule, clipNorm, beta1, beta2, epsilon, weightDecay } = spec;
   return {
     moments: ['first', 'second'],
+    clipNorm,
     rateCount: 3,
     rates: (step, seen) => {
       const rate = learningRateAt(schedule, step);
@@ -25,13 +26,12 @@ export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
         1 - rate * weightDecay,
       ];
     },
-    update: ({ params, gradient, moments: [first, second], rates: [rate, floor, keep] }) => {
-      const squared = square(gradient);
-      const factor = clipNorm > 0 ? clipFactor(squared, clipNorm) : undefined;
+    update: ({ params, gradient, moments: [first, second], rates, factor }) => {
+      const [rate, floor, keep] = rates;
       const share1 = factor ? mul(factor, 1 - beta1) : 1 - beta1;
       const share2 = factor ? mul(square(factor), 1 - beta2) : 1 - beta2;
       const m = add(mul(first!, beta1), mul(gradient, share1));
-      const s = add(mul(second!, beta2), mul(squared, share2));
+      const s = add(mul(second!, beta2), mul(square(gradient), share2));
       const move = div(mul(m, rate!), add(sqrt(s), floor!));
       return { params: sub(mul(params, keep!), move), moments: [m, s] };
     },

@@ -2,7 +2,7 @@
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { Value } from '../graph/value.ts';
-import { add, div, minimum, reduceSum, reshape, slice, sqrt } from '../graph/verbs.ts';
+import { add, div, minimum, reshape, slice, sqrt } from '../graph/verbs.ts';
 
 /** Everything an update may look at. All vectors are flat; `layout` tells tensors apart for rules that need matrices. */
 export interface UpdateInput {
@@ -12,12 +12,16 @@ export interface UpdateInput {
   readonly moments: readonly Value[];
   /** This step's numbers, scalars in the order `Optimizer.rates` gives them. */
   readonly rates: readonly Value[];
+  /** What clipping multiplies the gradient with; undefined when nothing is clipped. */
+  readonly factor: Value | undefined;
   readonly layout: Layout;
 }
 
 export interface Optimizer {
   /** Names of the vectors carried from step to step and round to round; all start at zero. */
   readonly moments: readonly string[];
+  /** Largest norm of the gradient over all parameters; 0 does not clip. */
+  readonly clipNorm: number;
   /** How many numbers `rates` gives. */
   readonly rateCount: number;
   /** Numbers for the global step `step`, when the moments have already seen `seen` steps. Both count from 0. */
@@ -34,6 +38,10 @@ export const scalars = (rates: Value): readonly Value[] =>
 /** Keeps a zero gradient from dividing by zero, as PyTorch's clip_grad_norm_ does. */
 const NORM_EPSILON = 1e-6;
 
-/** The factor that brings the norm of the whole gradient down to `clipNorm`, which is above 0. */
-export const clipFactor = (squaredGradient: Value, clipNorm: number): Value =>
-  minimum(div(clipNorm, add(sqrt(reduceSum(squaredGradient)), NORM_EPSILON)), 1);
+/** What brings a gradient, the sum of whose squares is given, down to the norm `clipNorm`. */
+export const clipFactor = (squares: Value, clipNorm: number): Value =>
+  minimum(div(clipNorm, add(sqrt(squares), NORM_EPSILON)), 1);
+
+/** The same outside a graph. */
+export const clipFactorOf = (squares: number, clipNorm: number): number =>
+  Math.min(clipNorm / (Math.sqrt(squares) + NORM_EPSILON), 1);

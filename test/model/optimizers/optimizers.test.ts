@@ -1,7 +1,8 @@
 /** Optimizers as f64 graphs against their textbook formulas written out in TypeScript. */
 import { describe, expect, test } from 'vitest';
 import { createGraph } from '../../../src/model/graph/builder.ts';
-import { scalars } from '../../../src/model/optimizers/optimizer.ts';
+import { reduceSum, square } from '../../../src/model/graph/verbs.ts';
+import { clipFactor, scalars } from '../../../src/model/optimizers/optimizer.ts';
 import { learningRateAt } from '../../../src/model/optimizers/schedule.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
 import type { OptimizerSpec } from '../../../src/run/model-spec.ts';
@@ -24,9 +25,11 @@ async function steps(spec: OptimizerSpec): Promise<readonly (readonly number[])[
   const vector = { dtype: 'f64', shape: [size] } as const;
   const rateType = { dtype: 'f64', shape: [optimizer.rateCount] } as const;
   const graph = createGraph();
+  const gradient = graph.input('gradient', vector);
   const updated = optimizer.update({
     params: graph.input('params', vector),
-    gradient: graph.input('gradient', vector),
+    gradient,
+    factor: spec.clipNorm > 0 ? clipFactor(reduceSum(square(gradient)), spec.clipNorm) : undefined,
     moments: optimizer.moments.map((name) => graph.input(name, vector)),
     rates: scalars(graph.input('rates', rateType)),
     layout,

@@ -1,0 +1,47 @@
+/** Where lanes wait for each other: four numbers in shared memory, and sleep instead of spinning. */
+
+const ARRIVED = 0;
+const GENERATION = 1;
+const FAILED = 2;
+const TICKET = 3;
+
+export const CONTROL_LENGTH = 4;
+
+/** How long a sleeping lane may miss that another one failed. */
+const LOOK_UP_MS = 200;
+
+export interface Barrier {
+  /** Blocks until all lanes have arrived; false when one of them failed instead. */
+  meet(): boolean;
+  /** The next number from 0, each given to one lane only; starts again at every meeting. */
+  ticket(): number;
+  fail(): void;
+}
+
+/** One lane's view of the barrier. */
+export const createBarrier = (control: Int32Array<SharedArrayBuffer>, lanes: number): Barrier => ({
+  meet: () => {
+    const generation = Atomics.load(control, GENERATION);
+    if (Atomics.add(control, ARRIVED, 1) + 1 === lanes) {
+      Atomics.store(control, ARRIVED, 0);
+      Atomics.store(control, TICKET, 0);
+      Atomics.add(control, GENERATION, 1);
+      Atomics.notify(control, GENERATION);
+    }
+    while (Atomics.load(control, GENERATION) === generation) {
+      if (Atomics.load(control, FAILED) !== 0) return false;
+      Atomics.wait(control, GENERATION, generation, LOOK_UP_MS);
+    }
+    return true;
+  },
+  ticket: () => Atomics.add(control, TICKET, 1),
+  fail: () => {
+    Atomics.store(control, FAILED, 1);
+    Atomics.notify(control, GENERATION);
+  },
+});
+
+/** Forgets a failure and whoever was waiting; only while no lane is running. */
+export function resetBarrier(control: Int32Array<SharedArrayBuffer>): void {
+  for (const at of [ARRIVED, FAILED, TICKET]) Atomics.store(control, at, 0);
+}

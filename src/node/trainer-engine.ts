@@ -1,0 +1,122 @@
+/** The trainer threads as one: a single thread that does everything, or several lanes that share the work. */
+import { CONTROL_LENGTH, resetBarrier } from './trainer-barrier.ts';
+import { createTrainerLink, type TrainerLink } from './trainer-link.ts';
+import type {
+  Advance,
+  Advanced,
+  DataName,
+  Feed,
+  LaneTraining,
+  OpenRequest,
+  SharedState,
+  WholeTraining,
+} from './trainer-messages.ts';
+
+export interface Engine {
+  /** `evaluate` takes multiples of this many rows. */
+  readonly rows: number;
+  /** Parameters and moments to start from. */
+  begin(vectors: readonly Float32Array[]): Promise<void>;
+  advance(task: Advance): Promise<Advanced>;
+  /** Parameters and moments now. */
+  finish(): Promise<readonly Float32Array[]>;
+  hold(params: Float32Array): Promise<void>;
+  /** One loss per row. */
+  evaluate(on: DataName, rows: Int32Array): Promise<Float32Array>;
+  forward(inputs: Feed): Promise<Float32Array>;
+  close(): Promise<void>;
+}
+
+type Opening = Omit<OpenRequest, 'training'>;
+
+/** One thread, with as many threads inside onnxruntime as it is given. */
+export async function openWhole(opening: Opening, training: WholeTraining): Promise<Engine> {
+  const [link] = await openLinks([{ ...opening, training }]);
+  return {
+    ...reading([link!], opening.rows),
+    begin: async (vectors) => {
+      await link!.call('begin', vectors);
+    },
+    advance: (task) => link!.call('advance', task),
+    finish: () => link!.call('finish', null),
+  };
+}
+
+/** `threads` lanes at most; more threads than parts are left to onnxruntime inside each lane. */
+export async function openLanes(
+  opening: Opening,
+  training: Omit<LaneTraining, 'kind' | 'lane' | 'lanes' | 'shared'>,
+  size: number,
+): Promise<Engine> {
+  const { parts, state } = training;
+  const lanes = Math.min(opening.threads, parts);
+  const shared = shareState(size, state.length, parts);
+  const threads = Math.floor(opening.threads / lanes);
+  const links = await openLinks(
+    Array.from({ length: lanes }, (_, lane) => ({
+      ...opening,
+      threads,
+      training: { ...training, kind: 'lane' as const, lane, lanes, shared },
+    })),
+  );
+  return {
+    ...reading(links, opening.rows),
+    begin: async (vectors) => {
+      resetBarrier(shared.control);
+      shared.state.forEach((values, i) => {
+        values.set(vectors[i]!);
+      });
+    },
+    advance: async (task) => {
+      const [first] = await Promise.all(links.map((link) => link.call('advance', task)));
+      return first!;
+    },
+    finish: async () => shared.state.map((values) => Float32Array.from(values)),
+  };
+}
+
+/** The part that does not train: every thread holds the parameters, rows are dealt out evenly. */
+function reading(links: readonly TrainerLink[], rows: number) {
+  return {
+    rows,
+    hold: async (params: Float32Array) => {
+      await Promise.all(links.map((link) => link.call('hold', params)));
+    },
+    evaluate: async (on: DataName, all: Int32Array) => {
+      const share = Math.ceil(all.length / rows / links.length) * rows;
+      const losses = await Promise.all(
+        links.map((link, i) =>
+          link.call('evaluate', { on, rows: all.slice(i * share, (i + 1) * share) }),
+        ),
+      );
+      return Float32Array.from(losses.flatMap((part) => [...part]));
+    },
+    forward: (inputs: Feed) => links[0]!.call('forward', inputs),
+    close: async () => {
+      await Promise.all(links.map((link) => link.close()));
+    },
+  };
+}
+
+/** One thread per request; all of them end when one does not open. */
+async function openLinks(requests: readonly OpenRequest[]): Promise<readonly TrainerLink[]> {
+  const links = requests.map(() => createTrainerLink());
+  try {
+    await Promise.all(requests.map((request, i) => links[i]!.call('open', request)));
+    return links;
+  } catch (error) {
+    await Promise.all(links.map((link) => link.close()));
+    throw error;
+  }
+}
+
+function shareState(size: number, vectors: number, parts: number): SharedState {
+  const floats = (length: number) => new Float32Array(new SharedArrayBuffer(4 * length));
+  return {
+    control: new Int32Array(new SharedArrayBuffer(4 * CONTROL_LENGTH)),
+    state: Array.from({ length: vectors }, () => floats(size)),
+    gradients: Array.from({ length: parts }, () => floats(size)),
+    losses: floats(parts),
+    squares: floats(parts),
+  };
+}

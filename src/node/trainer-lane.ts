@@ -1,0 +1,189 @@
+/**
+ * Training by several threads. In every step each lane takes parts of the batch until none is left and computes their
+ * gradients alone; then each combines and updates its own ranges of the vectors. Parts and ranges are numbered, and sums
+ * run in that order, so the bits do not depend on the number of lanes or on which was faster.
+ */
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import { clipFactorOf } from '../model/optimizers/optimizer.ts';
+import { type Barrier, createBarrier } from './trainer-barrier.ts';
+import type { Advance, Advanced, Device, LaneTraining } from './trainer-messages.ts';
+import { createSession, floats, type Tensors, vector } from './trainer-sessions.ts';
+import type { Stepper } from './trainer-whole.ts';
+
+/** A stretch of the flat vectors that one lane keeps up to date. */
+interface Range {
+  readonly index: number;
+  readonly from: number;
+  readonly to: number;
+  /** This stretch of every part's gradient, one after the other. */
+  readonly stack: Float32Array;
+  readonly gradient: Float32Array;
+  /** Parameters and moments, and the buffers for what follows them. */
+  state: readonly Float32Array[];
+  next: readonly Float32Array[];
+}
+
+interface Lane {
+  readonly training: LaneTraining;
+  readonly barrier: Barrier;
+  readonly shard: Tensors;
+  readonly gradientModel: InferenceSession;
+  readonly combineModel: InferenceSession;
+  readonly updateModel: InferenceSession;
+  readonly ranges: readonly Range[];
+  // onnxruntime cannot read shared memory: each lane has its own copy of the parameters and of one gradient
+  readonly params: Float32Array;
+  readonly gradient: Float32Array;
+}
+
+export async function createLaneStepper(
+  training: LaneTraining,
+  device: Device,
+  threads: number,
+  shard: Tensors,
+): Promise<Stepper> {
+  const { shared, lane: number, lanes } = training;
+  const size = shared.state[0]!.length;
+  const lane: Lane = {
+    training,
+    barrier: createBarrier(shared.control, lanes),
+    shard,
+    gradientModel: await createSession(training.gradient, device, threads),
+    combineModel: await createSession(training.combine, device, threads),
+    updateModel: await createSession(training.update, device, threads),
+    ranges: rangesOf(training),
+    params: new Float32Array(size),
+    gradient: new Float32Array(size),
+  };
+  return {
+    begin: () => {},
+    advance: async (task) => {
+      try {
+        return await advance(lane, task);
+      } catch (error) {
+        lane.barrier.fail();
+        throw error;
+      }
+    },
+    finish: () => {
+      throw new TypeError(`lane ${number} keeps its state in shared memory`);
+    },
+  };
+}
+
+async function advance(lane: Lane, { rates, rows }: Advance): Promise<Advanced> {
+  const start = performance.now();
+  const { parts, rowsPerPart, rateCount, shared } = lane.training;
+  const batch = parts * rowsPerPart;
+  const losses = new Float32Array(rows.length / batch);
+  lane.params.set(shared.state[0]!);
+  for (const range of lane.ranges) loadRange(range, shared.state);
+  for (let i = 0; i < losses.length; i++) {
+    const own = rates.slice(i * rateCount, (i + 1) * rateCount);
+    const loss = await step(lane, rows.subarray(i * batch, (i + 1) * batch), own);
+    if (loss === undefined) break;
+    losses[i] = loss;
+  }
+  for (const range of lane.ranges) storeRange(range, shared.state);
+  return { losses, seconds: (performance.now() - start) / 1000 };
+}
+
+/** The loss before the step; undefined when another lane failed. */
+async function step(
+  lane: Lane,
+  rows: Int32Array,
+  rates: Float32Array,
+): Promise<number | undefined> {
+  const { barrier, ranges, params } = lane;
+  const { shared, parts } = lane.training;
+  await differentiate(lane, rows);
+  if (!barrier.meet()) return undefined;
+  // until the last meeting of the step nobody writes the parts' losses
+  const loss = shared.losses.reduce((sum, part) => sum + part, 0) / parts;
+  for (const range of ranges) await combine(lane, range);
+  if (!barrier.meet()) return undefined;
+  for (const range of ranges) await update(lane, range, rates);
+  if (!barrier.meet()) return undefined;
+  params.set(shared.state[0]!);
+  return loss;
+}
+
+async function differentiate(lane: Lane, rows: Int32Array): Promise<void> {
+  const { barrier, shard, params, gradient, gradientModel } = lane;
+  const { parts, rowsPerPart, shared } = lane.training;
+  for (let part = barrier.ticket(); part < parts; part = barrier.ticket()) {
+    const own = rows.slice(part * rowsPerPart, (part + 1) * rowsPerPart);
+    const results = await gradientModel.run(
+      { ...shard, params: vector(params), rows: new Tensor('int32', own) },
+      { loss: null, gradient: vector(gradient) },
+    );
+    shared.gradients[part]!.set(gradient);
+    shared.losses[part] = floats(results.loss)[0]!;
+  }
+}
+
+async function combine({ training, combineModel }: Lane, range: Range): Promise<void> {
+  const { parts, shared } = training;
+  const { index, from, to, stack } = range;
+  const length = to - from;
+  for (let part = 0; part < parts; part++) {
+    stack.set(shared.gradients[part]!.subarray(from, to), part * length);
+  }
+  const results = await combineModel.run(
+    { gradients: new Tensor('float32', stack, [parts, length]) },
+    { gradient: vector(range.gradient), squares: null },
+  );
+  shared.squares[index] = floats(results.squares)[0]!;
+}
+
+async function update(lane: Lane, range: Range, rates: Float32Array): Promise<void> {
+  const { clipNorm, shared, state } = lane.training;
+  const squares = shared.squares.reduce((sum, part) => sum + part, 0);
+  const factor = clipNorm > 0 ? clipFactorOf(squares, clipNorm) : 1;
+  const feeds: Tensors = {
+    gradient: vector(range.gradient),
+    rates: vector(rates),
+    factor: new Tensor('float32', Float32Array.of(factor), []),
+  };
+  const fetches: Tensors = {};
+  state.forEach((name, i) => {
+    feeds[name] = vector(range.state[i]!);
+    fetches[`${name}.next`] = vector(range.next[i]!);
+  });
+  await lane.updateModel.run(feeds, fetches);
+  [range.state, range.next] = [range.next, range.state];
+  shared.state[0]!.set(range.state[0]!, range.from);
+}
+
+/** As many ranges as parts, dealt out to the lanes in turn. */
+function rangesOf({ lane, lanes, parts, state, shared }: LaneTraining): readonly Range[] {
+  const size = shared.state[0]!.length;
+  const ranges: Range[] = [];
+  for (let index = lane; index < parts; index += lanes) {
+    const from = Math.floor((size * index) / parts);
+    const to = Math.floor((size * (index + 1)) / parts);
+    const vectors = () => state.map(() => new Float32Array(to - from));
+    ranges.push({
+      index,
+      from,
+      to,
+      stack: new Float32Array(parts * (to - from)),
+      gradient: new Float32Array(to - from),
+      state: vectors(),
+      next: vectors(),
+    });
+  }
+  return ranges;
+}
+
+function loadRange({ from, to, state }: Range, shared: readonly Float32Array[]): void {
+  state.forEach((values, i) => {
+    values.set(shared[i]!.subarray(from, to));
+  });
+}
+
+function storeRange({ from, state }: Range, shared: readonly Float32Array[]): void {
+  state.forEach((values, i) => {
+    shared[i]!.set(values, from);
+  });
+}

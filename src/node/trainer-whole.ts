@@ -1,0 +1,75 @@
+/** Training by one thread: many steps in one Loop, or one step after the other where the device has no Loop. */
+import { Tensor } from 'onnxruntime-node';
+import type { Advance, Advanced, Device, WholeTraining } from './trainer-messages.ts';
+import { createSession, floats, type Tensors, vector } from './trainer-sessions.ts';
+
+/** How a trainer thread moves the state. */
+export interface Stepper {
+  begin(vectors: readonly Float32Array[]): void;
+  advance(task: Advance): Promise<Advanced>;
+  finish(): readonly Float32Array[];
+}
+
+export async function createWholeStepper(
+  training: WholeTraining,
+  device: Device,
+  threads: number,
+  shard: Tensors,
+): Promise<Stepper> {
+  const { model, loops, batch, rateCount } = training;
+  const session = await createSession(model, device, threads);
+  let state: Tensors = {};
+  /** A second set of buffers, which results are written into; the two change places after every run. */
+  let spare: Tensors = {};
+
+  const run = async (feeds: Tensors, losses: string): Promise<Float32Array> => {
+    const fetches: Record<string, Tensor | null> = { [losses]: null };
+    for (const name of training.state) fetches[`${name}.next`] = spare[name]!;
+    const results = await session.run({ ...state, ...shard, ...feeds }, fetches);
+    [state, spare] = [spare, state];
+    return floats(results[losses]);
+  };
+
+  const loop = ({ rates, rows }: Advance, steps: number): Promise<Float32Array> =>
+    run(
+      {
+        steps: new Tensor('int64', BigInt64Array.of(BigInt(steps)), []),
+        rates: new Tensor('float32', rates, [steps, rateCount]),
+        rows: new Tensor('int32', rows, [steps, batch]),
+      },
+      'losses',
+    );
+
+  const stepByStep = async ({ rates, rows }: Advance, steps: number): Promise<Float32Array> => {
+    const losses = new Float32Array(steps);
+    for (let i = 0; i < steps; i++) {
+      const feeds = {
+        rates: new Tensor('float32', rates.subarray(i * rateCount, (i + 1) * rateCount)),
+        rows: new Tensor('int32', rows.subarray(i * batch, (i + 1) * batch)),
+      };
+      losses.set(await run(feeds, 'loss'), i);
+    }
+    return losses;
+  };
+
+  return {
+    begin: (vectors) => {
+      state = Object.fromEntries(training.state.map((name, i) => [name, vector(vectors[i]!)]));
+      spare = Object.fromEntries(
+        training.state.map((name, i) => [name, vector(new Float32Array(vectors[i]!.length))]),
+      );
+    },
+    advance: async (task) => {
+      const start = performance.now();
+      const steps = task.rows.length / batch;
+      const losses = await (loops ? loop(task, steps) : stepByStep(task, steps));
+      return { losses, seconds: (performance.now() - start) / 1000 };
+    },
+    finish: () => {
+      const vectors = training.state.map((name) => floats(state[name]));
+      state = {};
+      spare = {};
+      return vectors;
+    },
+  };
+}
