@@ -5,10 +5,10 @@
 import type { ModelSpec } from '../run/model-spec.ts';
 
 /** Smaller parts would spend too much of their time on what every part repeats. */
-const LEAST_TOKENS = 512;
+const LEAST_TOKENS = 1024;
 const MOST_PARTS = 8;
 
-/** The largest power of two that divides the batch into parts of at least 512 tokens; at most 8. */
+/** The largest power of two that divides the batch into parts of at least 1024 tokens; at most 8. */
 export function countParts(model: ModelSpec, batch: number): number {
   const tokens = batch * (model.architecture === 'gpt' ? model.context : 1);
   let parts = 1;

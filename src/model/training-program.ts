@@ -17,7 +17,7 @@ import {
   add,
   cast,
   gather,
-  mul,
+  gemm,
   reduceMean,
   reduceSum,
   reshape,
@@ -155,7 +155,8 @@ function outputUpdate(
 /** The mean of several gradients, or of the same range of each. */
 function buildCombine(graph: Graph, { dtype }: Plan, parts: number): void {
   const all = graph.input('gradients', { dtype, shape: [parts, ANY] });
-  const mean = mul(reduceSum(all, [0]), 1 / parts);
+  const shares = graph.constant({ dtype, shape: [1, parts] }, new Array(parts).fill(1 / parts));
+  const mean = reshape(gemm(shares, all), [ANY]);
   graph.output('gradient', mean);
   graph.output('squares', reduceSum(square(mean)));
 }

@@ -12,6 +12,8 @@ export interface SubscriptionHandlers {
   onRefused?(reason: RejectReason, detail: string, relay: string): void;
   /** The relay has sent what it had stored; again after each reconnect. */
   onCaughtUp?(relay: string): void;
+  /** This relay answers no more for now: the connection ended, or it closed the subscription for good. */
+  onLost?(relay: string, message: string): void;
 }
 
 /** How far one relay has come with one subscription on the present connection. */
@@ -29,27 +31,41 @@ export class Feed {
   readonly id: string;
   readonly #filters: readonly Filter[];
   readonly #handlers: SubscriptionHandlers;
+  /** Whom it asks. */
+  readonly #links: readonly Link[];
   readonly #seen = createSeenIds();
   readonly #progress = new Map<Link, Progress>();
   /** CLOSED in a row, per relay. */
   readonly #closings = new Map<Link, number>();
 
-  constructor(id: string, filters: readonly Filter[], handlers: SubscriptionHandlers) {
+  constructor(
+    id: string,
+    filters: readonly Filter[],
+    handlers: SubscriptionHandlers,
+    links: readonly Link[],
+  ) {
     this.id = id;
     this.#filters = filters;
     this.#handlers = handlers;
+    this.#links = links;
   }
 
   /** Asks one relay; what it has sent before is not asked for differently, so nothing dated oddly can be missed. */
   ask(link: Link): void {
-    if (link.state !== 'open') return;
+    if (link.state !== 'open' || !this.#links.includes(link)) return;
     this.#progress.set(link, 'asked');
     link.say('REQ', this.id, ...this.#filters);
   }
 
   /** The connection is gone, and with it what the relay knew of us. */
   forget(link: Link): void {
+    if (!this.#links.includes(link)) return;
     this.#progress.delete(link);
+    this.lose(link, link.lastError);
+  }
+
+  lose(link: Link, message: string): void {
+    this.#handlers.onLost?.(link.url, message);
   }
 
   take(link: Link, raw: unknown, inbox: Inbox, counts: FeedCounts): void {
@@ -84,9 +100,9 @@ export class Feed {
   }
 
   /** Every relay that can be reached has sent EOSE, and there is one; a first attempt under way is waited for. */
-  isCaughtUp(links: readonly Link[]): boolean {
+  isCaughtUp(): boolean {
     let caughtUp = false;
-    for (const link of links) {
+    for (const link of this.#links) {
       if (link.state === 'connecting' && link.failures === 0) return false;
       const progress = this.#progress.get(link);
       if (link.state === 'open' && (progress === 'asked' || progress === undefined)) return false;

@@ -41,6 +41,12 @@ export interface RelaySetOptions {
   readonly reconnectMaxMs?: number;
 }
 
+export interface SendOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Some of the set's relays; default all of them. */
+  readonly only?: readonly string[] | undefined;
+}
+
 export interface Subscription {
   /** Every reachable relay has sent what it had stored. */
   readonly caughtUp: boolean;
@@ -69,11 +75,15 @@ export interface RelaySet {
   /** The addresses in use, in order, each once. */
   readonly relays: readonly string[];
   /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
-  publish(event: SignedEvent, signal?: AbortSignal): Promise<readonly PublishOutcome[]>;
+  publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
   /** The same, one promise per relay: a slow one need not be waited for. */
-  send(event: SignedEvent, signal?: AbortSignal): readonly Promise<PublishOutcome>[];
-  /** Stored and live events of all relays, until closed; survives reconnects. */
-  subscribe(filters: readonly Filter[], handlers: SubscriptionHandlers): Subscription;
+  send(event: SignedEvent, options?: SendOptions): readonly Promise<PublishOutcome>[];
+  /** Stored and live events of all relays, or of those named, until closed; survives reconnects. */
+  subscribe(
+    filters: readonly Filter[],
+    handlers: SubscriptionHandlers,
+    only?: readonly string[],
+  ): Subscription;
   status(): readonly RelayStatus[];
   /** Resolves once a relay is connected; rejects with a `RelayError` when none can be reached. */
   ready(signal?: AbortSignal): Promise<void>;
@@ -120,26 +130,30 @@ class Relays implements RelaySet {
     this.#runs = Promise.all(this.#links.map((link) => link.run()));
   }
 
-  publish(event: SignedEvent, signal?: AbortSignal): Promise<readonly PublishOutcome[]> {
-    return Promise.all(this.send(event, signal));
+  publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]> {
+    return Promise.all(this.send(event, options));
   }
 
-  send(event: SignedEvent, signal?: AbortSignal): readonly Promise<PublishOutcome>[] {
+  send(event: SignedEvent, { signal, only }: SendOptions = {}): readonly Promise<PublishOutcome>[] {
     const parcel = createParcel(event);
     const options: PublishOptions = this.#settings;
-    return this.#links.map((link) =>
+    return this.#named(only).map((link) =>
       publishTo(link, this.#learned.get(link)!, parcel, options, signal),
     );
   }
 
-  subscribe(filters: readonly Filter[], handlers: SubscriptionHandlers): Subscription {
-    const feed = new Feed(`n${++this.#subscriptions}`, filters, handlers);
+  subscribe(
+    filters: readonly Filter[],
+    handlers: SubscriptionHandlers,
+    only?: readonly string[],
+  ): Subscription {
+    const links = this.#named(only);
+    const feed = new Feed(`n${++this.#subscriptions}`, filters, handlers, links);
     this.#feeds.set(feed.id, feed);
-    for (const link of this.#links) feed.ask(link);
-    const links = this.#links;
+    for (const link of links) feed.ask(link);
     return {
       get caughtUp() {
-        return feed.isCaughtUp(links);
+        return feed.isCaughtUp();
       },
       close: () => {
         if (!this.#feeds.delete(feed.id)) return;
@@ -183,6 +197,11 @@ class Relays implements RelaySet {
     await within(this.#runs, GOODBYE_MS, this.#settings.clock);
   }
 
+  /** The links of the relays named; all of them without names. */
+  #named(only: readonly string[] | undefined): readonly Link[] {
+    return only ? this.#links.filter(({ url }) => only.includes(url)) : this.#links;
+  }
+
   #createLink(url: string): Link {
     const { openTimeoutMs, ...rest } = this.#settings;
     const link: Link = new Link(
@@ -220,7 +239,10 @@ class Relays implements RelaySet {
     link.lastNotice = message;
     const closings = feed.close(link);
     const { status, transient } = judgeAnswer(false, message);
-    if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) return;
+    if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
+      feed.lose(link, message);
+      return;
+    }
     const delayMs = status === 'throttled' ? THROTTLE_MS : backoffMs(retry, closings, random);
     try {
       await clock.sleep(delayMs, this.#stop.signal);

@@ -121,11 +121,11 @@ describe('retries', () => {
   test('an abort rejects with its reason, wherever the publish stands', async () => {
     const { clock, set } = open();
     const stop = new AbortController();
-    const publishing = set.publish(event, stop.signal);
+    const publishing = set.publish(event, { signal: stop.signal });
     await clock.advance(0);
     stop.abort(new Error('enough'));
     await expect(publishing).rejects.toThrow('enough');
-    await expect(set.publish(event, stop.signal)).rejects.toThrow('enough');
+    await expect(set.publish(event, { signal: stop.signal })).rejects.toThrow('enough');
     await set.close();
   });
 
