@@ -47,24 +47,45 @@ function under<K extends string>(
   };
 }
 
-/** A text or an integer inside a JSON object, spelled as it would be in a tag. */
-export interface Member<T = string | number, P = 'required' | 'optional'> {
+/** A member of a JSON object: texts and integers spelled as they would be in a tag, or a list of them. */
+export interface Member<T = unknown, P = 'required' | 'optional'> {
   readonly presence: P;
-  readonly text: Text<T>;
+  readonly says: string;
   readonly doc: string;
+  /** The value, or undefined when the JSON value is none. */
+  read(raw: unknown): T | undefined;
 }
 
 export const member = <T>(text: Text<T>, doc: string): Member<T, 'required'> => ({
   presence: 'required',
-  text,
+  says: text.says,
   doc,
+  read: (raw) => readPlain(text, raw),
 });
 
 export const optionalMember = <T>(text: Text<T>, doc: string): Member<T, 'optional'> => ({
+  ...member(text, doc),
   presence: 'optional',
-  text,
-  doc,
 });
+
+/** A list of 1 to `most` values; an empty one is left out. */
+export const listMember = <T>(
+  text: Text<T>,
+  doc: string,
+  most: number,
+): Member<readonly T[], 'optional'> => ({
+  presence: 'optional',
+  says: `list of 1..${most}: ${text.says}`,
+  doc,
+  read: (raw) => {
+    if (!Array.isArray(raw) || raw.length === 0 || raw.length > most) return undefined;
+    const values = raw.map((each) => readPlain(text, each)).filter((each) => each !== undefined);
+    return values.length === raw.length ? values : undefined;
+  },
+});
+
+const readPlain = <T>(text: Text<T>, raw: unknown): T | undefined =>
+  typeof raw === 'string' || typeof raw === 'number' ? text.read(String(raw)) : undefined;
 
 type Members = Readonly<Record<string, Member>>;
 type Held<M> = M extends Member<infer T> ? T : never;
@@ -94,15 +115,13 @@ export function canonicalObject<const M extends Members>(
       const json = parseObject(content);
       if (json === undefined) return { problem: 'is not a JSON object' };
       const value: Record<string, unknown> = {};
-      for (const [key, { presence, text }] of fields) {
+      for (const [key, { presence, says, read }] of fields) {
         if (!Object.hasOwn(json, key)) {
           if (presence === 'required') return { problem: `has no ${key}` };
           continue;
         }
-        const raw = json[key];
-        const plain = typeof raw === 'string' || typeof raw === 'number';
-        value[key] = plain ? text.read(String(raw)) : undefined;
-        if (value[key] === undefined) return { problem: `says a ${key} that is not ${text.says}` };
+        value[key] = read(json[key]);
+        if (value[key] === undefined) return { problem: `says a ${key} that is not ${says}` };
       }
       if (write(value) !== content) return { problem: 'is not canonical JSON of these members' };
       return { value: value as Needed<M> & Allowed<M> };
@@ -123,8 +142,8 @@ function parseObject(content: string): Readonly<Record<string, unknown>> | undef
 /** Members for the generated page, one line each, in the order they are declared. */
 export const describeMembers = (members: Members): string =>
   Object.entries(members)
-    .map(([key, { presence, text, doc }]) => {
+    .map(([key, { presence, says, doc }]) => {
       const needed = presence === 'optional' ? ', optional' : '';
-      return `- \`${key}\` (${text.says}${needed}): ${doc}`;
+      return `- \`${key}\` (${says}${needed}): ${doc}`;
     })
     .join('\n');

@@ -4,10 +4,11 @@ import { chunk } from './chunk.ts';
 import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
 import { manifest } from './manifest.ts';
+import { presence } from './presence.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { checkpoint, chunk, gradient, heartbeat, manifest };
+export { checkpoint, chunk, gradient, heartbeat, manifest, presence };
 
 export const kinds = {
   [manifest.kind]: manifest,
@@ -15,4 +16,5 @@ export const kinds = {
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,
+  [presence.kind]: presence,
 } as const;

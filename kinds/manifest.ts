@@ -2,7 +2,13 @@
  * Manifest (7810, regular): a worker commits to one payload for one round, and says where it is.
  * Sent once per round, after the payload's chunks; a payload of at most 44 KiB rides inside. Nothing replaces it.
  */
-import { canonicalObject, describeMembers, member, optionalMember } from './_content.ts';
+import {
+  canonicalObject,
+  describeMembers,
+  listMember,
+  member,
+  optionalMember,
+} from './_content.ts';
 import { defineKind } from './_define.ts';
 import { nostrain, one, repeats } from './_tags.ts';
 import {
@@ -20,6 +26,9 @@ import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
 /** More than a manifest of 44 KiB of payload needs. */
 const LONGEST_CONTENT = 65_536;
+
+/** A byte names a shard. */
+const MOST_SHARDS = 256;
 
 const members = {
   run: member(name, 'name of the run'),
@@ -39,6 +48,11 @@ const members = {
     base64Text,
     `the payload; there when \`bytes\` is at most ${CHUNK_BYTES}`,
   ),
+  need: optionalMember(
+    integer(1, MOST_SHARDS - 1),
+    'how many of the shards are enough; only with `shards`',
+  ),
+  shards: listMember(hex32, 'roots of the shards of a striped payload, in order', MOST_SHARDS),
 };
 
 const notes = `
@@ -48,6 +62,11 @@ integers, so that the same values always make the same text; any other spelling 
 ${describeMembers(members)}
 
 Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have them all.
+
+A striped payload is sent as shards instead, each chunked under a root of its own, so that relays can hold a part each: with
+k = \`need\` and n shards, shards 0 to k-1 are the payload cut into k parts of \`bytes\` / k bytes, rounded up, zeros after its
+end; shard k+i is the sum over j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being
+XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked for.
 `;
 
 export const manifest = defineKind({
@@ -75,6 +94,15 @@ export const manifest = defineKind({
         payload === undefined
           ? bytes > CHUNK_BYTES
           : bytes <= CHUNK_BYTES && base64Bytes(payload) === bytes,
+    },
+    {
+      says: '`need` and `shards` are both there, and parity with them, or neither is',
+      holds: ({ need, shards }) =>
+        (need === undefined) === (shards === undefined) && (need ?? 0) < (shards?.length ?? 1),
+    },
+    {
+      says: 'a payload inside the content is not striped',
+      holds: ({ payload, shards }) => payload === undefined || shards === undefined,
     },
   ],
   notes,

@@ -1,0 +1,57 @@
+/**
+ * Presence (37811, addressable): a worker says it is alive, in which round, and on which bits.
+ * Sent at each round start and then at the advertised interval; a newer one replaces it. Nothing is decided by it.
+ */
+import {
+  canonicalObject,
+  describeMembers,
+  listMember,
+  member,
+  optionalMember,
+} from './_content.ts';
+import { defineKind } from './_define.ts';
+import { nostrain, one, repeats } from './_tags.ts';
+import { count, hex32, index, integer, name, pattern, seconds, word } from './_text.ts';
+
+const DAY = 86_400;
+/** So many workers that a beat naming them still fits every relay. */
+const MOST_WORKERS = 512;
+const LONGEST_CONTENT = 49_152;
+
+const members = {
+  run: member(name, 'name of the run'),
+  round: member(index, 'round the worker is in'),
+  interval: member(integer(1, DAY), 'seconds until the next one is due'),
+  base: optionalMember(hex32, 'digest of the state the worker starts the round from'),
+  cohort: listMember(hex32, 'workers whose contributions made that state', MOST_WORKERS),
+  examples: optionalMember(count, 'training examples the worker has'),
+  capabilities: listMember(word, 'what the worker can do; informative', 64),
+  relays: listMember(word, 'where else to find the worker; informative', 64),
+  status: optionalMember(pattern(/^leaving$/, '`leaving`'), 'in the last one a worker sends'),
+};
+
+export const presence = defineKind({
+  kind: 37811,
+  name: 'presence',
+  summary: 'a worker is alive, in which round, and on which bits',
+  sent: 'at each round start and then at the advertised interval; a newer one replaces it',
+  tags: {
+    slot: one('d', name, 'the run: one presence per worker'),
+    nostrain,
+    scope: repeats('s', '`<run>`', 'the run of the content'),
+    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+  },
+  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  rules: [
+    { says: '`d` is the run of the content', holds: ({ slot, run }) => slot === run },
+    {
+      says: '`s` is the run of the content',
+      holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
+    },
+  ],
+  notes: `
+The worker is the key that signs. The content is canonical JSON, as a manifest's is.
+
+${describeMembers(members)}
+`,
+});
