@@ -20,7 +20,7 @@ import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { Connection } from './connection.ts';
 import { prepareTask, type Task } from './prepare.ts';
-import { assertRelaysFit, connectRelays } from './relays.ts';
+import { assertRelaysFit, connectRelays, stripeOver } from './relays.ts';
 
 export interface PlayOptions {
   readonly settings: Settings;
@@ -73,19 +73,23 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     });
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
-    const { run, relay, topk } = settings;
+    const { run, relay, topk, profile } = settings;
     const { layout } = trainer;
-    await assertRelaysFit(relay, estimateEventSize(run, layout, topk), signal);
+    const stripe = stripeOver(relays.relays, settings.stripe);
+    await assertRelaysFit(relay, estimateEventSize({ profile, run, layout, ratio: topk }), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
     const signer = createSigner(secretKey, nativeSha256);
     const maxContainerBytes = maxContainer(layout);
     const wire = createWire({
+      profile,
       run,
       layout,
       relays,
       signer,
       clock: systemClock,
+      sha256: nativeSha256,
+      stripe,
       ratio: topk,
       maxContainerBytes,
     });

@@ -1,11 +1,13 @@
 /** Relays as a run needs them: reachable, and large enough for its gradients, before anything is trained. */
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
+import type { Stripe } from '../network/chunks/erasure.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
 import { openSocket } from '../node/sockets.ts';
+import type { Spread } from '../run/field.ts';
 import type { Connection } from './connection.ts';
 
 /** Connects; throws `relay/none-reachable` when no relay answers. */
@@ -29,6 +31,15 @@ export async function connectRelays(
   }
 }
 
+/** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
+export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {
+  if (of === 1) return undefined;
+  if (relays.length >= of) return { data: need, parity: of - need };
+  throw new ConfigError('relay/stripe', `--stripe ${need}/${of} needs ${of} relays`, {
+    hint: `${relays.length} given: add relays with --relay, or spread over fewer`,
+  });
+}
+
 /** Throws `relay/too-small` when a relay states a limit the gradients would break. */
 export async function assertRelaysFit(
   urls: readonly string[],
@@ -42,7 +53,7 @@ export async function assertRelaysFit(
     const [need, has] = [kilobytes(size.eventBytes), kilobytes(limit)];
     throw new ConfigError(
       'relay/too-small',
-      `${urls[i]} takes ${has}, a gradient of this model is about ${need}`,
+      `${urls[i]} takes ${has}, the largest event of this run is about ${need}`,
       {
         hint: 'lower --topk, train a smaller model, or use a relay you run: nostrain relay --max-event-bytes N',
       },

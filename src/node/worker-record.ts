@@ -1,9 +1,14 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
+import { fromBase64, toBase64 } from '../base/bytes.ts';
 import type { WorkerState } from '../worker/state.ts';
 
 export type WorkerRecord = Omit<WorkerState, 'params' | 'momentum' | 'moments' | 'residual'>;
 
-export const formatRecord = (record: WorkerRecord): string => JSON.stringify(record);
+/** Payloads are bytes: base64 in the text. */
+export function formatRecord({ sent, ...record }: WorkerRecord): string {
+  const payload = sent?.payload && toBase64(sent.payload);
+  return JSON.stringify({ ...record, sent: sent && { ...sent, payload } });
+}
 
 /** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
 export function parseRecord(text: string): WorkerRecord | undefined {
@@ -13,8 +18,10 @@ export function parseRecord(text: string): WorkerRecord | undefined {
   const restored = {
     ...json,
     cohort,
-    sent: isObject(sent) ? withNumbers(sent, SENT) : sent,
-    rounds: Array.isArray(json.rounds) ? json.rounds.map((one) => withNumbers(one, ROUND)) : [],
+    sent: isObject(sent) ? { ...withNumbers(sent, SENT), payload: payloadOf(sent) } : sent,
+    rounds: Array.isArray(json.rounds)
+      ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, ROUND) : one))
+      : [],
     lossBefore: json.lossBefore ?? Number.NaN,
   };
   return isRecord(restored) ? restored : undefined;
@@ -41,14 +48,13 @@ function jsonOf(text: string): unknown {
 }
 
 /** JSON has no NaN: it was written as null. */
-function withNumbers(value: unknown, names: readonly string[]): unknown {
-  if (!isObject(value)) return value;
+function withNumbers(value: Fields, names: readonly string[]): Fields {
   const nulls = names.filter((name) => value[name] === null);
   return { ...value, ...Object.fromEntries(nulls.map((name) => [name, Number.NaN])) };
 }
 
 function isRecord(value: Fields): value is Fields & WorkerRecord {
-  const { round, cohort, folded, rounds, lossBefore, tokens, sent } = value;
+  const { round, cohort, folded, rounds, lossBefore, tokens, lastSent, sent } = value;
   return (
     isCount(round) &&
     (cohort === undefined || isTexts(cohort)) &&
@@ -58,12 +64,20 @@ function isRecord(value: Fields): value is Fields & WorkerRecord {
     rounds.every(isRound) &&
     isNumber(lossBefore) &&
     isNumber(tokens) &&
+    (lastSent === undefined || isText(lastSent)) &&
     (sent === undefined || isSent(sent))
   );
 }
 
+/** Undefined where there is none; text that is not base64 stays text, and is refused as such. */
+const payloadOf = ({ payload }: Fields): unknown =>
+  isText(payload) ? (fromBase64(payload) ?? payload) : payload;
+
 const isSent = (value: unknown): boolean =>
-  isObject(value) && isText(value.event) && SENT.every((name) => isNumber(value[name]));
+  isObject(value) &&
+  isText(value.event) &&
+  (value.payload === undefined || value.payload instanceof Uint8Array) &&
+  SENT.every((name) => isNumber(value[name]));
 
 const isRound = (value: unknown): boolean =>
   isObject(value) &&

@@ -33,6 +33,8 @@ export type RejectReason =
   | 'base-mismatch'
   | 'wrong-shape'
   | 'too-large'
+  | 'unknown-codec'
+  | 'payload-missing'
   | 'not-finite'
   | 'bad-index'
   | 'from-the-future';

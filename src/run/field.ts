@@ -138,6 +138,24 @@ export const shard = (flag: string, help: string): Field<Shard> => ({
   write: ({ index, count }) => `${index}/${count}`,
 });
 
+/** Over how many relays payloads are spread, and how many of those are enough: `2/3`; `1/1` gives each relay everything. */
+export interface Spread {
+  readonly need: number;
+  readonly of: number;
+}
+
+export const spread = (flag: string, help: string): Field<Spread> => ({
+  flag,
+  help,
+  read(value, name) {
+    const match = typeof value === 'string' ? /^([1-9][0-9]?)\/([1-9][0-9]?)$/.exec(value) : null;
+    const [need, of] = [Number(match?.[1]), Number(match?.[2])];
+    if (match && (need < of || of === 1) && of <= 4 * need) return { need, of };
+    throw wrong(name, value, 'like 2/3 (any two of three are enough), at most four times as many');
+  },
+  write: ({ need, of }) => `${need}/${of}`,
+});
+
 /** A collection strategy: `timeout`, `strict:N`, `quorum`, `async`. */
 export const sync = (flag: string, help: string): Field<Sync> => ({
   flag,

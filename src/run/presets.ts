@@ -3,6 +3,8 @@ import type { PartialSettings } from './settings.ts';
 
 /** What every preset starts from. */
 const common: PartialSettings = {
+  profile: 'nostrain/1',
+  stripe: { need: 1, of: 1 },
   width: 128,
   layers: 4,
   heads: 4,
@@ -59,6 +61,7 @@ const regression: PartialSettings = {
 /** What the Python reference's `run-training STATE DATASET` starts from. */
 export const referenceDefaults: PartialSettings = {
   ...regression,
+  profile: 'nostrain/0',
   rounds: 1,
   innerSteps: 500,
   batchSize: 1,

@@ -18,7 +18,7 @@ export async function collect(
   const deadlineMs = clock.now() + plan.roundTimeoutMs;
   let told = '';
   let refused = 0;
-  for (;;) {
+  const tellRefused = () => {
     for (; refused < inbox.rejections.length; refused++) {
       const { worker, reason, detail } = inbox.rejections[refused]!;
       report({
@@ -29,15 +29,22 @@ export async function collect(
         ...(worker === undefined ? {} : { worker }),
       });
     }
+  };
+  for (;;) {
+    tellRefused();
     const live = liveWorkers(session);
     const heard = workersOf(inbox);
     const accepted = heard.size;
     const nowMs = clock.now();
     const seen = { accepted, live: live.length, caughtUp: inbox.caughtUp, nowMs, deadlineMs };
     const reason = closeReason(plan.sync, seen);
-    if (reason === 'timeout' && missesGradients(plan, accepted))
-      throw incomplete(inbox, round, session);
-    if (reason) return reason;
+    if (reason) {
+      inbox.giveUp();
+      tellRefused();
+      if (reason === 'timeout' && missesGradients(plan, accepted))
+        throw incomplete(inbox, round, session);
+      return reason;
+    }
 
     const missing = live.filter((worker) => !heard.has(worker));
     const want = wanted(plan.sync, live.length);

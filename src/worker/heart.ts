@@ -30,7 +30,6 @@ export function createHeart({ plan, ports: { clock, wire, report } }: Session): 
       ...pulse,
       intervalSeconds: plan.heartbeatSeconds,
       examples: undefined,
-      capabilities: ['gradient-event'],
       leaving,
     });
     if (await taken) return;

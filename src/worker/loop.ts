@@ -81,7 +81,7 @@ async function publish(
   { ports: { wire, report } }: Session,
 ): Promise<void> {
   const { payloadBytes, eventBytes } = sent;
-  const { taken, settled } = wire.send(sent.event);
+  const { taken, settled } = wire.send(sent);
   const told = settled.then(({ accepted, failed }) => {
     report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
     return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');

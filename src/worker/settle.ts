@@ -63,9 +63,12 @@ export async function settle(
     cohort: accepted,
     folded: fold(state.folded, cohort),
     rounds: [...state.rounds, summary],
+    lastSent: idOf(sent),
     sent: undefined,
   };
 }
+
+const idOf = ({ event }: Sent): string => (JSON.parse(event) as { readonly id: string }).id;
 
 /** The newest round of each worker that is in the model now. */
 function fold(

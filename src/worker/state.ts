@@ -1,4 +1,5 @@
 /** Everything a worker must not lose: written together after every phase that others could have seen. */
+import type { Sealed } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
@@ -21,16 +22,15 @@ export interface WorkerState {
   readonly rounds: readonly RoundSummary[];
   readonly lossBefore: number;
   readonly tokens: number;
+  /** Id of the event of this worker's last gradient; undefined before its first. */
+  readonly lastSent: string | undefined;
   /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
   readonly sent: Sent | undefined;
 }
 
-export interface Sent {
-  /** The signed event as text. */
-  readonly event: string;
+export interface Sent extends Sealed {
   readonly trainingLoss: number;
   readonly payloadBytes: number;
-  readonly eventBytes: number;
   readonly secondsTraining: number;
   readonly residualShare: number;
 }
@@ -52,6 +52,7 @@ export function genesis(params: Params, lossBefore: number): WorkerState {
     rounds: [],
     lossBefore,
     tokens: 0,
+    lastSent: undefined,
     sent: undefined,
   };
 }

@@ -29,7 +29,8 @@ export async function trainAndSeal(
   report({ type: 'trained', round, loss, tokens, seconds: trained.seconds });
 
   const delta = deltaWithResidual(params.values, trained.params, state.residual);
-  const own = { round, base, steps: plan.innerSteps, examples: trained.examples, delta };
+  const { examples } = trained;
+  const own = { round, base, steps: plan.innerSteps, examples, prev: state.lastSent, delta };
   const sealed = wire.seal(own);
   const residualShare = takeSent(delta, sealed.sent);
   return {
@@ -39,6 +40,7 @@ export async function trainAndSeal(
     tokens: state.tokens + tokens,
     sent: {
       event: sealed.event,
+      payload: sealed.payload,
       payloadBytes: sealed.payloadBytes,
       eventBytes: sealed.eventBytes,
       trainingLoss: loss,

@@ -63,6 +63,7 @@ function played(): WorkerState {
     tokens: 12_345,
     sent: {
       event: '{"id":"…"}',
+      payload: Uint8Array.of(0, 255, 7),
       trainingLoss: 0.1,
       payloadBytes: 1,
       eventBytes: 2,

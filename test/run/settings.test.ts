@@ -24,6 +24,10 @@ const shard = fc
 const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = {
   run: text,
   relay: fc.array(fc.string({ minLength: 1 })),
+  profile: fc.constantFrom('nostrain/1', 'nostrain/0'),
+  stripe: fc
+    .tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 }))
+    .map(([need, more]) => ({ need, of: Math.min(need + more, 4 * need) })),
   model: fc.constantFrom('char-gpt', 'gpt', 'linear', 'mlp'),
   width: whole(1),
   layers: whole(1),

@@ -103,11 +103,13 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
     },
     seal: ({ delta, round, base, examples }) => {
       const own = contribution(ME, [...delta], { round, base, examples });
-      return { event: JSON.stringify([...delta]), sent: own.delta, payloadBytes: 1, eventBytes: 2 };
+      const event = JSON.stringify({ id: 'f'.repeat(64), delta: [...delta] });
+      const sizes = { payloadBytes: 1, eventBytes: 2 };
+      return { event, payload: undefined, sent: own.delta, ...sizes };
     },
-    send(event) {
+    send({ event }) {
       sent.push(event);
-      contributions.set(ME, contribution(ME, JSON.parse(event)));
+      contributions.set(ME, contribution(ME, JSON.parse(event).delta));
       bell.ring();
       return delivered();
     },
@@ -121,6 +123,7 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
         get caughtUp() {
           return caughtUp;
         },
+        giveUp: () => undefined,
         close: () => undefined,
       };
     },

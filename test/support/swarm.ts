@@ -4,7 +4,7 @@ import { philox, unit } from '../../src/base/rng.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
-import type { Wire } from '../../src/network/wire/wire.ts';
+import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { createLayout } from '../../src/tensor/params.ts';
@@ -57,6 +57,7 @@ export interface MemberOptions {
   readonly trainMs?: number;
   readonly start?: WorkerState;
   readonly trainer?: Trainer;
+  readonly profile?: ProfileName;
 }
 
 /** Starts one worker; it closes its connections when it ends. */
@@ -69,8 +70,17 @@ export function startMember(options: MemberOptions): Member {
     clock: systemClock,
     sha256: nativeSha256,
   });
-  const limits = { ratio: 0.5, maxContainerBytes: 10_000 };
-  const wire = createWire({ run, layout, relays, signer, clock: systemClock, ...limits });
+  const wire = createWire({
+    profile: options.profile ?? 'nostrain/1',
+    run,
+    layout,
+    relays,
+    signer,
+    clock: systemClock,
+    sha256: nativeSha256,
+    ratio: 0.5,
+    maxContainerBytes: 10_000,
+  });
   const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
   const ports: Ports = {
     clock: systemClock,

@@ -1,8 +1,13 @@
 /** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
-import { Argument, Command } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import { fields } from '../../run/settings.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from '../demo/run-demo.ts';
 import { wholeFlag } from '../flags.ts';
+
+const profileOption = () =>
+  new Option(fields.profile.flag, fields.profile.help).argParser((text) =>
+    fields.profile.read(text, '--profile'),
+  );
 
 export const demo = (): Command =>
   new Command('demo')
@@ -18,6 +23,7 @@ export const demo = (): Command =>
       'use this relay instead of starting one, repeatable',
       (url: string, before: readonly string[] = []) => [...before, url],
     )
+    .addOption(profileOption())
     .option('--settings <file>', 'other settings as JSON, for every worker')
     .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')
     .option('--quick', 'a minute instead of several: fewer rounds and steps')

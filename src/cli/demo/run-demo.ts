@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { type Scope, withScope } from '../../base/scope.ts';
 import { createSecretKey, writeKeyFile } from '../../node/keys.ts';
-import type { PartialSettings } from '../../run/settings.ts';
+import type { PartialSettings, Settings } from '../../run/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
 import { startRelay } from '../commands/relay.ts';
 import { settingsFromFile } from '../flags.ts';
@@ -26,6 +26,7 @@ export interface DemoFlags {
   readonly seed: number;
   readonly corpus?: string;
   readonly relay?: readonly string[];
+  readonly profile?: Settings['profile'];
   readonly settings?: string;
   readonly dir?: string;
   readonly quick?: boolean;
@@ -72,8 +73,8 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
         ? await demoText({ dir, corpus: flags.corpus, onNotice, signal })
         : demoExamples(flags.seed, flags.workers);
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
-    const relays = flags.relay ?? [await ownRelay(scope, reporter)];
     const settings = await demoSettings(name, flags);
+    const relays = flags.relay ?? [await ownRelay(settings, scope, reporter)];
     const workers = names.map((worker, i) =>
       workerProcess(worker, i, { dir, flags, settings, relays, corpus: data.file }),
     );
@@ -98,8 +99,14 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     return tellEnd(document, exits, { dir, json: flags.json === true, name });
   });
 
-async function ownRelay(scope: Scope, reporter: Reporter): Promise<string> {
-  const relay = await startRelay({ host: '127.0.0.1', port: 0, maxEventBytes: 2 * 1024 * 1024 });
+/** With the limits of most public relays; the reference's events need more. */
+async function ownRelay(
+  { profile }: PartialSettings,
+  scope: Scope,
+  reporter: Reporter,
+): Promise<string> {
+  const manners = profile === 'nostrain/0' ? {} : ({ strict: 'strfry' } as const);
+  const relay = await startRelay({ host: '127.0.0.1', port: 0, ...manners });
   scope.defer(() => relay.close());
   reporter.notice(`relay: ${relay.url}`);
   return relay.url;
@@ -108,7 +115,9 @@ async function ownRelay(scope: Scope, reporter: Reporter): Promise<string> {
 async function demoSettings(name: DemoName, flags: DemoFlags): Promise<Demo['settings']> {
   const { settings, quick } = demos[name];
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
-  const merged = { ...settings, ...(flags.quick ? quick : {}), ...file };
+  const { profile } = flags;
+  const typed = profile === undefined ? {} : { profile };
+  const merged = { ...settings, ...(flags.quick ? quick : {}), ...file, ...typed };
   const { rounds = merged.rounds, innerSteps = merged.innerSteps } = flags;
   return { ...merged, rounds, innerSteps };
 }
@@ -156,6 +165,7 @@ function workerProcess(
       'ndjson',
     ],
     ...relays.flatMap((url) => ['--relay', url]),
+    ...(settings.profile === undefined ? [] : ['--profile', settings.profile]),
     ...(corpus === undefined ? [] : ['--corpus', corpus]),
     ...(file === undefined ? [] : ['--settings', file]),
     ...(index === 0 ? [] : ['--no-evaluate']),

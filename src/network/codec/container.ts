@@ -36,6 +36,11 @@ export function openContainer(payload: string, maxBytes: number): Result<OpenCon
   }
   const container = fromBase64(payload);
   if (container === undefined) return refuse('bad-base64', 'content', 'not canonical base64');
+  return readContainer(container, maxBytes);
+}
+
+/** The stream inside a container. */
+export function readContainer(container: Uint8Array, maxBytes: number): Result<OpenContainer> {
   if (container.length > maxBytes) {
     return refuse(
       'too-large',

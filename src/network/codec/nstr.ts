@@ -8,7 +8,7 @@ import { ConfigError, TrainingError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
-import { type OpenContainer, openContainer, sealContainer } from './container.ts';
+import { type OpenContainer, openContainer, readContainer, sealContainer } from './container.ts';
 import {
   describeTensors,
   ENTRY_BYTES,
@@ -120,12 +120,15 @@ export function inspectNstr(payload: string, maxContainerBytes: number): Result<
   return ok(payloadStats(header, opened.value.containerBytes, payload.length));
 }
 
-/** The delta inside a payload from a stranger, when every byte of it is as the layout demands. */
+/** The delta inside a payload from a stranger, base64 or not, when every byte of it is as the layout demands. */
 export function decodeNstr(
-  payload: string,
+  payload: string | Uint8Array,
   { layout, maxContainerBytes }: NstrLimits,
 ): Result<{ readonly delta: SparseVector; readonly stats: NstrStats }> {
-  const opened = openContainer(payload, maxContainerBytes);
+  const opened =
+    typeof payload === 'string'
+      ? openContainer(payload, maxContainerBytes)
+      : readContainer(payload, maxContainerBytes);
   if (!opened.ok) return opened;
   const descriptors = describeTensors(layout);
   const header = openHeader(opened.value, layout, descriptors);

@@ -13,7 +13,7 @@ import {
   type VerifiedChunk,
   verifyChunk,
 } from '../chunks/merkle.ts';
-import { chunkCount, isPlace, splitChunks } from '../chunks/split.ts';
+import { splitChunks } from '../chunks/split.ts';
 import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
@@ -26,8 +26,8 @@ export interface Lifetime {
 /** A payload ready to be published. */
 export interface ChunkPlan extends PayloadRoot {
   readonly count: number;
-  /** Unsigned chunk events in order, each made when it is asked for. */
-  readonly drafts: Iterable<EventDraft>;
+  /** The unsigned event of one chunk, made when it is asked for, the same one every time. */
+  draft(index: number): EventDraft;
 }
 
 export interface ChunkContext {
@@ -35,8 +35,6 @@ export interface ChunkContext {
   readonly maxPayloadBytes: number;
 }
 
-/** Values in one list of a filter that every relay takes. */
-const KEYS_PER_REQUEST = 64;
 const LONGEST_CONTENT = 4 * Math.ceil(CHUNK_BYTES / 3);
 
 /** The chunk events of a payload. It is hashed now and read again while drafts are made: leave it unchanged. */
@@ -55,16 +53,7 @@ export function planChunks(
     const data = toBase64(chunks[index]!);
     return chunk.build({ ...place, expiration, data }, lifetime.createdAt);
   };
-  return {
-    root,
-    bytes,
-    count,
-    drafts: {
-      *[Symbol.iterator]() {
-        for (let index = 0; index < count; index++) yield draftOf(index);
-      },
-    },
-  };
+  return { root, bytes, count, draft: draftOf };
 }
 
 /** The `expiration` of a lifetime that has one. */
@@ -96,20 +85,5 @@ export function toChunk(
   return accept(proven.value);
 }
 
-/** The `c` tag of a chunk: short enough for every relay to index. */
-const chunkKey = (root: Digest, index: number): string => `${root.slice(0, 16)}/${index}`;
-
-/** Values for `#c`, in lists of at most 64: of all chunks of a payload, or of those with the given indices. */
-export function pullKeys(
-  { root, bytes }: PayloadRoot,
-  indices: readonly number[] = [...Array(chunkCount(bytes)).keys()],
-): readonly (readonly string[])[] {
-  const unknown = indices.find((index) => !isPlace(index, bytes));
-  if (unknown !== undefined) throw new RangeError(`chunk ${unknown} of ${bytes} bytes`);
-  const lists: string[][] = [];
-  for (let from = 0; from < indices.length; from += KEYS_PER_REQUEST) {
-    const batch = indices.slice(from, from + KEYS_PER_REQUEST);
-    lists.push(batch.map((index) => chunkKey(root, index)));
-  }
-  return lists;
-}
+/** The `c` tag of a chunk, by which it is asked for: short enough for every relay to index. */
+export const chunkKey = (root: Digest, index: number): string => `${root.slice(0, 16)}/${index}`;

@@ -1,78 +1,57 @@
 /** The wire over real relays: signs, publishes, subscribes, and turns what comes in into beats and contributions. */
-import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { type Bell, createBell } from '../../base/bell.ts';
+import { sha256 } from '../../base/hash.ts';
 import type { Beat } from '../../run/beat.ts';
-import type { EventDraft, SignedEvent } from '../event.ts';
-import type { PublishOutcome } from '../transport/publishing.ts';
 import type { Subscription } from '../transport/relay-set.ts';
-import { buildCheckpoint, checkpointFits, type TrainingCheckpoint } from './checkpoints.ts';
-import { buildGradient } from './gradients.ts';
-import { buildHeartbeat, toBeat } from './heartbeats.ts';
+import { watchOutcomes } from './delivery.ts';
+import { createNativeProfile } from './native-profile.ts';
+import type { Profile } from './profile.ts';
+import { createReferenceProfile } from './reference-profile.ts';
 import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
-import { roundRecord } from './round-record.ts';
-import type { Delivery, OwnCheckpoint, Sending, Wire, WireOptions } from './wire.ts';
+import type { Wire, WireOptions } from './wire.ts';
 
-/** What most relays take in one event; larger states stay on disk. */
-const MAX_CHECKPOINT_BYTES = 65_536;
+const profiles = { 'nostrain/1': createNativeProfile, 'nostrain/0': createReferenceProfile };
 
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(options: WireOptions): Wire {
-  const { run, layout, relays, signer, clock, ratio } = options;
+  const { relays, signer, clock } = options;
+  const create = profiles[options.profile ?? 'nostrain/1'];
+  const profile = create({ ...options, sha256: options.sha256 ?? sha256 });
   const bell = createBell();
   const beats = new Map<string, Beat>();
   const open = new Set<OpenInbox>();
-  const nowSeconds = () => Math.floor(clock.now() / 1000);
   let lastBeatSeconds = 0;
 
-  const hearing = hearBeats(options, beats, bell);
-  const publish = (event: SignedEvent): Sending => watchOutcomes(relays.send(event));
-  const sign = (draft: EventDraft): SignedEvent => signer.sign(draft);
-
-  const me = signer.publicKey;
+  const hearing = hearBeats(options, profile, beats, bell);
   return {
-    me,
+    me: signer.publicKey,
     bell,
     beats,
     beat(own) {
       // relays keep the newest heartbeat, so one worker's must never share a second
-      lastBeatSeconds = Math.max(nowSeconds(), lastBeatSeconds + 1);
+      lastBeatSeconds = Math.max(Math.floor(clock.now() / 1000), lastBeatSeconds + 1);
       const beat: Beat = {
         ...own,
         worker: signer.publicKey,
+        capabilities: profile.capabilities,
         relays: relays.relays,
         createdAt: lastBeatSeconds,
       };
-      return publish(sign(buildHeartbeat(run, beat)));
+      return watchOutcomes(relays.send(signer.sign(profile.buildBeat(beat))));
     },
-    seal({ delta, ...own }) {
-      const { draft, sent, payloadBytes, eventBytes } = buildGradient(
-        { run, worker: signer.publicKey, ...own },
-        { layout, values: delta },
-        { ratio },
-        nowSeconds(),
-      );
-      return { event: JSON.stringify(sign(draft)), sent, payloadBytes, eventBytes };
-    },
-    send(text) {
-      const event: SignedEvent = JSON.parse(text);
+    seal: profile.seal,
+    send(sealed) {
+      const sending = profile.send(sealed);
       // counted at once: no relay has to bring the own gradient back
-      for (const inbox of open) inbox.take(event);
-      return publish(event);
+      for (const inbox of open) inbox.take(JSON.parse(sealed.event));
+      return sending;
     },
-    checkpoint(own) {
-      const checkpoint = trainingCheckpoint(own, {
-        run,
-        worker: me,
-        relays: relays.relays,
-        nowSeconds: nowSeconds(),
-      });
-      if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
-      return publish(sign(buildCheckpoint(checkpoint, checkpoint.updatedAt)));
-    },
+    checkpoint: profile.checkpoint,
     openRound(request) {
       const inbox: OpenInbox = openRoundInbox(request, {
-        ...options,
+        relays,
         bell,
+        reader: profile.openRound(request),
         onClose: () => open.delete(inbox),
       });
       open.add(inbox);
@@ -87,6 +66,7 @@ export function createWire(options: WireOptions): Wire {
     },
     async close() {
       hearing.close();
+      profile.close();
       await relays.close();
     },
   };
@@ -94,13 +74,14 @@ export function createWire(options: WireOptions): Wire {
 
 /** Keeps the latest beat of every worker of the run. */
 function hearBeats(
-  { relays, run, clock }: WireOptions,
+  { relays }: WireOptions,
+  { beatFilter, readBeat }: Profile,
   beats: Map<string, Beat>,
   bell: Bell,
 ): Subscription {
-  return relays.subscribe([{ kinds: [heartbeat.kind], '#s': [run] }], {
+  return relays.subscribe([beatFilter], {
     onEvent(event) {
-      const judged = toBeat(event, { run, nowSeconds: clock.now() / 1000 });
+      const judged = readBeat(event);
       if (!judged.ok) return;
       const held = beats.get(judged.value.worker);
       if (held && held.createdAt > judged.value.createdAt) return;
@@ -108,61 +89,4 @@ function hearBeats(
       bell.ring();
     },
   });
-}
-
-function watchOutcomes(outcomes: readonly Promise<PublishOutcome>[]): Sending {
-  const takenBy = outcomes.map(async (outcome) => {
-    if (!isTaken(await outcome)) throw new Error('not taken');
-  });
-  const taken = Promise.any(takenBy).then(
-    () => true,
-    () => false,
-  );
-  return { taken, settled: Promise.all(outcomes).then(toDelivery) };
-}
-
-const isTaken = ({ status }: PublishOutcome): boolean => status === 'accepted';
-
-function toDelivery(outcomes: readonly PublishOutcome[]): Delivery {
-  return {
-    accepted: outcomes.filter(isTaken).map(({ relay }) => relay),
-    failed: outcomes
-      .filter((outcome) => !isTaken(outcome))
-      .map(({ relay, status, message }) => ({ relay, message: message || status })),
-  };
-}
-
-/** Who the worker is and where it publishes, added to what it knows of its rounds. */
-function trainingCheckpoint(
-  { rounds, round, ...own }: OwnCheckpoint,
-  {
-    run,
-    worker,
-    relays,
-    nowSeconds,
-  }: { run: string; worker: string; relays: readonly string[]; nowSeconds: number },
-): TrainingCheckpoint {
-  const unknown = {
-    gradientEventId: '',
-    heartbeatEventId: '',
-    examples: 0,
-    totalWeight: 0,
-    weighted: true,
-  };
-  return {
-    ...own,
-    run,
-    worker,
-    round,
-    nextRound: round + 1,
-    roundsCompleted: rounds.length,
-    relays,
-    rounds: rounds.map((record) =>
-      roundRecord({ ...unknown, knownWorkers: record.collectedWorkers, relays, ...record }),
-    ),
-    lateGradients: [],
-    lateReconciliations: [],
-    lateGradientSince: nowSeconds,
-    updatedAt: nowSeconds,
-  };
 }

@@ -36,6 +36,9 @@ const REASONS: Readonly<Record<string, RejectReason>> = {
   'not-finite': 'not-finite',
 };
 
+/** What a codec's issue is called in a round's summary. */
+export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'malformed';
+
 /** The contribution inside a verified event, or why it does not count. The payload is opened last. */
 export function toContribution(event: SignedEvent, context: GradientContext): Judged<Contribution> {
   const parsed = gradient.parse(event);
@@ -52,7 +55,7 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
   const decoded = decodeNstr(said.payload, context);
   if (!decoded.ok) {
     const { code, at, message } = decoded.issue;
-    return reject(event, REASONS[code] ?? 'malformed', `${code} at ${at}: ${message}`);
+    return reject(event, codecReason(code), `${code} at ${at}: ${message}`);
   }
   const { delta, stats } = decoded.value;
   const untrue = mismatch(said, stats);

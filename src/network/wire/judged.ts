@@ -1,5 +1,6 @@
 /** How the wire answers for one event: the noun it carries, or why its sender is out. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 
 export type Judged<T> =
@@ -16,10 +17,14 @@ export const reject = (
   event: SignedEvent,
   reason: RejectReason,
   detail: string,
-): { ok: false; rejection: Rejection } => ({
-  ok: false,
-  rejection: { reason, worker: event.pubkey, detail },
-});
+): { ok: false; rejection: Rejection } => refusal(event.pubkey, reason, detail);
+
+/** The same of a worker whose event is known by its key alone. */
+export const refusal = (
+  worker: WorkerId,
+  reason: RejectReason,
+  detail: string,
+): { ok: false; rejection: Rejection } => ({ ok: false, rejection: { reason, worker, detail } });
 
 interface Claim {
   readonly run: string;

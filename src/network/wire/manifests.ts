@@ -8,9 +8,11 @@ import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import { isPayload, type PayloadRoot } from '../chunks/merkle.ts';
+import type { Stripe } from '../chunks/erasure.ts';
+import { chunkTree, isPayload } from '../chunks/merkle.ts';
+import { cutParts, type Striped } from '../chunks/parts.ts';
 import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
-import { type ChunkPlan, expirationOf, type Lifetime, planChunks } from './chunks.ts';
+import { expirationOf, type Lifetime, planChunks } from './chunks.ts';
 import { signedEventBytes } from './gradients.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 
@@ -29,7 +31,7 @@ export interface OwnManifest {
 }
 
 /** A manifest that came from a relay. */
-export interface Manifest extends OwnManifest, PayloadRoot {
+export interface Manifest extends OwnManifest, Striped {
   readonly worker: WorkerId;
   readonly eventId: string;
   /** SHA-256 of the payload. */
@@ -43,10 +45,14 @@ export interface Manifest extends OwnManifest, PayloadRoot {
 
 export interface BuiltManifest {
   readonly draft: EventDraft;
-  /** To be published before the manifest; absent when the payload rides inside. */
-  readonly chunks: ChunkPlan | undefined;
-  /** JSON of the manifest once it is signed. */
+  /** JSON of all its events once they are signed: the manifest, and the chunks that go before it. */
   readonly eventBytes: number;
+}
+
+/** How a payload is packed into events. */
+export interface Packing extends Lifetime {
+  /** Over how many relays a payload in chunks is striped; whole without it. */
+  readonly stripe?: Stripe | undefined;
 }
 
 export interface ManifestContext {
@@ -61,33 +67,42 @@ export interface ManifestContext {
   readonly nowSeconds: number;
 }
 
-/** An unsigned manifest of a payload, and the chunks that go before it. */
+/** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
 export function buildManifest(
   own: OwnManifest,
   payload: Uint8Array,
-  lifetime: Lifetime,
+  packing: Packing,
   hash: Sha256 = sha256,
 ): BuiltManifest {
-  const expiration = expirationOf(lifetime);
-  const plan = planChunks(payload, lifetime, hash);
+  const expiration = expirationOf(packing);
+  const { root, bytes } = chunkTree(payload, hash);
   const { run, round, base, codec, examples, steps, prev } = own;
   const isInside = payload.length <= CHUNK_BYTES;
+  const stripe = isInside ? undefined : packing.stripe;
+  const plans = isInside
+    ? []
+    : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
   const draft = manifest.build(
     {
       ...{ run, round, base, codec, examples, steps, prev },
       scope: [run, scopeOf(run, round)],
-      x: plan.root,
-      root: plan.root,
-      bytes: plan.bytes,
+      x: root,
+      ...{ root, bytes, expiration },
       hash: toHex(hash(payload)),
       payload: isInside ? toBase64(payload) : undefined,
-      expiration,
+      ...(stripe && { need: stripe.data, shards: plans.map((plan) => plan.root) }),
     },
-    lifetime.createdAt,
+    packing.createdAt,
   );
-  const chunks = isInside ? undefined : plan;
-  return { draft, chunks, eventBytes: signedEventBytes(draft) };
+  let eventBytes = signedEventBytes(draft);
+  for (const plan of plans) {
+    for (let i = 0; i < plan.count; i++) eventBytes += signedEventBytes(plan.draft(i));
+  }
+  return { draft, eventBytes };
 }
+
+/** Shards may be so many times what is needed, and memory with them. */
+const MOST_EXPANSION = 4;
 
 const scopeOf = (run: string, round: number): string => `${run}/${round}`;
 
@@ -116,9 +131,12 @@ export function toManifest(
     const limit = context.maxPayloadBytes;
     return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
-  const { run, round, base, codec, examples, steps, prev, root, bytes } = said;
+  const { run, round, base, codec, examples, steps, prev, root, bytes, need, shards } = said;
+  if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
+    return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
+  }
   const found: Manifest = {
-    ...{ run, round, base, codec, examples, steps, prev, root, bytes },
+    ...{ run, round, base, codec, examples, steps, prev, root, bytes, need, shards },
     worker: event.pubkey,
     eventId: event.id,
     hash: said.hash,

@@ -1,54 +1,48 @@
 /** The gradients of one round as they come in: verified, judged, one per worker, refusals kept with their reason. */
-import { gradient } from '../../../kinds/gradient.ts';
 import type { Bell } from '../../base/bell.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
-import type { Filter } from '../transport/filter.ts';
-import { toContribution } from './gradients.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+import type { Judged } from './judged.ts';
 import { newer, slotOf } from './newest.ts';
-import type { RoundInbox, RoundRequest, WireOptions } from './wire.ts';
+import type { Pending, RoundReader } from './profile.ts';
+import type { RoundInbox, RoundRequest } from './wire.ts';
 
 /** Refusals remembered per round; a flood of bad events costs no more memory than this. */
 const MAX_REJECTIONS = 1000;
+/** Payloads of one worker that are pulled for one round: a second one is its fault, a third one is not looked at. */
+const MAX_PENDING_PER_WORKER = 2;
+const MAX_PENDING = 1024;
 
 export interface OpenInbox extends RoundInbox {
   /** Judges an event as if a relay had brought it. */
   take(event: SignedEvent): void;
 }
 
+interface InboxOptions {
+  readonly relays: RelaySet;
+  readonly bell: Bell;
+  readonly reader: RoundReader;
+  readonly onClose: () => void;
+}
+
 /** Subscribes to the gradients of a round (under `async`: of the run). */
 export function openRoundInbox(
   request: RoundRequest,
-  {
-    relays,
-    run,
-    bell,
-    layout,
-    clock,
-    maxContainerBytes,
-    onClose,
-  }: WireOptions & { readonly bell: Bell; readonly onClose: () => void },
+  { relays, bell, reader, onClose }: InboxOptions,
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
+  const pending = new Set<Pending>();
+  let closed = false;
 
   const reject = (rejection: Rejection) => {
     if (rejections.length < MAX_REJECTIONS) rejections.push(rejection);
     bell.ring();
   };
 
-  function take(event: SignedEvent): void {
-    const round = roundFor(event, request);
-    if (round === undefined) return;
-    const judged = toContribution(event, {
-      run,
-      round,
-      base: request.base,
-      checkBase: request.anyBase === undefined,
-      layout,
-      maxContainerBytes,
-      nowSeconds: clock.now() / 1000,
-    });
+  function keep(judged: Judged<Contribution>): void {
     if (!judged.ok) {
       reject(judged.rejection);
       return;
@@ -60,9 +54,23 @@ export function openRoundInbox(
     bell.ring();
   }
 
-  const scope = request.anyBase ? run : `${run}/${request.round}`;
-  const filter: Filter = { kinds: [gradient.kind], '#s': [scope] };
-  const subscription = relays.subscribe([filter], {
+  async function settle(one: Pending): Promise<void> {
+    pending.add(one);
+    const judged = await one.done;
+    // deleted before: given up, and told so
+    if (pending.delete(one) && !closed) keep(judged);
+  }
+
+  function take(event: SignedEvent): void {
+    const round = roundFor(event, request, reader);
+    if (round === undefined || closed) return;
+    if (isFull(pending, event.pubkey)) return;
+    const reading = reader.read(event, round);
+    if ('done' in reading) void settle(reading);
+    else keep(reading);
+  }
+
+  const subscription = relays.subscribe([reader.filter], {
     onEvent: take,
     onRefused: (reason, detail) => reject({ reason, detail, worker: undefined }),
     onCaughtUp: () => bell.ring(),
@@ -74,16 +82,34 @@ export function openRoundInbox(
       return subscription.caughtUp;
     },
     take,
+    giveUp() {
+      for (const { worker, progress } of pending) {
+        reject({ reason: 'payload-missing', worker, detail: progress() });
+      }
+      pending.clear();
+    },
     close() {
+      closed = true;
       subscription.close();
+      reader.close();
       onClose();
     },
   };
 }
 
+function isFull(pending: ReadonlySet<Pending>, worker: WorkerId): boolean {
+  const own = [...pending].filter((one) => one.worker === worker);
+  return own.length >= MAX_PENDING_PER_WORKER || pending.size >= MAX_PENDING;
+}
+
 /** The round an event is judged for; under `async` the one it names, unless that worker's work is already in. */
-function roundFor(event: SignedEvent, { round, anyBase }: RoundRequest): number | undefined {
+function roundFor(
+  event: SignedEvent,
+  { round, anyBase }: RoundRequest,
+  reader: RoundReader,
+): number | undefined {
   if (!anyBase) return round;
-  const named = Number(event.tags.find(([name]) => name === 'round')?.[1]);
+  const named = reader.roundOf(event);
+  if (named === undefined) return undefined;
   return named > (anyBase.folded[event.pubkey] ?? -1) ? named : undefined;
 }

@@ -6,29 +6,39 @@ import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
-import type { Signer } from '../event.ts';
+import type { Stripe } from '../chunks/erasure.ts';
+import type { Sha256, Signer } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { RoundRecord } from './round-record.ts';
 
-export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays'>;
+export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
 
 export interface OwnGradient {
   readonly round: number;
   readonly base: Digest;
   readonly steps: number;
   readonly examples: number;
+  /** Id of this worker's last one; undefined in its first. */
+  readonly prev: string | undefined;
   /** Δ = before - after plus what was not sent before, f64 by layout. */
   readonly delta: Float64Array;
 }
 
-/** A signed gradient, not sent yet. */
-export interface SealedGradient {
-  /** The event as JSON text: what a restart sends again. */
+/** What a restart needs to send the same bytes again. */
+export interface Sealed {
+  /** The signed event as JSON text. */
   readonly event: string;
+  /** The payload, where it travels beside the event: its chunks are made from both, always the same ones. */
+  readonly payload: Uint8Array | undefined;
+  /** JSON of all events it takes. */
+  readonly eventBytes: number;
+}
+
+/** A signed gradient, not sent yet. */
+export interface SealedGradient extends Sealed {
   /** Exactly what receivers will decode. */
   readonly sent: SparseVector;
   readonly payloadBytes: number;
-  readonly eventBytes: number;
 }
 
 /** Which relays took an event, and what the others said. */
@@ -75,6 +85,8 @@ export interface RoundInbox {
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent what it stored. */
   readonly caughtUp: boolean;
+  /** Ends the wait for payloads under way: each becomes a rejection that says how far it came. */
+  giveUp(): void;
   close(): void;
 }
 
@@ -86,20 +98,30 @@ export interface Wire {
   readonly beats: ReadonlyMap<WorkerId, Beat>;
   beat(beat: OwnBeat): Sending;
   seal(gradient: OwnGradient): SealedGradient;
-  send(event: string): Sending;
-  /** Undefined where the state is too large for one event. */
+  /** Counts it in the open round, and sends it. */
+  send(sealed: Sealed): Sending;
+  /** Undefined where the profile has no such event, or the state is too large for one. */
   checkpoint(own: OwnCheckpoint): Sending | undefined;
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;
 }
 
+/** Which events a run is made of: ours, or those of the Python reference. */
+export type ProfileName = 'nostrain/1' | 'nostrain/0';
+
 export interface WireOptions {
+  /** Default `nostrain/1`. */
+  readonly profile?: ProfileName | undefined;
   readonly run: string;
   readonly layout: Layout;
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly clock: Clock;
+  /** Default the pure one; on Node give `nativeSha256`. */
+  readonly sha256?: Sha256 | undefined;
+  /** Over how many relays payloads are striped; without it each relay gets the whole payload. */
+  readonly stripe?: Stripe | undefined;
   /** Share of the delta values that is sent, in (0, 1]. */
   readonly ratio: number;
   /** Larger payloads are refused unread. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import sample from '../../../kinds/samples/chunk/valid.json' with { type: 'json' };
 import { createAssembly } from '../../../src/network/chunks/assemble.ts';
 import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { planChunks, pullKeys, toChunk } from '../../../src/network/wire/chunks.ts';
+import { type ChunkPlan, chunkKey, planChunks, toChunk } from '../../../src/network/wire/chunks.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;
@@ -10,7 +10,9 @@ const me = signerOf(1);
 const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_600_000 };
 const payload = Uint8Array.from({ length: 2 * SIZE + 9 }, (_, i) => i ^ (i >>> 8));
 const plan = planChunks(payload, lifetime);
-const drafts = [...plan.drafts];
+const draftsOf = ({ count, draft }: ChunkPlan) =>
+  Array.from({ length: count }, (_, index) => draft(index));
+const drafts = draftsOf(plan);
 const context = { maxPayloadBytes: payload.length };
 const last = drafts[2]!;
 
@@ -36,7 +38,7 @@ test('a payload comes back from its events, whoever signed them, in any order', 
 });
 
 test('drafts are the same every time, and carry what relays index', () => {
-  expect([...plan.drafts]).toEqual(drafts);
+  expect(draftsOf(plan)).toEqual(drafts);
   expect(plan).toMatchObject({ bytes: payload.length, count: 3 });
   expect(last.created_at).toBe(lifetime.createdAt);
   expect(last.tags.map(([tag]) => tag).join(' ')).toBe('t x c index count bytes path expiration');
@@ -44,7 +46,7 @@ test('drafts are the same every time, and carry what relays index', () => {
 });
 
 test('one chunk needs no path', () => {
-  const [draft] = [...planChunks(payload.subarray(0, SIZE), lifetime).drafts];
+  const draft = planChunks(payload.subarray(0, SIZE), lifetime).draft(0);
   expect(draft?.tags.some(([tag]) => tag === 'path')).toBe(false);
   expect(judge(signed(draft!))).toBe('accepted');
 });
@@ -85,20 +87,15 @@ describe('rejections', () => {
   });
 
   test('base64 with stray bits', () => {
-    const [draft] = [...planChunks(Uint8Array.of(1), lifetime).drafts];
+    const draft = planChunks(Uint8Array.of(1), lifetime).draft(0);
     expect(draft?.content).toBe('AQ==');
     expect(judge(signed(draft!, { content: 'AR==' }))).toBe('malformed');
   });
 });
 
-test('keys come in batches of at most 64, for all chunks or for some', () => {
-  expect(pullKeys(plan)).toEqual([drafts.map(({ tags }) => tags.find(([t]) => t === 'c')![1]!)]);
-  const large = { root: plan.root, bytes: 130 * SIZE };
-  expect(pullKeys(large).map((keys) => keys.length)).toEqual([64, 64, 2]);
-  const start = plan.root.slice(0, 16);
-  expect(pullKeys(large, [129, 3])).toEqual([[`${start}/129`, `${start}/3`]]);
-  expect(pullKeys(large, [])).toEqual([]);
-  expect(() => pullKeys(large, [130])).toThrow(RangeError);
+test('a chunk is asked for by its key', () => {
+  const keys = drafts.map((_, index) => chunkKey(plan.root, index));
+  expect(keys).toEqual(drafts.map(({ tags }) => tags.find(([t]) => t === 'c')![1]!));
 });
 
 test('an event is not over before it is made', () => {

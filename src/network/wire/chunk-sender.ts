@@ -1,0 +1,111 @@
+/**
+ * Publishes the chunks of a payload: every relay gets the whole payload, or its shard of a striped one. What counts is that
+ * the relays together hold enough; slow ones are still served after that.
+ */
+import type { Digest } from '../../run/ids.ts';
+import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
+import { Recent } from '../transport/recent.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+import { type ChunkPlan, type Lifetime, planChunks } from './chunks.ts';
+
+export interface ChunkDelivery {
+  readonly relay: string;
+  readonly taken: number;
+  readonly of: number;
+  /** The words of the first refusal; empty when there was none. */
+  readonly message: string;
+}
+
+export interface ChunkSending {
+  /** True as soon as the relays together hold enough to restore the payload, false when they will not. */
+  readonly enough: Promise<boolean>;
+  /** One per relay, in order. */
+  readonly deliveries: readonly Promise<ChunkDelivery>[];
+}
+
+export interface ChunkSenderOptions {
+  readonly relays: RelaySet;
+  readonly sign: (draft: EventDraft) => SignedEvent;
+  readonly sha256: Sha256;
+  readonly lifetime: Lifetime;
+  readonly signal: AbortSignal;
+}
+
+/** Chunk events under way at one relay. */
+const WINDOW = 16;
+/** Signed chunk events kept for the slower relays. */
+const REMEMBERED = 64;
+
+/** Starts sending `parts`, of which any `need` are enough; relay i gets part i modulo their number. */
+export function sendChunks(
+  parts: readonly Uint8Array[],
+  need: number,
+  options: ChunkSenderOptions,
+): ChunkSending {
+  const { relays, sha256, lifetime } = options;
+  const plans = parts.map((part) => planChunks(part, lifetime, sha256));
+  const held = plans.map(() => new Set<number>());
+  const signed = new Recent<SignedEvent>(REMEMBERED);
+  const eventOf = ({ root, draft }: ChunkPlan, index: number): SignedEvent => {
+    const key = `${root}/${index}`;
+    const event = signed.get(key) ?? options.sign(draft(index));
+    signed.set(key, event);
+    return event;
+  };
+  let settle: (enough: boolean) => void = () => {};
+  const enough = new Promise<boolean>((resolve) => {
+    settle = resolve;
+  });
+  const hold = (part: number, index: number) => {
+    held[part]!.add(index);
+    const whole = held.filter((indices, i) => indices.size === plans[i]!.count);
+    if (whole.length >= need) settle(true);
+  };
+  const deliveries = relays.relays.map((relay, i) => {
+    const part = i % parts.length;
+    const plan = plans[part]!;
+    return sendTo(relay, plan, options, {
+      eventOf: (index) => eventOf(plan, index),
+      onTaken: (index) => hold(part, index),
+    });
+  });
+  void Promise.all(deliveries).then(() => settle(false));
+  return { enough, deliveries };
+}
+
+/** The roots of parts, as a manifest names them. */
+export const rootsOf = (
+  parts: readonly Uint8Array[],
+  lifetime: Lifetime,
+  sha256: Sha256,
+): readonly Digest[] => parts.map((part) => planChunks(part, lifetime, sha256).root);
+
+/** All chunks of one part to one relay, several at a time; stops where sending more is known to be useless. */
+async function sendTo(
+  relay: string,
+  { count }: ChunkPlan,
+  { relays, signal }: ChunkSenderOptions,
+  { eventOf, onTaken }: { eventOf(index: number): SignedEvent; onTaken(index: number): void },
+): Promise<ChunkDelivery> {
+  let next = 0;
+  let taken = 0;
+  let message = '';
+  let isUseless = false;
+  const sendSome = async (): Promise<void> => {
+    while (next < count && !isUseless && !signal.aborted) {
+      const index = next++;
+      const [outcome] = await relays.publish(eventOf(index), { only: [relay], signal });
+      if (outcome?.status === 'accepted') {
+        taken++;
+        onTaken(index);
+        continue;
+      }
+      message ||= outcome?.message || outcome?.status || 'not sent';
+      isUseless ||= outcome === undefined || outcome.attempts === 0;
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(WINDOW, count) }, sendSome)).catch(() => {
+    message ||= 'given up';
+  });
+  return { relay, taken, of: count, message };
+}

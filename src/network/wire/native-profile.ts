@@ -1,0 +1,124 @@
+/**
+ * Profile `nostrain/1`: a manifest (7810) per worker and round, the payload inside it or in chunks (7811) that go before it,
+ * presence (37811) between them. Nothing here is larger than 64 KiB, whatever the model.
+ */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { manifest } from '../../../kinds/manifest.ts';
+import { presence } from '../../../kinds/presence.ts';
+import type { Contribution } from '../../run/contribution.ts';
+import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
+import { codecReason } from './gradients.ts';
+import { accept, type Judged, refusal } from './judged.ts';
+import {
+  buildManifest,
+  judgePayload,
+  type Manifest,
+  manifestFilter,
+  toManifest,
+} from './manifests.ts';
+import { createNativeSending, type NativeSending } from './native-sending.ts';
+import { buildPresence, toPresence } from './presences.ts';
+import {
+  contextOf,
+  type Profile,
+  type ProfileOptions,
+  type Reading,
+  type RoundReader,
+} from './profile.ts';
+import { createPuller } from './puller.ts';
+import type { RoundRequest } from './wire.ts';
+
+/** How long relays are asked to keep payloads. */
+const KEPT_SECONDS = 7 * 86_400;
+/** The one way payloads are packed so far: the block of the Python reference, saying Δ = before - after. */
+const CODEC = 'nstr';
+
+export function createNativeProfile(options: ProfileOptions): Profile {
+  const { run, layout, signer, clock, ratio, stripe, sha256 } = options;
+  const sending = createNativeSending(options);
+  return {
+    beatFilter: { kinds: [presence.kind], '#s': [run] },
+    capabilities: ['manifest'],
+    buildBeat: (beat) => buildPresence(run, beat),
+    readBeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
+    seal({ delta, ...own }) {
+      const { container, sent } = encodeNstr({ layout, values: delta }, { ratio });
+      const createdAt = Math.floor(clock.now() / 1000);
+      const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
+      const said = { run, codec: CODEC, ...own };
+      const { draft, eventBytes } = buildManifest(said, container, packing, sha256);
+      const event = JSON.stringify(signer.sign(draft));
+      const payload = container.length <= CHUNK_BYTES ? undefined : container;
+      return { event, payload, sent, payloadBytes: container.length, eventBytes };
+    },
+    send: sending.send,
+    openRound: (request) => openReader(request, options, sending),
+    checkpoint: () => undefined,
+    close: sending.close,
+  };
+}
+
+function openReader(
+  request: RoundRequest,
+  options: ProfileOptions,
+  sending: NativeSending,
+): RoundReader {
+  const { run, clock, sha256, maxContainerBytes } = options;
+  const puller = createPuller(options);
+
+  const open = (said: Manifest, payload: Uint8Array, eventBytes: number): Judged<Contribution> =>
+    toContribution(said, payload, eventBytes, options);
+
+  async function pulled(said: Manifest, done: ReturnType<typeof puller.pull>['done']) {
+    const found = await done;
+    if (found) return open(said, found.payload, said.eventBytes + found.eventBytes);
+    return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
+  }
+
+  return {
+    filter: manifestFilter(run, request.anyBase ? undefined : request.round),
+    roundOf(event) {
+      const said = manifest.parse(event);
+      return said.ok ? said.value.round : undefined;
+    },
+    read(event, round): Reading {
+      const context = contextOf(request, round, clock.now());
+      const limits = { run, maxPayloadBytes: maxContainerBytes };
+      const judged = toManifest(event, { ...context, ...limits }, sha256);
+      if (!judged.ok) return judged;
+      const said = judged.value;
+      if (said.codec !== CODEC) {
+        return refusal(said.worker, 'unknown-codec', `packed as ${said.codec}, we know ${CODEC}`);
+      }
+      if (said.payload) return open(said, said.payload, said.eventBytes);
+      const own = sending.own(said.eventId);
+      if (own?.payload) return open(said, own.payload, own.eventBytes);
+      const { done, progress } = puller.pull(said);
+      return { worker: said.worker, done: pulled(said, done), progress };
+    },
+    close: () => puller.close(),
+  };
+}
+
+/** The contribution inside a payload that is here whole, or why it does not count. */
+function toContribution(
+  said: Manifest,
+  payload: Uint8Array,
+  eventBytes: number,
+  { layout, maxContainerBytes, sha256 }: ProfileOptions,
+): Judged<Contribution> {
+  const { worker, eventId, round, base, examples, steps, createdAt } = said;
+  const untrue = judgePayload(said, payload, sha256);
+  if (untrue) return { ok: false, rejection: untrue };
+  const decoded = decodeNstr(payload, { layout, maxContainerBytes });
+  if (!decoded.ok) {
+    const { code, at, message } = decoded.issue;
+    return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
+  }
+  const { delta } = decoded.value;
+  return accept({
+    ...{ worker, eventId, round, base, examples, steps, createdAt, delta },
+    payloadBytes: payload.length,
+    eventBytes,
+  });
+}

@@ -1,0 +1,86 @@
+/** Sends what `nostrain/1` seals: the chunks first, then the manifest, as soon as the relays together hold the payload. */
+import { manifest } from '../../../kinds/manifest.ts';
+import { cutParts, stripeOf } from '../chunks/parts.ts';
+import type { SignedEvent } from '../event.ts';
+import type { PublishOutcome } from '../transport/publishing.ts';
+import { type ChunkDelivery, sendChunks } from './chunk-sender.ts';
+import { anyTrue, isTaken, watchOutcomes } from './delivery.ts';
+import type { ProfileOptions } from './profile.ts';
+import type { Delivery, Sealed, Sending } from './wire.ts';
+
+export interface NativeSending {
+  send(sealed: Sealed): Sending;
+  /** What was sent last, when it is the event of this id. */
+  own(eventId: string): Sealed | undefined;
+  /** Ends uploads to relays that are still behind. */
+  close(): void;
+}
+
+/** Uploads to slow relays go on while the next round is trained, and no longer. */
+const UPLOADS = 2;
+
+export function createNativeSending({ relays, signer, sha256 }: ProfileOptions): NativeSending {
+  let uploads: readonly AbortController[] = [];
+  let last: { readonly id: string; readonly sealed: Sealed } | undefined;
+
+  const beginUpload = (): AbortSignal => {
+    const upload = new AbortController();
+    const all = [...uploads, upload];
+    for (const old of all.slice(0, -UPLOADS)) old.abort(new Error('another round began'));
+    uploads = all.slice(-UPLOADS);
+    return upload.signal;
+  };
+
+  function sendInChunks(event: SignedEvent, payload: Uint8Array): Sending {
+    const said = manifest.parse(event);
+    if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
+    const signal = beginUpload();
+    const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
+    const { enough, deliveries } = sendChunks(
+      cutParts(payload, stripeOf(said.value)),
+      said.value.need ?? 1,
+      { relays, sign: (draft) => signer.sign(draft), sha256, lifetime, signal },
+    );
+    const outcomes = enough.then((isThere) => (isThere ? relays.send(event, { signal }) : []));
+    return {
+      taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
+      settled: settle(relays.relays, deliveries, outcomes),
+    };
+  }
+
+  return {
+    send(sealed) {
+      const event: SignedEvent = JSON.parse(sealed.event);
+      last = { id: event.id, sealed };
+      return sealed.payload
+        ? sendInChunks(event, sealed.payload)
+        : watchOutcomes(relays.send(event));
+    },
+    own: (eventId) => (last?.id === eventId ? last.sealed : undefined),
+    close() {
+      for (const upload of uploads) upload.abort(new Error('closed'));
+    },
+  };
+}
+
+/** One relay took everything it was given, or said why not. */
+async function settle(
+  relays: readonly string[],
+  deliveries: readonly Promise<ChunkDelivery>[],
+  outcomes: Promise<readonly Promise<PublishOutcome>[]>,
+): Promise<Delivery> {
+  const manifests = await outcomes;
+  const answers = await Promise.all(
+    relays.map(async (relay, i) => {
+      const { taken, of, message } = await deliveries[i]!;
+      const outcome = await manifests[i]?.catch(() => undefined);
+      const isAll = taken === of && outcome !== undefined && isTaken(outcome);
+      const words = taken < of ? `${taken} of ${of} chunks taken: ${message}` : outcome?.message;
+      return { relay, isAll, message: words || outcome?.status || 'given up' };
+    }),
+  );
+  return {
+    accepted: answers.filter(({ isAll }) => isAll).map(({ relay }) => relay),
+    failed: answers.filter(({ isAll }) => !isAll).map(({ relay, message }) => ({ relay, message })),
+  };
+}

@@ -1,0 +1,56 @@
+/** Presence events to beats and back. */
+import { presence } from '../../../kinds/presence.ts';
+import type { Beat } from '../../run/beat.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { HeartbeatContext } from './heartbeats.ts';
+import { accept, type Judged, judgeClaim, reject } from './judged.ts';
+
+/** Relays may forget a presence after so many intervals: a run that stopped leaves nothing behind. */
+const KEPT_INTERVALS = 10;
+/** A larger cohort is left out: the event would be too large for relays. */
+const MOST_NAMED = 512;
+
+/** The beat inside a verified event, or why it does not count. */
+export function toPresence(event: SignedEvent, context: HeartbeatContext): Judged<Beat> {
+  const parsed = presence.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const said = parsed.value;
+  const worker = event.pubkey;
+  const rejected = judgeClaim(event, { run: said.run, worker }, context);
+  if (rejected !== undefined) return rejected;
+  return accept({
+    worker,
+    round: said.round,
+    intervalSeconds: said.interval,
+    examples: said.examples,
+    capabilities: said.capabilities ?? [],
+    relays: said.relays ?? [],
+    digest: said.base,
+    cohort: said.cohort,
+    leaving: said.status === 'leaving',
+    createdAt: event.created_at,
+  });
+}
+
+/** An unsigned presence event saying what the beat says, dated as the beat is. */
+export function buildPresence(run: string, beat: Beat): EventDraft {
+  const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = beat;
+  const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
+  return presence.build(
+    {
+      run,
+      slot: run,
+      scope: [run],
+      round: beat.round,
+      interval: intervalSeconds,
+      examples: beat.examples,
+      capabilities: capabilities.length > 0 ? capabilities : undefined,
+      relays: relays.length > 0 ? relays : undefined,
+      base: beat.digest,
+      cohort: isNamed ? cohort : undefined,
+      status: beat.leaving ? 'leaving' : undefined,
+      expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
+    },
+    createdAt,
+  );
+}

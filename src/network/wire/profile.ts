@@ -1,0 +1,64 @@
+/** What two wire profiles do differently: which events carry beats and gradients, and how a payload is brought in. */
+import type { Beat } from '../../run/beat.ts';
+import type { Contribution } from '../../run/contribution.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
+import type { Filter } from '../transport/filter.ts';
+import type { Judged } from './judged.ts';
+import type {
+  OwnCheckpoint,
+  OwnGradient,
+  RoundRequest,
+  Sealed,
+  SealedGradient,
+  Sending,
+  WireOptions,
+} from './wire.ts';
+
+/** A contribution whose payload is still on its way. */
+export interface Pending {
+  readonly worker: WorkerId;
+  readonly done: Promise<Judged<Contribution>>;
+  /** How far it is, in words. */
+  progress(): string;
+}
+
+export type Reading = Judged<Contribution> | Pending;
+
+/** Reads the contributions of one round. */
+export interface RoundReader {
+  readonly filter: Filter;
+  /** The round an event says it is of. */
+  roundOf(event: SignedEvent): number | undefined;
+  read(event: SignedEvent, round: number): Reading;
+  close(): void;
+}
+
+/** What a profile works with: the options of the wire with their defaults. */
+export interface ProfileOptions extends WireOptions {
+  readonly sha256: Sha256;
+}
+
+export interface Profile {
+  readonly beatFilter: Filter;
+  readonly capabilities: readonly string[];
+  buildBeat(beat: Beat): EventDraft;
+  readBeat(event: SignedEvent): Judged<Beat>;
+  seal(gradient: OwnGradient): SealedGradient;
+  send(sealed: Sealed): Sending;
+  openRound(request: RoundRequest): RoundReader;
+  checkpoint(own: OwnCheckpoint): Sending | undefined;
+  close(): void;
+}
+
+/** What every reader holds a gradient against. */
+export const contextOf = (
+  { base, anyBase }: RoundRequest,
+  round: number,
+  nowMs: number,
+): { round: number; base: Digest; checkBase: boolean; nowSeconds: number } => ({
+  round,
+  base,
+  checkBase: anyBase === undefined,
+  nowSeconds: nowMs / 1000,
+});

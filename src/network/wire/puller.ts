@@ -1,0 +1,205 @@
+/**
+ * Pulls the payloads of a round chunk by chunk: by explicit keys, from several relays at once, what one has not got from
+ * another. Every chunk proves itself, so nobody who serves one is trusted; first those its author signed are asked for.
+ */
+import { chunk } from '../../../kinds/chunk.ts';
+import type { Clock } from '../../base/clock.ts';
+import { type Assembly, createAssembly } from '../chunks/assemble.ts';
+import { isPayload, type PayloadRoot } from '../chunks/merkle.ts';
+import { joinParts, partsOf } from '../chunks/parts.ts';
+import { type Place, PullPlan } from '../chunks/pull-plan.ts';
+import type { Sha256, SignedEvent } from '../event.ts';
+import type { RelaySet, Subscription } from '../transport/relay-set.ts';
+import { chunkKey, toChunk } from './chunks.ts';
+import type { Manifest } from './manifests.ts';
+
+export interface PullerOptions {
+  readonly relays: RelaySet;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+}
+
+export interface Pull {
+  /** The payload and the bytes of the chunk events that brought it; undefined when its author signed what does not fit together, or when the puller was closed first. */
+  readonly done: Promise<{ readonly payload: Uint8Array; readonly eventBytes: number } | undefined>;
+  /** How far it is, in words. */
+  progress(): string;
+}
+
+export interface Puller {
+  /** Starts pulling; several payloads share the relays in turn. */
+  pull(manifest: Manifest): Pull;
+  close(): void;
+}
+
+/** Two requests of 64 chunks are 8 MiB under way at each relay. */
+const REQUESTS_PER_RELAY = 2;
+const TICK_MS = 250;
+/** A relay that has not said it is through with a request after this is taken to have nothing more. */
+const REQUEST_MS = 20_000;
+
+interface Job {
+  readonly manifest: Manifest;
+  readonly plan: PullPlan;
+  readonly roots: readonly PayloadRoot[];
+  readonly assemblies: Map<number, Assembly>;
+  eventBytes: number;
+  settle(result: Awaited<Pull['done']>): void;
+}
+
+interface Asking {
+  readonly job: Job;
+  readonly relay: string;
+  readonly places: readonly Place[];
+  readonly untilMs: number;
+  subscription: Subscription | undefined;
+}
+
+export const createPuller = (options: PullerOptions): Puller => new Pulls(options);
+
+class Pulls implements Puller {
+  readonly #options: PullerOptions;
+  readonly #asking = new Set<Asking>();
+  readonly #stop = new AbortController();
+  /** In turn: the first one is served next. */
+  #jobs: Job[] = [];
+  #ticking = false;
+
+  constructor(options: PullerOptions) {
+    this.#options = options;
+  }
+
+  pull(manifest: Manifest): Pull {
+    const parts = partsOf(manifest);
+    const plan = new PullPlan(parts, this.#options.clock.now());
+    let settle: Job['settle'] = () => {};
+    const done = new Promise<Awaited<Pull['done']>>((resolve) => {
+      settle = resolve;
+    });
+    const assemblies = new Map<number, Assembly>();
+    const { roots } = parts;
+    this.#jobs.push({ manifest, plan, roots, assemblies, eventBytes: 0, settle });
+    this.#pump();
+    void this.#tick();
+    return { done, progress: () => `${plan.progress.held} of ${plan.progress.of} chunks came` };
+  }
+
+  close(): void {
+    this.#stop.abort();
+    for (const asking of this.#asking) asking.subscription?.close();
+    this.#asking.clear();
+    for (const { settle } of this.#jobs.splice(0)) settle(undefined);
+  }
+
+  /** Looks after requests nobody answers and chunks that may have arrived at a relay meanwhile. */
+  async #tick(): Promise<void> {
+    if (this.#ticking) return;
+    this.#ticking = true;
+    const { clock } = this.#options;
+    while (this.#jobs.length > 0 && !this.#stop.signal.aborted) {
+      await clock.sleep(TICK_MS, this.#stop.signal).catch(() => undefined);
+      const nowMs = clock.now();
+      for (const asking of [...this.#asking]) if (asking.untilMs <= nowMs) this.#end(asking);
+      this.#pump();
+    }
+    this.#ticking = false;
+  }
+
+  /** Gives every relay that has room something to do. */
+  #pump(): void {
+    if (this.#stop.signal.aborted) return;
+    const { relays, clock } = this.#options;
+    const open = relays
+      .status()
+      .filter(({ state }) => state === 'open')
+      .map(({ relay }) => relay);
+    for (const relay of open) {
+      while (this.#askedOf(relay) < REQUESTS_PER_RELAY) {
+        const found = this.#nextFor(relay, open, clock.now());
+        if (!found) break;
+        this.#ask(relay, found.job, found.places, found.again);
+      }
+    }
+  }
+
+  #askedOf(relay: string): number {
+    let count = 0;
+    for (const asking of this.#asking) if (asking.relay === relay) count++;
+    return count;
+  }
+
+  /** The next job in turn with something this relay may have. */
+  #nextFor(relay: string, open: readonly string[], nowMs: number) {
+    for (const job of this.#jobs) {
+      const { places, again } = job.plan.take(relay, open, nowMs);
+      if (places.length === 0) continue;
+      this.#jobs = [...this.#jobs.filter((other) => other !== job), job];
+      return { job, places, again };
+    }
+    return undefined;
+  }
+
+  #ask(relay: string, job: Job, places: readonly Place[], again: boolean): void {
+    const { relays, clock } = this.#options;
+    const untilMs = clock.now() + REQUEST_MS;
+    const asking: Asking = { job, relay, places, untilMs, subscription: undefined };
+    this.#asking.add(asking);
+    const keys = places.map(({ part, index }) => chunkKey(job.roots[part]!.root, index));
+    // what others signed under the same keys is looked at only where the author's own is not to be had
+    const window = again ? {} : { authors: [job.manifest.worker] };
+    const filter = { kinds: [chunk.kind], '#c': keys, limit: 2 * keys.length, ...window };
+    const end = () => this.#end(asking);
+    asking.subscription = relays.subscribe(
+      [filter],
+      { onEvent: (event) => this.#take(asking, event), onCaughtUp: end, onLost: end },
+      [relay],
+    );
+  }
+
+  #end(asking: Asking): void {
+    if (!this.#asking.delete(asking)) return;
+    asking.subscription?.close();
+    asking.job.plan.answered(asking.relay, asking.places, this.#options.clock.now());
+    this.#pump();
+  }
+
+  #take({ job, places }: Asking, event: SignedEvent): void {
+    if (!this.#jobs.includes(job)) return;
+    const { roots, plan, assemblies, manifest } = job;
+    const judged = toChunk(event, { maxPayloadBytes: manifest.bytes }, this.#options.sha256);
+    if (!judged.ok) return;
+    const { root, index } = judged.value;
+    if (!places.some((place) => place.index === index && roots[place.part]!.root === root)) return;
+    let isNew = false;
+    roots.forEach((each, part) => {
+      if (each.root !== root) return; // equal shards have one root
+      const assembly = assemblies.get(part) ?? openAssembly(each);
+      assemblies.set(part, assembly);
+      const added = assembly.add(judged.value);
+      if (!added.ok || !added.value) return;
+      plan.hold({ part, index });
+      isNew = true;
+    });
+    if (isNew) job.eventBytes += JSON.stringify(event).length;
+    if (isNew && plan.complete) this.#finish(job);
+  }
+
+  #finish(job: Job): void {
+    this.#jobs = this.#jobs.filter((other) => other !== job);
+    for (const asking of [...this.#asking]) if (asking.job === job) this.#end(asking);
+    const { manifest, roots, assemblies, plan, eventBytes, settle } = job;
+    const parts = roots.map((_, part) => {
+      const result = plan.whole.includes(part) ? assemblies.get(part)?.result() : undefined;
+      return result?.ok ? result.bytes : undefined;
+    });
+    const payload = joinParts(parts, manifest);
+    const isSound = payload !== undefined && isPayload(payload, manifest, this.#options.sha256);
+    settle(isSound ? { payload, eventBytes } : undefined);
+  }
+}
+
+function openAssembly(root: PayloadRoot): Assembly {
+  const made = createAssembly(root, { maxBytes: root.bytes });
+  if (!made.ok) throw new TypeError(made.issue.message);
+  return made.value;
+}
