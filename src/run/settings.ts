@@ -25,14 +25,6 @@ export const fields = {
     'name of the run; workers with the same name and relays train together',
   ),
   relay: texts('--relay <url>', 'relay to use, repeatable'),
-  profile: choice('--profile <name>', "wire format: ours, or the Python reference's", [
-    'nostrain/1',
-    'nostrain/0',
-  ]),
-  stripe: spread(
-    '--stripe <k/n>',
-    'spread large payloads over n relays so that any k of them are enough; 1/1 gives each relay all of it',
-  ),
   model: choice('--model <name>', 'what to train', ['char-gpt', 'gpt', 'linear', 'mlp']),
   width: whole('--width <n>', 'gpt: width of the residual stream', 1),
   layers: whole('--layers <n>', 'gpt: number of blocks', 1),
@@ -102,6 +94,14 @@ export const fields = {
     '--max-missed-heartbeats <n>',
     'intervals after which a silent worker counts as gone',
     1,
+  ),
+  profile: choice('--profile <name>', "wire format: ours, or the Python reference's", [
+    'nostrain/1',
+    'nostrain/0',
+  ]),
+  stripe: spread(
+    '--stripe <k/n>',
+    'spread large payloads over n relays so that any k of them are enough; 1/1 gives each relay all of it',
   ),
   checkpointHistory: whole(
     '--checkpoint-history <n>',

@@ -56,18 +56,21 @@ const digestOf = async (program: Program): Promise<string> => {
 
 describe('nostrain run-training', () => {
   it('N-11: killed after round 3 and started again, it ends in the bits of an uninterrupted run', async () => {
+    const asReference = ['--profile', 'nostrain/0'];
     const steady = await relay();
-    const whole = [0, 1].map((index) => start(worker(index, steady, temporaryFolder())));
+    const whole = [0, 1].map((index) =>
+      start(worker(index, steady, temporaryFolder(), asReference)),
+    );
     const [want] = await Promise.all(whole.map(digestOf));
 
     const url = await relay();
     const dir = temporaryFolder();
-    const other = start(worker(0, url, temporaryFolder()));
-    const victim = start(worker(1, url, dir));
+    const other = start(worker(0, url, temporaryFolder(), asReference));
+    const victim = start(worker(1, url, dir, asReference));
     await victim.event((event) => event.type === 'round' && event.index === 2);
     victim.child.kill('SIGKILL');
     await victim.exit;
-    const again = start(worker(1, url, dir));
+    const again = start(worker(1, url, dir, asReference));
     expect(await digestOf(again)).toBe(want);
     expect(await digestOf(other)).toBe(want);
     const hello = again.events.find((event) => event.type === 'hello');
@@ -86,8 +89,8 @@ describe('nostrain run-training', () => {
     program.child.kill('SIGINT');
     expect(await program.exit).toBe(1);
     expect(program.output.stderr).toContain('go on with: nostrain run-training --model linear');
-    const [beat] = await stored(url, 33334);
-    expect(beat?.tags).toContainEqual(['status', 'leaving']);
+    const [beat] = await stored(url, 37811);
+    expect(JSON.parse(beat?.content ?? '')).toMatchObject({ round: 0, status: 'leaving' });
   });
 
   it('trains a small GPT on a text of ours, which then writes', async () => {
@@ -141,25 +144,26 @@ describe('nostrain run-training', () => {
     expect(again.stdout).toBe(written.stdout);
   });
 
-  it('refuses a relay too small for the gradients before anything is trained', async () => {
-    const small = await createRelay({ maxEventBytes: 65_536 });
-    relays.push(small);
-    const args = ['run-training', '--model', 'char-gpt', '--run', 'x', '--relay', small.url];
-    const program = start([
-      ...args,
-      '--sync',
-      'strict:1',
-      '--report',
-      'ndjson',
-      '--dir',
-      temporaryFolder(),
-    ]);
-    expect(await program.exit).toBe(1);
-    expect(program.output.stderr).toMatch(
-      /relay\/too-small.*takes \d+ kB, a gradient of this model is about \d+ kB/,
-    );
-    expect(program.output.stderr).toContain('--topk');
-  });
+  it.each([
+    ['nostrain/1', 32_768],
+    ['nostrain/0', 65_536],
+  ])(
+    'refuses a relay too small for the events of %s before anything is trained',
+    async (profile, maxEventBytes) => {
+      const small = await createRelay({ maxEventBytes });
+      relays.push(small);
+      const program = start([
+        ...['run-training', '--model', 'char-gpt', '--run', 'x', '--relay', small.url],
+        ...['--sync', 'strict:1', '--report', 'ndjson', '--profile', profile],
+        ...['--dir', temporaryFolder()],
+      ]);
+      expect(await program.exit).toBe(1);
+      expect(program.output.stderr).toMatch(
+        /relay\/too-small.*takes \d+ kB, the largest event of this run is about \d+ kB/,
+      );
+      expect(program.output.stderr).toContain('--topk');
+    },
+  );
 
   it('names the worker that trains another model', async () => {
     const url = await relay();

@@ -1,13 +1,14 @@
 /** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
 import { systemClock } from '../../src/base/clock.ts';
 import { philox, unit } from '../../src/base/rng.ts';
+import type { Stripe } from '../../src/network/chunks/erasure.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
@@ -15,7 +16,7 @@ import type { Ports, Trainer } from '../../src/worker/ports.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { plan } from './fake-ports.ts';
 
-export const layout = createLayout([
+export const smallLayout = createLayout([
   { name: 'b', shape: [7] },
   { name: 'w', shape: [5, 10] },
 ]);
@@ -24,8 +25,11 @@ export const secretOf = (index: number): Uint8Array => new Uint8Array(32).fill(i
 
 const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeSha256);
 
+/** Its delta does not fit one event. */
+export const largeLayout = createLayout([{ name: 'w', shape: [40_000] }]);
+
 /** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
-const arithmeticTrainer = (index: number, trainMs = 0): Trainer => ({
+const arithmeticTrainer = (index: number, layout: Layout, trainMs = 0): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
   async train(task, _onProgress, signal) {
@@ -58,11 +62,13 @@ export interface MemberOptions {
   readonly start?: WorkerState;
   readonly trainer?: Trainer;
   readonly profile?: ProfileName;
+  readonly stripe?: Stripe;
+  readonly layout?: Layout;
 }
 
 /** Starts one worker; it closes its connections when it ends. */
 export function startMember(options: MemberOptions): Member {
-  const { index, trainMs = 0, start } = options;
+  const { index, trainMs = 0, start, layout = smallLayout } = options;
   const signer = signerOf(index);
   const run = options.plan.run ?? 'swarm';
   const relays = createRelaySet(options.relays, {
@@ -79,12 +85,13 @@ export function startMember(options: MemberOptions): Member {
     clock: systemClock,
     sha256: nativeSha256,
     ratio: 0.5,
-    maxContainerBytes: 10_000,
+    maxContainerBytes: 10_000 + 6 * layout.size,
+    stripe: options.stripe,
   });
   const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
   const ports: Ports = {
     clock: systemClock,
-    trainer: options.trainer ?? arithmeticTrainer(index, trainMs),
+    trainer: options.trainer ?? arithmeticTrainer(index, layout, trainMs),
     wire,
     store: { load: async () => undefined, save: async (state) => void saved.push(state) },
     report: (event) => void events.push(event),

@@ -92,9 +92,10 @@ async function sendTo(
   let message = '';
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
-    while (next < count && !isUseless && !signal.aborted) {
+    const own = AbortSignal.any([signal]); // few listeners each
+    while (next < count && !isUseless && !own.aborted) {
       const index = next++;
-      const [outcome] = await relays.publish(eventOf(index), { only: [relay], signal });
+      const [outcome] = await relays.publish(eventOf(index), { only: [relay], signal: own });
       if (outcome?.status === 'accepted') {
         taken++;
         onTaken(index);

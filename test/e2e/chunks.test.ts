@@ -1,0 +1,140 @@
+/** Runs whose payloads do not fit one event, over relays with the limits of public ones, some of them failing. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { createSigner } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { stateDigest } from '../../src/tensor/digest.ts';
+import {
+  divergencesOf,
+  largeLayout,
+  type Member,
+  type MemberOptions,
+  roundsOf,
+  secretOf,
+  startMember,
+} from '../support/swarm.ts';
+
+const open: Relay[] = [];
+const started: Member[] = [];
+const relay = async (options: RelayOptions = {}): Promise<Relay> => {
+  const one = await createRelay({ strict: 'strfry', ...options });
+  open.push(one);
+  return one;
+};
+const rounds = 3;
+const common = { sync: { strategy: 'strict', workers: 3 } as const, waitFor: 3, rounds };
+const start = (
+  index: number,
+  relays: readonly string[],
+  more: Partial<MemberOptions> = {},
+): Member => {
+  const member = startMember({ index, relays, layout: largeLayout, plan: common, ...more });
+  started.push(member);
+  return member;
+};
+afterEach(async () => {
+  for (const member of started.splice(0)) member.stop();
+  for (const one of open.splice(0)) await one.close();
+});
+
+/** Every worker counted every worker once in every round, and all hold the same bits. */
+async function expectWhole(members: readonly Member[]): Promise<void> {
+  const states = await Promise.all(members.map(({ finished }) => finished));
+  for (const member of members) {
+    const accepted = roundsOf(member).map((round) => [...round.accepted]);
+    const all = members.map(({ id }) => id).sort();
+    expect(accepted).toEqual(Array.from({ length: rounds }, () => all));
+  }
+  for (let i = 0; i < rounds; i++) {
+    expect(new Set(members.map((member) => roundsOf(member)[i]!.digest)).size).toBe(1);
+  }
+  expect(members.flatMap(divergencesOf)).toEqual([]);
+  expect(new Set(states.map(({ params }) => `${params.values.slice(0, 99)}`)).size).toBe(1);
+}
+
+describe('payloads in chunks', () => {
+  it('go over one relay that takes 64 KiB', async () => {
+    const { url } = await relay();
+    const members = [0, 1, 2].map((index) => start(index, [url]));
+    await expectWhole(members);
+    const [first] = roundsOf(members[0]!);
+    expect(first!.payloadBytes).toBeGreaterThan(45_056);
+    expect(first!.eventBytes).toBeGreaterThan(first!.payloadBytes);
+  });
+
+  it('N-08: go over three relays of which one dies mid-round and one drops half of everything', async () => {
+    const good = await relay();
+    const lossy = await relay({ seed: 5, faults: { drop: 0.25, swallow: 0.25 } });
+    const dying = await relay();
+    const relays = [dying.url, lossy.url, good.url];
+    const members = [0, 1, 2].map((index) => start(index, relays));
+    while (dying.stats().eventsAccepted < 5) await new Promise((resolve) => setTimeout(resolve, 5));
+    await dying.close();
+    await expectWhole(members);
+  });
+
+  it('go over two honest relays and one that forges, postdates, swallows, repeats and lies', async () => {
+    const hostile = { forge: 0.5, postdate: 0.3, swallow: 0.3, duplicate: 0.3, reorder: 0.3 };
+    const [a, b] = [await relay(), await relay()];
+    const c = await relay({ seed: 9, faults: { ...hostile, falseEose: 0.5 } });
+    await expectWhole([0, 1, 2].map((index) => start(index, [c.url, a.url, b.url])));
+  });
+
+  it('striped 2/3 over three relays, each with a part, of which one dies mid-round', async () => {
+    const relays = [await relay(), await relay(), await relay()];
+    const urls = relays.map(({ url }) => url);
+    const stripe = { data: 2, parity: 1 };
+    const members = [0, 1, 2].map((index) => start(index, urls, { stripe }));
+    while (relays[0]!.stats().eventsAccepted < 5) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await relays[0]!.close();
+    await expectWhole(members);
+  });
+
+  it('a worker killed after any save sends the same bytes again', async () => {
+    const { url } = await relay();
+    const plan = { ...common, sync: { strategy: 'strict', workers: 2 } as const, waitFor: 2 };
+    const steady = start(0, [url], { plan });
+    const first = start(1, [url], { plan });
+    while (!first.saved[0]?.sent) await new Promise((resolve) => setTimeout(resolve, 2));
+    first.stop();
+    await first.finished.catch(() => undefined);
+    const state = first.saved.find(({ sent }) => sent)!;
+    const again = start(1, [url], { plan, start: state });
+    await Promise.all([steady.finished, again.finished]);
+    expect(roundsOf(again).map(({ digest }) => digest)).toEqual(
+      roundsOf(steady).map(({ digest }) => digest),
+    );
+  });
+
+  it('one whose chunks never come is refused by name at the deadline', async () => {
+    const { url } = await relay();
+    const timeout = { sync: { strategy: 'timeout' } as const, roundTimeoutMs: 1500 };
+    const mute = createSigner(secretOf(7));
+    const createdAt = Math.floor(Date.now() / 1000);
+    const { draft } = buildManifest(
+      {
+        ...{ run: 'swarm', round: 0, codec: 'nstr', examples: 8, steps: 3 },
+        base: stateDigest({ layout: largeLayout, values: new Float32Array(largeLayout.size) }),
+      },
+      new Uint8Array(100_000),
+      { createdAt, expiresAt: createdAt + 600 },
+    );
+    const set = createRelaySet([url], { openSocket, clock: systemClock });
+    expect((await set.publish(mute.sign(draft)))[0]!.status).toBe('accepted');
+    await set.close();
+
+    const honest = start(0, [url], { plan: { ...timeout, rounds: 1, waitFor: 1 } });
+    await honest.finished;
+    expect(roundsOf(honest)[0]).toMatchObject({
+      accepted: [honest.id],
+      refused: [{ reason: 'payload-missing', worker: mute.publicKey }],
+    });
+    const refused = honest.events.filter((event) => event.type === 'refused');
+    expect(refused.map(({ detail }) => detail)).toEqual(['0 of 3 chunks came']);
+  });
+});

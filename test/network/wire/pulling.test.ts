@@ -1,0 +1,173 @@
+/** Payloads in chunks over real relays: sent, held by some of them, pulled from whoever has them. */
+import { afterEach, expect, test } from 'vitest';
+import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { cutParts } from '../../../src/network/chunks/parts.ts';
+import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
+import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
+import { sendChunks } from '../../../src/network/wire/chunk-sender.ts';
+import { planChunks } from '../../../src/network/wire/chunks.ts';
+import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
+import { createPuller } from '../../../src/network/wire/puller.ts';
+import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { openSocket } from '../../../src/node/sockets.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const SIZE = 45_056;
+const me = signerOf(1);
+const createdAt = Math.floor(Date.now() / 1000);
+const lifetime = { createdAt, expiresAt: createdAt + 3600 };
+const payload = Uint8Array.from({ length: 5 * SIZE + 1000 }, (_, i) => (i * 31) ^ (i >>> 9));
+const drafts = (bytes = payload): readonly EventDraft[] => {
+  const plan = planChunks(bytes, lifetime);
+  return Array.from({ length: plan.count }, (_, index) => plan.draft(index));
+};
+const keyOf = ({ tags }: EventDraft) => tags.find(([name]) => name === 'c')![1]!;
+
+const opened: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const thing of opened.splice(0).reverse()) await thing.close();
+});
+const keep = <T extends { close(): unknown }>(thing: T): T => {
+  opened.push(thing);
+  return thing;
+};
+
+const startRelays = (...options: readonly RelayOptions[]): Promise<readonly Relay[]> =>
+  Promise.all(options.map(async (each) => keep(await createRelay(each))));
+
+async function connect(relays: readonly Relay[]): Promise<RelaySet> {
+  const set = createRelaySet(
+    relays.map(({ url }) => url),
+    { openSocket, clock: systemClock, sha256: nativeSha256 },
+  );
+  await keep(set).ready();
+  return set;
+}
+
+function manifestOf(bytes = payload, stripe?: { data: number; parity: number }): Manifest {
+  const own = { run: 'r', round: 0, base: 'ab'.repeat(32), codec: 'nstr', examples: 1, steps: 1 };
+  const { draft } = buildManifest(own, bytes, { ...lifetime, stripe });
+  const context = { run: 'r', round: 0, base: own.base, checkBase: true };
+  const limits = { maxPayloadBytes: 1e9, nowSeconds: createdAt };
+  const judged = toManifest(me.sign(draft), { ...context, ...limits });
+  if (!judged.ok) throw new Error(judged.rejection.detail);
+  return judged.value;
+}
+
+const startPuller = (relays: RelaySet) =>
+  keep(createPuller({ relays, clock: systemClock, sha256: nativeSha256 }));
+
+const send = (relays: RelaySet, parts: readonly Uint8Array[], need = 1) =>
+  sendChunks(parts, need, {
+    relays,
+    sign: (draft) => me.sign(draft),
+    sha256: nativeSha256,
+    lifetime,
+    signal: new AbortController().signal,
+  });
+
+test('comes together from relays that hold half of it each, some of it later', async () => {
+  const relays = await startRelays({}, { strict: 'strfry' });
+  const set = await connect(relays);
+  const events = drafts().map((draft) => me.sign(draft));
+  const put = (event: SignedEvent, i: number) => set.publish(event, { only: [relays[i % 2]!.url] });
+  await Promise.all(events.slice(0, 4).map(put));
+  const { done, progress } = startPuller(await connect(relays)).pull(manifestOf());
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(progress()).toBe('4 of 6 chunks came');
+  await Promise.all(events.slice(4).map((event, i) => put(event, i)));
+  const found = await done;
+  expect(Buffer.compare(found!.payload, payload)).toBe(0);
+  expect(found!.eventBytes).toBe(
+    events.reduce((sum, event) => sum + JSON.stringify(event).length, 0),
+  );
+});
+
+test("others' events under the same keys do not keep the genuine ones away", async () => {
+  const relays = await startRelays({});
+  const set = await connect(relays);
+  const other = Uint8Array.from(payload, (byte) => byte ^ 1);
+  const genuine = drafts();
+  for (const draft of genuine) await set.publish(me.sign(draft));
+  // newer, and so served first
+  for (const [i, draft] of drafts(other).entries()) {
+    const tags = draft.tags.map((tag) => (tag[0] === 'c' ? ['c', keyOf(genuine[i]!)] : tag));
+    for (const key of [2, 3, 4]) {
+      await set.publish(signerOf(key).sign({ ...draft, tags, created_at: createdAt + key }));
+    }
+  }
+  const { done } = startPuller(await connect(relays)).pull(manifestOf());
+  expect(Buffer.compare((await done)!.payload, payload)).toBe(0);
+});
+
+test('is served by anybody when its author’s events are gone', async () => {
+  const relays = await startRelays({});
+  const set = await connect(relays);
+  for (const draft of drafts()) await set.publish(signerOf(7).sign(draft));
+  const { done } = startPuller(await connect(relays)).pull(manifestOf());
+  expect(Buffer.compare((await done)!.payload, payload)).toBe(0);
+});
+
+test.each([0, 1, 2])('striped 2/3, any two relays are enough: without relay %i', async (gone) => {
+  const relays = await startRelays({}, {}, {});
+  const stripe = { data: 2, parity: 1 };
+  const set = await connect(relays);
+  const { enough, deliveries } = send(set, cutParts(payload, stripe), 2);
+  expect(await enough).toBe(true);
+  expect(await Promise.all(deliveries)).toEqual(
+    relays.map(({ url }) => ({ relay: url, taken: 3, of: 3, message: '' })),
+  );
+  await relays[gone]!.close();
+  const rest = relays.filter((_, i) => i !== gone);
+  const { done } = startPuller(await connect(rest)).pull(manifestOf(payload, stripe));
+  expect(Buffer.compare((await done)!.payload, payload)).toBe(0);
+});
+
+test('what a relay lacks is named when the time is over', async () => {
+  const relays = await startRelays({});
+  const set = await connect(relays);
+  for (const draft of drafts().slice(1)) await set.publish(me.sign(draft));
+  const puller = startPuller(await connect(relays));
+  const { done, progress } = puller.pull(manifestOf());
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(progress()).toBe('5 of 6 chunks came');
+  puller.close();
+  expect(await done).toBeUndefined();
+});
+
+test('sending says what each relay took, and whether together it is enough', async () => {
+  const relays = await startRelays({ maxEventBytes: 10_000 }, {});
+  const set = await connect(relays);
+  const one = send(set, [payload]);
+  expect(await one.enough).toBe(true);
+  const [small, large] = await Promise.all(one.deliveries);
+  expect(large).toMatchObject({ taken: 6, of: 6 });
+  expect(small).toMatchObject({ taken: 1, of: 6 }); // the last one is small
+  expect(small!.message).toMatch(/too large/i);
+
+  const alone = send(await connect(relays.slice(0, 1)), [payload]);
+  expect(await alone.enough).toBe(false);
+});
+
+test('several payloads are pulled side by side, one that never comes does not hold up the others', async () => {
+  const relays = await startRelays({}, {});
+  const set = await connect(relays);
+  const missing = Uint8Array.from(payload, (byte) => byte ^ 7);
+  const puller = startPuller(await connect(relays));
+  const never = puller.pull(manifestOf(missing));
+  for (const draft of drafts()) await set.publish(me.sign(draft));
+  const { done } = puller.pull(manifestOf());
+  expect(Buffer.compare((await done)!.payload, payload)).toBe(0);
+  expect(never.progress()).toBe('0 of 6 chunks came');
+});
+
+test('a manifest that names other bytes than its chunks have brings nothing', async () => {
+  const relays = await startRelays({});
+  const set = await connect(relays);
+  const stripe = { data: 1, parity: 1 };
+  await send(set, cutParts(payload, stripe).slice(0, 1)).enough;
+  const lying = manifestOf(payload, stripe);
+  const { done } = startPuller(await connect(relays)).pull({ ...lying, root: 'cd'.repeat(32) });
+  expect(await done).toBeUndefined();
+});
