@@ -2,7 +2,6 @@
  * Publishes the chunks of a payload: every relay gets the whole payload, or its shard of a striped one. What counts is that
  * the relays together hold enough; slow ones are still served after that.
  */
-import type { Digest } from '../../run/ids.ts';
 import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
 import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
@@ -72,13 +71,6 @@ export function sendChunks(
   void Promise.all(deliveries).then(() => settle(false));
   return { enough, deliveries };
 }
-
-/** The roots of parts, as a manifest names them. */
-export const rootsOf = (
-  parts: readonly Uint8Array[],
-  lifetime: Lifetime,
-  sha256: Sha256,
-): readonly Digest[] => parts.map((part) => planChunks(part, lifetime, sha256).root);
 
 /** All chunks of one part to one relay, several at a time; stops where sending more is known to be useless. */
 async function sendTo(

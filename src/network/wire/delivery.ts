@@ -21,7 +21,7 @@ export async function anyTrue(answers: readonly Promise<boolean>[]): Promise<boo
   );
 }
 
-export const toDelivery = (outcomes: readonly PublishOutcome[]): Delivery => ({
+const toDelivery = (outcomes: readonly PublishOutcome[]): Delivery => ({
   accepted: outcomes.filter(isTaken).map(({ relay }) => relay),
   failed: outcomes
     .filter((outcome) => !isTaken(outcome))
