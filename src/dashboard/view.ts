@@ -18,6 +18,8 @@ export interface WorkerView {
   /** Workers or gradients it has while joining or collecting, and how many it waits for. */
   readonly have: number;
   readonly want?: number;
+  /** Chunks that are through while it sends or pulls payloads, and how many there are. */
+  readonly moved?: { readonly have: number; readonly of: number };
   /** The newest training loss, and all of them. */
   readonly loss?: number;
   readonly losses: Curve;
@@ -164,12 +166,20 @@ function foldWorker(before: WorkerView, event: WorkerEvent): WorkerView {
         ...(seconds > 0 ? { tokensPerSecond: tokens / seconds } : {}),
       };
     }
-    case 'published': {
-      const { want: _, ...rest } = before;
-      return { ...rest, phase: 'collecting', round: event.round, have: 0 };
+    case 'moving': {
+      const { have, of } = event;
+      return { ...before, moved: { have, of } };
     }
-    case 'round':
-      return { ...before, phase: 'starting', round: event.index + 1, step: 0 };
+    case 'published': {
+      // a slow relay may answer when the worker is long in another phase
+      if (before.phase !== 'sending' || before.round !== event.round) return before;
+      const { want: _, moved: __, ...rest } = before;
+      return { ...rest, phase: 'collecting', have: 0 };
+    }
+    case 'round': {
+      const { moved: _, ...rest } = before;
+      return { ...rest, phase: 'starting', round: event.index + 1, step: 0 };
+    }
     case 'done':
       return { ...before, phase: 'done', round: event.rounds, step: before.steps };
     case 'failed':

@@ -28,7 +28,7 @@ const common: PartialSettings = {
   roundTimeout: 60,
   waitFor: 0,
   joinTimeout: 600,
-  heartbeatInterval: 20,
+  heartbeatInterval: 60,
   maxMissedHeartbeats: 3,
   checkpointHistory: 4,
   evaluate: true,

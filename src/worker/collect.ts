@@ -4,6 +4,7 @@ import { RelayError } from '../base/errors.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import { liveWorkers } from './heart.ts';
+import { movedTeller, TOLD_MS } from './moving.ts';
 import type { Session } from './session.ts';
 import { closeReason, wanted } from './sync.ts';
 
@@ -16,6 +17,7 @@ export async function collect(
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
   const deadlineMs = clock.now() + plan.roundTimeoutMs;
+  const tellMoved = movedTeller(session);
   let told = '';
   let refused = 0;
   const tellRefused = () => {
@@ -54,7 +56,10 @@ export async function collect(
       const goal = want === undefined ? {} : { want };
       report({ type: 'waiting', what: 'gradients', round, have: accepted, missing, ...goal });
     }
-    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+    const pulled = inbox.pulling();
+    if (pulled) tellMoved('in', round, pulled);
+    const untilMs = pulled ? Math.min(deadlineMs, nowMs + TOLD_MS) : deadlineMs;
+    await ringOrDeadline(wire.bell, clock, untilMs, signal);
   }
 }
 

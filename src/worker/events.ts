@@ -74,6 +74,15 @@ export type WorkerEvent =
       readonly seconds: number;
     }
   | {
+      /** A payload in chunks goes out to the relays, or those of peers come in. */
+      readonly type: 'moving';
+      readonly way: 'out' | 'in';
+      readonly round: number;
+      /** Chunks. */
+      readonly have: number;
+      readonly of: number;
+    }
+  | {
       readonly type: 'published';
       readonly round: number;
       readonly payloadBytes: number;

@@ -11,6 +11,7 @@ import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeart } from './heart.ts';
 import { hearPeers, waitForWorkers } from './join.ts';
+import { tellWhile } from './moving.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
 import type { Sent, WorkerState } from './state.ts';
@@ -76,17 +77,15 @@ type Trained = WorkerState & { readonly sent: Sent };
 const hasSent = (state: WorkerState): state is Trained => state.sent !== undefined;
 
 /** Returns once one relay has the gradient; what the slower ones said is reported when they have said it. */
-async function publish(
-  { round, sent }: Trained,
-  { ports: { wire, report } }: Session,
-): Promise<void> {
+async function publish({ round, sent }: Trained, session: Session): Promise<void> {
+  const { wire, report } = session.ports;
   const { payloadBytes, eventBytes } = sent;
-  const { taken, settled } = wire.send(sent);
+  const { taken, settled, moved } = wire.send(sent);
   const told = settled.then(({ accepted, failed }) => {
     report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
     return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
   });
-  if (await taken) return;
+  if (await (moved ? tellWhile(taken, round, moved, session) : taken)) return;
   throw new RelayError(
     'relay/none-accepted',
     `no relay took the gradient of round ${round} (${await told})`,

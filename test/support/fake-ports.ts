@@ -123,6 +123,7 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
         get caughtUp() {
           return caughtUp;
         },
+        pulling: () => undefined,
         giveUp: () => undefined,
         close: () => undefined,
       };

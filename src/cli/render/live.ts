@@ -78,7 +78,8 @@ const colorOf = ({ phase }: WorkerView, paint: Paint): ((text: string) => string
 
 /** A bar while it trains, words otherwise: always as wide. */
 function doing(worker: WorkerView): string {
-  const { phase, step, steps, have, want } = worker;
+  const { phase, step, steps, have, want, moved } = worker;
+  const chunks = moved && `${moved.have}/${moved.of}`;
   const width = BAR + 10;
   const of = want === undefined ? `${have}` : `${have}/${want}`;
   switch (phase) {
@@ -89,9 +90,13 @@ function doing(worker: WorkerView): string {
     case 'joining':
       return clip(`waiting for workers ${of}`, width).padEnd(width);
     case 'collecting':
-      return clip(`collecting gradients ${of}`, width).padEnd(width);
+      return clip(chunks ? `pulling chunks ${chunks}` : `collecting gradients ${of}`, width).padEnd(
+        width,
+      );
     case 'sending':
-      return 'sending its gradient'.padEnd(width);
+      return clip(chunks ? `sending chunks ${chunks}` : 'sending its gradient', width).padEnd(
+        width,
+      );
     case 'failed':
       return clip(`failed: ${safeLine(worker.failure ?? '')}`, width).padEnd(width);
     case 'starting':

@@ -31,6 +31,8 @@ function describe(event: WorkerEvent): string {
       const { round, loss, tokens, seconds } = event;
       return `round ${round + 1}: trained for ${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s), mean loss ${formatLoss(loss)}`;
     }
+    case 'moving':
+      return `round ${event.round + 1}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;
       const lost = failed.map(({ relay, message }) => `; ${relay} did not take it: ${message}`);

@@ -103,11 +103,11 @@ export class PullPlan {
   }
 
   /** Chunks here, of those that are needed at the least. */
-  get progress(): { readonly held: number; readonly of: number } {
+  get progress(): { readonly have: number; readonly of: number } {
     const counts = this.#parts.map((part) => part.filter(({ held }) => held).length);
     const most = counts.sort((a, b) => b - a).slice(0, this.#need);
     const each = this.#parts[0]?.length ?? 0;
-    return { held: most.reduce((sum, count) => sum + count, 0), of: each * this.#need };
+    return { have: most.reduce((sum, count) => sum + count, 0), of: each * this.#need };
   }
 
   #isWhole(part: readonly Spot[]): boolean {

@@ -6,6 +6,7 @@ import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
 import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkPlan, type Lifetime, planChunks } from './chunks.ts';
+import type { Moved } from './wire.ts';
 
 export interface ChunkDelivery {
   readonly relay: string;
@@ -16,6 +17,8 @@ export interface ChunkDelivery {
 }
 
 export interface ChunkSending {
+  /** Chunks that some relay holds, of those that are enough. */
+  moved(): Moved;
   /** True as soon as the relays together hold enough to restore the payload, false when they will not. */
   readonly enough: Promise<boolean>;
   /** One per relay, in order. */
@@ -69,7 +72,12 @@ export function sendChunks(
     });
   });
   void Promise.all(deliveries).then(() => settle(false));
-  return { enough, deliveries };
+  const moved = () => {
+    const counts = held.map(({ size }) => size).sort((a, b) => b - a);
+    const have = counts.slice(0, need).reduce((sum, count) => sum + count, 0);
+    return { have, of: need * (plans[0]?.count ?? 0) };
+  };
+  return { enough, deliveries, moved };
 }
 
 /** All chunks of one part to one relay, several at a time; stops where sending more is known to be useless. */

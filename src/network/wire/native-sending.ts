@@ -36,7 +36,7 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
     if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
     const signal = beginUpload();
     const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
-    const { enough, deliveries } = sendChunks(
+    const { enough, deliveries, moved } = sendChunks(
       cutParts(payload, stripeOf(said.value)),
       said.value.need ?? 1,
       { relays, sign: (draft) => signer.sign(draft), sha256, lifetime, signal },
@@ -45,6 +45,7 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
     return {
       taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
       settled: settle(relays.relays, deliveries, outcomes),
+      moved,
     };
   }
 

@@ -6,6 +6,7 @@ import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { Judged } from './judged.ts';
 import type {
+  Moved,
   OwnCheckpoint,
   OwnGradient,
   RoundRequest,
@@ -19,8 +20,7 @@ import type {
 export interface Pending {
   readonly worker: WorkerId;
   readonly done: Promise<Judged<Contribution>>;
-  /** How far it is, in words. */
-  progress(): string;
+  progress(): Moved;
 }
 
 export type Reading = Judged<Contribution> | Pending;

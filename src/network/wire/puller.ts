@@ -12,6 +12,7 @@ import type { Sha256, SignedEvent } from '../event.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { chunkKey, toChunk } from './chunks.ts';
 import type { Manifest } from './manifests.ts';
+import type { Moved } from './wire.ts';
 
 export interface PullerOptions {
   readonly relays: RelaySet;
@@ -22,8 +23,7 @@ export interface PullerOptions {
 export interface Pull {
   /** The payload and the bytes of the chunk events that brought it; undefined when its author signed what does not fit together, or when the puller was closed first. */
   readonly done: Promise<{ readonly payload: Uint8Array; readonly eventBytes: number } | undefined>;
-  /** How far it is, in words. */
-  progress(): string;
+  progress(): Moved;
 }
 
 export interface Puller {
@@ -81,7 +81,7 @@ class Pulls implements Puller {
     this.#jobs.push({ manifest, plan, roots, assemblies, eventBytes: 0, settle });
     this.#pump();
     void this.#tick();
-    return { done, progress: () => `${plan.progress.held} of ${plan.progress.of} chunks came` };
+    return { done, progress: () => plan.progress };
   }
 
   close(): void {

@@ -7,7 +7,7 @@ import type { RelaySet } from '../transport/relay-set.ts';
 import type { Judged } from './judged.ts';
 import { newer, slotOf } from './newest.ts';
 import type { Pending, RoundReader } from './profile.ts';
-import type { RoundInbox, RoundRequest } from './wire.ts';
+import type { Moved, RoundInbox, RoundRequest } from './wire.ts';
 
 /** Refusals remembered per round; a flood of bad events costs no more memory than this. */
 const MAX_REJECTIONS = 1000;
@@ -82,9 +82,17 @@ export function openRoundInbox(
       return subscription.caughtUp;
     },
     take,
+    pulling() {
+      if (pending.size === 0) return undefined;
+      const all = [...pending].map(({ progress }) => progress());
+      const sum = (pick: (one: Moved) => number) =>
+        all.reduce((total, one) => total + pick(one), 0);
+      return { have: sum(({ have }) => have), of: sum(({ of }) => of) };
+    },
     giveUp() {
       for (const { worker, progress } of pending) {
-        reject({ reason: 'payload-missing', worker, detail: progress() });
+        const { have, of } = progress();
+        reject({ reason: 'payload-missing', worker, detail: `${have} of ${of} chunks came` });
       }
       pending.clear();
     },

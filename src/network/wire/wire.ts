@@ -63,8 +63,16 @@ export interface OwnCheckpoint {
   >[];
 }
 
+/** Chunks that are through, of those that must be. */
+export interface Moved {
+  readonly have: number;
+  readonly of: number;
+}
+
 /** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
 export interface Sending {
+  /** How far its chunks are; undefined when it has none. */
+  moved?(): Moved;
   /** True as soon as one relay took it, false when none did. */
   readonly taken: Promise<boolean>;
   readonly settled: Promise<Delivery>;
@@ -85,6 +93,8 @@ export interface RoundInbox {
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent what it stored. */
   readonly caughtUp: boolean;
+  /** How far the payloads under way are, all together; undefined when there are none. */
+  pulling(): Moved | undefined;
   /** Ends the wait for payloads under way: each becomes a rejection that says how far it came. */
   giveUp(): void;
   close(): void;

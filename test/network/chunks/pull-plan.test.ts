@@ -58,7 +58,7 @@ test('is complete when the needed parts are whole, and says how far it is', () =
     plan.hold({ part, index });
   }
   expect(plan.complete).toBe(false);
-  expect(plan.progress).toEqual({ held: 3, of: 4 });
+  expect(plan.progress).toEqual({ have: 3, of: 4 });
   plan.hold({ part: 0, index: 1 });
   expect(plan.whole).toEqual([0, 2]);
   expect(plan.complete).toBe(true);
