@@ -1,0 +1,154 @@
+/**
+ * Who owns which chunk in a round: unweighted rendezvous hashing (Thaler & Ravishankar 1998) over the round's roster. A score
+ * is 32 bits of SHA-256 over run, round, entropy and key, so whoever wants a chunk can only try keys, and must have registered
+ * the key before the entropy is known. Stake plays no part.
+ */
+import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
+import { sha256 } from '../../base/hash.ts';
+import type { WorkerId } from '../../run/ids.ts';
+
+export interface Ownership {
+  /** SHA-256 that names the run. */
+  readonly run: Uint8Array;
+  readonly round: number;
+  /** 32 bytes that nobody knew when the roster was closed. */
+  readonly entropy: Uint8Array;
+  /** The roster, in any order. */
+  readonly workers: readonly WorkerId[];
+  /** ρ: how many workers own each chunk; at most all of them do. */
+  readonly owners: number;
+  /**
+   * `free`: the ρ best scores of each chunk, so that a leaver's seats move and no others. `even`: the same, but nobody takes
+   * more than an equal share, so that a payload's size is known beforehand.
+   */
+  readonly seats: 'even' | 'free';
+}
+
+type Hash = (bytes: Uint8Array) => Uint8Array;
+
+/** Digest of everything that decides who owns what. */
+export function rosterDigest(ownership: Ownership, hash: Hash = sha256): Uint8Array {
+  const { owners, seats, workers } = ownership;
+  return hash(
+    concatBytes(
+      utf8('nostrain:roster:'),
+      roundFields(ownership),
+      u32(owners),
+      Uint8Array.of(seats === 'even' ? 1 : 0),
+      u32(workers.length),
+      ...sorted(workers).map(keyBytes),
+    ),
+  );
+}
+
+/** The chunks of each worker, ascending. */
+export function ownedChunks(
+  ownership: Ownership,
+  chunks: number,
+  hash: Hash = sha256,
+): ReadonlyMap<WorkerId, Uint32Array> {
+  const { owners, seats } = ownership;
+  if (!Number.isInteger(owners) || owners < 1) throw new RangeError(`${owners} owners of a chunk`);
+  const workers = sorted(ownership.workers);
+  const each = Math.min(owners, workers.length);
+  const seeds = workers.map((worker) =>
+    hash(concatBytes(utf8('nostrain:owner:'), roundFields(ownership), keyBytes(worker))),
+  );
+  const scores = seeds.map((seed) => chunkScores(seed, chunks, hash));
+  // more than every chunk: such a seat count never binds
+  const free =
+    seats === 'even' ? quotas(seeds, each * chunks) : seeds.map(() => Number.POSITIVE_INFINITY);
+  const owned: number[][] = workers.map(() => []);
+  for (let chunk = 0; chunk < chunks; chunk++) {
+    for (let seat = 0; seat < each; seat++) {
+      const owner = nextOwner(scores, free, owned, chunk, chunks - chunk);
+      owned[owner]!.push(chunk);
+      free[owner] = free[owner]! - 1;
+    }
+  }
+  return new Map(workers.map((worker, i) => [worker, Uint32Array.from(owned[i]!)]));
+}
+
+/** The most chunks one worker owns when seats are even. */
+export const seatsAtMost = (chunks: number, workers: number, owners: number): number =>
+  Math.min(chunks, Math.ceil((chunks * owners) / workers));
+
+/**
+ * The worker with a free seat that scores best, equal scores going to the lower key. Who has a seat for every chunk still to
+ * come takes this one first: only so are there ρ different owners to the end.
+ */
+function nextOwner(
+  scores: readonly Uint32Array[],
+  free: readonly number[],
+  owned: readonly (readonly number[])[],
+  chunk: number,
+  toCome: number,
+): number {
+  let best = -1;
+  let bestScore = -1;
+  for (let i = 0; i < scores.length; i++) {
+    const seats = free[i]!;
+    if (seats === 0 || owned[i]!.at(-1) === chunk) continue;
+    const score = seats === toCome ? 2 ** 32 : scores[i]![chunk]!;
+    if (score > bestScore) {
+      best = i;
+      bestScore = score;
+    }
+  }
+  return best;
+}
+
+/** Equal shares of the seats; what is left over goes one each to the workers with the largest seeds. */
+function quotas(seeds: readonly Uint8Array[], seats: number): number[] {
+  const share = Math.floor(seats / seeds.length);
+  const left = seats - share * seeds.length;
+  const order = seeds.map((_, i) => i).sort((a, b) => compareBytes(seeds[b]!, seeds[a]!));
+  const out = seeds.map(() => share);
+  for (const i of order.slice(0, left)) out[i] = share + 1;
+  return out;
+}
+
+/** Eight scores from each hash: chunk j has the big-endian word j mod 8 of SHA-256(seed, floor(j / 8)). */
+function chunkScores(seed: Uint8Array, chunks: number, hash: Hash): Uint32Array {
+  const out = new Uint32Array(chunks);
+  const input = concatBytes(seed, new Uint8Array(4));
+  const counter = new DataView(input.buffer);
+  for (let from = 0; from < chunks; from += 8) {
+    counter.setUint32(seed.length, from / 8, true);
+    const words = hash(input);
+    const view = new DataView(words.buffer, words.byteOffset, words.length);
+    for (let i = from; i < Math.min(chunks, from + 8); i++) out[i] = view.getUint32(4 * (i - from));
+  }
+  return out;
+}
+
+/** By key; hex of equal length sorts as its bytes do. */
+function sorted(workers: readonly WorkerId[]): WorkerId[] {
+  const out = [...workers].sort((a, b) => (a < b ? -1 : 1));
+  const twice = out.find((worker, i) => worker === out[i + 1]);
+  if (twice !== undefined) throw new RangeError(`${twice} is in the roster twice`);
+  return out;
+}
+
+function roundFields({ run, round, entropy }: Ownership): Uint8Array {
+  if (run.length !== 32 || entropy.length !== 32) throw new RangeError('a digest has 32 bytes');
+  return concatBytes(run, u32(round), entropy);
+}
+
+function keyBytes(worker: WorkerId): Uint8Array {
+  const bytes = fromHex(worker);
+  if (bytes?.length !== 32) throw new RangeError(`${worker} is not a public key`);
+  return bytes;
+}
+
+function u32(value: number): Uint8Array {
+  if (value !== value >>> 0) throw new RangeError(`${value} is not a u32`);
+  const out = new Uint8Array(4);
+  new DataView(out.buffer).setUint32(0, value, true);
+  return out;
+}
+
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
+  return 0;
+}

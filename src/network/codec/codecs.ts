@@ -1,0 +1,78 @@
+/** Every way to pack a payload, and how many bytes each takes. */
+import { ConfigError } from '../../base/errors.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { PAYLOAD_HEADER_BYTES } from './payload-header.ts';
+import { riceBytesAtMost } from './rice.ts';
+import { int4 } from './values/int4.ts';
+import { int8 } from './values/int8.ts';
+import { q2 } from './values/q2.ts';
+import { sign } from './values/sign.ts';
+import { ternary } from './values/ternary.ts';
+import type { ValueCode } from './values/value-code.ts';
+
+export interface Codec {
+  /** The number in the header. */
+  readonly code: number;
+  readonly values: ValueCode;
+  /** `all`: every value of a chunk, without indices. `largest`: the largest few, with their indices. */
+  readonly sends: 'all' | 'largest';
+}
+
+/** By name; the numbers are part of the format. */
+export const codecs = {
+  int8: { code: 1, values: int8, sends: 'all' },
+  int4: { code: 2, values: int4, sends: 'all' },
+  q2: { code: 3, values: q2, sends: 'all' },
+  ternary: { code: 4, values: ternary, sends: 'all' },
+  sign: { code: 5, values: sign, sends: 'all' },
+  'topk-int8': { code: 17, values: int8, sends: 'largest' },
+  'topk-q2': { code: 19, values: q2, sends: 'largest' },
+  'topk-sign': { code: 21, values: sign, sends: 'largest' },
+} as const satisfies Record<string, Codec>;
+
+export type CodecName = keyof typeof codecs;
+
+/** A codec and, where it sends the largest values only, how many of each chunk of 4096; else 0. */
+export interface Packing {
+  readonly codec: CodecName;
+  readonly kept: number;
+}
+
+/** Dense codecs keep 0, which stands for all; the others 1 to 4095. */
+export const isPacking = ({ codec, kept }: Packing): boolean =>
+  codecs[codec].sends === 'all'
+    ? kept === 0
+    : Number.isInteger(kept) && kept >= 1 && kept < CHUNK_LENGTH;
+
+/** The packing that a header's numbers name, if any. */
+export function packingOf(code: number, kept: number): Packing | undefined {
+  for (const codec of Object.keys(codecs) as CodecName[]) {
+    if (codecs[codec].code === code && isPacking({ codec, kept })) return { codec, kept };
+  }
+  return undefined;
+}
+
+/** How many values of a chunk of n are sent: its share of `kept`, rounded half up, at least one. */
+export const keptOf = (kept: number, n: number): number =>
+  Math.max(1, Math.floor((2 * kept * n + CHUNK_LENGTH) / (2 * CHUNK_LENGTH)));
+
+/** Bytes of one chunk of n values: exactly for a dense codec, at most for the others. */
+export function chunkBytesAtMost({ codec, kept }: Packing, n: number): number {
+  const { values, sends } = codecs[codec];
+  if (sends === 'all') return values.bytes(n);
+  const k = keptOf(kept, n);
+  return values.bytes(k) + riceBytesAtMost(n, k);
+}
+
+/** Bytes of a payload of this many chunks, all of them whole: exactly or at most, as above. */
+export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
+  PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH);
+
+/** Throws unless the packing is one. */
+export function assertPacking(packing: Packing): void {
+  if (isPacking(packing)) return;
+  const { codec, kept } = packing;
+  throw new ConfigError('codec/packing', `${codec} cannot keep ${kept} values of a chunk`, {
+    hint: 'dense codecs keep 0, which stands for all; topk ones keep 1 to 4095',
+  });
+}

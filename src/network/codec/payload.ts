@@ -1,0 +1,219 @@
+/**
+ * The compact payload (docs/payload.md): the chunks that a worker owns in a round, each packed by itself, under one header.
+ * One update has one spelling; everything else is refused. Nothing is allocated for what a payload says of itself, only for
+ * what the receiver expects.
+ */
+import { TrainingError } from '../../base/errors.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Vector } from '../../tensor/params.ts';
+import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../tensor/partial-vector.ts';
+import { selectInChunk, selectionRoom } from './chunk-select.ts';
+import {
+  assertPacking,
+  chunkBytesAtMost,
+  codecs,
+  keptOf,
+  type Packing,
+  packingOf,
+  payloadBytesAtMost,
+} from './codecs.ts';
+import {
+  PAYLOAD_HEADER_BYTES,
+  type PayloadScope,
+  readPayloadHeader,
+  writePayloadHeader,
+} from './payload-header.ts';
+import { readRice, riceParameter, writeRice } from './rice.ts';
+import { type ChunkValues, chunkValues, largestBits } from './values/value-code.ts';
+
+export interface EncodedPayload {
+  readonly payload: Uint8Array;
+  /** Exactly what a receiver decodes; the delta minus this is the residual. */
+  readonly sent: PartialVector;
+}
+
+/** Bits of infinity as f32; those of NaN are above. */
+const INFINITE = 0x7f80_0000;
+
+/** Packs the owned chunks of a delta. Throws when one of their values is not finite as f32. */
+export function encodePayload(
+  delta: Vector,
+  packing: Packing,
+  scope: PayloadScope,
+): EncodedPayload {
+  assertPacking(packing);
+  assertScope(scope);
+  if (delta.length !== scope.size) {
+    throw new RangeError(`${delta.length} values for ${scope.size} parameters`);
+  }
+  const { values: code, sends } = codecs[packing.codec];
+  const { size, chunks } = scope;
+  const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
+  writePayloadHeader(out, { code: codecs[packing.codec].code, kept: packing.kept }, scope);
+  const places = sends === 'all' ? undefined : roomForPlaces(packing, size, chunks);
+  const room = selectionRoom(CHUNK_LENGTH);
+  const [all, few] = [chunkValues(CHUNK_LENGTH), chunkValues(CHUNK_LENGTH)];
+  const indices = new Uint16Array(CHUNK_LENGTH + 1);
+  let at = PAYLOAD_HEADER_BYTES;
+  for (let position = 0; position < chunks.length; position++) {
+    const n = lengthOf(chunks[position]!, size);
+    load(delta, chunks[position]! * CHUNK_LENGTH, n, all);
+    if (places === undefined) {
+      code.write(all, n, out, at);
+      at += code.bytes(n);
+      continue;
+    }
+    const k = keptOf(packing.kept, n);
+    selectInChunk(all, n, k, room, indices);
+    for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
+    code.write(few, k, out, at);
+    places.offsets[position] = at;
+    places.indices.set(indices.subarray(0, k), places.firsts[position]);
+    at = writeRice(indices, k, riceParameter(n, k), out, at + code.bytes(k));
+  }
+  const payload = out.slice(0, at);
+  return { payload, sent: view(payload, packing, scope, places) };
+}
+
+/** The delta inside a payload from a stranger, when it is what its sender owes; it reads from the payload's own bytes. */
+export function decodePayload(
+  payload: Uint8Array,
+  scope: PayloadScope,
+): Result<{ readonly packing: Packing; readonly delta: PartialVector }> {
+  assertScope(scope);
+  const header = readPayloadHeader(payload, scope);
+  if (!header.ok) return header;
+  const packing = packingOf(header.value.code, header.value.kept);
+  if (packing === undefined) {
+    const { code, kept } = header.value;
+    return refuse('unsupported-codec', 'header.code', `no codec ${code} that keeps ${kept}`);
+  }
+  if (payload.length > payloadBytesAtMost(packing, scope.chunks.length)) {
+    return refuse('trailing-bytes', 'payload', `${payload.length} bytes are more than it can hold`);
+  }
+  const { sends } = codecs[packing.codec];
+  const places = sends === 'all' ? undefined : roomForPlaces(packing, scope.size, scope.chunks);
+  const end = checkChunks(payload, packing, scope, places);
+  if (!end.ok) return end;
+  if (end.value !== payload.length) {
+    return refuse(
+      'trailing-bytes',
+      'payload',
+      `${payload.length} bytes, the last chunk ends at ${end.value}`,
+    );
+  }
+  return ok({ packing, delta: view(payload, packing, scope, places) });
+}
+
+/** Where the chunks of a payload with indices are, and the indices. */
+interface Places {
+  /** First byte of each chunk. */
+  readonly offsets: Uint32Array;
+  /** Place of each chunk's first index in `indices`. */
+  readonly firsts: Uint32Array;
+  readonly indices: Uint16Array;
+}
+
+function roomForPlaces({ kept }: Packing, size: number, chunks: Uint32Array): Places {
+  const firsts = new Uint32Array(chunks.length);
+  let total = 0;
+  for (let i = 0; i < chunks.length; i++) {
+    firsts[i] = total;
+    total += keptOf(kept, lengthOf(chunks[i]!, size));
+  }
+  return { offsets: new Uint32Array(chunks.length), firsts, indices: new Uint16Array(total) };
+}
+
+/** Judges every chunk, fills in the places, and returns where the last chunk ends. */
+function checkChunks(
+  payload: Uint8Array,
+  packing: Packing,
+  { size, chunks }: PayloadScope,
+  places: Places | undefined,
+): Result<number> {
+  const code = codecs[packing.codec].values;
+  let at = PAYLOAD_HEADER_BYTES;
+  for (let position = 0; position < chunks.length; position++) {
+    const chunk = chunks[position]!;
+    const n = lengthOf(chunk, size);
+    const k = places === undefined ? n : keptOf(packing.kept, n);
+    const wrong = (why: string) => refuse(why, `chunks.${chunk}`, `chunk ${chunk}: ${why}`);
+    const end = at + code.bytes(k);
+    if (end > payload.length) return wrong('truncated');
+    const flaw = code.flaw(payload, at, k);
+    if (flaw !== undefined) return wrong(flaw);
+    if (places === undefined) {
+      at = end;
+      continue;
+    }
+    places.offsets[position] = at;
+    const counts = { n, k, r: riceParameter(n, k) };
+    const read = readRice(payload, end, counts, places.indices, places.firsts[position]!);
+    if (typeof read === 'string') return wrong(read);
+    at = read;
+  }
+  return ok(at);
+}
+
+/** A payload that was checked, as values. */
+function view(
+  payload: Uint8Array,
+  packing: Packing,
+  { size, chunks }: PayloadScope,
+  places: Places | undefined,
+): PartialVector {
+  const { values: code } = codecs[packing.codec];
+  const stride = chunkBytesAtMost(packing, CHUNK_LENGTH);
+  if (places === undefined) {
+    return {
+      size,
+      chunks,
+      addChunk(position, weight, target, at) {
+        const n = lengthOf(chunks[position]!, size);
+        code.add(payload, PAYLOAD_HEADER_BYTES + position * stride, n, weight, target, at);
+      },
+    };
+  }
+  const { offsets, firsts, indices } = places;
+  const few = new Float64Array(keptOf(packing.kept, CHUNK_LENGTH));
+  return {
+    size,
+    chunks,
+    addChunk(position, weight, target, at) {
+      const k = keptOf(packing.kept, lengthOf(chunks[position]!, size));
+      const first = firsts[position]!;
+      few.fill(0);
+      code.add(payload, offsets[position]!, k, weight, few, 0);
+      for (let i = 0; i < k; i++) {
+        const to = at + indices[first + i]!;
+        target[to] = target[to]! + few[i]!;
+      }
+    },
+  };
+}
+
+/** Values of a chunk as f32. Throws when one is not finite. */
+function load(delta: Vector, from: number, n: number, values: ChunkValues): void {
+  const { floats } = values;
+  for (let i = 0; i < n; i++) floats[i] = delta[from + i]!;
+  if (largestBits(values, n) < INFINITE) return;
+  const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
+  throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, {
+    hint: 'training diverged; lower the learning rate or clip gradients',
+  });
+}
+
+const lengthOf = (chunk: number, size: number): number =>
+  Math.min(CHUNK_LENGTH, size - chunk * CHUNK_LENGTH);
+
+/** Our own mistakes: digests of another length, chunks that are not ascending or not of this vector. */
+function assertScope({ run, roster, round, size, chunks }: PayloadScope): void {
+  const isU32 = (value: number) => value === value >>> 0;
+  if (run.length !== 32 || roster.length !== 32) throw new RangeError('a digest has 32 bytes');
+  if (!isU32(round) || !isU32(size)) throw new RangeError(`round ${round}, ${size} parameters`);
+  for (let i = 0; i < chunks.length; i++) {
+    if (chunks[i]! >= chunkCount(size) || (i > 0 && chunks[i]! <= chunks[i - 1]!)) {
+      throw new RangeError(`chunk ${chunks[i]} is out of place`);
+    }
+  }
+}

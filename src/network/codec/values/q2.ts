@@ -1,0 +1,106 @@
+/**
+ * Two bits per value: ±a or ±b, a at most b, by three steps of Lloyd's rule on the magnitudes, from their mean. The lower bit
+ * is the sign, the upper one says b.
+ */
+import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
+import {
+  type ChunkValues,
+  MAGNITUDE,
+  singleBits,
+  sumAbove,
+  sumOfMagnitudes,
+  type ValueCode,
+} from './value-code.ts';
+
+const STEPS = 3;
+/** The sign bits of the four codes of a byte. */
+const SIGNS = 0x55;
+
+/** Bits of both levels, and of the largest magnitude that takes the lower one. */
+function levelsFor(values: ChunkValues, n: number): { low: number; high: number; split: number } {
+  const all = sumOfMagnitudes(values, n);
+  let threshold = all / n;
+  let [lower, upper] = [threshold, threshold];
+  for (let step = 0; step < STEPS; step++) {
+    const { count, sum } = sumAbove(values, n, threshold);
+    if (count > 0) upper = sum / count;
+    if (count < n) lower = Math.max(0, all - sum) / (n - count);
+    threshold = (lower + upper) / 2;
+  }
+  const high = levelBits(upper);
+  const low = Math.min(levelBits(lower), high);
+  const split = singleBits((levelOf(low) + levelOf(high)) / 2);
+  const { count } = sumAbove(values, n, (levelOf(low) + levelOf(high)) / 2);
+  if (low < high && count > 0 && count < n) return { low, high, split };
+  // one level for all: it is written twice, and every value takes the lower one
+  const only = count === n ? high : low;
+  return { low: only, high: only, split: MAGNITUDE };
+}
+
+export const q2: ValueCode = {
+  bytes: (n) => 4 + Math.ceil(n / 4),
+
+  write(values, n, out, at) {
+    const { low, high, split } = levelsFor(values, n);
+    if (high === 0) return;
+    writeLevelBits(out, at, low);
+    writeLevelBits(out, at + 2, high);
+    const { bits } = values;
+    const signed = low === 0 ? 0 : 1;
+    const code = (word: number): number => {
+      const isHigh = (split - (word & MAGNITUDE)) >>> 31;
+      return (isHigh << 1) | ((word >>> 31) & (isHigh | signed));
+    };
+    const whole = n & ~3;
+    let to = at + 4;
+    for (let i = 0; i < whole; i += 4) {
+      out[to++] =
+        code(bits[i]!) |
+        (code(bits[i + 1]!) << 2) |
+        (code(bits[i + 2]!) << 4) |
+        (code(bits[i + 3]!) << 6);
+    }
+    for (let i = whole; i < n; i++) out[to] = out[to]! | (code(bits[i]!) << (2 * (i & 3)));
+  },
+
+  flaw(bytes, at, n) {
+    const low = readLevelBits(bytes, at);
+    const high = readLevelBits(bytes, at + 2);
+    if (!isLevel(low) || !isLevel(high) || low > high) return 'bad-level';
+    const end = at + 4 + Math.ceil(n / 4);
+    const unused = n % 4 === 0 ? 0 : (0xff << (2 * (n % 4))) & 0xff;
+    let anyHigh = 0;
+    let anyLow = 0;
+    let negativeLow = 0;
+    for (let i = at + 4; i < end; i++) {
+      const highs = bytes[i]! >>> 1;
+      anyHigh |= highs;
+      anyLow |= ~highs & (i === end - 1 ? ~unused : -1);
+      negativeLow |= bytes[i]! & ~highs;
+    }
+    if ((bytes[end - 1]! & unused) !== 0) return 'bad-padding';
+    if (low === 0 && (negativeLow & SIGNS) !== 0) return 'bad-value';
+    // a level that no value takes would be free to be anything
+    const usesBoth = (anyHigh & SIGNS) !== 0 && (anyLow & SIGNS) !== 0;
+    const usesLow = (anyHigh & SIGNS) === 0;
+    return (low < high ? usesBoth : usesLow) ? undefined : 'bad-level';
+  },
+
+  add(bytes, at, n, weight, target, from) {
+    const low = levelOf(readLevelBits(bytes, at)) * weight;
+    const high = levelOf(readLevelBits(bytes, at + 2)) * weight;
+    const terms = Float64Array.of(low, -low, high, -high);
+    const whole = n & ~3;
+    let read = at + 4;
+    for (let i = from; i < from + whole; i += 4) {
+      const four = bytes[read++]!;
+      target[i] = target[i]! + terms[four & 3]!;
+      target[i + 1] = target[i + 1]! + terms[(four >>> 2) & 3]!;
+      target[i + 2] = target[i + 2]! + terms[(four >>> 4) & 3]!;
+      target[i + 3] = target[i + 3]! + terms[four >>> 6]!;
+    }
+    for (let i = whole; i < n; i++) {
+      target[from + i] = target[from + i]! + terms[(bytes[read]! >>> (2 * (i & 3))) & 3]!;
+    }
+  },
+};

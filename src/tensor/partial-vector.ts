@@ -1,0 +1,33 @@
+/**
+ * What a payload of owned chunks says: values for some chunks of a vector. A chunk that is not listed is not zero, nothing
+ * is said of it. The values stay packed; they are added to a vector where they are needed.
+ */
+
+/** The vector is cut into chunks of this many values; the last one may be shorter. */
+export const CHUNK_LENGTH = 4096;
+
+export interface PartialVector {
+  /** Length of the whole vector. */
+  readonly size: number;
+  /** Chunks it speaks of, strictly ascending. */
+  readonly chunks: Uint32Array;
+  /**
+   * Adds weight × value to `target` from `at` on, for every value of the chunk at this position of `chunks`. Each term is
+   * rounded once, so that every worker gets the same bits.
+   */
+  addChunk(position: number, weight: number, target: Float64Array, at: number): void;
+}
+
+/** How many chunks a vector of this size has. */
+export const chunkCount = (size: number): number => Math.ceil(size / CHUNK_LENGTH);
+
+/** target += weight × partial, in f64, by ascending index. With weight -1 it takes what was sent out of a residual, with 1 it gives it back. */
+export function addPartial(target: Float64Array, partial: PartialVector, weight: number): void {
+  if (target.length !== partial.size) {
+    throw new RangeError(`${partial.size} values do not fit a vector of ${target.length}`);
+  }
+  const { chunks } = partial;
+  for (let i = 0; i < chunks.length; i++) {
+    partial.addChunk(i, weight, target, chunks[i]! * CHUNK_LENGTH);
+  }
+}

@@ -1,0 +1,61 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { ConfigError } from '../../../src/base/errors.ts';
+import { seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
+import { choosePacking, payloadBudget } from '../../../src/network/codec/budget.ts';
+import { payloadBytesAtMost } from '../../../src/network/codec/codecs.ts';
+import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
+import { drawnDelta, scopeOf } from '../../contract/codec.ts';
+
+/** What a manifest carries inside itself. */
+const INSIDE = 45_056;
+const charGpt = chunkCount(834_048);
+
+test('one event per worker and round for the character model and four workers', () => {
+  expect(choosePacking(INSIDE, seatsAtMost(charGpt, 4, 1))).toEqual({ codec: 'ternary', kept: 0 });
+  const twice = choosePacking(INSIDE, seatsAtMost(charGpt, 4, 2));
+  expect(twice.codec).toBe('topk-sign');
+  expect(twice.kept).toBeGreaterThan(600);
+});
+
+test('what is chosen fits, and the next richer one does not', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 200, max: 200_000 }),
+      fc.integer({ min: 1, max: 60 }),
+      (bytes, chunks) => {
+        fc.pre(bytes >= payloadBytesAtMost({ codec: 'topk-sign', kept: 1 }, chunks));
+        const packing = choosePacking(bytes, chunks);
+        expect(payloadBytesAtMost(packing, chunks)).toBeLessThanOrEqual(bytes);
+        if (packing.codec !== 'topk-sign' || packing.kept === 1638) return;
+        const more = { ...packing, kept: packing.kept + 1 };
+        expect(payloadBytesAtMost(more, chunks)).toBeGreaterThan(bytes);
+      },
+    ),
+  );
+});
+
+test('real payloads stay within what was computed', () => {
+  const delta = drawnDelta(6 * CHUNK_LENGTH);
+  for (const bytes of [300, 1000, 3000, 6000, 9000, 14_000, 40_000]) {
+    const { payload } = encodePayload(delta, choosePacking(bytes, 6), scopeOf(delta.length));
+    expect(payload.length).toBeLessThanOrEqual(bytes);
+    expect(payload.length).toBeGreaterThan(0.4 * bytes);
+  }
+});
+
+test('richer codes as the budget grows', () => {
+  const names = [200, 1600, 2000, 3000, 6000].map((bytes) => choosePacking(bytes, 1).codec);
+  expect(names).toEqual(['topk-sign', 'ternary', 'ternary', 'q2', 'int8']);
+});
+
+test('a budget that holds nothing is said so', () => {
+  expect(() => choosePacking(84, 1)).toThrow(ConfigError);
+  expect(() => choosePacking(45_056, 20_000)).toThrow(/20000 chunks/);
+});
+
+test('base64 costs a third', () => {
+  expect(payloadBudget(65_536, 1_536)).toBe(48_000);
+  expect(payloadBudget(100, 200)).toBe(0);
+});
