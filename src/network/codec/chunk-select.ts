@@ -1,87 +1,74 @@
 /**
  * The k largest magnitudes of a chunk, equal ones going to the lower index: a radix select over the 31 bits of the magnitude,
- * 11, 10 and 10 at a time. A few passes whatever k is.
+ * 11, 10 and 10 at a time. Two passes over the chunk whatever k is; the rest looks at little more than k values.
  */
 import { type ChunkValues, MAGNITUDE } from './values/value-code.ts';
 
-/** Counts per digit, and the candidates that share the digits so far; room for one chunk. */
-export interface SelectionRoom {
-  readonly counts: Uint16Array;
-  readonly candidates: Int32Array;
-}
+/** Values per digit; room for any chunk. */
+export const selectionRoom = (): Uint16Array => new Uint16Array(2048);
 
-/** Room to select from chunks of up to this many values. */
-export const selectionRoom = (length: number): SelectionRoom => ({
-  counts: new Uint16Array(2048),
-  candidates: new Int32Array(length),
-});
-
-/** Writes the k ascending indices of the first n values that are sent. */
+/** Writes the k ascending indices of the first n values that are sent; `indices` has room for n. */
 export function selectInChunk(
-  values: ChunkValues,
+  { bits }: ChunkValues,
   n: number,
   k: number,
-  room: SelectionRoom,
+  counts: Uint16Array,
   indices: Uint16Array,
 ): void {
-  const { least, above } = threshold(values.bits, n, k, room);
-  let ties = k - above;
-  let to = 0;
-  for (let i = 0; to < k; i++) {
-    const magnitude = values.bits[i]! & MAGNITUDE;
-    // written always, kept only where the place moves on: no branch on the magnitude but for ties
-    indices[to] = i;
-    if (magnitude === least) to += ties-- > 0 ? 1 : 0;
-    else to += (least - magnitude) >>> 31;
-  }
-}
-
-/** The smallest magnitude that is sent, and how many are above it. */
-function threshold(
-  bits: Int32Array,
-  n: number,
-  k: number,
-  { counts, candidates }: SelectionRoom,
-): { least: number; above: number } {
   counts.fill(0);
   for (let i = 0; i < n; i++) {
     const digit = (bits[i]! & MAGNITUDE) >>> 20;
     counts[digit] = counts[digit]! + 1;
   }
   const top = descend(counts, 2047, k);
-  let left = 0;
+  const below = (top.digit << 20) - 1;
+  let found = 0;
   for (let i = 0; i < n; i++) {
-    const magnitude = bits[i]! & MAGNITUDE;
-    candidates[left] = magnitude;
-    left += ((magnitude >>> 20 !== top.digit ? 1 : 0) - 1) >>> 31;
-    if (left === n) break;
+    // written always, kept only where the place moves on: no branch on what no processor can guess
+    indices[found] = i;
+    found += (below - (bits[i]! & MAGNITUDE)) >>> 31;
   }
+  if (found > k) dropSmallest(bits, k, found, top, counts, indices);
+}
+
+/** Of the indices found, whose magnitudes have the top digit or a larger one, keeps k. */
+function dropSmallest(
+  bits: Int32Array,
+  k: number,
+  found: number,
+  top: Rank,
+  counts: Uint16Array,
+  indices: Uint16Array,
+): void {
   let { digit: prefix, above } = top;
   for (const shift of [10, 0]) {
     counts.fill(0, 0, 1024);
-    for (let i = 0; i < left; i++) {
-      const digit = (candidates[i]! >>> shift) & 1023;
+    for (let i = 0; i < found; i++) {
+      const magnitude = bits[indices[i]!]! & MAGNITUDE;
+      if (magnitude >>> (shift + 10) !== prefix) continue;
+      const digit = (magnitude >>> shift) & 1023;
       counts[digit] = counts[digit]! + 1;
     }
     const next = descend(counts, 1023, k - above);
     above += next.above;
     prefix = (prefix << 10) | next.digit;
-    let kept = 0;
-    for (let i = 0; i < left; i++) {
-      const candidate = candidates[i]!;
-      if (candidate >>> shift === prefix) candidates[kept++] = candidate;
-    }
-    left = kept;
   }
-  return { least: prefix, above };
+  let ties = k - above;
+  let to = 0;
+  for (let i = 0; to < k; i++) {
+    const index = indices[i]!;
+    const magnitude = bits[index]! & MAGNITUDE;
+    if (magnitude > prefix || (magnitude === prefix && ties-- > 0)) indices[to++] = index;
+  }
+}
+
+interface Rank {
+  readonly digit: number;
+  readonly above: number;
 }
 
 /** The digit that the `wanted`-th largest has, and how many have a larger one. */
-function descend(
-  counts: Uint16Array,
-  from: number,
-  wanted: number,
-): { digit: number; above: number } {
+function descend(counts: Uint16Array, from: number, wanted: number): Rank {
   let digit = from;
   let above = 0;
   while (above + counts[digit]! < wanted) above += counts[digit--]!;

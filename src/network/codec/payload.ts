@@ -24,7 +24,7 @@ import {
   writePayloadHeader,
 } from './payload-header.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
-import { type ChunkValues, chunkValues, largestBits } from './values/value-code.ts';
+import { type ChunkValues, chunkValues, MAGNITUDE } from './values/value-code.ts';
 
 export interface EncodedPayload {
   readonly payload: Uint8Array;
@@ -51,9 +51,9 @@ export function encodePayload(
   const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
   writePayloadHeader(out, { code: codecs[packing.codec].code, kept: packing.kept }, scope);
   const places = sends === 'all' ? undefined : roomForPlaces(packing, size, chunks);
-  const room = selectionRoom(CHUNK_LENGTH);
+  const room = selectionRoom();
   const [all, few] = [chunkValues(CHUNK_LENGTH), chunkValues(CHUNK_LENGTH)];
-  const indices = new Uint16Array(CHUNK_LENGTH + 1);
+  const indices = new Uint16Array(CHUNK_LENGTH);
   let at = PAYLOAD_HEADER_BYTES;
   for (let position = 0; position < chunks.length; position++) {
     const n = lengthOf(chunks[position]!, size);
@@ -66,6 +66,7 @@ export function encodePayload(
     const k = keptOf(packing.kept, n);
     selectInChunk(all, n, k, room, indices);
     for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
+    few.largest = all.largest;
     code.write(few, k, out, at);
     places.offsets[position] = at;
     places.indices.set(indices.subarray(0, k), places.firsts[position]);
@@ -194,9 +195,14 @@ function view(
 
 /** Values of a chunk as f32. Throws when one is not finite. */
 function load(delta: Vector, from: number, n: number, values: ChunkValues): void {
-  const { floats } = values;
-  for (let i = 0; i < n; i++) floats[i] = delta[from + i]!;
-  if (largestBits(values, n) < INFINITE) return;
+  const { floats, bits } = values;
+  let largest = 0;
+  for (let i = 0; i < n; i++) {
+    floats[i] = delta[from + i]!;
+    largest = Math.max(largest, bits[i]! & MAGNITUDE);
+  }
+  values.largest = largest;
+  if (largest < INFINITE) return;
   const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
   throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, {
     hint: 'training diverged; lower the learning rate or clip gradients',

@@ -46,8 +46,8 @@ test('real payloads stay within what was computed', () => {
 });
 
 test('richer codes as the budget grows', () => {
-  const names = [200, 1600, 2000, 3000, 6000].map((bytes) => choosePacking(bytes, 1).codec);
-  expect(names).toEqual(['topk-sign', 'ternary', 'ternary', 'q2', 'int8']);
+  const names = [200, 910, 1000, 1200, 3000, 6000].map((bytes) => choosePacking(bytes, 1).codec);
+  expect(names).toEqual(['topk-sign', 'ternary', 'ternary', 'q2', 'int4', 'int8']);
 });
 
 test('a budget that holds nothing is said so', () => {

@@ -3,7 +3,7 @@
  * magnitude over 7 where that is less: on deltas of training, clipping the few largest halves the error.
  */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { type ChunkValues, largestBits, ROUNDER, singleOf, type ValueCode } from './value-code.ts';
+import { type ChunkValues, ROUNDER, singleOf, type ValueCode } from './value-code.ts';
 
 const MOST = 7;
 /** Level per root mean square. */
@@ -16,12 +16,10 @@ const LARGER = Uint8Array.from({ length: 256 }, (_, i) =>
   Math.max(Math.abs(CODES[2 * i]!), Math.abs(CODES[2 * i + 1]!)),
 );
 
-function levelFor(values: ChunkValues, n: number): number {
-  const { floats } = values;
+function levelFor({ floats, largest }: ChunkValues, n: number): number {
   let squares = 0;
   for (let i = 0; i < n; i++) squares += floats[i]! * floats[i]!;
-  const largest = singleOf(largestBits(values, n)) / MOST;
-  return levelBits(Math.min(largest, SHARE * Math.sqrt(squares / n)));
+  return levelBits(Math.min(singleOf(largest) / MOST, SHARE * Math.sqrt(squares / n)));
 }
 
 export const int4: ValueCode = {

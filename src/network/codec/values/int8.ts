@@ -1,40 +1,68 @@
 /** Eight bits per value: integers from -127 to 127 times a level, which is the largest magnitude over 127. */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { largestBits, ROUNDER, singleOf, type ValueCode } from './value-code.ts';
+import { ROUNDER, singleOf, type ValueCode } from './value-code.ts';
 
 const MOST = 127;
+/** What can be said of a byte: that it is -127 or 127, that it is -128, that it is neither nor 0. */
+const [EXTREME, BEYOND, OTHER] = [1, 2, 4];
+const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
+  if (byte === 128) return BEYOND;
+  if (byte === 0) return 0;
+  return byte === MOST || byte === 256 - MOST ? EXTREME : OTHER;
+});
+
+const double = new Float64Array(1);
+const words = new Uint32Array(double.buffer);
+double[0] = 1;
+/** Where the low word of a double sits on this machine. */
+const LOW = words[0] === 0 ? 0 : 1;
 
 export const int8: ValueCode = {
   bytes: (n) => 2 + n,
 
-  write(values, n, out, at) {
-    const level = levelBits(singleOf(largestBits(values, n)) / MOST);
+  write({ floats, largest }, n, out, at) {
+    const level = levelBits(singleOf(largest) / MOST);
     if (level === 0) return;
     writeLevelBits(out, at, level);
     const perLevel = 1 / levelOf(level);
-    const { floats } = values;
-    for (let i = 0; i < n; i++) out[at + 2 + i] = floats[i]! * perLevel + ROUNDER - ROUNDER;
+    for (let i = 0; i < n; i++) {
+      // the rounded integer is in the lowest bits of the sum
+      double[0] = floats[i]! * perLevel + ROUNDER;
+      out[at + 2 + i] = words[LOW]!;
+    }
   },
 
   flaw(bytes, at, n) {
     const level = readLevelBits(bytes, at);
     if (!isLevel(level)) return 'bad-level';
-    let largest = 0;
-    for (let i = at + 2; i < at + 2 + n; i++) {
-      const word = (bytes[i]! << 24) >> 24;
-      const flip = word >> 31;
-      largest = Math.max(largest, (word ^ flip) - flip);
+    const end = at + 2 + n;
+    let kinds = 0;
+    let i = at + 2;
+    for (; i < end - 3; i += 4) {
+      kinds |=
+        KINDS[bytes[i]!]! | KINDS[bytes[i + 1]!]! | KINDS[bytes[i + 2]!]! | KINDS[bytes[i + 3]!]!;
     }
-    if (largest > MOST) return 'bad-value';
-    // were the largest code smaller, the same values could be said with another level
-    return largest === (level === 0 ? 0 : MOST) ? undefined : 'bad-level';
+    for (; i < end; i++) kinds |= KINDS[bytes[i]!]!;
+    if ((kinds & BEYOND) !== 0) return 'bad-value';
+    // without a largest code, the same values could be said with another level
+    const isOne = level === 0 ? kinds === 0 : (kinds & EXTREME) !== 0;
+    return isOne ? undefined : 'bad-level';
   },
 
   add(bytes, at, n, weight, target, from) {
     const level = levelOf(readLevelBits(bytes, at));
-    for (let i = 0; i < n; i++) {
-      const code = (bytes[at + 2 + i]! << 24) >> 24;
-      target[from + i] = target[from + i]! + level * code * weight;
+    const terms = new Float64Array(256);
+    for (let i = 0; i < 256; i++) terms[i] = level * ((i << 24) >> 24) * weight;
+    const whole = from + (n & ~3);
+    let read = at + 2;
+    let i = from;
+    for (; i < whole; i += 4) {
+      target[i] = target[i]! + terms[bytes[read]!]!;
+      target[i + 1] = target[i + 1]! + terms[bytes[read + 1]!]!;
+      target[i + 2] = target[i + 2]! + terms[bytes[read + 2]!]!;
+      target[i + 3] = target[i + 3]! + terms[bytes[read + 3]!]!;
+      read += 4;
     }
+    for (; i < from + n; i++) target[i] = target[i]! + terms[bytes[read++]!]!;
   },
 };

@@ -1,66 +1,83 @@
 /**
- * Two bits per value: ±a or ±b, a at most b, by three steps of Lloyd's rule on the magnitudes, from their mean. The lower bit
- * is the sign, the upper one says b.
+ * Two bits per value: ±a or ±b, a at most b, from the mean magnitude by three steps of Lloyd's rule, the first two on a sample.
+ * The lower bit is the sign, the upper one says b.
  */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
 import {
   type ChunkValues,
   MAGNITUDE,
+  SAMPLE,
   singleBits,
   sumAbove,
   sumOfMagnitudes,
   type ValueCode,
 } from './value-code.ts';
 
-const STEPS = 3;
+/** Sampled steps before the last one. */
+const SAMPLED = 2;
 /** The sign bits of the four codes of a byte. */
 const SIGNS = 0x55;
 
-/** Bits of both levels, and of the largest magnitude that takes the lower one. */
-function levelsFor(values: ChunkValues, n: number): { low: number; high: number; split: number } {
+/** Bits of both levels, the lower one first. */
+function levelsFor(values: ChunkValues, n: number): readonly [number, number] {
   const all = sumOfMagnitudes(values, n);
-  let threshold = all / n;
-  let [lower, upper] = [threshold, threshold];
-  for (let step = 0; step < STEPS; step++) {
-    const { count, sum } = sumAbove(values, n, threshold);
+  const taken = Math.ceil(n / SAMPLE);
+  const sampled = sumOfMagnitudes(values, n, SAMPLE);
+  let [lower, upper] = [all / n, all / n];
+  const step = (count: number, sum: number, total: number, of: number) => {
     if (count > 0) upper = sum / count;
-    if (count < n) lower = Math.max(0, all - sum) / (n - count);
-    threshold = (lower + upper) / 2;
+    if (count < of) lower = Math.max(0, total - sum) / (of - count);
+  };
+  for (let i = 0; i < SAMPLED; i++) {
+    const { count, sum } = sumAbove(values, n, (lower + upper) / 2, SAMPLE);
+    step(count, sum, sampled, taken);
   }
+  const { count, sum } = sumAbove(values, n, (lower + upper) / 2);
+  step(count, sum, all, n);
   const high = levelBits(upper);
-  const low = Math.min(levelBits(lower), high);
-  const split = singleBits((levelOf(low) + levelOf(high)) / 2);
-  const { count } = sumAbove(values, n, (levelOf(low) + levelOf(high)) / 2);
-  if (low < high && count > 0 && count < n) return { low, high, split };
-  // one level for all: it is written twice, and every value takes the lower one
-  const only = count === n ? high : low;
-  return { low: only, high: only, split: MAGNITUDE };
+  return [Math.min(levelBits(lower), high), high];
+}
+
+function writeCodes(
+  { bits }: ChunkValues,
+  n: number,
+  low: number,
+  high: number,
+  out: Uint8Array,
+  at: number,
+): void {
+  if (high === 0) return;
+  writeLevelBits(out, at, low);
+  writeLevelBits(out, at + 2, high);
+  const split = low === high ? MAGNITUDE : singleBits((levelOf(low) + levelOf(high)) / 2);
+  const signed = low === 0 ? 0 : 1;
+  const code = (word: number): number => {
+    const isHigh = (split - (word & MAGNITUDE)) >>> 31;
+    return (isHigh << 1) | ((word >>> 31) & (isHigh | signed));
+  };
+  const whole = n & ~3;
+  let to = at + 4;
+  for (let i = 0; i < whole; i += 4) {
+    out[to++] =
+      code(bits[i]!) |
+      (code(bits[i + 1]!) << 2) |
+      (code(bits[i + 2]!) << 4) |
+      (code(bits[i + 3]!) << 6);
+  }
+  for (let i = whole; i < n; i++) out[to] = out[to]! | (code(bits[i]!) << (2 * (i & 3)));
 }
 
 export const q2: ValueCode = {
   bytes: (n) => 4 + Math.ceil(n / 4),
 
   write(values, n, out, at) {
-    const { low, high, split } = levelsFor(values, n);
-    if (high === 0) return;
-    writeLevelBits(out, at, low);
-    writeLevelBits(out, at + 2, high);
-    const { bits } = values;
-    const signed = low === 0 ? 0 : 1;
-    const code = (word: number): number => {
-      const isHigh = (split - (word & MAGNITUDE)) >>> 31;
-      return (isHigh << 1) | ((word >>> 31) & (isHigh | signed));
-    };
-    const whole = n & ~3;
-    let to = at + 4;
-    for (let i = 0; i < whole; i += 4) {
-      out[to++] =
-        code(bits[i]!) |
-        (code(bits[i + 1]!) << 2) |
-        (code(bits[i + 2]!) << 4) |
-        (code(bits[i + 3]!) << 6);
-    }
-    for (let i = whole; i < n; i++) out[to] = out[to]! | (code(bits[i]!) << (2 * (i & 3)));
+    const [low, high] = levelsFor(values, n);
+    writeCodes(values, n, low, high, out, at);
+    if (q2.flaw(out, at, n) === undefined) return;
+    // all values took the same level: it is written twice, and every value takes the lower one
+    const isUpper = (out[at + 4]! & 2) !== 0;
+    out.fill(0, at, at + q2.bytes(n));
+    writeCodes(values, n, isUpper ? high : low, isUpper ? high : low, out, at);
   },
 
   flaw(bytes, at, n) {

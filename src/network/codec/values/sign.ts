@@ -43,9 +43,21 @@ export const sign: ValueCode = {
 
   add(bytes, at, n, weight, target, from) {
     const term = levelOf(readLevelBits(bytes, at)) * weight;
-    for (let i = 0; i < n; i++) {
-      const sign = SIGNS[(bytes[at + 2 + (i >>> 3)]! << 3) | (i & 7)]!;
-      target[from + i] = target[from + i]! + term * sign;
+    const whole = from + (n & ~7);
+    let read = at + 2;
+    for (let i = from; i < whole; i += 8) {
+      const signs = bytes[read++]! << 3;
+      target[i] = target[i]! + term * SIGNS[signs]!;
+      target[i + 1] = target[i + 1]! + term * SIGNS[signs | 1]!;
+      target[i + 2] = target[i + 2]! + term * SIGNS[signs | 2]!;
+      target[i + 3] = target[i + 3]! + term * SIGNS[signs | 3]!;
+      target[i + 4] = target[i + 4]! + term * SIGNS[signs | 4]!;
+      target[i + 5] = target[i + 5]! + term * SIGNS[signs | 5]!;
+      target[i + 6] = target[i + 6]! + term * SIGNS[signs | 6]!;
+      target[i + 7] = target[i + 7]! + term * SIGNS[signs | 7]!;
+    }
+    for (let i = whole; i < from + n; i++) {
+      target[i] = target[i]! + term * SIGNS[(bytes[read]! << 3) | (i - whole)]!;
     }
   },
 };

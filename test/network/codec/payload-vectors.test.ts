@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { fromHex, toHex } from '../../../src/base/bytes.ts';
+import { type CodecName, codecs, type Packing } from '../../../src/network/codec/codecs.ts';
+import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
+import { valuesOf } from '../../contract/codec.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+interface Large extends Packing {
+  readonly round: number;
+  readonly size: number;
+  readonly seed: number;
+  readonly chunks: readonly number[];
+  readonly bytes: number;
+  readonly payloadSha256: string;
+  readonly decodedSha256: string;
+}
+interface Small extends Packing {
+  readonly name: string;
+  readonly round: number;
+  readonly delta: readonly number[];
+  readonly payload: string;
+  readonly decoded: readonly number[];
+}
+interface Vectors {
+  readonly run: string;
+  readonly roster: string;
+  readonly small: readonly Small[];
+  readonly large: readonly Large[];
+  readonly refusedOfThirteenValuesInRound4: readonly {
+    readonly why: string;
+    readonly payload: string;
+    readonly code: string;
+  }[];
+}
+
+const vectors = readVectors<Vectors>('payload-codecs.json');
+const scopeFor = (round: number, size: number, chunks: readonly number[]) => ({
+  run: fromHex(vectors.run)!,
+  roster: fromHex(vectors.roster)!,
+  round,
+  size,
+  chunks: Uint32Array.from(chunks),
+});
+const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+const bytesOf = (values: Float64Array) => new Uint8Array(values.buffer);
+
+function drawn(size: number, seed: number): Float64Array {
+  let state = seed;
+  const draw = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return ((state >>> 8) - 2 ** 23) / 2 ** 23;
+  };
+  return Float64Array.from({ length: size }, () => (draw() * draw()) / 64);
+}
+
+for (const codec of Object.keys(codecs) as CodecName[]) {
+  describe(codec, () => {
+    const small = vectors.small.filter((vector) => vector.codec === codec);
+    test.each(small)('$name', ({ kept, round, delta, payload, decoded }) => {
+      const scope = scopeFor(round, delta.length, [0]);
+      const encoded = encodePayload(Float64Array.from(delta), { codec, kept }, scope);
+      expect(toHex(encoded.payload)).toBe(payload);
+      expect([...valuesOf(encoded.sent)]).toEqual(decoded);
+      const read = decodePayload(fromHex(payload)!, scope);
+      expect(read.ok && [...valuesOf(read.value.delta)]).toEqual(decoded);
+    });
+
+    const large = vectors.large.filter((vector) => vector.codec === codec);
+    test.each(large)('three of four chunks, keeping $kept', (vector) => {
+      const { kept, round, size, seed, chunks, bytes } = vector;
+      const scope = scopeFor(round, size, chunks);
+      const { payload } = encodePayload(drawn(size, seed), { codec, kept }, scope);
+      expect(payload).toHaveLength(bytes);
+      expect(hashOf(payload)).toBe(vector.payloadSha256);
+      const read = decodePayload(payload, scope);
+      expect(read.ok && hashOf(bytesOf(valuesOf(read.value.delta)))).toBe(vector.decodedSha256);
+    });
+  });
+}
+
+test.each(vectors.refusedOfThirteenValuesInRound4)('refused: $why', ({ payload, code }) => {
+  const result = decodePayload(fromHex(payload)!, scopeFor(4, 13, [0]));
+  expect(result).toMatchObject({ ok: false, issue: { code } });
+});
