@@ -39,7 +39,7 @@ export interface Packing {
 }
 
 /** Dense codecs keep 0, which stands for all; the others 1 to 4095. */
-export const isPacking = ({ codec, kept }: Packing): boolean =>
+const isPacking = ({ codec, kept }: Packing): boolean =>
   codecs[codec].sends === 'all'
     ? kept === 0
     : Number.isInteger(kept) && kept >= 1 && kept < CHUNK_LENGTH;

@@ -3,12 +3,19 @@
  * magnitude over 7 where that is less: on deltas of training, clipping the few largest halves the error.
  */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { type ChunkValues, ROUNDER, singleOf, type ValueCode } from './value-code.ts';
+import { type ChunkValues, nearest, singleOf, type ValueCode } from './value-code.ts';
 
 const MOST = 7;
 /** Level per root mean square. */
 const SHARE = 0.4;
 
+/** No value of a chunk of 4096 is more than 64 / 0.4 levels. */
+const REACH = 256;
+/** The code of an integer from -REACH on. */
+const CLIPPED = Uint8Array.from(
+  { length: 2 * REACH },
+  (_, i) => Math.max(-MOST, Math.min(MOST, i - REACH)) & 15,
+);
 /** -8 to 7 for each of the two codes of each byte, the lower four bits first. */
 const CODES = Int8Array.from({ length: 512 }, (_, i) => ((i >>> 1) << (i & 1 ? 24 : 28)) >> 28);
 /** The larger magnitude of a byte's two codes. */
@@ -22,6 +29,9 @@ function levelFor({ floats, largest }: ChunkValues, n: number): number {
   return levelBits(Math.min(singleOf(largest) / MOST, SHARE * Math.sqrt(squares / n)));
 }
 
+/** Weight × value for each code of the chunk at hand. */
+const terms = new Float64Array(16);
+
 export const int4: ValueCode = {
   bytes: (n) => 2 + Math.ceil(n / 2),
 
@@ -31,12 +41,13 @@ export const int4: ValueCode = {
     writeLevelBits(out, at, level);
     const perLevel = 1 / levelOf(level);
     const { floats } = values;
-    const code = (value: number): number =>
-      Math.max(-MOST, Math.min(MOST, value * perLevel + ROUNDER - ROUNDER)) & 15;
     const whole = n & ~1;
     let to = at + 2;
-    for (let i = 0; i < whole; i += 2) out[to++] = code(floats[i]!) | (code(floats[i + 1]!) << 4);
-    if (whole < n) out[to] = code(floats[whole]!);
+    for (let i = 0; i < whole; i += 2) {
+      const first = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
+      out[to++] = first | (CLIPPED[nearest(floats[i + 1]! * perLevel) + REACH]! << 4);
+    }
+    if (whole < n) out[to] = CLIPPED[nearest(floats[whole]! * perLevel) + REACH]!;
   },
 
   flaw(bytes, at, n) {
@@ -53,7 +64,6 @@ export const int4: ValueCode = {
 
   add(bytes, at, n, weight, target, from) {
     const level = levelOf(readLevelBits(bytes, at));
-    const terms = new Float64Array(16);
     for (let i = 0; i < 16; i++) terms[i] = level * ((i << 28) >> 28) * weight;
     const whole = n & ~1;
     let read = at + 2;

@@ -1,6 +1,6 @@
 /** Eight bits per value: integers from -127 to 127 times a level, which is the largest magnitude over 127. */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { ROUNDER, singleOf, type ValueCode } from './value-code.ts';
+import { nearest, singleOf, type ValueCode } from './value-code.ts';
 
 const MOST = 127;
 /** What can be said of a byte: that it is -127 or 127, that it is -128, that it is neither nor 0. */
@@ -11,11 +11,8 @@ const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
   return byte === MOST || byte === 256 - MOST ? EXTREME : OTHER;
 });
 
-const double = new Float64Array(1);
-const words = new Uint32Array(double.buffer);
-double[0] = 1;
-/** Where the low word of a double sits on this machine. */
-const LOW = words[0] === 0 ? 0 : 1;
+/** Weight × value for each byte of the chunk at hand. */
+const terms = new Float64Array(256);
 
 export const int8: ValueCode = {
   bytes: (n) => 2 + n,
@@ -25,11 +22,7 @@ export const int8: ValueCode = {
     if (level === 0) return;
     writeLevelBits(out, at, level);
     const perLevel = 1 / levelOf(level);
-    for (let i = 0; i < n; i++) {
-      // the rounded integer is in the lowest bits of the sum
-      double[0] = floats[i]! * perLevel + ROUNDER;
-      out[at + 2 + i] = words[LOW]!;
-    }
+    for (let i = 0; i < n; i++) out[at + 2 + i] = nearest(floats[i]! * perLevel);
   },
 
   flaw(bytes, at, n) {
@@ -51,7 +44,6 @@ export const int8: ValueCode = {
 
   add(bytes, at, n, weight, target, from) {
     const level = levelOf(readLevelBits(bytes, at));
-    const terms = new Float64Array(256);
     for (let i = 0; i < 256; i++) terms[i] = level * ((i << 24) >> 24) * weight;
     const whole = from + (n & ~3);
     let read = at + 2;

@@ -85,5 +85,14 @@ export function singleOf(bits: number): number {
 /** First steps look at every fifth value: a fifth of the time, and in a matrix every column. */
 export const SAMPLE = 5;
 
-/** Adding and taking away 1.5 × 2^52 rounds a double to the nearest integer, ties to even. */
-export const ROUNDER = 6755399441055744;
+const ROUNDER = 1.5 * 2 ** 52;
+const double = new Float64Array([1]);
+const words = new Int32Array(double.buffer);
+/** Where the low word of a double sits on this machine. */
+const LOW = words[0] === 0 ? 0 : 1;
+
+/** The nearest integer, ties to even, of a number within ±2^31: adding 1.5 × 2^52 leaves it in the low word. */
+export function nearest(value: number): number {
+  double[0] = value + ROUNDER;
+  return words[LOW]!;
+}

@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { toHex } from '../../../src/base/bytes.ts';
+import { sha256 } from '../../../src/base/hash.ts';
+import { chunkMean } from '../../../src/consensus/aggregate/chunk-mean.ts';
+import { ownedChunks } from '../../../src/consensus/committee/hrw.ts';
+import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
+import { drawnDelta, scopeOf, valuesOf } from '../../contract/codec.ts';
+
+const size = 9 * CHUNK_LENGTH + 11;
+const workers = [0, 1, 2, 3].map((i) => toHex(sha256(Uint8Array.of(i))));
+const digest = new Uint8Array(32);
+
+/** What each worker sends of a delta of its own. */
+const cohortOf = (owners: number) => {
+  const rule = { run: digest, round: 1, entropy: digest, workers, owners, seats: 'even' } as const;
+  return [...ownedChunks(rule, chunkCount(size))].map(([worker, chunks], i) => {
+    const scope = scopeOf(size, [...chunks]);
+    const { sent } = encodePayload(drawnDelta(size, i), { codec: 'int8', kept: 0 }, scope);
+    return { worker, weight: 1 + i, delta: sent };
+  });
+};
+
+test('a chunk is the mean of its owners alone', () => {
+  const cohort = cohortOf(2);
+  const { mean, moved } = chunkMean(cohort, size);
+  expect([...moved]).toEqual([...Array(10).keys()]);
+  const values = cohort.map(({ delta }) => valuesOf(delta));
+  for (const chunk of moved) {
+    const own = cohort.flatMap(({ delta, weight }, i) =>
+      delta.chunks.includes(chunk) ? [{ weight, values: values[i]! }] : [],
+    );
+    expect(own).toHaveLength(2);
+    const [a, b] = own as [(typeof own)[0], (typeof own)[0]];
+    const at = chunk * CHUNK_LENGTH + 7;
+    const expected = (a.weight * a.values[at]! + b.weight * b.values[at]!) / (a.weight + b.weight);
+    expect(mean[at]).toBeCloseTo(expected, 15);
+  }
+});
+
+test('one owner per chunk: the mean is what it sent, whatever it weighs', () => {
+  const cohort = cohortOf(1).map((share) => ({ ...share, weight: 1 }));
+  const { mean } = chunkMean(cohort, size);
+  for (const { delta } of cohort) {
+    const values = valuesOf(delta);
+    for (const chunk of delta.chunks) {
+      const at = [chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH] as const;
+      expect(mean.subarray(...at)).toEqual(values.subarray(...at));
+    }
+  }
+});
+
+test('the same bits in any order', () => {
+  const cohort = cohortOf(3);
+  expect(chunkMean([...cohort].reverse(), size)).toEqual(chunkMean(cohort, size));
+});
+
+test('chunks of whoever is missing do not move', () => {
+  const [missing, ...others] = cohortOf(1);
+  const { mean, moved } = chunkMean(others, size);
+  for (const chunk of missing!.delta.chunks) {
+    expect(moved).not.toContain(chunk);
+    const own = mean.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH);
+    expect(own.every((value) => value === 0)).toBe(true);
+  }
+  expect(moved).toHaveLength(10 - missing!.delta.chunks.length);
+  expect(chunkMean([], size).moved).toHaveLength(0);
+});
