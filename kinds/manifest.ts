@@ -41,6 +41,10 @@ const members = {
   hash: member(hex32, 'SHA-256 of the payload'),
   bytes: member(integer(1, CHUNK_BYTES * MAX_CHUNKS), 'length of the payload'),
   root: member(hex32, "root of the payload's chunks, see kind 7811"),
+  roster: optionalMember(
+    hex32,
+    'digest of the workers among whom the parameters are divided, see docs/payload.md; not where every worker sends all',
+  ),
   examples: member(count, 'training examples seen; the weight in a weighted mean'),
   steps: member(count, 'inner steps taken'),
   prev: optionalMember(hex32, "id of the author's last manifest; not in the first one"),

@@ -90,6 +90,8 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       clock: systemClock,
       sha256: nativeSha256,
       stripe,
+      codec: settings.codec,
+      eventBudget: settings.eventBudget,
       ratio: topk,
       maxContainerBytes,
     });
@@ -175,7 +177,8 @@ function planOf(settings: Settings, task: Task, trainer: Trainer): Plan {
     innerSteps,
     seed: settings.seed,
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
-    errorFeedback: settings.errorFeedback,
+    residual: settings.residual,
+    owners: settings.owners,
     weights: settings.weights,
     weightCap: settings.maxExamples || innerSteps * batchSize,
     sync,

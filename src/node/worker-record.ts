@@ -76,6 +76,7 @@ const payloadOf = ({ payload }: Fields): unknown =>
 const isSent = (value: unknown): boolean =>
   isObject(value) &&
   isText(value.event) &&
+  isTexts(value.roster) &&
   (value.payload === undefined || value.payload instanceof Uint8Array) &&
   SENT.every((name) => isNumber(value[name]));
 

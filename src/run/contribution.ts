@@ -1,5 +1,5 @@
 /** One worker's compressed pseudo-gradient for one round, verified and decoded; and why another one is out. */
-import type { SparseVector } from '../tensor/sparse.ts';
+import type { PartialVector } from '../tensor/partial-vector.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
 export interface Contribution {
@@ -8,8 +8,8 @@ export interface Contribution {
   readonly round: number;
   /** Digest of the state the worker started the round from. */
   readonly base: Digest;
-  /** Δ = before - after, over the flat parameters. */
-  readonly delta: SparseVector;
+  /** Δ = before - after, of the chunks of the flat parameters that it speaks of. */
+  readonly delta: PartialVector;
   /** Examples seen; absent when the worker did not say. */
   readonly examples: number | undefined;
   readonly steps: number;
@@ -34,6 +34,7 @@ export type RejectReason =
   | 'wrong-shape'
   | 'too-large'
   | 'unknown-codec'
+  | 'other-roster'
   | 'payload-missing'
   | 'not-finite'
   | 'bad-index'

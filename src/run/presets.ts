@@ -20,8 +20,11 @@ const common: PartialSettings = {
   clipNorm: 0,
   outerLearningRate: 1,
   momentum: 0,
+  codec: 'nstr',
+  eventBudget: 65_536,
+  owners: 0,
   topk: 1,
-  errorFeedback: true,
+  residual: 'feedback',
   weights: 'examples',
   maxExamples: 0,
   sync: { strategy: 'timeout' },
@@ -45,7 +48,9 @@ const gpt: PartialSettings = {
   finalShare: 0.1,
   weightDecay: 0.1,
   clipNorm: 1,
-  topk: 0.3,
+  codec: 'auto',
+  owners: 1,
+  residual: 'owned',
   roundTimeout: 600,
 };
 

@@ -17,6 +17,24 @@ import {
   yesNo,
 } from './field.ts';
 
+/** How a delta becomes a payload; all but `nstr` (the Python reference's) are in docs/payload.md. */
+export const codecChoices = [
+  'auto',
+  'nstr',
+  'int8',
+  'int4',
+  'q2',
+  'ternary',
+  'sign',
+  'topk-int8',
+  'topk-q2',
+  'topk-sign',
+] as const;
+export type CodecChoice = (typeof codecChoices)[number];
+
+export const residualRules = ['feedback', 'local', 'owned', 'none'] as const;
+export type ResidualRule = (typeof residualRules)[number];
+
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
 export const fields = {
@@ -64,14 +82,29 @@ export const fields = {
     to: 1,
     open: 'to',
   }),
-  topk: real('--topk <ratio>', 'share of the delta values that is sent', {
+  codec: choice(
+    '--codec <name>',
+    'how deltas are packed; auto takes the richest that fits the budget',
+    codecChoices,
+  ),
+  eventBudget: whole(
+    '--event-budget <bytes>',
+    'auto: bytes of events per worker and round; up to 65536 it is one event',
+    2048,
+  ),
+  owners: whole(
+    '--owners <n>',
+    'workers that send each chunk of the parameters; 0 means every worker sends all of them',
+  ),
+  topk: real('--topk <ratio>', 'nstr and topk codecs: share of the values that is sent', {
     from: 0,
     to: 1,
     open: 'from',
   }),
-  errorFeedback: yesNo(
-    '--no-error-feedback',
-    'forget what compression drops instead of sending it later',
+  residual: choice(
+    '--residual <rule>',
+    'what becomes of learning that was not sent: added to the next delta, kept in the local model, kept there for owned chunks only, or dropped',
+    residualRules,
   ),
   weights: choice('--weights <rule>', 'how contributions are weighted', ['examples', 'equal']),
   maxExamples: whole(

@@ -1,5 +1,5 @@
 /** Some values of a vector, by ascending index; every other value is zero. */
-import type { Vector } from './params.ts';
+import { CHUNK_LENGTH, chunkCount, type PartialVector } from './partial-vector.ts';
 
 export interface SparseVector {
   /** Length of the whole vector. */
@@ -10,10 +10,21 @@ export interface SparseVector {
   readonly values: Float64Array;
 }
 
-/** target += weight * sparse, in f64, by ascending index. */
-export function addScaled(target: Vector, { indices, values }: SparseVector, weight: number): void {
-  for (let i = 0; i < indices.length; i++) {
-    const at = indices[i]!;
-    target[at] = target[at]! + values[i]! * weight;
-  }
+/** The same as something said of every chunk: what is not listed is zero. */
+export function partialOf({ size, indices, values }: SparseVector): PartialVector {
+  const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, chunk) => chunk);
+  const firsts = new Uint32Array(chunks.length + 1);
+  for (const index of indices) firsts[Math.floor(index / CHUNK_LENGTH) + 1]! += 1;
+  for (let i = 1; i < firsts.length; i++) firsts[i] = firsts[i]! + firsts[i - 1]!;
+  return {
+    size,
+    chunks,
+    addChunk(position, weight, target, at) {
+      const shift = at - position * CHUNK_LENGTH;
+      for (let i = firsts[position]!; i < firsts[position + 1]!; i++) {
+        const to = indices[i]! + shift;
+        target[to] = target[to]! + values[i]! * weight;
+      }
+    },
+  };
 }

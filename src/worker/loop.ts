@@ -4,18 +4,19 @@
  * a killed worker goes on with the same bytes.
  */
 import { RelayError } from '../base/errors.ts';
-import type { Digest } from '../run/ids.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
-import { createHeart } from './heart.ts';
+import { createHeart, liveWorkers } from './heart.ts';
 import { hearPeers, waitForWorkers } from './join.ts';
 import { tellWhile } from './moving.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
+import { divide } from './shares.ts';
 import type { Sent, WorkerState } from './state.ts';
-import { trainAndSeal } from './train.ts';
+import { type Start, trainAndSeal } from './train.ts';
 
 /** Plays the rounds that are left and returns the final state. */
 export async function runWorker(start: WorkerState, session: Session): Promise<WorkerState> {
@@ -45,11 +46,22 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
   const { clock, wire, store } = session.ports;
   const { round, folded } = state;
   const startedMs = clock.now();
+  const { plan } = session;
+  const roster = rosterOf(state, session);
+  const { run, owners } = plan;
+  const shares = divide({ run, round, base, roster, owners, size: state.params.layout.size });
   // opened first: what peers send while this one still trains is verified and decoded meanwhile
-  const isAsync = session.plan.sync.strategy === 'async';
-  const inbox = wire.openRound({ round, base, ...(isAsync ? { anyBase: { folded } } : {}) });
+  const isAsync = plan.sync.strategy === 'async';
+  const inbox = wire.openRound({
+    round,
+    base,
+    shares,
+    ...(isAsync ? { anyBase: { folded } } : {}),
+  });
   try {
-    const trained = hasSent(state) ? state : await trainAndSave(state, base, session);
+    const trained = hasSent(state)
+      ? state
+      : await trainAndSave(state, { base, roster, shares }, session);
     await publish(trained, session);
 
     const publishedMs = clock.now();
@@ -66,8 +78,12 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
   }
 }
 
-async function trainAndSave(state: WorkerState, base: Digest, session: Session): Promise<Trained> {
-  const trained = await trainAndSeal(state, base, session);
+/** Who divides the parameters: those whose work made them, at first those who are seen to be there. */
+const rosterOf = ({ sent, cohort }: WorkerState, session: Session): readonly WorkerId[] =>
+  sent?.roster ?? cohort ?? liveWorkers(session);
+
+async function trainAndSave(state: WorkerState, start: Start, session: Session): Promise<Trained> {
+  const trained = await trainAndSeal(state, start, session);
   await session.ports.store.save(trained);
   return trained;
 }

@@ -1,5 +1,6 @@
 /** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
+import type { ResidualRule } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 
 export interface Plan {
@@ -15,7 +16,9 @@ export interface Plan {
   readonly innerSteps: number;
   readonly seed: number;
   readonly outer: OuterSettings;
-  readonly errorFeedback: boolean;
+  readonly residual: ResidualRule;
+  /** Workers that send each chunk of the parameters; 0 means all of them. */
+  readonly owners: number;
   readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;

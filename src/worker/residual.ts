@@ -1,27 +1,68 @@
-/** Error feedback (arXiv 2508.15706): what compression dropped is added to the next delta, exactly. */
+/**
+ * What compression dropped, exactly: the delta minus what receivers decode. It is added to the next delta (error feedback,
+ * arXiv 2508.15706), or stays in the worker's local model, from which the next inner steps start.
+ */
+import type { ResidualRule } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';
-import type { SparseVector } from '../tensor/sparse.ts';
+import { addPartial, CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 
-/** before - after + residual, f64. */
-export function deltaWithResidual(
-  before: Vector,
+/** Where the inner steps start: the shared parameters, or the local model, which is ahead of them by the residual. */
+export function localStart(
+  shared: Vector,
+  residual: Float64Array,
+  rule: ResidualRule,
+): Float32Array {
+  const start = Float32Array.from(shared);
+  if (rule === 'local' || rule === 'owned') {
+    for (let i = 0; i < start.length; i++) start[i] = shared[i]! - residual[i]!;
+  }
+  return start;
+}
+
+/** shared - after, f64, and the residual where it is not part of that already. */
+export function deltaOf(
+  shared: Vector,
   after: Vector,
   residual: Float64Array,
+  rule: ResidualRule,
 ): Float64Array {
-  const delta = new Float64Array(before.length);
-  for (let i = 0; i < delta.length; i++) delta[i] = before[i]! - after[i]! + residual[i]!;
+  const delta = new Float64Array(shared.length);
+  for (let i = 0; i < delta.length; i++) delta[i] = shared[i]! - after[i]!;
+  if (rule === 'feedback') for (let i = 0; i < delta.length; i++) delta[i]! += residual[i]!;
   return delta;
 }
 
-/** delta - sent, in place: the delta becomes the new residual. Returns the share of its energy that was not sent. */
-export function takeSent(delta: Float64Array, { indices, values }: SparseVector): number {
-  const before = energy(delta);
-  for (let i = 0; i < indices.length; i++) delta[indices[i]!] = delta[indices[i]!]! - values[i]!;
-  return before === 0 ? 0 : energy(delta) / before;
+export interface Kept {
+  readonly residual: Float64Array;
+  /** The share of the energy in the chunks sent that was not sent. */
+  readonly share: number;
 }
 
-function energy(vector: Float64Array): number {
+/** What is left of a delta after sending, in place. */
+export function takeSent(delta: Float64Array, sent: PartialVector, rule: ResidualRule): Kept {
+  const before = energy(delta, sent.chunks);
+  addPartial(delta, sent, -1);
+  const share = before === 0 ? 0 : energy(delta, sent.chunks) / before;
+  if (rule === 'none') delta.fill(0);
+  else if (rule === 'owned') forgetOthers(delta, sent.chunks);
+  return { residual: delta, share };
+}
+
+/** Zeros in every chunk that is not listed: there the worker adopts what its owners learned. */
+function forgetOthers(delta: Float64Array, chunks: Uint32Array): void {
+  let from = 0;
+  for (const chunk of chunks) {
+    delta.fill(0, from, chunk * CHUNK_LENGTH);
+    from = Math.min(delta.length, (chunk + 1) * CHUNK_LENGTH);
+  }
+  delta.fill(0, from);
+}
+
+function energy(vector: Float64Array, chunks: Uint32Array): number {
   let sum = 0;
-  for (let i = 0; i < vector.length; i++) sum += vector[i]! * vector[i]!;
+  for (const chunk of chunks) {
+    const end = Math.min(vector.length, (chunk + 1) * CHUNK_LENGTH);
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) sum += vector[i]! * vector[i]!;
+  }
   return sum;
 }

@@ -29,6 +29,8 @@ export interface WorkerState {
 }
 
 export interface Sent extends Sealed {
+  /** Among whom the parameters were divided. */
+  readonly roster: readonly WorkerId[];
   readonly trainingLoss: number;
   readonly payloadBytes: number;
   readonly secondsTraining: number;

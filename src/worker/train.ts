@@ -1,20 +1,28 @@
 /** The inner phase of a round: H steps, the delta with what was left unsent, and the gradient, signed and saved. */
 import { deriveKey } from '../base/rng.ts';
-import type { Digest } from '../run/ids.ts';
-import { deltaWithResidual, takeSent } from './residual.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Shares } from '../run/shares.ts';
+import { deltaOf, localStart, takeSent } from './residual.ts';
 import type { Session } from './session.ts';
 import type { Sent, WorkerState } from './state.ts';
+
+/** What a round starts from. */
+export interface Start {
+  readonly base: Digest;
+  readonly roster: readonly WorkerId[];
+  readonly shares: Shares;
+}
 
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
 export async function trainAndSeal(
   state: WorkerState,
-  base: Digest,
+  { base, roster, shares }: Start,
   { plan, ports: { trainer, wire, report }, signal }: Session,
 ): Promise<WorkerState & { readonly sent: Sent }> {
   const { round, params } = state;
   const trained = await trainer.train(
     {
-      params: Float32Array.from(params.values),
+      params: localStart(params.values, state.residual, plan.residual),
       moments: state.moments,
       round,
       steps: plan.innerSteps,
@@ -28,24 +36,22 @@ export async function trainAndSeal(
   const loss = mean(trained.losses);
   report({ type: 'trained', round, loss, tokens, seconds: trained.seconds });
 
-  const delta = deltaWithResidual(params.values, trained.params, state.residual);
+  const delta = deltaOf(params.values, trained.params, state.residual, plan.residual);
   const { examples } = trained;
-  const own = { round, base, steps: plan.innerSteps, examples, prev: state.lastSent, delta };
-  const sealed = wire.seal(own);
-  const residualShare = takeSent(delta, sealed.sent);
+  const own = { round, base, shares, steps: plan.innerSteps, examples, prev: state.lastSent };
+  const { sent, ...sealed } = wire.seal({ ...own, delta });
+  const { residual, share } = takeSent(delta, sent, plan.residual);
   return {
     ...state,
     moments: trained.moments,
-    residual: plan.errorFeedback ? delta : new Float64Array(delta.length),
+    residual,
     tokens: state.tokens + tokens,
     sent: {
-      event: sealed.event,
-      payload: sealed.payload,
-      payloadBytes: sealed.payloadBytes,
-      eventBytes: sealed.eventBytes,
+      ...sealed,
+      roster,
       trainingLoss: loss,
       secondsTraining: trained.seconds,
-      residualShare,
+      residualShare: share,
     },
   };
 }

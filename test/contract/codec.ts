@@ -6,7 +6,8 @@ import { deriveKey, philox } from '../../src/base/rng.ts';
 import { codecs, type Packing, payloadBytesAtMost } from '../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES, type PayloadScope } from '../../src/network/codec/payload-header.ts';
-import { addPartial, CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
+import { addPartial, CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { valuesOf } from '../support/vectors.ts';
 
 /** Run and roster of every payload here, and all chunks unless given. */
 export function scopeOf(size: number, chunks?: readonly number[]): PayloadScope {
@@ -27,13 +28,6 @@ export function drawnDelta(size: number, stream = 0): Float64Array {
     const [a, b, c, d] = philox(key, i, 0, 0, 0);
     return ((a + b - c - d) / 2 ** 40) * (1 + Math.floor(i / CHUNK_LENGTH));
   });
-}
-
-/** The values as a whole vector, zeros where nothing is said. */
-export function valuesOf(partial: PartialVector): Float64Array {
-  const out = new Float64Array(partial.size);
-  addPartial(out, partial, 1);
-  return out;
 }
 
 const energy = (vector: Float64Array) => vector.reduce((sum, value) => sum + value * value, 0);

@@ -64,6 +64,7 @@ function played(): WorkerState {
     sent: {
       event: '{"id":"…"}',
       payload: Uint8Array.of(0, 255, 7),
+      roster: ['1', '2'],
       trainingLoss: 0.1,
       payloadBytes: 1,
       eventBytes: 2,

@@ -3,9 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
+  codecChoices,
   completeSettings,
   fields,
   readSettings,
+  residualRules,
   type SettingName,
   type Settings,
   settingNames,
@@ -50,7 +52,10 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   outerLearningRate: above0(1000),
   momentum: real(0, 1 - Number.EPSILON),
   topk: above0(1),
-  errorFeedback: fc.boolean(),
+  codec: fc.constantFrom(...codecChoices),
+  eventBudget: whole(2048),
+  owners: whole(0),
+  residual: fc.constantFrom(...residualRules),
   weights: fc.constantFrom('examples', 'equal'),
   maxExamples: whole(0),
   sync: fc.oneof(

@@ -8,6 +8,7 @@ import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import type { Plan } from '../../src/worker/plan.ts';
 import type { Ports, Trainer } from '../../src/worker/ports.ts';
+import { divide } from '../../src/worker/shares.ts';
 import type { WorkerState } from '../../src/worker/state.ts';
 import { contribution } from './contributions.ts';
 
@@ -22,7 +23,8 @@ export const plan = (more: Partial<Plan> = {}): Plan => ({
   innerSteps: 3,
   seed: 1,
   outer: { learningRate: 1, momentum: 0 },
-  errorFeedback: true,
+  residual: 'feedback',
+  owners: 0,
   weights: 'equal',
   weightCap: 1,
   sync: { strategy: 'timeout' },
@@ -36,6 +38,11 @@ export const plan = (more: Partial<Plan> = {}): Plan => ({
   evaluateBatches: 1,
   writeSample: undefined,
   ...more,
+});
+
+/** Every worker sends everything. */
+export const everything = divide({
+  ...{ run: 'test', round: 0, base: ME, roster: [], owners: 0, size: 2 },
 });
 
 export const layout: Layout = createLayout([{ name: 'w', shape: [2] }]);

@@ -1,7 +1,8 @@
 /** Golden vectors by file name, and the two state forms they use. */
 import { readFileSync } from 'node:fs';
 import { createLayout, type Params } from '../../src/tensor/params.ts';
-import type { SparseVector } from '../../src/tensor/sparse.ts';
+import { addPartial, type PartialVector } from '../../src/tensor/partial-vector.ts';
+import { partialOf } from '../../src/tensor/sparse.ts';
 
 export interface JsonState {
   readonly parameters: Readonly<
@@ -25,8 +26,16 @@ export function toParams(
 }
 
 /** Every value of a vector, each times `sign`. */
-export const dense = (values: ArrayLike<number>, sign = 1): SparseVector => ({
-  size: values.length,
-  indices: Uint32Array.from({ length: values.length }, (_, i) => i),
-  values: Float64Array.from(values, (value) => sign * value),
-});
+export const dense = (values: ArrayLike<number>, sign = 1): PartialVector =>
+  partialOf({
+    size: values.length,
+    indices: Uint32Array.from({ length: values.length }, (_, i) => i),
+    values: Float64Array.from(values, (value) => sign * value),
+  });
+
+/** What it says of each value; zeros where it says nothing. */
+export function valuesOf(partial: PartialVector): Float64Array {
+  const out = new Float64Array(partial.size);
+  addPartial(out, partial, 1);
+  return out;
+}

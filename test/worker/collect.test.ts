@@ -3,7 +3,7 @@ import type { NostrainError } from '../../src/base/errors.ts';
 import type { Sync } from '../../src/run/sync.ts';
 import { collect } from '../../src/worker/collect.ts';
 import { contribution } from '../support/contributions.ts';
-import { fakePorts, plan } from '../support/fake-ports.ts';
+import { everything, fakePorts, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 
 const B = 'b'.repeat(64);
@@ -14,7 +14,7 @@ function start(sync: Sync, peers: readonly string[] = []) {
   const clock = createManualClock();
   const ports = fakePorts(clock);
   for (const worker of peers) ports.hear({ worker });
-  const inbox = ports.wire.openRound({ round: 0, base: B });
+  const inbox = ports.wire.openRound({ round: 0, base: B, shares: everything });
   ports.arrive(contribution('a'.repeat(64), [1]));
   const startMs = clock.now();
   const abort = new AbortController();

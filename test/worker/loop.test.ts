@@ -5,6 +5,7 @@ import { genesis } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';
 import { fakePorts, layout, ME, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
+import { dense } from '../support/vectors.ts';
 
 const B = 'b'.repeat(64);
 const start = () => genesis({ layout, values: new Float32Array(2) }, 9);
@@ -99,21 +100,20 @@ describe('runWorker', () => {
   });
 
   it('keeps exactly what was not sent, and forgets it without error feedback', async () => {
-    for (const errorFeedback of [true, false]) {
-      const { clock, ports, outcome } = play({ rounds: 1, errorFeedback });
+    for (const residual of ['feedback', 'none'] as const) {
+      const { clock, ports, outcome } = play({ rounds: 1, residual });
       // half of what was asked to be sent goes out
       const { seal } = ports.wire;
       Object.assign(ports.wire, {
         seal: (own: Parameters<typeof seal>[0]) => {
           const sealed = seal(own);
-          const values = sealed.sent.values.map((value) => value / 2);
-          return { ...sealed, sent: { ...sealed.sent, values } };
+          return { ...sealed, sent: dense(own.delta, 0.5) };
         },
       });
       ports.arrive(contribution(B, [0, 0]));
       await clock.advance(20_000);
       const { value } = await outcome;
-      expect([...value!.residual]).toEqual(errorFeedback ? [0.25, 0.25] : [0, 0]);
+      expect([...value!.residual]).toEqual(residual === 'feedback' ? [0.25, 0.25] : [0, 0]);
       expect(value?.rounds[0]?.residualShare).toBe(0.25);
       expect(value?.rounds[0]?.digest).toBe(stateDigest(value!.params));
     }

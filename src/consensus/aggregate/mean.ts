@@ -1,10 +1,11 @@
 /**
- * The weighted mean of a cohort's deltas (DiLoCo, arXiv 2311.08105), in the operation order of the Python reference:
- * f64 sum by ascending worker key, then one multiplication by the reciprocal of the total weight.
+ * The weighted mean of a cohort's deltas (DiLoCo, arXiv 2311.08105), in the operation order of the Python reference: f64 sum
+ * by ascending worker key, then one multiplication by the reciprocal of the total weight. Workers that send only chunks they
+ * own are averaged chunk by chunk; a chunk that nobody sent has no mean and must not move.
  */
 import type { Contribution } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import { addScaled } from '../../tensor/sparse.ts';
+import { addPartial, CHUNK_LENGTH, chunkCount } from '../../tensor/partial-vector.ts';
 
 export interface MeanOptions {
   /** Length of the flat parameter vector. */
@@ -13,6 +14,13 @@ export interface MeanOptions {
   readonly weights: 'examples' | 'equal';
   /** No single worker weighs more than this. */
   readonly cap: number;
+}
+
+export interface Mean {
+  /** Mean Δ of the chunks below, dense f64[size]; zeros elsewhere. */
+  readonly mean: Float64Array;
+  /** Chunks that at least one worker sent, ascending: parameters and momentum of the others stay as they are. */
+  readonly moved: Uint32Array;
 }
 
 /** What one contribution weighs. */
@@ -25,19 +33,24 @@ export const inOrder = (cohort: readonly Contribution[]): Contribution[] =>
     (a, b) => compareCodePoints(a.worker, b.worker) || compareCodePoints(a.eventId, b.eventId),
   );
 
-/** Weighted mean of Δ over the cohort, dense f64[size]; the order of the input does not matter. Throws on an empty one. */
-export function meanDelta(cohort: readonly Contribution[], options: MeanOptions): Float64Array {
+/** The mean of each chunk over those who sent it; the order of the input does not matter. Throws on an empty cohort. */
+export function meanDelta(cohort: readonly Contribution[], options: MeanOptions): Mean {
   if (cohort.length === 0) throw new RangeError('the mean of no contributions is undefined');
-  const sum = new Float64Array(options.size);
-  let total = 0;
+  const { size } = options;
+  const mean = new Float64Array(size);
+  const weights = new Float64Array(chunkCount(size));
   for (const { delta, examples } of inOrder(cohort)) {
-    if (delta.size !== options.size)
-      throw new RangeError(`delta of ${delta.size} values, not ${options.size}`);
     const weight = weightOf(examples, options);
-    addScaled(sum, delta, weight);
-    total += weight;
+    addPartial(mean, delta, weight);
+    for (const chunk of delta.chunks) weights[chunk] = weights[chunk]! + weight;
   }
-  const share = 1 / total;
-  for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! * share;
-  return sum;
+  const moved: number[] = [];
+  weights.forEach((weight, chunk) => {
+    if (weight === 0) return;
+    moved.push(chunk);
+    const share = 1 / weight;
+    const end = Math.min(size, (chunk + 1) * CHUNK_LENGTH);
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) mean[i] = mean[i]! * share;
+  });
+  return { mean, moved: Uint32Array.from(moved) };
 }

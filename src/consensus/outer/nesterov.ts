@@ -2,7 +2,9 @@
  * The outer step: Nesterov momentum with the look-ahead folded in (DiLoCo, arXiv 2311.08105, section 2).
  * Rate 1 and momentum 0 is plain averaging. Accumulates in f64; stores in the storage type of the parameters.
  */
-import { type Vector, zerosLike } from '../../tensor/params.ts';
+import type { Vector } from '../../tensor/params.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import type { Mean } from '../aggregate/mean.ts';
 
 export interface OuterSettings {
   /** Above 0. */
@@ -16,19 +18,25 @@ export interface OuterStep {
   readonly momentum: Vector;
 }
 
-/** v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v). Inputs are left as they are. */
+/**
+ * v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks that `moved`; the others keep parameters and
+ * momentum. Inputs are left as they are.
+ */
 export function nesterovStep(
   values: Vector,
   velocity: Vector,
-  delta: Float64Array,
+  { mean: delta, moved }: Mean,
   { learningRate, momentum }: OuterSettings,
 ): OuterStep {
-  const next = zerosLike(values);
-  const nextVelocity = zerosLike(values);
-  for (let i = 0; i < values.length; i++) {
-    const v = velocity[i]! * momentum + delta[i]!;
-    nextVelocity[i] = v;
-    next[i] = values[i]! - (delta[i]! + v * momentum) * learningRate;
+  const next = values.slice();
+  const nextVelocity = velocity.slice();
+  for (const chunk of moved) {
+    const end = Math.min(values.length, (chunk + 1) * CHUNK_LENGTH);
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) {
+      const v = velocity[i]! * momentum + delta[i]!;
+      nextVelocity[i] = v;
+      next[i] = values[i]! - (delta[i]! + v * momentum) * learningRate;
+    }
   }
   return { values: next, momentum: nextVelocity };
 }

@@ -7,7 +7,8 @@ import { utf8 } from '../../base/bytes.ts';
 import type { Contribution, RejectReason } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
-import type { SparseVector } from '../../tensor/sparse.ts';
+import type { PartialVector } from '../../tensor/partial-vector.ts';
+import { partialOf } from '../../tensor/sparse.ts';
 import type { NstrStats } from '../codec/header.ts';
 import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
@@ -34,6 +35,11 @@ const REASONS: Readonly<Record<string, RejectReason>> = {
   'wrong-shape': 'wrong-shape',
   'bad-index': 'bad-index',
   'not-finite': 'not-finite',
+  'unknown-codec': 'unknown-codec',
+  'unsupported-codec': 'unknown-codec',
+  'other-roster': 'other-roster',
+  'other-run': 'other-run',
+  'wrong-round': 'wrong-round',
 };
 
 /** What a codec's issue is called in a round's summary. */
@@ -65,7 +71,7 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
     eventId: event.id,
     round: said.round,
     base: said.model,
-    delta: { ...delta, values: flipped(delta.values) },
+    delta: partialOf({ ...delta, values: flipped(delta.values) }),
     examples: said.examples,
     steps: said.steps,
     createdAt: event.created_at,
@@ -101,7 +107,7 @@ export interface OwnGradient {
 export interface BuiltGradient {
   readonly draft: EventDraft;
   /** Δ = before - after, exactly as every receiver decodes it; the delta minus this is the residual. */
-  readonly sent: SparseVector;
+  readonly sent: PartialVector;
   readonly stats: NstrStats;
   /** The container, before base64. */
   readonly payloadBytes: number;
@@ -137,7 +143,7 @@ export function buildGradient(
   );
   return {
     draft,
-    sent: { ...sent, values: flipped(sent.values) },
+    sent: partialOf({ ...sent, values: flipped(sent.values) }),
     stats,
     payloadBytes: stats.containerBytes,
     eventBytes: signedEventBytes(draft),

@@ -22,8 +22,10 @@ export interface OwnManifest {
   readonly round: number;
   /** Digest of the state the worker started the round from. */
   readonly base: Digest;
-  /** How the payload is packed, for example `topk-0.1000-int8-zlib`. */
+  /** How the payload is packed, for example `ternary`. */
   readonly codec: string;
+  /** Digest of the roster that owns the parameters; absent where every worker sends all of them. */
+  readonly roster?: Digest | undefined;
   readonly examples: number;
   readonly steps: number;
   /** Id of the worker's last manifest; absent in its first. */
@@ -76,7 +78,7 @@ export function buildManifest(
 ): BuiltManifest {
   const expiration = expirationOf(packing);
   const { root, bytes } = chunkTree(payload, hash);
-  const { run, round, base, codec, examples, steps, prev } = own;
+  const { run, round, base, codec, roster, examples, steps, prev } = own;
   const isInside = payload.length <= CHUNK_BYTES;
   const stripe = isInside ? undefined : packing.stripe;
   const plans = isInside
@@ -84,7 +86,7 @@ export function buildManifest(
     : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
   const draft = manifest.build(
     {
-      ...{ run, round, base, codec, examples, steps, prev },
+      ...{ run, round, base, codec, roster, examples, steps, prev },
       scope: [run, scopeOf(run, round)],
       x: root,
       ...{ root, bytes, expiration },
@@ -131,12 +133,13 @@ export function toManifest(
     const limit = context.maxPayloadBytes;
     return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
-  const { run, round, base, codec, examples, steps, prev, root, bytes, need, shards } = said;
+  const { run, round, base, codec, roster, examples, steps, prev } = said;
+  const { root, bytes, need, shards } = said;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
     return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
   }
   const found: Manifest = {
-    ...{ run, round, base, codec, examples, steps, prev, root, bytes, need, shards },
+    ...{ run, round, base, codec, roster, examples, steps, prev, root, bytes, need, shards },
     worker: event.pubkey,
     eventId: event.id,
     hash: said.hash,

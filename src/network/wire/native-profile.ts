@@ -6,7 +6,6 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import type { Contribution } from '../../run/contribution.ts';
-import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
 import { codecReason } from './gradients.ts';
 import { accept, type Judged, refusal } from './judged.ts';
 import {
@@ -17,6 +16,7 @@ import {
   toManifest,
 } from './manifests.ts';
 import { createNativeSending, type NativeSending } from './native-sending.ts';
+import { createPacker, type Packer } from './packer.ts';
 import { buildPresence, toPresence } from './presences.ts';
 import {
   contextOf,
@@ -30,29 +30,29 @@ import type { RoundRequest } from './wire.ts';
 
 /** How long relays are asked to keep payloads. */
 const KEPT_SECONDS = 7 * 86_400;
-/** The one way payloads are packed so far: the block of the Python reference, saying Δ = before - after. */
-const CODEC = 'nstr';
 
 export function createNativeProfile(options: ProfileOptions): Profile {
-  const { run, layout, signer, clock, ratio, stripe, sha256 } = options;
+  const { run, signer, clock, stripe, sha256 } = options;
+  const packer = createPacker(options);
   const sending = createNativeSending(options);
   return {
     beatFilter: { kinds: [presence.kind], '#s': [run] },
     capabilities: ['manifest'],
     buildBeat: (beat) => buildPresence(run, beat),
     readBeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
-    seal({ delta, ...own }) {
-      const { container, sent } = encodeNstr({ layout, values: delta }, { ratio });
+    seal({ delta, shares, ...own }) {
+      const place = { round: own.round, worker: signer.publicKey, shares };
+      const { payload, codec, sent } = packer.pack(delta, place);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
-      const said = { run, codec: CODEC, ...own };
-      const { draft, eventBytes } = buildManifest(said, container, packing, sha256);
+      const said = { run, codec, roster: shares.digest, ...own };
+      const { draft, eventBytes } = buildManifest(said, payload, packing, sha256);
       const event = JSON.stringify(signer.sign(draft));
-      const payload = container.length <= CHUNK_BYTES ? undefined : container;
-      return { event, payload, sent, payloadBytes: container.length, eventBytes };
+      const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
+      return { event, payload: beside, sent, payloadBytes: payload.length, eventBytes };
     },
     send: sending.send,
-    openRound: (request) => openReader(request, options, sending),
+    openRound: (request) => openReader(request, options, { packer, sending }),
     checkpoint: () => undefined,
     close: sending.close,
   };
@@ -61,13 +61,30 @@ export function createNativeProfile(options: ProfileOptions): Profile {
 function openReader(
   request: RoundRequest,
   options: ProfileOptions,
-  sending: NativeSending,
+  { packer, sending }: { readonly packer: Packer; readonly sending: NativeSending },
 ): RoundReader {
   const { run, clock, sha256, maxContainerBytes } = options;
   const puller = createPuller(options);
 
-  const open = (said: Manifest, payload: Uint8Array, eventBytes: number): Judged<Contribution> =>
-    toContribution(said, payload, eventBytes, options);
+  const { shares } = request;
+
+  /** The contribution inside a payload that is here whole, or why it does not count. */
+  function open(said: Manifest, payload: Uint8Array, eventBytes: number): Judged<Contribution> {
+    const { worker, eventId, round, base, examples, steps, createdAt } = said;
+    const untrue = judgePayload(said, payload, sha256);
+    if (untrue) return { ok: false, rejection: untrue };
+    const opened = packer.open(payload, said.codec, { round, worker, shares });
+    if (!opened.ok) {
+      const { code, at, message } = opened.issue;
+      return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
+    }
+    return accept({
+      ...{ worker, eventId, round, base, examples, steps, createdAt },
+      delta: opened.value,
+      payloadBytes: payload.length,
+      eventBytes,
+    });
+  }
 
   async function pulled(said: Manifest, done: ReturnType<typeof puller.pull>['done']) {
     const found = await done;
@@ -87,8 +104,9 @@ function openReader(
       const judged = toManifest(event, { ...context, ...limits }, sha256);
       if (!judged.ok) return judged;
       const said = judged.value;
-      if (said.codec !== CODEC) {
-        return refusal(said.worker, 'unknown-codec', `packed as ${said.codec}, we know ${CODEC}`);
+      if (said.roster !== shares.digest) {
+        const ours = shares.digest ?? 'no roster';
+        return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
       }
       if (said.payload) return open(said, said.payload, said.eventBytes);
       const own = sending.own(said.eventId);
@@ -98,27 +116,4 @@ function openReader(
     },
     close: () => puller.close(),
   };
-}
-
-/** The contribution inside a payload that is here whole, or why it does not count. */
-function toContribution(
-  said: Manifest,
-  payload: Uint8Array,
-  eventBytes: number,
-  { layout, maxContainerBytes, sha256 }: ProfileOptions,
-): Judged<Contribution> {
-  const { worker, eventId, round, base, examples, steps, createdAt } = said;
-  const untrue = judgePayload(said, payload, sha256);
-  if (untrue) return { ok: false, rejection: untrue };
-  const decoded = decodeNstr(payload, { layout, maxContainerBytes });
-  if (!decoded.ok) {
-    const { code, at, message } = decoded.issue;
-    return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
-  }
-  const { delta } = decoded.value;
-  return accept({
-    ...{ worker, eventId, round, base, examples, steps, createdAt, delta },
-    payloadBytes: payload.length,
-    eventBytes,
-  });
 }

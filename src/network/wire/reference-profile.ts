@@ -22,7 +22,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
     capabilities: ['gradient-event'],
     buildBeat: (beat) => buildHeartbeat(run, beat),
     readBeat: (event) => toBeat(event, { run, nowSeconds: clock.now() / 1000 }),
-    seal({ delta, ...own }) {
+    seal({ delta, shares: _, ...own }) {
       const { draft, sent, payloadBytes, eventBytes } = buildGradient(
         { run, worker, ...own },
         { layout, values: delta },

@@ -4,8 +4,10 @@ import type { Clock } from '../../base/clock.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { CodecChoice } from '../../run/settings.ts';
+import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
-import type { SparseVector } from '../../tensor/sparse.ts';
+import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
 import type { Sha256, Signer } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
@@ -18,6 +20,7 @@ export interface OwnGradient {
   readonly base: Digest;
   readonly steps: number;
   readonly examples: number;
+  readonly shares: Shares;
   /** Id of this worker's last one; undefined in its first. */
   readonly prev: string | undefined;
   /** Δ = before - after plus what was not sent before, f64 by layout. */
@@ -37,7 +40,7 @@ export interface Sealed {
 /** A signed gradient, not sent yet. */
 export interface SealedGradient extends Sealed {
   /** Exactly what receivers will decode. */
-  readonly sent: SparseVector;
+  readonly sent: PartialVector;
   readonly payloadBytes: number;
 }
 
@@ -81,6 +84,7 @@ export interface Sending {
 export interface RoundRequest {
   readonly round: number;
   readonly base: Digest;
+  readonly shares: Shares;
   /** Under `async`: gradients of any base and any round newer than `folded` count. */
   readonly anyBase?: { readonly folded: Readonly<Record<WorkerId, number>> };
 }
@@ -132,7 +136,11 @@ export interface WireOptions {
   readonly sha256?: Sha256 | undefined;
   /** Over how many relays payloads are striped; without it each relay gets the whole payload. */
   readonly stripe?: Stripe | undefined;
-  /** Share of the delta values that is sent, in (0, 1]. */
+  /** How deltas are packed; default `nstr`, the only way of profile `nostrain/0`. */
+  readonly codec?: CodecChoice | undefined;
+  /** `auto`: bytes of events per worker and round; default 65536, one event. */
+  readonly eventBudget?: number | undefined;
+  /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */
   readonly ratio: number;
   /** Larger payloads are refused unread. */
   readonly maxContainerBytes: number;

@@ -1,15 +1,21 @@
 import { expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256 } from '../../../src/base/hash.ts';
-import { chunkMean } from '../../../src/consensus/aggregate/chunk-mean.ts';
+import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
 import { ownedChunks } from '../../../src/consensus/committee/hrw.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
+import type { Contribution } from '../../../src/run/contribution.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
-import { drawnDelta, scopeOf, valuesOf } from '../../contract/codec.ts';
+import { drawnDelta, scopeOf } from '../../contract/codec.ts';
+import { contribution } from '../../support/contributions.ts';
+import { valuesOf } from '../../support/vectors.ts';
 
 const size = 9 * CHUNK_LENGTH + 11;
 const workers = [0, 1, 2, 3].map((i) => toHex(sha256(Uint8Array.of(i))));
 const digest = new Uint8Array(32);
+
+const options = { size, weights: 'examples', cap: 100 } as const;
+const meanOf = (cohort: readonly Contribution[]) => meanDelta(cohort, options);
 
 /** What each worker sends of a delta of its own. */
 const cohortOf = (owners: number) => {
@@ -17,17 +23,17 @@ const cohortOf = (owners: number) => {
   return [...ownedChunks(rule, chunkCount(size))].map(([worker, chunks], i) => {
     const scope = scopeOf(size, [...chunks]);
     const { sent } = encodePayload(drawnDelta(size, i), { codec: 'int8', kept: 0 }, scope);
-    return { worker, weight: 1 + i, delta: sent };
+    return contribution(worker, [], { delta: sent, examples: 1 + i });
   });
 };
 
 test('a chunk is the mean of its owners alone', () => {
   const cohort = cohortOf(2);
-  const { mean, moved } = chunkMean(cohort, size);
+  const { mean, moved } = meanOf(cohort);
   expect([...moved]).toEqual([...Array(10).keys()]);
   const values = cohort.map(({ delta }) => valuesOf(delta));
   for (const chunk of moved) {
-    const own = cohort.flatMap(({ delta, weight }, i) =>
+    const own = cohort.flatMap(({ delta, examples: weight = 0 }, i) =>
       delta.chunks.includes(chunk) ? [{ weight, values: values[i]! }] : [],
     );
     expect(own).toHaveLength(2);
@@ -39,8 +45,8 @@ test('a chunk is the mean of its owners alone', () => {
 });
 
 test('one owner per chunk: the mean is what it sent, whatever it weighs', () => {
-  const cohort = cohortOf(1).map((share) => ({ ...share, weight: 1 }));
-  const { mean } = chunkMean(cohort, size);
+  const cohort = cohortOf(1).map((share) => ({ ...share, examples: 1 }));
+  const { mean } = meanOf(cohort);
   for (const { delta } of cohort) {
     const values = valuesOf(delta);
     for (const chunk of delta.chunks) {
@@ -52,17 +58,16 @@ test('one owner per chunk: the mean is what it sent, whatever it weighs', () => 
 
 test('the same bits in any order', () => {
   const cohort = cohortOf(3);
-  expect(chunkMean([...cohort].reverse(), size)).toEqual(chunkMean(cohort, size));
+  expect(meanOf([...cohort].reverse())).toEqual(meanOf(cohort));
 });
 
 test('chunks of whoever is missing do not move', () => {
   const [missing, ...others] = cohortOf(1);
-  const { mean, moved } = chunkMean(others, size);
+  const { mean, moved } = meanOf(others);
   for (const chunk of missing!.delta.chunks) {
     expect(moved).not.toContain(chunk);
     const own = mean.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH);
     expect(own.every((value) => value === 0)).toBe(true);
   }
   expect(moved).toHaveLength(10 - missing!.delta.chunks.length);
-  expect(chunkMean([], size).moved).toHaveLength(0);
 });

@@ -22,7 +22,7 @@ describe('meanDelta', () => {
       }),
     );
     const want = toParams(result.state, result.order);
-    const got = meanDelta(cohort, { size: want.layout.size, ...uncapped });
+    const { mean: got } = meanDelta(cohort, { size: want.layout.size, ...uncapped });
     // 0 + x turns the reference's -0 into 0; every other bit is the same
     expect([...got]).toEqual([...want.values].map((value) => value + 0));
   });
@@ -33,19 +33,19 @@ describe('meanDelta', () => {
       contribution('b', [5, -2], { examples: 1 }),
       contribution('c', [9, 8]),
     ];
-    const mean = meanDelta(cohort, { size: 2, ...uncapped });
+    const { mean } = meanDelta(cohort, { size: 2, ...uncapped });
     expect([...mean]).toEqual([17 * (1 / 5), 12 * (1 / 5)]);
   });
 
   it('N-16: caps a worker that claims 10^9 examples', () => {
     const honest = contribution('a', [1], { examples: 100 });
     const liar = contribution('b', [-1], { examples: 1e9 });
-    expect(meanDelta([honest, liar], { size: 1, weights: 'examples', cap: 100 })[0]).toBe(0);
+    expect(meanDelta([honest, liar], { size: 1, weights: 'examples', cap: 100 }).mean[0]).toBe(0);
   });
 
   it('ignores counts when every worker weighs the same', () => {
     const cohort = [contribution('a', [4], { examples: 7 }), contribution('b', [8])];
-    expect(meanDelta(cohort, { size: 1, weights: 'equal', cap: 1e9 })[0]).toBe(6);
+    expect(meanDelta(cohort, { size: 1, weights: 'equal', cap: 1e9 }).mean[0]).toBe(6);
   });
 
   it('gives the same bits in any order of arrival', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
+import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Stored {
@@ -18,14 +19,32 @@ interface Case {
 
 const { cases } = readVectors<{ cases: Case[] }>('nesterov.json');
 
+/** A mean in which every chunk moves. */
+const whole = (mean: Float64Array) => ({
+  mean,
+  moved: Uint32Array.from({ length: chunkCount(mean.length) }, (_, chunk) => chunk),
+});
+
 describe('nesterovStep', () => {
+  it('leaves parameters and momentum of chunks that did not move', () => {
+    const size = 2 * CHUNK_LENGTH + 1;
+    const [values, velocity] = [new Float32Array(size).fill(1), new Float32Array(size).fill(2)];
+    const mean = new Float64Array(size).fill(0.5);
+    const settings = { learningRate: 1, momentum: 0.5 };
+    const next = nesterovStep(values, velocity, { mean, moved: Uint32Array.of(0, 2) }, settings);
+    const at = [0, CHUNK_LENGTH - 1, CHUNK_LENGTH, 2 * CHUNK_LENGTH - 1, 2 * CHUNK_LENGTH];
+    expect(at.map((i) => next.values[i])).toEqual([-0.25, -0.25, 1, 1, -0.25]);
+    expect(at.map((i) => next.momentum[i])).toEqual([1.5, 1.5, 2, 2, 1.5]);
+  });
+
   it.each(cases)('gives the reference digests over three rounds: $name', (one) => {
     let params = toParams(one.base_state);
     let momentum: Float32Array | Float64Array = new Float64Array(params.layout.size);
     const settings = { learningRate: one.learning_rate, momentum: one.momentum };
     for (const round of one.rounds) {
       // the reference's delta points downhill (after - before), ours uphill
-      const delta = Float64Array.from(toParams(round.aggregated_delta.state).values, (x) => -x);
+      const { values } = toParams(round.aggregated_delta.state);
+      const delta = whole(Float64Array.from(values, (x) => -x));
       const stepped = nesterovStep(params.values, momentum, delta, settings);
       params = { layout: params.layout, values: stepped.values };
       momentum = stepped.momentum;
@@ -39,7 +58,7 @@ describe('nesterovStep', () => {
     const { values } = nesterovStep(
       Float32Array.of(1, 2),
       new Float32Array(2),
-      Float64Array.of(0.5, -0.25),
+      whole(Float64Array.of(0.5, -0.25)),
       { learningRate: 1, momentum: 0 },
     );
     expect([...values]).toEqual([0.5, 2.25]);
@@ -47,7 +66,7 @@ describe('nesterovStep', () => {
 
   it('keeps the storage type and leaves its inputs alone', () => {
     const [values, velocity] = [Float32Array.of(1), Float32Array.of(2)];
-    const next = nesterovStep(values, velocity, Float64Array.of(1), {
+    const next = nesterovStep(values, velocity, whole(Float64Array.of(1)), {
       learningRate: 0.7,
       momentum: 0.9,
     });

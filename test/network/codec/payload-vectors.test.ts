@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { type CodecName, codecs, type Packing } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import { valuesOf } from '../../contract/codec.ts';
-import { readVectors } from '../../support/vectors.ts';
+import { readVectors, valuesOf } from '../../support/vectors.ts';
 
 interface Large extends Packing {
   readonly round: number;

@@ -1,0 +1,11 @@
+/** Who sends which chunks of the parameters in a round; `consensus/committee/hrw.ts` decides it. */
+import type { Digest, WorkerId } from './ids.ts';
+
+export interface Shares {
+  /** Names the division; undefined when every worker sends everything. */
+  readonly digest: Digest | undefined;
+  /** Chunks of 4096 values, ascending; none for a worker outside the roster. */
+  chunksOf(worker: WorkerId): Uint32Array;
+  /** The most chunks any worker has. */
+  readonly most: number;
+}

@@ -1,0 +1,204 @@
+/**
+ * What a run ends at, without relays: the same trainer, shares, packing, mean and outer step as the worker loop, several
+ * workers in one process. Rounds that are done are kept in `.bench/compression.ndjson`; a run that was stopped starts anew,
+ * one that is finished is not repeated. Each argument is a set of settings as JSON, with `workers` and `form` beside them:
+ *
+ *   npm run bench:compression -- --corpus FILE '{"codec": "ternary"}' '{"codec": "nstr", "topk": 0.3, "owners": 0}'
+ *
+ * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text.
+ */
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { toHex, utf8 } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/hash.ts';
+import { deriveKey } from '../../src/base/rng.ts';
+import { gptSpec, optimizerOf } from '../../src/cli/prepare.ts';
+import { meanDelta } from '../../src/consensus/aggregate/mean.ts';
+import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
+import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
+import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { createTrainer, type Trainer } from '../../src/node/trainer.ts';
+import type { Contribution } from '../../src/run/contribution.ts';
+import { presets } from '../../src/run/presets.ts';
+import { completeSettings, readSettings, type Settings } from '../../src/run/settings.ts';
+import { stateDigest } from '../../src/tensor/digest.ts';
+import type { Params } from '../../src/tensor/params.ts';
+import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
+import { divide } from '../../src/worker/shares.ts';
+
+const FILE = '.bench/compression.ndjson';
+const RUN = 'bench';
+
+interface Setup {
+  readonly label: string;
+  readonly workers: number;
+  readonly form: ShardForm;
+  /** Shard of a lone worker. */
+  readonly own: string;
+  readonly settings: Settings;
+}
+
+interface Row {
+  readonly label: string;
+  readonly round: number;
+  /** On the validation slice: 8 batches of windows, all of them after the last round. */
+  readonly loss: number;
+  /** The largest payload of any worker. */
+  readonly bytes: number;
+  /** Mean over the workers. */
+  readonly residualShare: number;
+  readonly isLast: boolean;
+  readonly seconds: number;
+}
+
+interface Worker {
+  readonly name: string;
+  readonly trainer: Trainer;
+  moments: readonly Float32Array[];
+  residual: Float64Array;
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { corpus: { type: 'string' } },
+});
+if (!values.corpus) throw new Error('give a text with --corpus FILE');
+const corpus = readFileSync(values.corpus);
+mkdirSync('.bench', { recursive: true });
+for (const label of positionals) {
+  const done = finished().find((row) => row.label === label);
+  if (done) console.log(JSON.stringify(done));
+  else await simulate(readSetup(label));
+}
+
+/** Last rows of runs that came to their end. */
+function finished(): readonly Row[] {
+  const text = existsSync(FILE) ? readFileSync(FILE, 'utf8') : '';
+  const rows = text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row);
+  return rows.filter(({ isLast }) => isLast);
+}
+
+function readSetup(label: string): Setup {
+  const { form = 'interleaved', workers = 4, own = '1/1', ...given } = JSON.parse(label);
+  const unused = { run: RUN, relay: [], model: 'char-gpt' } as const;
+  const settings = completeSettings(presets['char-gpt'], unused, readSettings(given, 'settings'));
+  return { label, workers, form, own, settings };
+}
+
+async function openWorkers({ workers, form, own, settings }: Setup): Promise<readonly Worker[]> {
+  const { context, batchSize } = settings;
+  const tokenizer = tokenizers[settings.tokens];
+  const { training, validation } = splitText(tokenizer.encode(corpus).tokens, { context });
+  const model = gptSpec(settings, tokenizer.vocabulary);
+  const [index = 1, count = 1] = own.split('/').map(Number);
+  return Promise.all(
+    Array.from({ length: workers }, async (_, i): Promise<Worker> => {
+      const part = workers === 1 ? { index, count } : { index: i + 1, count: workers };
+      const shard = shardText(training, part, { form, context });
+      const data = { kind: 'tokens', shard, validation } as const;
+      const setup = { model, optimizer: optimizerOf(settings), batch: batchSize, data };
+      const threads = workers === 1 ? 2 : 1;
+      const trainer = await createTrainer({ ...setup, device: 'cpu', threads });
+      const residual = new Float64Array(trainer.layout.size);
+      return { name: toHex(sha256(utf8(`worker ${i}`))), trainer, moments: [], residual };
+    }),
+  );
+}
+
+async function simulate(setup: Setup): Promise<void> {
+  const { label, settings } = setup;
+  const { rounds, seed, topk } = settings;
+  const workers = await openWorkers(setup);
+  const [{ trainer }] = workers as readonly [Worker];
+  const { layout } = trainer;
+  const model = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
+  const packer = createPacker({
+    ...{ run: RUN, layout, codec: settings.codec, eventBudget: settings.eventBudget },
+    ...{ ratio: topk, maxContainerBytes: 1e9, sha256: nativeSha256 },
+  });
+  let params: Params = { layout, values: initialParameters(model, seed) };
+  let momentum = new Float32Array(layout.size) as Params['values'];
+  for (let round = 0; round < rounds; round++) {
+    const started = performance.now();
+    const played: Played[] = [];
+    for (let i = 0; i < workers.length; i += 2) {
+      const pair = workers.slice(i, i + 2);
+      played.push(
+        ...(await Promise.all(
+          pair.map((worker) => play(worker, { params, round, settings, packer, workers })),
+        )),
+      );
+    }
+    const cohort = played.map(({ contribution }) => contribution);
+    const mean = meanDelta(cohort, { size: layout.size, weights: 'equal', cap: 1 });
+    const outer = { learningRate: settings.outerLearningRate, momentum: settings.momentum };
+    const stepped = nesterovStep(params.values, momentum, mean, outer);
+    params = { layout, values: stepped.values };
+    momentum = stepped.momentum;
+    const isLast = round === rounds - 1;
+    const limit = isLast ? undefined : { batches: 8 };
+    const loss = await trainer.evaluate(Float32Array.from(params.values), 'validation', limit);
+    write({
+      ...{ label, round, loss, isLast },
+      bytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
+      residualShare: played.reduce((sum, { share }) => sum + share, 0) / played.length,
+      seconds: (performance.now() - started) / 1000,
+    });
+  }
+  await Promise.all(workers.map((worker) => worker.trainer.close()));
+}
+
+function write(row: Row): void {
+  appendFileSync(FILE, `${JSON.stringify(row)}\n`);
+  console.log(JSON.stringify(row));
+}
+
+interface Round {
+  readonly params: Params;
+  readonly round: number;
+  readonly settings: Settings;
+  readonly packer: Packer;
+  readonly workers: readonly Worker[];
+}
+
+interface Played {
+  readonly contribution: Contribution;
+  readonly share: number;
+}
+
+async function play(
+  worker: Worker,
+  { params, round, settings, packer, workers }: Round,
+): Promise<Played> {
+  const { innerSteps, seed, residual: rule, owners } = settings;
+  const base = stateDigest(params);
+  const roster = workers.map(({ name }) => name);
+  const size = params.layout.size;
+  const task = {
+    params: localStart(params.values, worker.residual, rule),
+    moments: worker.moments,
+    round,
+    steps: innerSteps,
+    firstStep: round * innerSteps,
+    batchKey: deriveKey('nostrain/batches', seed, worker.name),
+  };
+  const trained = await worker.trainer.train(task, () => undefined, new AbortController().signal);
+  worker.moments = trained.moments;
+  const delta = deltaOf(params.values, trained.params, worker.residual, rule);
+  const shares = divide({ run: RUN, round, base, roster, owners, size });
+  const { payload, sent } = packer.pack(delta, { round, worker: worker.name, shares });
+  const kept = takeSent(delta, sent, rule);
+  worker.residual = kept.residual;
+  const contribution = {
+    ...{ worker: worker.name, eventId: worker.name, round, base, delta: sent },
+    ...{ examples: 1, steps: innerSteps, createdAt: 0 },
+    ...{ payloadBytes: payload.length, eventBytes: 0 },
+  };
+  return { contribution, share: kept.share };
+}
