@@ -1,6 +1,6 @@
 /** NIP-01 events as a relay sees them: shape, id, signature and class. Does not judge content. */
 import { createHash } from 'node:crypto';
-import { schnorr } from '@noble/curves/secp256k1.js';
+import { verifySignature } from './signature.ts';
 
 /** What the store keeps and filters look at: the content lives only inside the JSON. */
 export interface Entry {
@@ -57,11 +57,7 @@ export function findForgery(event: Arrival): 'wrong-id' | 'wrong-signature' | un
   const preimage = JSON.stringify([0, pubkey, created_at, kind, tags, content]);
   const digest = createHash('sha256').update(preimage).digest();
   if (digest.toString('hex') !== id) return 'wrong-id';
-  const valid = schnorr.verify(
-    Uint8Array.from(Buffer.from(sig, 'hex')),
-    Uint8Array.from(digest),
-    Uint8Array.from(Buffer.from(pubkey, 'hex')),
-  );
+  const valid = verifySignature(Buffer.from(sig, 'hex'), digest, Buffer.from(pubkey, 'hex'));
   return valid ? undefined : 'wrong-signature';
 }
 
