@@ -2,18 +2,23 @@
 
 import type { Connection } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
-import { eventFrames } from './frames.ts';
+import { EventFrames } from './frames.ts';
 
-/** Takes one published event through all stages; every way out answers the author. */
-export function addEvent(session: Connection, raw: unknown): void {
+/** Takes one published event through all stages; every way out answers the author. `isPlain` as in `parseArrival`. */
+export function addEvent(session: Connection, raw: unknown, isPlain: boolean): void {
   const { counts, store } = session.core;
   if (session.misdeeds.swallows()) {
     counts.eventsSwallowed++;
     return;
   }
-  const arrival = parseArrival(raw);
+  const arrival = parseArrival(raw, isPlain);
   if (typeof arrival === 'string') {
     refuse(session, isRecord(raw) ? raw.id : undefined, `invalid: ${arrival}`);
+    return;
+  }
+  if (session.misdeeds.discards()) {
+    counts.eventsDiscarded++;
+    session.answer(arrival.id, true, '');
     return;
   }
   if (session.misdeeds.throttles(session.core.nowMs())) {
@@ -84,14 +89,8 @@ function keep({ core }: Connection, arrival: Arrival): string | undefined {
 
 /** Sends the event to every subscription it matches, the author's own included. */
 function broadcast({ core }: Connection, arrival: Arrival): void {
-  const frameFor = eventFrames(arrival.json);
-  for (const session of core.sessions) {
-    for (const [subscription, filters] of session.subscriptions) {
-      if (filters.some((filter) => filter.matches(arrival))) {
-        void session.deliver(frameFor(subscription), subscription);
-      }
-    }
-  }
+  const frames = new EventFrames(arrival.json);
+  for (const { session, id } of core.live.matching(arrival)) void session.deliver(frames, id);
 }
 
 function refuse(session: Connection, id: unknown, message: string): void {

@@ -16,6 +16,8 @@ export interface Limits {
   readonly maxIndexedTagBytes: number;
   readonly maxSubscriptions: number;
   readonly maxSubscriptionIdLength: number;
+  /** Most bytes of the messages that opened the subscriptions of one connection, together. */
+  readonly maxSubscriptionBytes: number;
   readonly maxFilters: number;
   /** Most values in one list of a filter. */
   readonly maxFilterValues: number;
@@ -59,6 +61,7 @@ export const defaultLimits: Limits = {
   maxIndexedTagBytes: 8192,
   maxSubscriptions: 32,
   maxSubscriptionIdLength: 64,
+  maxSubscriptionBytes: 4 * MIB,
   maxFilters: 32,
   maxFilterValues: 1000,
   maxTagFilters: 32,

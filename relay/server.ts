@@ -9,6 +9,7 @@ import { recover } from './durable/recover.ts';
 import type { FaultSettings } from './faults/fault.ts';
 import { answerHttp } from './info.ts';
 import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
+import { LiveIndex } from './live-index.ts';
 import type { AuthMode, Policy } from './policies/policy.ts';
 import { createStandardPolicies } from './policies/standard.ts';
 import { Meter } from './rates.ts';
@@ -141,6 +142,7 @@ function createCore(
     store,
     log,
     sessions: new Set(),
+    live: new LiveIndex(),
     counts: zeroCounts(),
     nowMs: options.nowMs ?? Date.now,
   };
@@ -180,7 +182,7 @@ function upgrade(
       return;
     }
     const number = core.counts.connectionsTotal++;
-    core.sessions.add(new Session(core, ws, { number, address, host }));
+    core.sessions.add(new Session(core, ws, socket, { number, address, host }));
   });
 }
 

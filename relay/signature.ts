@@ -1,8 +1,11 @@
 /** Schnorr signatures over secp256k1 (BIP-340), checked by compiled code where it loads, else in JavaScript, about five times slower. */
+import { createRequire } from 'node:module';
 import { schnorr } from '@noble/curves/secp256k1.js';
 
 /** Whether the signature (64 bytes) of the digest (32) was made with the key (32, x only). Never throws. */
-export type VerifySignature = (sig: Uint8Array, digest: Uint8Array, pubkey: Uint8Array) => boolean;
+type VerifySignature = (sig: Uint8Array, digest: Uint8Array, pubkey: Uint8Array) => boolean;
+
+type Compiled = Pick<typeof import('tiny-secp256k1'), 'verifySchnorr'>;
 
 /** The check in JavaScript: needs nothing, answers false to whatever is out of range. */
 export const verifyInJavaScript: VerifySignature = (sig, digest, pubkey) =>
@@ -13,11 +16,9 @@ export const verifyInJavaScript: VerifySignature = (sig, digest, pubkey) =>
   );
 
 /** The compiled check, or the one in JavaScript when the module cannot be loaded. */
-export async function loadVerify(
-  load: () => Promise<Pick<typeof import('tiny-secp256k1'), 'verifySchnorr'>>,
-): Promise<VerifySignature> {
+export function loadVerify(load: () => Compiled): VerifySignature {
   try {
-    const { verifySchnorr } = await load();
+    const { verifySchnorr } = load();
     return (sig, digest, pubkey) => {
       try {
         return verifySchnorr(digest, pubkey, sig);
@@ -30,4 +31,5 @@ export async function loadVerify(
   }
 }
 
-export const verifySignature = await loadVerify(() => import('tiny-secp256k1'));
+// loaded by `require`, because an `import()` that may fail would have to be awaited at the top of a module
+export const verifySignature = loadVerify(() => createRequire(import.meta.url)('tiny-secp256k1'));

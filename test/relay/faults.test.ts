@@ -214,7 +214,7 @@ test.each([
   ['drop=', /^drop must be/],
   ['lag=1', /^"lag" is no fault; there are drop, /],
   ['toString=1', /is no fault/],
-  ['delay=80..20', /^delay must be ms\.\.ms/],
+  ['delay=80..20', /^delay must be LEAST\.\.MOST/],
   ['{"delay": {"shape": "square", "maxMs": 1}}', /^delay must be/],
   ['{', /^not a JSON object/],
 ])('does not take %s', (text, words) => {

@@ -108,7 +108,7 @@ async function subscribe(url: string) {
   const ready = new Promise<void>((resolve, reject) => {
     ws.on('close', () => reject(new Error(`the relay closed a subscriber after ${count} events`)));
     ws.on('message', (data) => {
-      const kind = (data as Buffer).latin1Slice(2, 4);
+      const kind = (data as Buffer).toString('latin1', 2, 4);
       if (kind === 'EO') resolve();
       else if (kind === 'EV' && ++count === wanted) done();
       else if (kind === 'CL' || kind === 'NO') reject(new Error(String(data)));
@@ -128,7 +128,7 @@ async function subscribe(url: string) {
 export async function refusesForgery(url: string): Promise<boolean> {
   const [message] = makeEvents(1, 400, kinds.ingest);
   const at = message!.length - 5;
-  message!.write(message!.latin1Slice(at, at + 1) === '0' ? '1' : '0', at, 'latin1');
+  message!.write(message!.toString('latin1', at, at + 1) === '0' ? '1' : '0', at, 'latin1');
   const ws = await open(url);
   const { accepted } = await publish(ws, [message!]);
   ws.terminate();
