@@ -78,12 +78,14 @@ function judge(session: Connection, arrival: Arrival): string | undefined {
 }
 
 /** Keeps what its class says is kept, or says why not. */
-function keep({ core }: Connection, arrival: Arrival): string | undefined {
+function keep(session: Connection, arrival: Arrival): string | undefined {
+  const { core } = session;
   if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
   const { id, pubkey, created_at, kind, tags, json } = arrival;
-  const kept = core.store.add({ id, pubkey, created_at, kind, tags, json });
+  const kept = core.store.add({ id, pubkey, created_at, kind, tags, json }, session.nowSeconds());
   if (kept === 'replaced') return 'replaced: have a newer event';
   if (kept === 'deleted') return 'deleted: its author has deleted this event';
+  if (kept === 'too-large') return 'error: the event is more than this relay can keep';
   return undefined;
 }
 

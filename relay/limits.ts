@@ -44,6 +44,7 @@ export interface Limits {
   /** The only kinds accepted; undefined accepts all. */
   readonly kinds: readonly number[] | undefined;
   readonly maxStoredEvents: number;
+  /** Of the JSON of all events kept, in memory and, with their index, on disk at most about twice that. */
   readonly maxStoredBytes: number;
   /** A reader that lets this many bytes pile up is disconnected. */
   readonly maxUnsentBytes: number;

@@ -58,6 +58,8 @@ export interface RelayStats extends Readonly<Counts> {
   readonly subscriptions: number;
   /** Kept now. */
   readonly eventsStored: number;
+  /** JSON of the events kept now. */
+  readonly bytesStored: number;
   /** Bytes at the end of the folder's log that an earlier crash had torn. */
   readonly tornBytesCut: number;
 }
@@ -194,6 +196,7 @@ function statsOf(core: Core, tornBytesCut: number): RelayStats {
     connections: core.sessions.size,
     subscriptions,
     eventsStored: core.store.size,
+    bytesStored: core.store.bytes,
     tornBytesCut,
   };
 }
