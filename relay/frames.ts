@@ -4,6 +4,8 @@
 export interface Frame {
   readonly parts: readonly Buffer[];
   readonly bytes: number;
+  /** Whether it answers what the reader said, and is no event. */
+  readonly isAnswer: boolean;
 }
 
 /** Larger JSON is not copied into a frame of its own per subscription id. */
@@ -23,16 +25,16 @@ function headOf(bytes: number): Buffer {
   return head;
 }
 
-function frameOf(payload: readonly Buffer[]): Frame {
+function frameOf(payload: readonly Buffer[], isAnswer: boolean): Frame {
   const length = payload.reduce((sum, part) => sum + part.length, 0);
   const parts = [headOf(length), ...payload];
   const bytes = parts[0]!.length + length;
-  return { parts: bytes < COPIED_BYTES ? [Buffer.concat(parts)] : parts, bytes };
+  return { parts: bytes < COPIED_BYTES ? [Buffer.concat(parts)] : parts, bytes, isAnswer };
 }
 
 /** The frame of a message that is not an event. */
 export const messageFrame = (message: readonly unknown[]): Frame =>
-  frameOf([Buffer.from(JSON.stringify(message))]);
+  frameOf([Buffer.from(JSON.stringify(message))], true);
 
 /** The EVENT frames of one event, one per subscription id: readers that chose the same id share it. */
 export class EventFrames {
@@ -48,7 +50,7 @@ export class EventFrames {
     const known = this.#made.get(subscription);
     if (known) return known;
     const start = Buffer.from(`["EVENT",${JSON.stringify(subscription)},`);
-    const frame = frameOf([start, this.json, END]);
+    const frame = frameOf([start, this.json, END], false);
     this.#made.set(subscription, frame);
     return frame;
   }

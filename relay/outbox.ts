@@ -4,8 +4,11 @@ import type { WebSocket } from 'ws';
 import { Line } from './faults/line.ts';
 import type { Frame } from './frames.ts';
 
-/** Stored answers wait while more than this is unsent, so that live events are not stuck behind them. */
+/** Stored events wait while more than this is unsent, so that live ones are not stuck behind them. */
 const ROOM_BYTES = 1 << 20;
+
+/** A reader that leaves more than this of our answers unread says more than it listens. */
+const UNREAD_BYTES = 1 << 20;
 
 export class Outbox {
   readonly #ws: WebSocket;
@@ -13,6 +16,7 @@ export class Outbox {
   readonly #line: Line | undefined;
   #waiting: (() => void)[] = [];
   #isCorked = false;
+  #unread = 0;
 
   /** The socket is the one under `ws`: what is written to it goes past the copies `ws` would make. */
   constructor(ws: WebSocket, socket: Duplex, bytesPerSecond: number | undefined) {
@@ -29,16 +33,25 @@ export class Outbox {
     return this.#socket.writableLength + (this.#line?.bytes ?? 0);
   }
 
+  /** Whether the reader should not be heard until it has `caughtUp`. */
+  get isUnread(): boolean {
+    return this.#isOpen && this.#unread > UNREAD_BYTES;
+  }
+
   send(frame: Frame): void {
+    if (frame.isAnswer) this.#unread += frame.bytes;
     if (this.#line) this.#line.push(frame);
     else this.#write(frame);
   }
 
   /** Resolves when there is room for more, the reader is gone, or `wake` says that it is time to look again. */
   async room(isWanted: () => boolean): Promise<void> {
-    while (this.#isFull && isWanted()) {
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    }
+    while (this.#isFull && isWanted()) await this.#change();
+  }
+
+  /** Resolves when most answers have been read, or the reader is gone. */
+  async caughtUp(): Promise<void> {
+    while (this.isUnread) await this.#change();
   }
 
   wake(): void {
@@ -52,6 +65,10 @@ export class Outbox {
     this.wake();
   }
 
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
   get #isOpen(): boolean {
     return this.#ws.readyState === this.#ws.OPEN;
   }
@@ -60,13 +77,14 @@ export class Outbox {
     return this.#isOpen && this.unsent > ROOM_BYTES;
   }
 
-  #write({ parts }: Frame): void {
+  #write({ parts, bytes, isAnswer }: Frame): void {
     if (!this.#isOpen) return;
     if (!this.#isCorked) this.#cork();
     const last = parts.length - 1;
     for (let i = 0; i < last; i++) this.#socket.write(parts[i]!);
     this.#socket.write(parts[last]!, () => {
-      if (this.#waiting.length > 0 && !this.#isFull) this.wake();
+      if (isAnswer) this.#unread -= bytes;
+      if (this.#waiting.length > 0 && !(this.#isFull && this.isUnread)) this.wake();
     });
   }
 

@@ -176,6 +176,7 @@ export class Session implements Connection {
   }
 
   #read(data: RawData, isBinary: boolean): void {
+    if (!this.#isOpen) return;
     const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
     this.core.counts.framesIn++;
     this.core.counts.bytesIn += bytes.length;
@@ -183,11 +184,12 @@ export class Session implements Connection {
     if (isBinary) this.say('NOTICE', 'invalid: binary frames are not read');
     else if (this.#takes(bytes)) this.#dispatch(bytes);
     if (this.core.log?.isBehind) this.#pause(this.core.log.settled());
+    if (this.#outbox.isUnread) this.#pause(this.#outbox.caughtUp());
     const isLast = this.#framesIn === this.core.faults.disconnectAfter;
     if (this.misdeeds.hangsUp() || isLast) this.#ws.close(1012, 'fault');
   }
 
-  /** Reads no more until the disk has caught up. */
+  /** Reads no more until the disk, or the reader itself, has caught up. */
   #pause(settled: Promise<void>): void {
     if (!this.#isOpen || this.#ws.isPaused) return;
     this.#ws.pause();

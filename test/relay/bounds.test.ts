@@ -1,5 +1,7 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { EventLog } from '../../relay/durable/event-log.ts';
 import { recover } from '../../relay/durable/recover.ts';
@@ -151,12 +153,57 @@ describe('the log of a store', () => {
 
   test('events that left and came back do not pile up', async () => {
     const opened = await open();
-    for (let round = 0; round < 30; round++) {
+    for (let round = 0; round < 12; round++) {
       for (let i = 0; i < 60; i++) await add(opened, entryOf(i));
     }
     await opened.log.settled();
     expect(await size()).toBeLessThan(2 * opened.store.bytes + 4 * SEGMENT);
     await opened.close();
+  });
+
+  const modules = ['store.ts', 'limits.ts', 'durable/recover.ts'].map((name) =>
+    JSON.stringify(new URL(`../../relay/${name}`, import.meta.url).href),
+  );
+  const program = `
+    const [{ Store }, { defaultLimits }, { recover }] =
+      await Promise.all([${modules.map((name) => `import(${name})`).join(', ')}]);
+    const [folder, from] = process.argv.slice(1);
+    const store = new Store(defaultLimits);
+    const { log } = await recover(folder, store, ${NOW}, ${SEGMENT});
+    for (let i = Number(from); ; i++) {
+      const tags = [['d', i % 2 ? '1' : String(i % 20)]];
+      const event = { id: i.toString(16).padStart(64, '0'), pubkey: 'a'.repeat(64), created_at: i, kind: 30000, tags };
+      const json = Buffer.from(JSON.stringify({ ...event, content: '', sig: 'b'.repeat(128) }));
+      store.add({ ...event, json }, ${NOW});
+      void log.append(json).then(() => process.stdout.write(i + '\\n'));
+      if (i % 8 === 0) await log.settled();
+    }`;
+
+  test('killed while it sheds, it has the newest acknowledged version of everything', async () => {
+    let last = -1;
+    for (const lines of [200, 300, 400]) {
+      const node = ['--import', 'tsx', '--input-type=module', '--eval', program];
+      const child = spawn(process.execPath, [...node, at('log'), String(last + 1)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const begin = last;
+      for await (const line of createInterface({ input: child.stdout })) {
+        last = Number(line);
+        if (last - begin >= lines) child.kill('SIGKILL');
+      }
+      const { store, close } = await open();
+      const versions = Array.from(store.entries(), ({ created_at, tags }) => [
+        tags[0]![1],
+        created_at,
+      ]);
+      const found = new Map(versions as [string, number][]);
+      for (let i = Math.max(0, last - 19); i <= last; i++) {
+        expect(found.get(i % 2 ? '1' : String(i % 20))).toBeGreaterThanOrEqual(i);
+      }
+      last = Math.max(...found.values());
+      await close();
+    }
+    expect((await names())[0]).not.toBe('00000001.log');
   });
 
   test('a rewrite leaves nothing on disk that was deleted', async () => {
