@@ -73,7 +73,15 @@ export interface Relay {
   close(): Promise<void>;
 }
 
-/** Starts a relay; rejects with the system's error (`code` is `EADDRINUSE`) when the port is taken. */
+/**
+ * Starts a relay; rejects with the system's error (`code` is `EADDRINUSE`) when the port is taken. In anybody's tests:
+ *
+ *     import { createRelay } from 'nostrain/relay';
+ *     const relay = await createRelay({ strict: 'strfry', faults: { drop: 0.1 }, seed: 7 });
+ *     const ws = new WebSocket(relay.url);
+ *     // … what is tested …
+ *     await relay.close();
+ */
 export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
   const limits = limitsOf(options);
   const store = new Store(limits);
