@@ -40,10 +40,13 @@ export function addEvent(session: Connection, raw: unknown, isPlain: boolean): v
     return;
   }
   const synced = store.has(arrival.id) ? persist(session, arrival) : undefined;
+  // to those who listen now: who asks while the disk works finds the event in the store
+  const listeners = session.core.live.matching(arrival);
   onceSynced(session, arrival, synced, () => {
     counts.eventsAccepted++;
     session.answer(arrival.id, true, '');
-    broadcast(session, arrival);
+    const frames = new EventFrames(arrival.json);
+    for (const subscription of listeners) void subscription.deliver(frames);
   });
 }
 
@@ -87,12 +90,6 @@ function keep(session: Connection, arrival: Arrival): string | undefined {
   if (kept === 'deleted') return 'deleted: its author has deleted this event';
   if (kept === 'too-large') return 'error: the event is more than this relay can keep';
   return undefined;
-}
-
-/** Sends the event to every subscription it matches, the author's own included. */
-function broadcast({ core }: Connection, arrival: Arrival): void {
-  const frames = new EventFrames(arrival.json);
-  for (const { session, id } of core.live.matching(arrival)) void session.deliver(frames, id);
 }
 
 function refuse(session: Connection, id: unknown, message: string): void {

@@ -1,16 +1,17 @@
 /** Open subscriptions of all connections, filed under what they ask for, so that an event is tested against few of them. */
-import type { Connection } from './core.ts';
 import type { Entry } from './event.ts';
 import type { CompiledFilter } from './filter.ts';
+import type { EventFrames } from './frames.ts';
 import { idKey, keysOf } from './index-keys.ts';
 
 /** One open REQ. */
 export interface Subscription {
-  readonly session: Connection;
   readonly id: string;
   readonly filters: readonly CompiledFilter[];
   /** Length of the message that opened it. */
   readonly bytes: number;
+  /** Sends it an event, unless it has been closed. */
+  deliver(frames: EventFrames): Promise<unknown> | undefined;
 }
 
 /** Where filters without any list are filed: every event may match them. */

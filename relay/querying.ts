@@ -6,6 +6,12 @@ import { EventFrames } from './frames.ts';
 import type { Subscription } from './live-index.ts';
 import type { Found } from './store.ts';
 
+/** What a REQ or COUNT asks for. */
+interface Query {
+  readonly id: string;
+  readonly filters: readonly CompiledFilter[];
+}
+
 /** Opens or replaces a subscription and sends what is stored, as fast as the reader takes it. */
 export async function openSubscription(
   session: Connection,
@@ -14,7 +20,7 @@ export async function openSubscription(
 ): Promise<void> {
   const { core, misdeeds } = session;
   const asked = readQuery(session, rest);
-  const subscription = asked && hold(session, { session, ...asked, bytes });
+  const subscription = asked && hold(session, asked, bytes);
   if (!subscription) return;
   const { id, filters } = subscription;
   if (misdeeds.liesAtEose()) {
@@ -28,7 +34,7 @@ export async function openSubscription(
   for (const entry of entries) {
     await session.room(isWanted);
     if (!isWanted()) return;
-    deliveries.push(session.deliver(new EventFrames(entry.json), id));
+    deliveries.push(subscription.deliver(new EventFrames(entry.json)));
   }
   await Promise.all(deliveries);
   if (!isWanted()) return;
@@ -37,21 +43,31 @@ export async function openSubscription(
 }
 
 /** Takes the subscription in, in place of one of the same id; undefined when it is one too many, which the reader is told. */
-function hold(session: Connection, subscription: Subscription): Subscription | undefined {
+function hold(
+  session: Connection,
+  { id, filters }: Query,
+  bytes: number,
+): Subscription | undefined {
   const { core, subscriptions, limits } = session;
-  const { id } = subscription;
   const most = limits.maxSubscriptions;
   if (!subscriptions.has(id) && subscriptions.size >= most) {
     session.say(...core.profile.manners.tooManySubscriptions(id, most));
     return undefined;
   }
   forget(session, id);
-  let { bytes } = subscription;
-  for (const other of subscriptions.values()) bytes += other.bytes;
-  if (bytes > limits.maxSubscriptionBytes) {
+  let allBytes = bytes;
+  for (const other of subscriptions.values()) allBytes += other.bytes;
+  if (allBytes > limits.maxSubscriptionBytes) {
     refuse(session, id, 'error: the open subscriptions are too large together');
     return undefined;
   }
+  const subscription: Subscription = {
+    id,
+    filters,
+    bytes,
+    deliver: (frames) =>
+      subscriptions.get(id) === subscription ? session.deliver(frames, id) : undefined,
+  };
   subscriptions.set(id, subscription);
   core.live.add(subscription);
   return subscription;
@@ -88,8 +104,8 @@ export function closeSubscription(session: Connection, id: unknown): void {
   else session.say('NOTICE', 'invalid: subscription id is not a string');
 }
 
-/** What a REQ or COUNT asks for; when it cannot be served, the reader has been told why. */
-function readQuery(session: Connection, [id, ...raw]: readonly unknown[]) {
+/** Reads a REQ or COUNT; when it cannot be served, the reader has been told why. */
+function readQuery(session: Connection, [id, ...raw]: readonly unknown[]): Query | undefined {
   const longest = session.limits.maxSubscriptionIdLength;
   if (typeof id !== 'string' || id === '' || id.length > longest) {
     session.say('NOTICE', `invalid: subscription id is not 1 to ${longest} characters`);
