@@ -44,7 +44,7 @@ export interface Limits {
   /** The only kinds accepted; undefined accepts all. */
   readonly kinds: readonly number[] | undefined;
   readonly maxStoredEvents: number;
-  /** Of the JSON of all events kept, in memory and, with their index, on disk at most about twice that. */
+  /** JSON of all events kept; the log on disk takes about twice that at most. */
   readonly maxStoredBytes: number;
   /** A reader that lets this many bytes pile up is disconnected. */
   readonly maxUnsentBytes: number;
