@@ -2,18 +2,23 @@
 
 import type { Connection } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
-import { eventFrames } from './frames.ts';
+import { EventFrames } from './frames.ts';
 
-/** Takes one published event through all stages; every way out answers the author. */
-export function addEvent(session: Connection, raw: unknown): void {
+/** Takes one published event through all stages; every way out answers the author. `isPlain` as in `parseArrival`. */
+export function addEvent(session: Connection, raw: unknown, isPlain: boolean): void {
   const { counts, store } = session.core;
   if (session.misdeeds.swallows()) {
     counts.eventsSwallowed++;
     return;
   }
-  const arrival = parseArrival(raw);
+  const arrival = parseArrival(raw, isPlain);
   if (typeof arrival === 'string') {
     refuse(session, isRecord(raw) ? raw.id : undefined, `invalid: ${arrival}`);
+    return;
+  }
+  if (session.misdeeds.discards()) {
+    counts.eventsDiscarded++;
+    session.answer(arrival.id, true, '');
     return;
   }
   if (session.misdeeds.throttles(session.core.nowMs())) {
@@ -35,10 +40,13 @@ export function addEvent(session: Connection, raw: unknown): void {
     return;
   }
   const synced = store.has(arrival.id) ? persist(session, arrival) : undefined;
+  // to those who listen now: who asks while the disk works finds the event in the store
+  const listeners = session.core.live.matching(arrival);
   onceSynced(session, arrival, synced, () => {
     counts.eventsAccepted++;
     session.answer(arrival.id, true, '');
-    broadcast(session, arrival);
+    const frames = new EventFrames(arrival.json);
+    for (const subscription of listeners) void subscription.deliver(frames);
   });
 }
 
@@ -73,25 +81,15 @@ function judge(session: Connection, arrival: Arrival): string | undefined {
 }
 
 /** Keeps what its class says is kept, or says why not. */
-function keep({ core }: Connection, arrival: Arrival): string | undefined {
+function keep(session: Connection, arrival: Arrival): string | undefined {
+  const { core } = session;
   if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
   const { id, pubkey, created_at, kind, tags, json } = arrival;
-  const kept = core.store.add({ id, pubkey, created_at, kind, tags, json });
+  const kept = core.store.add({ id, pubkey, created_at, kind, tags, json }, session.nowSeconds());
   if (kept === 'replaced') return 'replaced: have a newer event';
   if (kept === 'deleted') return 'deleted: its author has deleted this event';
+  if (kept === 'too-large') return 'error: the event is more than this relay can keep';
   return undefined;
-}
-
-/** Sends the event to every subscription it matches, the author's own included. */
-function broadcast({ core }: Connection, arrival: Arrival): void {
-  const frameFor = eventFrames(arrival.json);
-  for (const session of core.sessions) {
-    for (const [subscription, filters] of session.subscriptions) {
-      if (filters.some((filter) => filter.matches(arrival))) {
-        void session.deliver(frameFor(subscription), subscription);
-      }
-    }
-  }
 }
 
 function refuse(session: Connection, id: unknown, message: string): void {

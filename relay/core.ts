@@ -2,8 +2,9 @@
 import type { EventLog } from './durable/event-log.ts';
 import type { FaultSettings } from './faults/fault.ts';
 import type { Misdeeds } from './faults/misdeeds.ts';
-import type { CompiledFilter } from './filter.ts';
+import type { EventFrames } from './frames.ts';
 import type { Limits } from './limits.ts';
+import type { LiveIndex, Subscription } from './live-index.ts';
 import type { IdList } from './negentropy/id-list.ts';
 import type { AuthMode, Policy, PolicySession } from './policies/policy.ts';
 import type { Meter } from './rates.ts';
@@ -18,6 +19,7 @@ export interface Counts {
   eventsDuplicate: number;
   eventsRefused: number;
   eventsSwallowed: number;
+  eventsDiscarded: number;
   framesIn: number;
   framesOut: number;
   bytesIn: number;
@@ -27,6 +29,7 @@ export interface Counts {
   deliveriesDelayed: number;
   twinsSent: number;
   eosesFalse: number;
+  eosesWithheld: number;
 }
 
 export interface Core {
@@ -47,6 +50,8 @@ export interface Core {
   /** Where events are kept on disk, if they are. */
   readonly log: EventLog | undefined;
   readonly sessions: Set<Connection>;
+  /** What is open on all of them. */
+  readonly live: LiveIndex;
   readonly counts: Counts;
   nowMs(): number;
 }
@@ -54,7 +59,7 @@ export interface Core {
 /** One reader and writer, as the verbs see it. */
 export interface Connection extends PolicySession {
   readonly core: Core;
-  readonly subscriptions: Map<string, readonly CompiledFilter[]>;
+  readonly subscriptions: Map<string, Subscription>;
   /** Open syncs (NIP-77). */
   readonly syncs: Map<string, IdList>;
   /** Sends the challenge (NIP-42) unless this connection has it already. */
@@ -67,9 +72,11 @@ export interface Connection extends PolicySession {
   /** Answers an EVENT. */
   answer(id: string, accepted: boolean, message: string): void;
   /** Sends an event to one subscription, as the faults have it; resolves once every copy has left or was lost. */
-  deliver(frame: Buffer, subscription: string): Promise<unknown> | undefined;
-  /** Resolves when the reader has caught up enough for more, or is gone. */
-  room(): Promise<void>;
+  deliver(frames: EventFrames, subscription: string): Promise<unknown> | undefined;
+  /** Resolves when the reader has caught up enough for more, or is gone, or what the caller has is no longer wanted. */
+  room(isWanted: () => boolean): Promise<void>;
+  /** Whoever waits for room looks whether it is still wanted. */
+  wake(): void;
   close(): void;
   terminate(): void;
 }
@@ -81,6 +88,7 @@ export const zeroCounts = (): Counts => ({
   eventsDuplicate: 0,
   eventsRefused: 0,
   eventsSwallowed: 0,
+  eventsDiscarded: 0,
   framesIn: 0,
   framesOut: 0,
   bytesIn: 0,
@@ -90,4 +98,5 @@ export const zeroCounts = (): Counts => ({
   deliveriesDelayed: 0,
   twinsSent: 0,
   eosesFalse: 0,
+  eosesWithheld: 0,
 });

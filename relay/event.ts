@@ -1,6 +1,6 @@
 /** NIP-01 events as a relay sees them: shape, id, signature and class. Does not judge content. */
 import { createHash } from 'node:crypto';
-import { schnorr } from '@noble/curves/secp256k1.js';
+import { verifySignature } from './signature.ts';
 
 /** What the store keeps and filters look at: the content lives only inside the JSON. */
 export interface Entry {
@@ -17,7 +17,12 @@ export interface Entry {
 export interface Arrival extends Entry {
   readonly content: string;
   readonly sig: string;
+  /** The tags and the content inside `json`, for the id. */
+  readonly hashed: readonly [tags: Buffer, content: Buffer];
 }
+
+/** What stands between tags and content. */
+const CONTENT = ',"content":';
 
 const HEX = /^[0-9a-f]*$/;
 const isHex = (value: unknown, length: number): value is string =>
@@ -36,8 +41,11 @@ export const isCount = (value: unknown, max = Number.MAX_SAFE_INTEGER): value is
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The event in `raw` with unknown fields dropped, or a sentence saying what is wrong. */
-export function parseArrival(raw: unknown): Arrival | string {
+/**
+ * The event in `raw` with unknown fields dropped, or a sentence saying what is wrong. `isPlain` says that it was read
+ * from JSON without any backslash: then no string in it needs one to be written again, and the content is not searched.
+ */
+export function parseArrival(raw: unknown, isPlain = false): Arrival | string {
   if (!isRecord(raw)) return 'event is not an object';
   const { id, pubkey, created_at, kind, tags, content, sig } = raw;
   if (!isHex(id, 64)) return 'id is not 64 lowercase hex characters';
@@ -47,21 +55,34 @@ export function parseArrival(raw: unknown): Arrival | string {
   if (!isCount(kind, 65_535)) return 'kind is not a whole number from 0 to 65535';
   if (!isTags(tags)) return 'tags are not lists of strings';
   if (typeof content !== 'string') return 'content is not a string';
-  const event = { id, pubkey, created_at, kind, tags, content, sig };
-  return { ...event, json: Buffer.from(JSON.stringify(event)) };
+  return { id, pubkey, created_at, kind, tags, content, sig, ...serialize(raw as Parsed, isPlain) };
+}
+
+type Parsed = Omit<Arrival, 'json' | 'hashed'>;
+
+/** The event as JSON without spaces, in the order of NIP-01; the id is a hash over parts of the same bytes. */
+function serialize(parsed: Parsed, isPlain: boolean) {
+  const { id, pubkey, created_at, kind, tags, content, sig } = parsed;
+  const start = `{"id":"${id}","pubkey":"${pubkey}","created_at":${created_at},"kind":${kind},"tags":`;
+  const tagsJson = JSON.stringify(tags);
+  const end = `,"sig":"${sig}"}`;
+  const contentJson = isPlain ? `"${content}"` : JSON.stringify(content);
+  const json = Buffer.from(`${start}${tagsJson}${CONTENT}${contentJson}${end}`);
+  const tagsEnd = start.length + Buffer.byteLength(tagsJson);
+  const hashed = [
+    json.subarray(start.length, tagsEnd),
+    json.subarray(tagsEnd + CONTENT.length, json.length - end.length),
+  ] as const;
+  return { json, hashed };
 }
 
 /** What is wrong with the id or the signature (BIP-340), if anything. */
 export function findForgery(event: Arrival): 'wrong-id' | 'wrong-signature' | undefined {
-  const { id, pubkey, created_at, kind, tags, content, sig } = event;
-  const preimage = JSON.stringify([0, pubkey, created_at, kind, tags, content]);
-  const digest = createHash('sha256').update(preimage).digest();
+  const { id, pubkey, created_at, kind, hashed, sig } = event;
+  const hash = createHash('sha256').update(`[0,"${pubkey}",${created_at},${kind},`);
+  const digest = hash.update(hashed[0]).update(',').update(hashed[1]).update(']').digest();
   if (digest.toString('hex') !== id) return 'wrong-id';
-  const valid = schnorr.verify(
-    Uint8Array.from(Buffer.from(sig, 'hex')),
-    Uint8Array.from(digest),
-    Uint8Array.from(Buffer.from(pubkey, 'hex')),
-  );
+  const valid = verifySignature(Buffer.from(sig, 'hex'), digest, Buffer.from(pubkey, 'hex'));
   return valid ? undefined : 'wrong-signature';
 }
 

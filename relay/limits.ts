@@ -16,6 +16,8 @@ export interface Limits {
   readonly maxIndexedTagBytes: number;
   readonly maxSubscriptions: number;
   readonly maxSubscriptionIdLength: number;
+  /** Most bytes of the messages that opened the subscriptions of one connection, together. */
+  readonly maxSubscriptionBytes: number;
   readonly maxFilters: number;
   /** Most values in one list of a filter. */
   readonly maxFilterValues: number;
@@ -42,6 +44,7 @@ export interface Limits {
   /** The only kinds accepted; undefined accepts all. */
   readonly kinds: readonly number[] | undefined;
   readonly maxStoredEvents: number;
+  /** JSON of all events kept; the log on disk takes about twice that at most. */
   readonly maxStoredBytes: number;
   /** A reader that lets this many bytes pile up is disconnected. */
   readonly maxUnsentBytes: number;
@@ -59,6 +62,7 @@ export const defaultLimits: Limits = {
   maxIndexedTagBytes: 8192,
   maxSubscriptions: 32,
   maxSubscriptionIdLength: 64,
+  maxSubscriptionBytes: 4 * MIB,
   maxFilters: 32,
   maxFilterValues: 1000,
   maxTagFilters: 32,

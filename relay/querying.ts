@@ -2,38 +2,83 @@
 
 import type { Connection } from './core.ts';
 import { type CompiledFilter, compileFilter } from './filter.ts';
-import { eventFrames } from './frames.ts';
+import { EventFrames } from './frames.ts';
+import type { Subscription } from './live-index.ts';
 import type { Found } from './store.ts';
+
+/** What a REQ or COUNT asks for. */
+interface Query {
+  readonly id: string;
+  readonly filters: readonly CompiledFilter[];
+}
 
 /** Opens or replaces a subscription and sends what is stored, as fast as the reader takes it. */
 export async function openSubscription(
   session: Connection,
   rest: readonly unknown[],
+  bytes: number,
 ): Promise<void> {
-  const { core, subscriptions } = session;
+  const { core, misdeeds } = session;
   const asked = readQuery(session, rest);
-  if (!asked) return;
-  const { id, filters } = asked;
-  const most = session.limits.maxSubscriptions;
-  if (!subscriptions.has(id) && subscriptions.size >= most) {
-    session.say(...core.profile.manners.tooManySubscriptions(id, most));
-    return;
-  }
-  subscriptions.set(id, filters);
-  if (session.misdeeds.liesAtEose()) {
+  const subscription = asked && hold(session, asked, bytes);
+  if (!subscription) return;
+  const { id, filters } = subscription;
+  if (misdeeds.liesAtEose()) {
     core.counts.eosesFalse++;
     sayEose(session, id, 'finish');
     return;
   }
+  const isWanted = () => session.subscriptions.get(id) === subscription;
   const deliveries: (Promise<unknown> | undefined)[] = [];
   const { entries, hint } = core.store.query(filters, session.nowSeconds());
   for (const entry of entries) {
-    await session.room();
-    if (subscriptions.get(id) !== filters) return;
-    deliveries.push(session.deliver(eventFrames(entry.json)(id), id));
+    await session.room(isWanted);
+    if (!isWanted()) return;
+    deliveries.push(subscription.deliver(new EventFrames(entry.json)));
   }
   await Promise.all(deliveries);
-  if (subscriptions.get(id) === filters) sayEose(session, id, hint);
+  if (!isWanted()) return;
+  if (misdeeds.stallsEose()) core.counts.eosesWithheld++;
+  else sayEose(session, id, hint);
+}
+
+/** Takes the subscription in, in place of one of the same id; undefined when it is one too many, which the reader is told. */
+function hold(
+  session: Connection,
+  { id, filters }: Query,
+  bytes: number,
+): Subscription | undefined {
+  const { core, subscriptions, limits } = session;
+  const most = limits.maxSubscriptions;
+  if (!subscriptions.has(id) && subscriptions.size >= most) {
+    session.say(...core.profile.manners.tooManySubscriptions(id, most));
+    return undefined;
+  }
+  forget(session, id);
+  let allBytes = bytes;
+  for (const other of subscriptions.values()) allBytes += other.bytes;
+  if (allBytes > limits.maxSubscriptionBytes) {
+    refuse(session, id, 'error: the open subscriptions are too large together');
+    return undefined;
+  }
+  const subscription: Subscription = {
+    id,
+    filters,
+    bytes,
+    deliver: (frames) =>
+      subscriptions.get(id) === subscription ? session.deliver(frames, id) : undefined,
+  };
+  subscriptions.set(id, subscription);
+  core.live.add(subscription);
+  return subscription;
+}
+
+function forget(session: Connection, id: string): void {
+  const subscription = session.subscriptions.get(id);
+  if (!subscription) return;
+  session.subscriptions.delete(id);
+  session.core.live.remove(subscription);
+  session.wake();
 }
 
 function sayEose(session: Connection, id: string, hint: Found['hint']): void {
@@ -55,12 +100,12 @@ export function countStored(session: Connection, rest: readonly unknown[]): void
 
 /** Forgets a subscription; closing one that is not open does nothing. */
 export function closeSubscription(session: Connection, id: unknown): void {
-  if (typeof id === 'string') session.subscriptions.delete(id);
+  if (typeof id === 'string') forget(session, id);
   else session.say('NOTICE', 'invalid: subscription id is not a string');
 }
 
-/** What a REQ or COUNT asks for; when it cannot be served, the reader has been told why. */
-function readQuery(session: Connection, [id, ...raw]: readonly unknown[]) {
+/** Reads a REQ or COUNT; when it cannot be served, the reader has been told why. */
+function readQuery(session: Connection, [id, ...raw]: readonly unknown[]): Query | undefined {
   const longest = session.limits.maxSubscriptionIdLength;
   if (typeof id !== 'string' || id === '' || id.length > longest) {
     session.say('NOTICE', `invalid: subscription id is not 1 to ${longest} characters`);
@@ -80,7 +125,7 @@ function readQuery(session: Connection, [id, ...raw]: readonly unknown[]) {
 /** Says that a REQ is not served, in the way of the profile. */
 function refuse(session: Connection, id: string, reason: string): void {
   const { refusedReq, noticeWords } = session.core.profile.manners;
-  session.subscriptions.delete(id);
+  forget(session, id);
   if (refusedReq === 'CLOSED') session.say('CLOSED', id, reason);
   else session.say('NOTICE', `${noticeWords}${reason.replace(/^(invalid|unsupported): /, '')}`);
 }

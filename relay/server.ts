@@ -9,6 +9,7 @@ import { recover } from './durable/recover.ts';
 import type { FaultSettings } from './faults/fault.ts';
 import { answerHttp } from './info.ts';
 import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
+import { LiveIndex } from './live-index.ts';
 import type { AuthMode, Policy } from './policies/policy.ts';
 import { createStandardPolicies } from './policies/standard.ts';
 import { Meter } from './rates.ts';
@@ -57,6 +58,8 @@ export interface RelayStats extends Readonly<Counts> {
   readonly subscriptions: number;
   /** Kept now. */
   readonly eventsStored: number;
+  /** JSON of the events kept now. */
+  readonly bytesStored: number;
   /** Bytes at the end of the folder's log that an earlier crash had torn. */
   readonly tornBytesCut: number;
 }
@@ -70,7 +73,15 @@ export interface Relay {
   close(): Promise<void>;
 }
 
-/** Starts a relay; rejects with the system's error (`code` is `EADDRINUSE`) when the port is taken. */
+/**
+ * Starts a relay; rejects with the system's error (`code` is `EADDRINUSE`) when the port is taken. In anybody's tests:
+ *
+ *     import { createRelay } from 'nostrain/relay';
+ *     const relay = await createRelay({ strict: 'strfry', faults: { drop: 0.1 }, seed: 7 });
+ *     const ws = new WebSocket(relay.url);
+ *     // … what is tested …
+ *     await relay.close();
+ */
 export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
   const limits = limitsOf(options);
   const store = new Store(limits);
@@ -141,6 +152,7 @@ function createCore(
     store,
     log,
     sessions: new Set(),
+    live: new LiveIndex(),
     counts: zeroCounts(),
     nowMs: options.nowMs ?? Date.now,
   };
@@ -180,7 +192,7 @@ function upgrade(
       return;
     }
     const number = core.counts.connectionsTotal++;
-    core.sessions.add(new Session(core, ws, { number, address, host }));
+    core.sessions.add(new Session(core, ws, socket, { number, address, host }));
   });
 }
 
@@ -192,6 +204,7 @@ function statsOf(core: Core, tornBytesCut: number): RelayStats {
     connections: core.sessions.size,
     subscriptions,
     eventsStored: core.store.size,
+    bytesStored: core.store.bytes,
     tornBytesCut,
   };
 }

@@ -1,22 +1,21 @@
 /** One connection: reads frames, keeps its subscriptions, and writes without drowning a slow reader. */
 import { randomBytes } from 'node:crypto';
+import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import { addEvent } from './adding.ts';
 import { authenticate } from './authenticating.ts';
 import type { Connection, Core } from './core.ts';
 import type { Copies } from './faults/fault.ts';
-import { Line } from './faults/line.ts';
 import { createMisdeeds, type Misdeeds } from './faults/misdeeds.ts';
 import { createFaultPlan } from './faults/plan.ts';
-import type { CompiledFilter } from './filter.ts';
+import { EventFrames, type Frame, messageFrame } from './frames.ts';
 import type { Limits } from './limits.ts';
+import type { Subscription } from './live-index.ts';
 import type { IdList } from './negentropy/id-list.ts';
+import { Outbox } from './outbox.ts';
 import type { AuthMode } from './policies/policy.ts';
 import { closeSubscription, countStored, openSubscription } from './querying.ts';
 import { closeSync, continueSync, openSync } from './syncing.ts';
-
-/** Stored answers wait while more than this is unsent, so that live events are not stuck behind them. */
-const ROOM_BYTES = 1 << 20;
 
 /** Keys that one connection may authenticate. */
 const MAX_KEYS = 64;
@@ -37,18 +36,17 @@ export class Session implements Connection {
   readonly core: Core;
   readonly keys = new Set<string>();
   readonly misdeeds: Misdeeds;
-  readonly subscriptions = new Map<string, readonly CompiledFilter[]>();
+  readonly subscriptions = new Map<string, Subscription>();
   readonly syncs = new Map<string, IdList>();
   readonly #ws: WebSocket;
   readonly #origin: Origin;
   readonly #plan: () => Copies;
-  readonly #line: Line | undefined;
+  readonly #outbox: Outbox;
   readonly #timers = new Set<NodeJS.Timeout>();
-  #waiting: (() => void)[] = [];
   #framesIn = 0;
   #challenge: string | undefined;
 
-  constructor(core: Core, ws: WebSocket, origin: Origin) {
+  constructor(core: Core, ws: WebSocket, socket: Duplex, origin: Origin) {
     const { number } = origin;
     this.core = core;
     this.number = number;
@@ -56,9 +54,7 @@ export class Session implements Connection {
     this.#origin = origin;
     this.#plan = createFaultPlan(core.faults, core.seed, number);
     this.misdeeds = createMisdeeds(core.faults, core.seed, number);
-    const { bandwidth } = core.faults;
-    this.#line =
-      bandwidth === undefined ? undefined : new Line(bandwidth, (frame) => this.#send(frame));
+    this.#outbox = new Outbox(ws, socket, core.faults.bandwidth);
     ws.on('message', (data, isBinary) => this.#read(data, isBinary));
     ws.on('error', () => ws.terminate());
     ws.on('close', () => this.#end());
@@ -96,32 +92,30 @@ export class Session implements Connection {
     return Math.floor(this.core.nowMs() / 1000);
   }
 
-  get isOpen(): boolean {
-    return this.#ws.readyState === this.#ws.OPEN;
-  }
-
   say(...message: readonly unknown[]): void {
-    this.#write(Buffer.from(JSON.stringify(message)));
+    this.#write(messageFrame(message));
   }
 
   answer(id: string, accepted: boolean, message: string): void {
-    const frame = Buffer.from(JSON.stringify(['OK', id, accepted, message]));
+    const frame = messageFrame(['OK', id, accepted, message]);
     if (!this.core.faults.oks) this.#write(frame);
     else void this.#spread(frame, () => true);
   }
 
-  deliver(frame: Buffer, subscription: string): Promise<unknown> | undefined {
-    for (const twin of this.misdeeds.twinsOf(frame)) {
+  deliver(frames: EventFrames, subscription: string): Promise<unknown> | undefined {
+    for (const twin of this.misdeeds.twinsOf(frames.json)) {
       this.core.counts.twinsSent++;
-      this.#write(twin);
+      this.#write(new EventFrames(twin).for(subscription));
     }
-    return this.#spread(frame, () => this.subscriptions.has(subscription));
+    return this.#spread(frames.for(subscription), () => this.subscriptions.has(subscription));
   }
 
-  async room(): Promise<void> {
-    while (this.isOpen && this.#unsent > ROOM_BYTES) {
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    }
+  room(isWanted: () => boolean): Promise<void> {
+    return this.#outbox.room(isWanted);
+  }
+
+  wake(): void {
+    this.#outbox.wake();
   }
 
   close(): void {
@@ -132,7 +126,7 @@ export class Session implements Connection {
     this.#ws.terminate();
   }
 
-  #spread(frame: Buffer, wanted: () => boolean): Promise<unknown> | undefined {
+  #spread(frame: Frame, wanted: () => boolean): Promise<unknown> | undefined {
     const copies = this.#plan();
     const { counts } = this.core;
     if (copies.length === 0) counts.deliveriesDropped++;
@@ -156,45 +150,33 @@ export class Session implements Connection {
     });
   }
 
-  #write(frame: Buffer): void {
-    if (!this.isOpen) return;
-    if (this.#unsent > this.limits.maxUnsentBytes) {
+  get #isOpen(): boolean {
+    return this.#ws.readyState === this.#ws.OPEN;
+  }
+
+  #write(frame: Frame): void {
+    if (!this.#isOpen) return;
+    if (this.#outbox.unsent > this.limits.maxUnsentBytes) {
       this.#ws.terminate();
       return;
     }
-    if (this.#line) this.#line.push(frame);
-    else this.#send(frame);
-  }
-
-  get #unsent(): number {
-    return this.#ws.bufferedAmount + (this.#line?.bytes ?? 0);
-  }
-
-  #send(frame: Buffer): void {
-    if (!this.isOpen) return;
     this.core.counts.framesOut++;
-    this.core.counts.bytesOut += frame.length;
-    this.#ws.send(frame, { binary: false }, () => this.#wake());
-  }
-
-  #wake(): void {
-    if (this.#waiting.length === 0 || (this.isOpen && this.#unsent > ROOM_BYTES)) return;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
+    this.core.counts.bytesOut += frame.bytes;
+    this.#outbox.send(frame);
   }
 
   #end(): void {
     this.core.sessions.delete(this);
+    for (const subscription of this.subscriptions.values()) this.core.live.remove(subscription);
     this.subscriptions.clear();
     this.syncs.clear();
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
-    this.#line?.close();
-    this.#wake();
+    this.#outbox.close();
   }
 
   #read(data: RawData, isBinary: boolean): void {
+    if (!this.#isOpen) return;
     const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
     this.core.counts.framesIn++;
     this.core.counts.bytesIn += bytes.length;
@@ -202,12 +184,14 @@ export class Session implements Connection {
     if (isBinary) this.say('NOTICE', 'invalid: binary frames are not read');
     else if (this.#takes(bytes)) this.#dispatch(bytes);
     if (this.core.log?.isBehind) this.#pause(this.core.log.settled());
-    if (this.#framesIn === this.core.faults.disconnectAfter) this.#ws.close(1012, 'fault');
+    if (this.#outbox.isUnread) this.#pause(this.#outbox.caughtUp());
+    const isLast = this.#framesIn === this.core.faults.disconnectAfter;
+    if (this.misdeeds.hangsUp() || isLast) this.#ws.close(1012, 'fault');
   }
 
-  /** Reads no more until the disk has caught up. */
+  /** Reads no more until the disk, or the reader itself, has caught up. */
   #pause(settled: Promise<void>): void {
-    if (!this.isOpen || this.#ws.isPaused) return;
+    if (!this.#isOpen || this.#ws.isPaused) return;
     this.#ws.pause();
     const resume = () => this.#ws.resume();
     void settled.then(resume, resume);
@@ -226,9 +210,10 @@ export class Session implements Connection {
   }
 
   #dispatch(bytes: Buffer): void {
+    const text = bytes.toString();
     let message: unknown;
     try {
-      message = JSON.parse(bytes.toString());
+      message = JSON.parse(text);
     } catch {
       this.say('NOTICE', 'invalid: message is not JSON');
       return;
@@ -238,8 +223,8 @@ export class Session implements Connection {
       return;
     }
     const [verb, ...rest] = message as unknown[];
-    if (verb === 'EVENT') addEvent(this, rest[0]);
-    else if (verb === 'REQ') void openSubscription(this, rest);
+    if (verb === 'EVENT') addEvent(this, rest[0], !text.includes('\\'));
+    else if (verb === 'REQ') void openSubscription(this, rest, bytes.length);
     else if (verb === 'COUNT') countStored(this, rest);
     else if (verb === 'NEG-OPEN' && this.core.profile.manners.syncs) openSync(this, rest);
     else if (verb === 'NEG-MSG') continueSync(this, rest);

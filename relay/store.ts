@@ -1,4 +1,4 @@
-/** Events in memory, indexed, bounded by count and bytes; the oldest arrivals leave first. */
+/** Events in memory, indexed, bounded by count and bytes: when full, what is over leaves, then the oldest regular events. */
 import {
   byRecency,
   DELETION_KIND,
@@ -15,8 +15,11 @@ import { authorKey, tagKey } from './index-keys.ts';
 import type { Limits } from './limits.ts';
 import { Tombstones } from './tombstones.ts';
 
-/** What became of an event: kept, known, outdated by a newer version, or deleted by its author before. */
-export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted';
+/** What became of an event: kept, known, outdated by a newer version, deleted by its author before, or too large. */
+export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large';
+
+/** Of a full store so much is freed at once, so that looking for what may leave is rare. */
+const SPARE = 1 / 20;
 
 /** What a query found, and whether that is all there is: unknown when a filter wanted nothing stored. */
 export interface Found {
@@ -56,14 +59,19 @@ export class Store {
     return this.#index.values();
   }
 
-  has(id: string): boolean {
-    return this.#index.get(id) !== undefined;
+  find(id: string): Entry | undefined {
+    return this.#index.get(id);
   }
 
-  /** Keeps the event unless it is known, deleted, or its slot already holds a newer one. */
-  add(entry: Entry): Kept {
+  has(id: string): boolean {
+    return this.find(id) !== undefined;
+  }
+
+  /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or it alone is more than the store takes. */
+  add(entry: Entry, nowSeconds: number): Kept {
     if (this.has(entry.id)) return 'duplicate';
     if (this.#tombstones.covers(entry)) return 'deleted';
+    if (entry.json.length > this.#limits.maxStoredBytes) return 'too-large';
     const slot = slotOf(entry);
     if (slot !== undefined) {
       const held = this.#index.get(this.#slots.get(slot) ?? '');
@@ -74,7 +82,7 @@ export class Store {
     this.#index.add(entry);
     this.#bytes += entry.json.length;
     this.#bury(entry);
-    this.#evict();
+    this.#makeRoom(entry, nowSeconds);
     return 'stored';
   }
 
@@ -153,13 +161,27 @@ export class Store {
     return [...named, ...this.#index.under(authorKey(pubkey))];
   }
 
-  #evict(): void {
-    for (const entry of this.#index.values()) {
-      const full =
-        this.#index.size > this.#limits.maxStoredEvents ||
-        this.#bytes > this.#limits.maxStoredBytes;
-      if (!full) return;
-      this.remove(entry);
+  /** Once the store is full: away with what is over, then with the oldest regular arrivals, then with the oldest of all. */
+  #makeRoom(newest: Entry, nowSeconds: number): void {
+    if (!this.#isAbove(0)) return;
+    const leaving: readonly ((entry: Entry) => boolean)[] = [
+      (entry) => this.#isOver(entry, nowSeconds),
+      (entry) => slotOf(entry) === undefined,
+      () => true,
+    ];
+    for (const leaves of leaving) {
+      for (const entry of this.#index.values()) {
+        if (!this.#isAbove(SPARE)) return;
+        if (entry !== newest && leaves(entry)) this.remove(entry);
+      }
     }
+  }
+
+  #isAbove(spare: number): boolean {
+    const { maxStoredEvents, maxStoredBytes } = this.#limits;
+    return (
+      this.#index.size > maxStoredEvents - Math.floor(maxStoredEvents * spare) ||
+      this.#bytes > maxStoredBytes - Math.floor(maxStoredBytes * spare)
+    );
   }
 }

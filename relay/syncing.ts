@@ -4,8 +4,8 @@ import { compileFilter } from './filter.ts';
 import { IdList } from './negentropy/id-list.ts';
 import { reconcile } from './negentropy/reconcile.ts';
 
-/** Syncs of one connection that may be open at once. */
-const MAX_SYNCS = 8;
+/** Syncs of one connection that may be open at once; each holds an entry per matching event. */
+const MAX_SYNCS = 2;
 
 /** Opens or replaces a sync over what a filter matches; its limit does not count. */
 export function openSync(session: Connection, [id, raw, message]: readonly unknown[]): void {

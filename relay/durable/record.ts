@@ -3,12 +3,12 @@ import { crc32 } from 'node:zlib';
 
 const HEAD_BYTES = 8;
 
-export function encodeRecord(json: Buffer): Buffer {
-  const record = Buffer.allocUnsafe(HEAD_BYTES + json.length);
-  record.writeUInt32LE(json.length, 0);
-  record.writeUInt32LE(crc32(json), 4);
-  json.copy(record, HEAD_BYTES);
-  return record;
+/** Head and body, to be written one after the other. */
+export function encodeRecord(json: Buffer): readonly [Buffer, Buffer] {
+  const head = Buffer.allocUnsafe(HEAD_BYTES);
+  head.writeUInt32LE(json.length, 0);
+  head.writeUInt32LE(crc32(json), 4);
+  return [head, json];
 }
 
 /** The whole records of a segment, and where they end: all of it, or the first byte that is torn or damaged. */

@@ -1,10 +1,12 @@
-/** Starting on a folder: what its log holds goes into the store, and a log that is mostly dead weight is rewritten. */
+/** Starting on a folder: what its log holds goes into the store, and what must not or need not be on disk leaves it. */
 import { mkdir } from 'node:fs/promises';
 import { parseArrival } from '../event.ts';
 import type { Store } from '../store.ts';
 import { EventLog } from './event-log.ts';
 import { lockFolder } from './lock.ts';
-import { listSegments, readSegment, rewriteSegments } from './segments.ts';
+import { listSegments, readSegment, type Segment } from './segments.ts';
+
+const SEGMENT_BYTES = 16 << 20;
 
 /** A log in use, and what was found in its folder. */
 export interface Recovered {
@@ -20,11 +22,14 @@ export async function recover(
   folder: string,
   store: Store,
   nowSeconds: number,
+  segmentBytes = SEGMENT_BYTES,
 ): Promise<Recovered> {
   await mkdir(folder, { recursive: true });
   const unlock = await lockFolder(folder);
   try {
-    const { log, cutBytes } = await replay(folder, store, nowSeconds);
+    const { segments, cutBytes } = await replay(folder, store, nowSeconds);
+    const log = await EventLog.open({ folder, kept: store, segmentBytes }, segments);
+    if (segments.length > 0 && (store.buried > 0 || log.isWasteful)) await log.rewrite();
     return { log, cutBytes, close: () => log.close().then(unlock) };
   } catch (cause) {
     await unlock();
@@ -33,30 +38,23 @@ export async function recover(
 }
 
 async function replay(folder: string, store: Store, nowSeconds: number) {
-  const numbers = await listSegments(folder);
+  const segments: Segment[] = [];
   let cutBytes = 0;
-  let allBytes = 0;
-  let lastBytes = 0;
+  const numbers = await listSegments(folder);
   for (const number of numbers) {
     const segment = await readSegment(folder, number, number === numbers.at(-1));
     cutBytes += segment.cutBytes;
-    lastBytes = segment.bytes;
-    allBytes += segment.bytes;
-    for (const json of segment.jsons) addRecord(store, json);
+    segments.push({ number, bytes: segment.bytes });
+    for (const json of segment.jsons) addRecord(store, json, nowSeconds);
   }
   store.removeOver(nowSeconds);
-  if (numbers.length > 0 && (store.buried > 0 || allBytes > 2 * store.bytes)) {
-    const jsons = Array.from(store.entries(), (entry) => entry.json);
-    const number = await rewriteSegments(folder, numbers, jsons);
-    return { log: await EventLog.open(folder, number, store.bytes), cutBytes };
-  }
-  return { log: await EventLog.open(folder, numbers.at(-1) ?? 1, lastBytes), cutBytes };
+  return { segments, cutBytes };
 }
 
 /** The entry is parsed from a copy of the bytes, so that the segment they lie in can be freed. */
-function addRecord(store: Store, bytes: Buffer): void {
+function addRecord(store: Store, bytes: Buffer, nowSeconds: number): void {
   const arrival = parseArrival(JSON.parse(bytes.toString()));
   if (typeof arrival === 'string') throw new Error(`a record is no event: ${arrival}`);
   const { id, pubkey, created_at, kind, tags, json } = arrival;
-  store.add({ id, pubkey, created_at, kind, tags, json });
+  store.add({ id, pubkey, created_at, kind, tags, json }, nowSeconds);
 }

@@ -1,7 +1,13 @@
-/** The numbered files a log consists of, oldest first; made, listed and rewritten so that a crash at any moment loses nothing. */
-import { type FileHandle, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+/** The numbered files a log consists of, oldest first. A file is made before it is written to and removed when nothing in it counts. */
+import { type FileHandle, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { decodeRecords, encodeRecord } from './record.ts';
+import { decodeRecords } from './record.ts';
+
+/** One file of the log. */
+export interface Segment {
+  readonly number: number;
+  readonly bytes: number;
+}
 
 const NAME = /^(\d{8})\.log$/;
 
@@ -40,23 +46,9 @@ export async function readSegment(folder: string, number: number, isLast: boolea
   return { jsons, cutBytes: bytes.length - end, bytes: end };
 }
 
-/** Puts these events into one new segment and removes the given ones. */
-export async function rewriteSegments(
-  folder: string,
-  numbers: readonly number[],
-  jsons: Iterable<Buffer>,
-): Promise<number> {
-  const number = numbers.at(-1)! + 1;
-  const draft = `${fileOf(folder, number)}.draft`;
-  const file = await open(draft, 'w');
-  for (const json of jsons) await file.appendFile(encodeRecord(json));
-  await file.sync();
-  await file.close();
-  await rename(draft, fileOf(folder, number));
+export async function removeSegment(folder: string, number: number): Promise<void> {
+  await rm(fileOf(folder, number));
   await syncFolder(folder);
-  for (const old of numbers) await rm(fileOf(folder, old));
-  await syncFolder(folder);
-  return number;
 }
 
 async function syncFolder(folder: string): Promise<void> {

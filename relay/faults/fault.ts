@@ -5,9 +5,10 @@ export type Copies = readonly number[];
 
 export type Fault = (copies: Copies) => Copies;
 
-/** How long a delivery takes: any length in a range, or mostly short with a long tail. */
+/** How long a delivery takes: any length in a range, around a mean, or mostly short with a long tail. */
 export type DelayDistribution =
   | { readonly shape: 'uniform'; readonly minMs: number; readonly maxMs: number }
+  | { readonly shape: 'normal'; readonly meanMs: number; readonly deviationMs: number }
   | { readonly shape: 'exponential'; readonly meanMs: number; readonly maxMs: number };
 
 /** What goes wrong on purpose. Shares are from 0 to 1; a field left out does nothing. */
@@ -25,10 +26,14 @@ export interface FaultSettings {
   readonly oks?: boolean;
   /** Share of published events that vanish on arrival: not kept, not delivered, not answered. */
   readonly swallow?: number;
+  /** Share of published events answered with OK true and then neither kept nor delivered. */
+  readonly discard?: number;
   /** Refuses this many connections before it accepts one. */
   readonly refuseConnections?: number;
   /** Closes each connection after this many frames from it. */
   readonly disconnectAfter?: number;
+  /** Share of frames after which the connection they came by is closed. */
+  readonly disconnect?: number;
   /** Bytes per second that each connection gets; all it is sent waits its turn. */
   readonly bandwidth?: number;
   /** Events a minute taken from each connection; the rest is refused as `rate-limited`. */
@@ -39,6 +44,8 @@ export interface FaultSettings {
   readonly postdate?: number;
   /** Share of REQs answered with EOSE at once, as if nothing were stored. */
   readonly falseEose?: number;
+  /** Share of REQs whose EOSE never comes; what is stored does. */
+  readonly noEose?: number;
 }
 
 /** Makes the fault that the settings ask for, or nothing. */

@@ -1,13 +1,15 @@
 /** A slow line: frames leave one after the other, each when its bytes have had time to pass. */
 
+import type { Frame } from '../frames.ts';
+
 export class Line {
   readonly #bytesPerSecond: number;
-  readonly #send: (frame: Buffer) => void;
-  readonly #queue: Buffer[] = [];
+  readonly #send: (frame: Frame) => void;
+  readonly #queue: Frame[] = [];
   #timer: NodeJS.Timeout | undefined;
   #bytes = 0;
 
-  constructor(bytesPerSecond: number, send: (frame: Buffer) => void) {
+  constructor(bytesPerSecond: number, send: (frame: Frame) => void) {
     this.#bytesPerSecond = bytesPerSecond;
     this.#send = send;
   }
@@ -17,9 +19,9 @@ export class Line {
     return this.#bytes;
   }
 
-  push(frame: Buffer): void {
+  push(frame: Frame): void {
     this.#queue.push(frame);
-    this.#bytes += frame.length;
+    this.#bytes += frame.bytes;
     if (!this.#timer) this.#advance();
   }
 
@@ -33,10 +35,10 @@ export class Line {
     const frame = this.#queue[0];
     this.#timer = undefined;
     if (!frame) return;
-    const ms = (frame.length / this.#bytesPerSecond) * 1000;
+    const ms = (frame.bytes / this.#bytesPerSecond) * 1000;
     this.#timer = setTimeout(() => {
       this.#queue.shift();
-      this.#bytes -= frame.length;
+      this.#bytes -= frame.bytes;
       this.#send(frame);
       this.#advance();
     }, ms);

@@ -8,30 +8,36 @@ export interface Misdeeds {
   swallows(): boolean;
   /** Whether the next published event is one too many. */
   throttles(nowMs: number): boolean;
+  /** Whether the next event is accepted in words only. */
+  discards(): boolean;
+  /** Whether the frame just read is the last one. */
+  hangsUp(): boolean;
   /** Whether the next REQ is told at once that nothing is stored. */
   liesAtEose(): boolean;
-  /** False versions of an EVENT frame, to go out before the true one. */
-  twinsOf(frame: Buffer): readonly Buffer[];
+  /** Whether the next EOSE that is due never comes. */
+  stallsEose(): boolean;
+  /** False versions of an event's JSON, to go out before the true one. */
+  twinsOf(json: Buffer): readonly Buffer[];
 }
 
 const MINUTE_MS = 60_000;
 const YEAR_SECONDS = 31_536_000;
 
 /** Where the last hex digit of the signature is: `sig` is the last field we write. */
-const SIG_END = '"}]'.length + 1;
+const SIG_END = '"}'.length + 1;
 
-/** The frame with one digit of the signature changed: the id still fits. */
-function forge(frame: Buffer): Buffer {
-  const twin = Buffer.from(frame);
+/** The event with one digit of the signature changed: the id still fits. */
+function forge(json: Buffer): Buffer {
+  const twin = Buffer.from(json);
   const at = twin.length - SIG_END;
-  twin.write(frame.toString('latin1', at, at + 1) === '0' ? '1' : '0', at, 'latin1');
+  twin.write(json.toString('latin1', at, at + 1) === '0' ? '1' : '0', at, 'latin1');
   return twin;
 }
 
-/** The frame dated a year later; neither id nor signature fits. */
-const postdate = (frame: Buffer): Buffer =>
+/** The event dated a year later; neither id nor signature fits. */
+const postdate = (json: Buffer): Buffer =>
   Buffer.from(
-    frame
+    json
       .toString()
       .replace(/"created_at":(\d+)/, (_, time) => `"created_at":${Number(time) + YEAR_SECONDS}`),
   );
@@ -54,10 +60,13 @@ export function createMisdeeds(
   return {
     swallows: chance('swallow', settings.swallow),
     throttles: (nowMs) => !meter.takes('', nowMs),
+    discards: chance('discard', settings.discard),
+    hangsUp: chance('disconnect', settings.disconnect),
     liesAtEose: chance('falseEose', settings.falseEose),
-    twinsOf: (frame) => [
-      ...(forges() ? [forge(frame)] : []),
-      ...(postdates() ? [postdate(frame)] : []),
+    stallsEose: chance('noEose', settings.noEose),
+    twinsOf: (json) => [
+      ...(forges() ? [forge(json)] : []),
+      ...(postdates() ? [postdate(json)] : []),
     ],
   };
 }

@@ -9,10 +9,11 @@ const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 const isCounted = (value: unknown): boolean => isCount(value);
 
 function isDelay(value: unknown): value is DelayDistribution {
-  if (!isRecord(value) || !isNumber(value.maxMs)) return false;
-  const least = value.shape === 'uniform' ? value.minMs : value.shape === 'exponential' ? 0 : NaN;
-  if (value.shape === 'exponential' && !isPositive(value.meanMs)) return false;
-  return isNumber(least) && least >= 0 && value.maxMs >= least;
+  if (!isRecord(value)) return false;
+  const { shape, minMs, meanMs, deviationMs, maxMs } = value;
+  if (shape === 'normal') return isPositive(meanMs) && isNumber(deviationMs) && deviationMs >= 0;
+  if (shape === 'exponential') return isPositive(meanMs) && isPositive(maxMs);
+  return shape === 'uniform' && isNumber(minMs) && minMs >= 0 && isNumber(maxMs) && maxMs >= minMs;
 }
 
 type Check = readonly [(value: unknown) => boolean, string];
@@ -23,32 +24,43 @@ const positive: Check = [isPositive, 'a number above 0'];
 const checks: Readonly<Record<keyof FaultSettings, Check>> = {
   drop: share,
   duplicate: share,
-  delay: [isDelay, 'ms..ms, or {"shape": "exponential", "meanMs": 20, "maxMs": 100}'],
+  delay: [isDelay, 'LEAST..MOST, normal:MEAN,DEVIATION or exponential:MEAN,MOST, in ms'],
   reorder: share,
   reorderMs: positive,
   oks: [isFlag, 'true or false'],
   swallow: share,
+  discard: share,
   refuseConnections: count,
   disconnectAfter: count,
+  disconnect: share,
   bandwidth: positive,
   throttle: count,
   forge: share,
   postdate: share,
   falseEose: share,
+  noEose: share,
 };
 
-/** One `key=value` item; a key alone is true, `20..80` is a uniform delay. */
+const RANGE = /^(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)$/;
+const SHAPE = /^(normal|exponential):(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)$/;
+
+/** One `key=value` item; a key alone is true, `20..80` is a uniform delay, `normal:50,10` one around a mean. */
 function parseItem(item: string): readonly [string, unknown] {
   const [key = '', text = 'true'] = item.split('=').map((part) => part.trim());
-  const range = /^(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)$/.exec(text);
+  const range = RANGE.exec(text);
   if (range) return [key, { shape: 'uniform', minMs: Number(range[1]), maxMs: Number(range[2]) }];
+  const [, shape, meanMs, second] = SHAPE.exec(text) ?? [];
+  if (shape) {
+    const spread = { [shape === 'normal' ? 'deviationMs' : 'maxMs']: Number(second) };
+    return [key, { shape, meanMs: Number(meanMs), ...spread }];
+  }
   if (text === 'true' || text === 'false') return [key, text === 'true'];
   return [key, text === '' ? Number.NaN : Number(text)];
 }
 
 function readText(text: string): unknown {
   if (!text.trimStart().startsWith('{')) {
-    return Object.fromEntries(text.split(',').map((item) => parseItem(item)));
+    return Object.fromEntries(text.split(/,(?!\d)/).map((item) => parseItem(item)));
   }
   try {
     return JSON.parse(text);

@@ -202,11 +202,17 @@ describe('a dishonest relay', () => {
 });
 
 test.each([
-  ['drop=0.1, delay=20..80,oks', { drop: 0.1, delay: all.delay, oks: true }],
+  [
+    'drop=0.1, delay=20..80,oks',
+    { drop: 0.1, delay: { shape: 'uniform', minMs: 20, maxMs: 80 }, oks: true },
+  ],
+  [
+    'delay=normal:50,10,drop=0.1',
+    { drop: 0.1, delay: { shape: 'normal', meanMs: 50, deviationMs: 10 } },
+  ],
   ['{"throttle": 3, "delay": {"shape": "exponential", "meanMs": 5, "maxMs": 9}}', undefined],
 ])('reads %s', (text, expected) => {
-  const delay = { shape: 'uniform', minMs: 20, maxMs: 80 };
-  expect(parseFaults(text)).toEqual(expected ? { ...expected, delay } : JSON.parse(text));
+  expect(parseFaults(text)).toEqual(expected ?? JSON.parse(text));
 });
 
 test.each([
@@ -214,7 +220,8 @@ test.each([
   ['drop=', /^drop must be/],
   ['lag=1', /^"lag" is no fault; there are drop, /],
   ['toString=1', /is no fault/],
-  ['delay=80..20', /^delay must be ms\.\.ms/],
+  ['delay=normal:0,5', /^delay must be/],
+  ['delay=80..20', /^delay must be LEAST\.\.MOST/],
   ['{"delay": {"shape": "square", "maxMs": 1}}', /^delay must be/],
   ['{', /^not a JSON object/],
 ])('does not take %s', (text, words) => {

@@ -217,7 +217,7 @@ test('the index finds what a scan finds', () => {
       const store = new Store(limits);
       const json = Buffer.from('{}');
       for (const [i, each] of events.entries())
-        store.add({ ...each, id: 'abcdefghijkl'[i]!, json });
+        store.add({ ...each, id: 'abcdefghijkl'[i]!, json }, NOW);
       const compiled = compileFilter(asked, limits);
       if (typeof compiled === 'string') throw new Error(compiled);
       const scan = [...store.entries()].filter((entry) => compiled.matches(entry));

@@ -16,6 +16,7 @@ interface RelayFlags {
   readonly maxEventBytes?: number;
   readonly strict?: ProfileName;
   readonly store?: string;
+  readonly maxStoreBytes?: number;
   readonly auth?: AuthMode;
   readonly minPow?: number;
   readonly publicUrl?: string;
@@ -41,12 +42,16 @@ export const relay = (): Command =>
         'largest event taken (default: 2 MiB, or what --strict says)',
         wholeFlag('--max-event-bytes', 1024),
       )
+      .option('--store <folder>', 'keep events in this folder, synced before they are acknowledged')
       .option(
-        '--store <folder>',
-        'keep events in this folder, synced before they are acknowledged',
+        '--max-store-bytes <n>',
+        'bytes of events kept, in memory too; the oldest make room (default: 1 GiB)',
+        wholeFlag('--max-store-bytes', 1),
       ),
   ).action(async (flags: RelayFlags) => {
-    const server = await startRelay(flags);
+    const { maxStoreBytes: maxStoredBytes } = flags;
+    const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
+    const server = await startRelay({ ...flags, limits });
     for (const url of reachableUrls(flags.host, server)) process.stdout.write(`relay at ${url}\n`);
     const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
     process.stderr.write(`give a URL to the others; Ctrl-C stops it (events ${where})\n`);
@@ -78,7 +83,7 @@ const addManners = (command: Command): Command =>
     .option('--public-url <url>', 'the URL others know the relay by, when it is behind a proxy')
     .option(
       '--faults <list>',
-      'fail on purpose, as JSON or as drop=0.1,delay=20..80,forge=0.05',
+      'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
       faultsFlag,
     )
     .option(
