@@ -4,23 +4,23 @@
  */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { gradient } from '../../../kinds/gradient.ts';
-import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { manifest } from '../../../kinds/manifest.ts';
-import { presence } from '../../../kinds/presence.ts';
+import type { Spread } from '../../run/field.ts';
 import { chunkCount } from '../chunks/split.ts';
 import { signedEventBytes } from './gradients.ts';
+import { buildHeartbeat } from './heartbeats.ts';
+import { buildPresence } from './presences.ts';
+import type { ProfileName } from './wire.ts';
 
 export interface CostInput {
   /** `nostrain/1`: manifest and chunks; `nostrain/0`: one gradient event. */
-  readonly profile: 'nostrain/1' | 'nostrain/0';
+  readonly profile: ProfileName;
   readonly run: string;
-  /** How the payload is packed, as the event says it. */
-  readonly codec: string;
   readonly payloadBytes: number;
-  /** Any `need` of `shards` parts restore the payload, and each relay gets one part. */
-  readonly stripe?: { readonly need: number; readonly shards: number } | undefined;
+  /** How a payload in chunks is spread over relays. */
+  readonly stripe: Spread;
   readonly workers: number;
-  /** URLs the worker names in its heartbeats; every relay gets what is not striped. */
+  /** Fewer than the stripe has parts are taken as so many. */
   readonly relays: readonly string[];
   readonly roundSeconds: number;
   readonly heartbeatSeconds: number;
@@ -45,18 +45,24 @@ export interface RoundCost {
   readonly checkpoint: Load;
   /** What one worker sends to one relay. */
   readonly toEachRelay: Load;
-  /** What one worker sends to all relays together. */
+  /** To all relays together. */
   readonly sent: Load;
   /** From the other workers: chunks once, all else from every relay. */
   readonly received: Load;
-  readonly largestEventBytes: number;
-  /** What one worker sends to one relay in a round of no length: all but the heartbeats in between. */
+  /** 0 where there are none. */
+  readonly largestChunkBytes: number;
+  /** Events to one relay in a round of no length: all but the heartbeats in between. */
   readonly fixedEvents: number;
 }
 
 const ZEROS = '0'.repeat(64);
 const TIME = 2_000_000_000;
 const ROUND = 9999;
+/** As long as a name of a codec gets, by the rules of both kinds. */
+const CODEC = 'topk-0.1000-int8-zlib';
+/** Of presence (37811). */
+const MOST_COHORT = 512;
+const MOST_NAMED = 64;
 
 /** Base64 of that many bytes. */
 const filler = (bytes: number): string => {
@@ -74,36 +80,32 @@ const NOTHING = load(0, 0);
 
 /** The cost of a round of one worker. */
 export function roundCost(input: CostInput): RoundCost {
-  const { payloadBytes, profile, checkpointBytes, workers } = input;
-  const relays = Math.max(1, input.relays.length);
+  const { payloadBytes, profile, checkpointBytes, workers, stripe } = input;
   const isInside = profile === 'nostrain/0' || payloadBytes <= CHUNK_BYTES;
-  const stripe = isInside ? undefined : input.stripe;
+  const isStriped = !isInside && stripe.of > 1;
+  const relays = Math.max(1, input.relays.length, isStriped ? stripe.of : 1);
   const commit = load(1, profile === 'nostrain/0' ? gradientBytes(input) : manifestBytes(input));
-  const part = stripe === undefined ? payloadBytes : Math.ceil(payloadBytes / stripe.need);
+  const part = isStriped ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
   const chunks = isInside ? NOTHING : chunksOf(part);
-  const beat = heartbeatBytes(input);
   const beats = 1 + input.roundSeconds / input.heartbeatSeconds;
-  const heartbeats = load(beats, beats * beat);
+  const heartbeats = load(beats, beats * heartbeatBytes(input));
   const checkpoint = checkpointBytes === undefined ? NOTHING : load(1, checkpointBytes);
   const toEachRelay = total(commit, chunks, heartbeats, checkpoint);
-  const pulled = times(chunks, stripe?.need ?? 1);
+  const pulled = times(chunks, isStriped ? stripe.need : 1);
   const fromEach = total(times(total(commit, heartbeats), relays), pulled);
   return {
-    form: isInside ? 'inside' : stripe === undefined ? 'chunks' : 'shards',
+    form: isInside ? 'inside' : isStriped ? 'shards' : 'chunks',
     commit,
     chunks,
     heartbeats,
     checkpoint,
     toEachRelay,
-    sent: times(toEachRelay, stripe?.shards ?? relays),
+    sent: times(toEachRelay, relays),
     received: times(fromEach, workers - 1),
-    largestEventBytes: Math.max(commit.bytes, beat, checkpoint.bytes, largestChunk(chunks, part)),
+    largestChunkBytes: isInside ? 0 : chunkBytes(part, Math.max(0, chunks.events - 2)),
     fixedEvents: toEachRelay.events - beats + 1,
   };
 }
-
-const largestChunk = (chunks: Load, bytes: number): number =>
-  chunks.events === 0 ? 0 : chunkBytes(bytes, chunks.events > 1 ? chunks.events - 2 : 0);
 
 /** All chunks of that many bytes, at most some bytes too many for each: paths and indices are taken at their longest. */
 function chunksOf(bytes: number): Load {
@@ -125,18 +127,18 @@ function chunkBytes(bytes: number, index: number): number {
 const keys = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => i.toString(16).padStart(64, '0'));
 
-function manifestBytes({ run, codec, payloadBytes, stripe }: CostInput): number {
+function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
   const isInside = payloadBytes <= CHUNK_BYTES;
-  const striped = isInside || stripe === undefined ? undefined : stripe;
+  const isStriped = !isInside && stripe.of > 1;
   const draft = manifest.build(
     {
-      ...{ run, round: ROUND, base: ZEROS, codec, hash: ZEROS, bytes: payloadBytes },
+      ...{ run, round: ROUND, base: ZEROS, codec: CODEC, hash: ZEROS, bytes: payloadBytes },
       ...{ root: ZEROS, examples: ROUND, steps: ROUND, prev: ZEROS },
       scope: [run, `${run}/${ROUND}`],
       x: ZEROS,
       payload: isInside ? filler(payloadBytes) : undefined,
-      need: striped?.need,
-      shards: striped && keys(striped.shards),
+      need: isStriped ? stripe.need : undefined,
+      shards: isStriped ? keys(stripe.of) : undefined,
       expiration: TIME,
     },
     TIME,
@@ -144,11 +146,11 @@ function manifestBytes({ run, codec, payloadBytes, stripe }: CostInput): number 
   return signedEventBytes(draft);
 }
 
-function gradientBytes({ run, codec, payloadBytes }: CostInput): number {
+function gradientBytes({ run, payloadBytes }: CostInput): number {
   const draft = gradient.build(
     {
       ...{ run, round: ROUND, worker: ZEROS, model: ZEROS, steps: ROUND, examples: ROUND },
-      ...{ compression: codec, params: ROUND, values: 9_999_999, selected: 9_999_999 },
+      ...{ compression: CODEC, params: ROUND, values: 9_999_999, selected: 9_999_999 },
       payload: filler(payloadBytes),
       scope: true,
     },
@@ -158,17 +160,15 @@ function gradientBytes({ run, codec, payloadBytes }: CostInput): number {
 }
 
 /** A heartbeat names the workers of the last round, so it grows with them. */
-function heartbeatBytes(input: CostInput): number {
-  const { run, relays, workers, profile, heartbeatSeconds: interval } = input;
-  const cohort = keys(Math.min(workers, 512));
-  const own = { run, round: ROUND, interval, cohort, capabilities: ['gradient-event'] };
-  const named = relays.length > 0 ? [...new Set(relays)].slice(0, 64) : undefined;
-  if (profile === 'nostrain/0') {
-    const said = { ...own, worker: ZEROS, model: ZEROS, relays: named, scope: true } as const;
-    return signedEventBytes(heartbeat.build(said, TIME));
-  }
-  const tags = { slot: run, scope: [run], expiration: TIME };
-  const draft = presence.build({ ...own, ...tags, base: ZEROS, relays: named }, TIME);
+function heartbeatBytes({ run, relays, workers, profile, heartbeatSeconds }: CostInput): number {
+  const build = profile === 'nostrain/0' ? buildHeartbeat : buildPresence;
+  const draft = build(run, {
+    ...{ worker: ZEROS, round: ROUND, intervalSeconds: heartbeatSeconds, createdAt: TIME },
+    ...{ digest: ZEROS, examples: undefined, leaving: false },
+    capabilities: ['gradient-event'],
+    relays: [...new Set(relays)].slice(0, MOST_NAMED),
+    cohort: keys(Math.min(workers, MOST_COHORT)),
+  });
   return signedEventBytes(draft);
 }
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
-import { presence } from '../../../kinds/presence.ts';
 import { toBase64, toHex, utf8 } from '../../../src/base/bytes.ts';
 import { chunkPath, chunkTree } from '../../../src/network/chunks/merkle.ts';
 import { splitChunks } from '../../../src/network/chunks/split.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
+import { buildPresence } from '../../../src/network/wire/presences.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_600_000 };
@@ -16,8 +16,8 @@ const bytesOf = (draft: EventDraft) => utf8(JSON.stringify(me.sign(draft))).leng
 const input: CostInput = {
   profile: 'nostrain/1',
   run: 'winter',
-  codec: 'topk-0.3000-int8-zlib',
   payloadBytes: 1000,
+  stripe: { need: 1, of: 1 },
   workers: 3,
   relays: ['wss://one.example'],
   roundSeconds: 60,
@@ -53,16 +53,16 @@ describe('the cost of a round', () => {
     });
     expect(cost.toEachRelay.bytes).toBe(cost.commit.bytes + cost.heartbeats.bytes);
     expect(cost.received.bytes).toBe(2 * cost.toEachRelay.bytes);
-    expect(cost.largestEventBytes).toBe(cost.commit.bytes);
+    expect(cost.largestChunkBytes).toBe(0);
   });
 
   test('up to exactly 44 KiB; one byte more makes two chunks', () => {
     const inside = roundCost({ ...input, payloadBytes: CHUNK_BYTES });
     expect([inside.form, inside.chunks.events]).toEqual(['inside', 0]);
-    expect(inside.largestEventBytes).toBeLessThan(65_536);
+    expect(inside.commit.bytes).toBeLessThan(65_536);
     const chunked = roundCost({ ...input, payloadBytes: CHUNK_BYTES + 1 });
     expect([chunked.form, chunked.chunks.events, chunked.fixedEvents]).toEqual(['chunks', 2, 4]);
-    expect(chunked.largestEventBytes).toBeLessThan(65_536);
+    expect(chunked.largestChunkBytes).toBeLessThan(65_536);
   });
 
   test('100,000 bytes are chunks of 45,056, 45,056 and 9,888', () => {
@@ -90,7 +90,7 @@ describe('the cost of a round', () => {
       ...input,
       relays: ['wss://a.example', 'wss://b.example', 'wss://c.example'],
       payloadBytes: 100_000,
-      stripe: { need: 2, shards: 3 },
+      stripe: { need: 2, of: 3 },
     });
     expect(cost.form).toBe('shards');
     expect([cost.chunks.events, cost.toEachRelay.events, cost.sent.events]).toEqual([2, 7, 21]);
@@ -99,7 +99,7 @@ describe('the cost of a round', () => {
   });
 
   test('a payload that rides inside is not striped', () => {
-    const stripe = { need: 2, shards: 3 };
+    const stripe = { need: 2, of: 3 };
     expect(roundCost({ ...input, stripe })).toEqual(roundCost(input));
   });
 
@@ -124,7 +124,12 @@ describe('the cost of a round', () => {
 describe('sizes are those of real events', () => {
   test('of the manifest', () => {
     const payload = payloadOf(1000);
-    const own = { run: 'winter', round: 9999, base: 'ab'.repeat(32), codec: input.codec };
+    const own = {
+      run: 'winter',
+      round: 9999,
+      base: 'ab'.repeat(32),
+      codec: 'topk-0.1000-int8-zlib',
+    };
     const rest = { examples: 9999, steps: 9999, prev: 'ab'.repeat(32) };
     const built = buildManifest({ ...own, ...rest }, payload, lifetime);
     expect(roundCost(input).commit.bytes).toBe(bytesOf(built.draft));
@@ -139,16 +144,17 @@ describe('sizes are those of real events', () => {
       expect(cost.chunks.events).toBe(real.length);
       expect(cost.chunks.bytes).toBeGreaterThanOrEqual(sum);
       expect(cost.chunks.bytes - sum).toBeLessThan(140 * real.length);
-      expect(cost.largestEventBytes).toBeGreaterThanOrEqual(Math.max(...real));
+      expect(cost.largestChunkBytes).toBeGreaterThanOrEqual(Math.max(...real));
     },
   );
 
   test('of the heartbeat, which names every worker of the last round', () => {
     const cohort = Array.from({ length: 3 }, (_, i) => `${i}`.repeat(64));
-    const own = { run: 'winter', round: 9999, interval: 20, base: 'ab'.repeat(32), cohort };
-    const said = { ...own, capabilities: ['gradient-event'], relays: input.relays };
-    const tags = { slot: 'winter', scope: ['winter'], expiration: 1_700_000_600 };
-    const draft = presence.build({ ...said, ...tags }, lifetime.createdAt);
+    const draft = buildPresence('winter', {
+      ...{ worker: me.publicKey, round: 9999, intervalSeconds: 20, digest: 'ab'.repeat(32) },
+      ...{ examples: undefined, leaving: false, capabilities: ['gradient-event'] },
+      ...{ cohort, relays: input.relays, createdAt: lifetime.createdAt },
+    });
     const { heartbeats } = roundCost(input);
     expect(heartbeats.bytes / heartbeats.events).toBe(bytesOf(draft));
   });
