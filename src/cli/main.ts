@@ -6,6 +6,7 @@ import { doctor } from './commands/doctor.ts';
 import { hashState } from './commands/hash-state.ts';
 import { initState } from './commands/init-state.ts';
 import { keygen } from './commands/keygen.ts';
+import { plan } from './commands/plan.ts';
 import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays.ts';
 import { runTraining } from './commands/run-training.ts';
@@ -25,6 +26,7 @@ function createProgram(): Command {
     trainLocal(),
     relay(),
     relays(),
+    plan(),
     keygen(),
     derivePubkey(),
     initState(),

@@ -1,12 +1,11 @@
 /** What was found out about relays, for people: one row each, and below it what the numbers do not say. */
+import { alignColumns } from '../render/columns.ts';
 import { formatSeconds } from '../render/numbers.ts';
 import { clip, safeLine, wrap } from '../render/text.ts';
 import type { KindVerdict, RelayReport } from './report.ts';
 import type { Verdict } from './verdict.ts';
 
 const WIDTH = 100;
-const GAP = 2;
-const NARROWEST_URL = 20;
 const NOTED_NIPS = [40, 67, 77] as const;
 /** Dates of HTTP are whole seconds. */
 const NOTED_SKEW_SECONDS = 5;
@@ -29,22 +28,6 @@ export function formatReports(judged: readonly Judged[]): string {
   const rows = [HEAD, ...judged.map(rowOf)];
   const notes = judged.flatMap((each) => ['', ...notesOf(each)]);
   return `${[...alignColumns(rows, WIDTH), ...notes].join('\n')}\n`;
-}
-
-/** Rows in columns, the first of which gives way where there is too little room. */
-export function alignColumns(
-  rows: readonly (readonly string[])[],
-  width: number,
-): readonly string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  const others = widths.slice(1).reduce((sum, each) => sum + each + GAP, 0);
-  widths[0] = Math.min(widths[0]!, Math.max(NARROWEST_URL, width - others));
-  return rows.map((row) =>
-    row
-      .map((cell, column) => clip(cell, widths[column]!).padEnd(widths[column]!))
-      .join(' '.repeat(GAP))
-      .trimEnd(),
-  );
 }
 
 function rowOf({ report, verdict }: Judged): readonly string[] {
