@@ -109,6 +109,9 @@ export class Conversation {
     const events: unknown[] = [];
     const answer = this.#until((heard): Found | undefined => {
       if (heard.type === 'gone') return { events, end: 'gone', message: heard.message };
+      if (heard.type === 'notice' && ASKS_AUTH.test(heard.message)) {
+        return { events, end: 'closed', message: 'auth-required: says a NOTICE' };
+      }
       if (!('subscription' in heard) || heard.subscription !== name) return undefined;
       if (heard.type === 'event') {
         if (events.length < MAX_FOUND) events.push(heard.event);
@@ -188,6 +191,9 @@ export class Conversation {
     this.#waiting.clear();
   }
 }
+
+/** Some relays refuse a REQ with a NOTICE that names no subscription. */
+const ASKS_AUTH = /auth-required/i;
 
 /** Some relays answer an event that is too large, or one too many, with a NOTICE and nothing else. */
 const tells = (notice: string): boolean =>

@@ -261,11 +261,12 @@ export class Sender {
       this.rate.seconds = (nowMs - (this.#firstMs ?? nowMs)) / 1000;
     }
     // the last event is the deletion: it gets the time that is kept for it, the others leave that alone
-    const reservedMs = last ? 0 : pauseMs;
-    const isLate = nowMs + pauseMs + reservedMs > this.#startMs + timeLimitMs;
+    const leftMs = this.#startMs + timeLimitMs - nowMs;
+    const waitMs = last ? Math.min(pauseMs, leftMs) : pauseMs;
+    const isLate = last ? leftMs < pauseMs / 10 : leftMs < 2 * pauseMs;
     if (!patient || isLate) return { outcome: 'throttled', words };
-    onStep(`rate-limited; trying again in ${(pauseMs / 1000).toFixed(0)} s`);
-    await clock.sleep(pauseMs, signal);
+    onStep(`rate-limited; trying again in ${(waitMs / 1000).toFixed(0)} s`);
+    await clock.sleep(waitMs, signal);
     return undefined;
   }
 

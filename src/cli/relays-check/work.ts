@@ -21,7 +21,7 @@ export function withWork(
 }
 
 /** Leading zero bits of a hex id. */
-export function zeroBits(id: string): number {
+function zeroBits(id: string): number {
   const zeros = /^0*/.exec(id)![0].length;
   const digit = id[zeros];
   return zeros * 4 + (digit === undefined ? 0 : Math.clz32(Number.parseInt(digit, 16)) - 28);
