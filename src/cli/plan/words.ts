@@ -24,10 +24,17 @@ export interface Plan {
 }
 
 export function formatPlan(plan: Plan): string {
-  const parts = [head(plan), costs(plan), [wordFloor(plan)], relayRows(plan), help(plan)];
+  const lines = (words: string) => wrap(words, WIDTH);
+  const parts = [
+    head(plan).flatMap(lines),
+    costs(plan),
+    lines(wordFloor(plan)),
+    relayRows(plan),
+    help(plan),
+  ];
   return `${parts
-    .filter((lines) => lines.length > 0)
-    .map((lines) => lines.join('\n'))
+    .filter((each) => each.length > 0)
+    .map((each) => each.join('\n'))
     .join('\n\n')}\n`;
 }
 
@@ -80,7 +87,8 @@ const formatEvents = (events: number): string =>
 
 function wordFloor({ floorSeconds, workersPerIp, input }: Plan): string {
   const { atOnce, perMinute } = PUBLIC_BUDGET;
-  const budget = `a public relay (${atOnce} events at once, then ${perMinute} a minute from one IP; ${many(workersPerIp, 'worker')} behind one)`;
+  const shared = workersPerIp === 1 ? '' : `, which ${workersPerIp} workers share`;
+  const budget = `a public relay (${atOnce} events at once, then ${perMinute} a minute from one IP${shared})`;
   if (!Number.isFinite(floorSeconds)) {
     return `floor: none on ${budget}: heartbeats every ${input.heartbeatSeconds} s are all it takes`;
   }
