@@ -8,7 +8,7 @@ import {
 import { brokenLimit, type StatedLimits } from '../../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../../node/relay-info.ts';
 import type { Judged } from '../relays-check/table.ts';
-import { workerAbilities } from '../relays-check/verdict.ts';
+import { workerAbilities, workLimit } from '../relays-check/verdict.ts';
 import { wholeSeconds } from '../render/numbers.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
@@ -76,14 +76,15 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
     ? 'asks for payment'
     : authRequired && !workerAbilities.authenticates
       ? 'asks for authentication, which nostrain does not do'
-      : bits > workerAbilities.workBits
+      : workLimit(bits) === 0
         ? `asks for ${bits} bits of work, more than nostrain does`
         : undefined;
   const isOwn = software === OWN_SOFTWARE;
   return {
     ...assumed,
     limits: limitation,
-    ...(isStated ? { mostBytes: Number.POSITIVE_INFINITY, sizeBasis: 'stated' } : {}),
+    mostBytes: Math.min(workLimit(bits), isStated ? Number.POSITIVE_INFINITY : USUAL_BYTES),
+    sizeBasis: isStated ? 'stated' : 'assumed',
     ...(isOwn ? { ...UNMETERED, rateBasis: 'stated' } : {}),
     ...(problem === undefined ? {} : { problem }),
   };
@@ -91,13 +92,16 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
 
 /** What a relay did when it was tried. */
 export function factsOf({ report, verdict }: Judged): RelayFacts {
-  const { url, stated, size, rate } = report;
+  const { url, stated, size, rate, work } = report;
   const { carries, why, next } = verdict;
   const isUsable = carries === 'chunks' || carries === 'manifests';
   return {
     url,
     limits: stated?.limitation ?? {},
-    mostBytes: size.refusedBytes === undefined ? Number.POSITIVE_INFINITY : size.keptBytes,
+    mostBytes: Math.min(
+      workLimit(work?.bits ?? 0),
+      size.refusedBytes === undefined ? Number.POSITIVE_INFINITY : size.keptBytes,
+    ),
     takesChunks: carries === 'chunks',
     sizeBasis: 'tried',
     ...(stated?.software === OWN_SOFTWARE && rate.throttled === undefined

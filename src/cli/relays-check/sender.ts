@@ -57,8 +57,9 @@ const RESERVED = { events: 4, bytes: 20_000 } as const;
 const SLOWEST_BYTES_PER_MS = 64;
 /** Waits before each look for an accepted event: some relays store a moment after they say so. */
 const LOOKS_MS = [0, 300, 1200] as const;
-/** A relay that answers neither of so many events is given up. */
+/** A relay that answers neither of so many events, or hangs up so often, is given up. */
 const MOST_SILENT = 2;
+const MOST_HUNG_UP = 12;
 /** Characters of content that may be what a relay hangs up for. */
 const LARGE = 10_000;
 const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
@@ -101,7 +102,7 @@ export class Sender {
   }
 
   get isMute(): boolean {
-    return this.#silent >= MOST_SILENT;
+    return this.#silent >= MOST_SILENT || this.#hungUp >= MOST_HUNG_UP;
   }
 
   /** Sends it until there is a verdict. */

@@ -13,11 +13,18 @@ export interface Verdict {
 /** What a worker does to be let in: a relay that asks for more is of no use to it. */
 export interface Abilities {
   readonly authenticates: boolean;
-  /** Most bits of proof of work. */
+  /** Most bits of proof of work, and the largest event it is done for. */
   readonly workBits: number;
+  readonly workBytes: number;
 }
 
-export const workerAbilities: Abilities = { authenticates: false, workBits: 0 };
+export const workerAbilities: Abilities = { authenticates: false, workBits: 0, workBytes: 0 };
+
+/** The largest event a worker can give a relay that asks for so many bits of work. */
+export const workLimit = (
+  bits: number,
+  { workBits, workBytes }: Abilities = workerAbilities,
+): number => (bits === 0 ? Number.POSITIVE_INFINITY : bits <= workBits ? workBytes : 0);
 
 /** Less than a manifest or a chunk of 44 KiB needs; what was measured is either clearly more or clearly less. */
 const FULL_BYTES = 60_000;
@@ -26,7 +33,9 @@ const OWN_RELAY = 'use a relay you run: nostrain relay --host 0.0.0.0';
 export function judgeRelay(report: RelayReport, abilities = workerAbilities): Verdict {
   const barred = findBar(report, abilities);
   if (barred) return { carries: 'nothing', ...barred };
-  const { kinds, filters, size } = report;
+  const { kinds, filters, size, work } = report;
+  const workBytes = workLimit(work?.bits ?? 0, abilities);
+  const isSmall = Math.min(size.keptBytes, workBytes) < FULL_BYTES;
   const takes = (kind: number) => kinds[kind]?.verdict === 'yes';
   const refusal = (kind: number) => `kind ${kind}: ${kinds[kind]?.words ?? 'not tried'}`;
   const isFound = (filter: RelayReport['filters']['s']) =>
@@ -43,14 +52,16 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
   }
   const why = [
     ...(size.keptBytes < FULL_BYTES ? [wordSmall(size)] : []),
+    ...(workBytes < FULL_BYTES
+      ? [`asks for work, done for events of ${workBytes} bytes at most`]
+      : []),
     ...(takes(7811) ? [] : [refusal(7811)]),
     ...(isFound(filters.c) ? [] : [`its #c filter ${wordFilter(filters.c)}`]),
   ];
   if (why.length === 0) return { carries: 'chunks', why, ...nextForPace(report) };
-  const next =
-    size.keptBytes < FULL_BYTES
-      ? 'lower --topk until the payload fits, or add a relay that takes events of 64 KiB'
-      : 'keep payloads within 44 KiB (lower --topk), or add a relay that carries chunks';
+  const next = isSmall
+    ? 'lower --topk until the payload fits, or add a relay that takes events of 64 KiB'
+    : 'keep payloads within 44 KiB (lower --topk), or add a relay that carries chunks';
   return { carries: 'manifests', why, next };
 }
 
@@ -68,7 +79,7 @@ const wordSmall = ({ keptBytes, refusedBytes, words }: RelayReport['size']): str
 /** What keeps a worker out altogether. */
 function findBar(
   { problem, auth, work, clockWords, kinds }: RelayReport,
-  { authenticates, workBits }: Abilities,
+  abilities: Abilities,
 ): Omit<Verdict, 'carries'> | undefined {
   const manifest = kinds[7810];
   if (problem !== undefined) {
@@ -77,10 +88,10 @@ function findBar(
   if (auth.letIn === false) {
     return { why: ['asks for authentication and does not let new keys in'], next: OWN_RELAY };
   }
-  if ((auth.write || auth.read) && !authenticates) {
+  if ((auth.write || auth.read) && !abilities.authenticates) {
     return { why: ['asks for authentication, which nostrain does not do'], next: OWN_RELAY };
   }
-  if (work !== undefined && (work.bits ?? 256) > workBits) {
+  if (work !== undefined && workLimit(work.bits ?? 256, abilities) === 0) {
     const bits = work.bits === undefined ? '' : ` of ${work.bits} bits`;
     return { why: [`asks for proof of work${bits}, more than nostrain does`], next: OWN_RELAY };
   }

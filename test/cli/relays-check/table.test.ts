@@ -96,13 +96,13 @@ it('fits 100 columns and cannot write to the terminal', () => {
 });
 
 describe('the verdict', () => {
-  const ifAble = { authenticates: true, workBits: 20 };
+  const ifAble = { authenticates: true, workBits: 20, workBytes: 2048 };
 
   it.each([
     [{}, 'chunks'],
     [{ auth: { write: true, read: false, letIn: true } }, 'chunks'],
     [{ auth: { write: true, read: false, letIn: false } }, 'nothing'],
-    [{ work: { bits: 20, words: 'pow: 20' } }, 'chunks'],
+    [{ work: { bits: 20, words: 'pow: 20' } }, 'manifests'],
     [{ work: { bits: 21, words: 'pow: 21' } }, 'nothing'],
     [{ work: { words: 'pow: more' } }, 'nothing'],
     [{ filters: { s: 'works', c: 'finds nothing' } }, 'manifests'],
@@ -121,7 +121,7 @@ describe('the verdict', () => {
   });
 
   it('counts what a worker does not do against a relay', () => {
-    const unable = { authenticates: false, workBits: 0 };
+    const unable = { authenticates: false, workBits: 0, workBytes: 0 };
     const asks = { ...report, auth: { write: true, read: false, letIn: true } };
     expect(judgeRelay(asks, unable).carries).toBe('nothing');
     expect(judgeRelay({ ...report, work: { bits: 1, words: '' } }, unable).carries).toBe('nothing');
