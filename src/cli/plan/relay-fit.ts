@@ -129,7 +129,11 @@ function rateOf({
         rateWords: `${first} and no other in the time there was`,
       }
     : {
-        perMinute: 60 / againAfterSeconds,
+        // a bucket that fills one by one, or a count that starts anew: up to the usual budget the better of both
+        perMinute: Math.max(
+          60 / againAfterSeconds,
+          Math.min((60 * accepted) / againAfterSeconds, PUBLIC_BUDGET.perMinute),
+        ),
         rateWords: `${first}, the next after ${againAfterSeconds.toFixed(0)} s`,
       };
 }
