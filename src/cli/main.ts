@@ -6,7 +6,9 @@ import { doctor } from './commands/doctor.ts';
 import { hashState } from './commands/hash-state.ts';
 import { initState } from './commands/init-state.ts';
 import { keygen } from './commands/keygen.ts';
+import { plan } from './commands/plan.ts';
 import { relay } from './commands/relay.ts';
+import { relays } from './commands/relays.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
 import { trainLocal } from './commands/train-local.ts';
@@ -23,6 +25,8 @@ function createProgram(): Command {
     runTraining(),
     trainLocal(),
     relay(),
+    relays(),
+    plan(),
     keygen(),
     derivePubkey(),
     initState(),
@@ -31,9 +35,16 @@ function createProgram(): Command {
     doctor(),
   ];
   for (const command of commands) {
-    program.addCommand(command.exitOverride().copyInheritedSettings(program));
+    inherit(command, program);
+    program.addCommand(command);
   }
   return program;
+}
+
+/** A command built on its own takes over how its parent speaks and ends; so do its own commands. */
+function inherit(command: Command, parent: Command): void {
+  command.exitOverride().copyInheritedSettings(parent);
+  for (const each of command.commands) inherit(each, command);
 }
 
 /** Runs one command line and returns the exit code. */

@@ -56,8 +56,8 @@ async function timeToOpen(url: string): Promise<number | string> {
   return opened;
 }
 
-/** From the Date of an HTTP answer, which is up to a second old. */
-async function readSkew(url: string): Promise<number | undefined> {
+/** Seconds this machine is ahead of the relay, from the Date of an HTTP answer, which is up to a second old. */
+export async function readSkew(url: string): Promise<number | undefined> {
   const before = Date.now();
   try {
     const response = await fetch(url.replace(/^ws/i, 'http'), {

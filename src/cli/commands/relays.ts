@@ -1,0 +1,44 @@
+/** `nostrain relays check`: what relays really allow, found out by trying. */
+import { Command } from 'commander';
+import { wholeFlag } from '../flags.ts';
+import { onInterrupt } from '../interrupt.ts';
+import { asJson } from '../output.ts';
+import { checkRelays } from '../relays-check/check.ts';
+import { formatReports } from '../relays-check/table.ts';
+
+interface Flags {
+  readonly seconds: number;
+  readonly json?: boolean;
+}
+
+export const relays = (): Command =>
+  new Command('relays').description('look at relays before a run').addCommand(check());
+
+const check = (): Command =>
+  new Command('check')
+    .description(
+      'try what each relay allows: some 30 marked events under a throwaway key, deleted afterwards',
+    )
+    .argument('<url...>', 'relays, as ws:// or wss://')
+    .option(
+      '--seconds <n>',
+      'longest time for one relay; a slow one is asked for less',
+      wholeFlag('--seconds', 1, 600),
+      60,
+    )
+    .option('--json', 'tell it as JSON')
+    .action(async (urls: readonly string[], { seconds, json }: Flags) => {
+      const interrupt = onInterrupt();
+      try {
+        const { signal } = interrupt;
+        const judged = await checkRelays(urls, { timeLimitMs: 1000 * seconds, signal });
+        const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
+        process.stdout.write(json ? asJson(flat) : formatReports(judged));
+        const isUsable = judged.some(
+          ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
+        );
+        if (!isUsable) process.exitCode = 1;
+      } finally {
+        interrupt.dispose();
+      }
+    });

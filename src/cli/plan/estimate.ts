@@ -1,0 +1,93 @@
+/** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { deriveKey, philox, unit } from '../../base/rng.ts';
+import { linearTruth } from '../../model/data/regression.ts';
+import { tokenizers } from '../../model/data/tokenizer.ts';
+import { modelLayout } from '../../model/parameters.ts';
+import { buildCheckpoint, checkpointFits } from '../../network/wire/checkpoints.ts';
+import { estimateEventSize } from '../../network/wire/event-size.ts';
+import { signedEventBytes } from '../../network/wire/gradients.ts';
+import { roundRecord } from '../../network/wire/round-record.ts';
+import type { ModelSpec } from '../../run/model-spec.ts';
+import type { Settings } from '../../run/settings.ts';
+import type { Layout } from '../../tensor/params.ts';
+import { gptSpec } from '../prepare.ts';
+
+export interface Estimate {
+  readonly parameters: number;
+  readonly payloadBytes: number;
+  /** The state as an event, where the profile sends one after each round. */
+  readonly checkpointBytes: number | undefined;
+}
+
+const ZEROS = '0'.repeat(64);
+const NOW = 2_000_000_000;
+/** More values than this take a second or more to encode. */
+const SLOW_VALUES = 1_000_000;
+/** Larger models are not encoded again only to give advice. */
+const MOST_TRIED = 4_000_000;
+const TRIES = 5;
+/** One delta compresses a little worse than another. */
+const MARGIN = 0.95;
+/** What a worker publishes at most, as `nostrain/0` does. */
+const MAX_CHECKPOINT_BYTES = 65_536;
+
+/** Encodes a random delta of the model; tells when that takes a while. */
+export function estimatePayload(settings: Settings, onNotice: (words: string) => void): Estimate {
+  const { profile, run, topk: ratio } = settings;
+  const layout = modelLayout(modelSpec(settings));
+  if (layout.size >= SLOW_VALUES) {
+    onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
+  }
+  const { payloadBytes } = estimateEventSize({ profile, run, layout, ratio });
+  return {
+    parameters: layout.size,
+    payloadBytes,
+    checkpointBytes: profile === 'nostrain/0' ? checkpointBytes(layout, settings) : undefined,
+  };
+}
+
+/** A share of values whose payload fits a manifest, measured; undefined where the model is too large to try or to fit. */
+export function fittingTopk(settings: Settings, payloadBytes: number): number | undefined {
+  const { profile, run } = settings;
+  const layout = modelLayout(modelSpec(settings));
+  if (layout.size > MOST_TRIED) return undefined;
+  let ratio = settings.topk;
+  let bytes = payloadBytes;
+  for (let tries = 0; tries < TRIES && bytes > CHUNK_BYTES; tries++) {
+    ratio = Number((ratio * (CHUNK_BYTES / bytes) * MARGIN).toPrecision(2));
+    bytes = estimateEventSize({ profile, run, layout, ratio }).payloadBytes;
+  }
+  return bytes <= CHUNK_BYTES ? ratio : undefined;
+}
+
+/** The model of settings; regressions are those of the made-up data. */
+function modelSpec(settings: Settings): ModelSpec {
+  const features = linearTruth.weights.length;
+  if (settings.model === 'linear') return { architecture: 'linear', features };
+  if (settings.model === 'mlp') return { architecture: 'mlp', features, hidden: settings.hidden };
+  return gptSpec(settings, tokenizers[settings.tokens].vocabulary);
+}
+
+/** The state event after the first round; it grows by its history. Undefined where a state is too large for one. */
+function checkpointBytes(layout: Layout, settings: Settings): number | undefined {
+  const { run, model, relay: relays } = settings;
+  const key = deriveKey('nostrain/plan');
+  const count = Math.min(layout.size, MAX_CHECKPOINT_BYTES);
+  const draws = Array.from({ length: count }, (_, i) => unit(philox(key, i, 0, 0, 0)[0]) - 0.5);
+  if (count < layout.size) return undefined;
+  const state = { layout, values: Float64Array.from(draws) };
+  const losses = { before: draws[0]!, afterInner: draws[0]!, afterOuter: draws[0]! };
+  const record = roundRecord({
+    ...{ round: 0, digestBefore: ZEROS, digestAfter: ZEROS, losses, relays, reason: 'strict' },
+    ...{ knownWorkers: [ZEROS], collectedWorkers: [ZEROS], examples: 0, totalWeight: 0 },
+    ...{ gradientEventId: '', heartbeatEventId: '', weighted: true },
+  });
+  const checkpoint = {
+    ...{ run, worker: ZEROS, round: 0, nextRound: 1, roundsCompleted: 1, slot: 0, relays },
+    ...{ state, momentum: state, runtime: `${model}-regression`, rounds: [record] },
+    ...{ lateGradients: [], lateReconciliations: [], lateGradientSince: NOW, updatedAt: NOW },
+  };
+  if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
+  return signedEventBytes(buildCheckpoint(checkpoint, NOW));
+}

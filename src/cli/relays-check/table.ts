@@ -1,0 +1,155 @@
+/** What was found out about relays, for people: one row each, and below it what the numbers do not say. */
+import { alignColumns } from '../render/columns.ts';
+import { formatSeconds } from '../render/numbers.ts';
+import { clip, safeLine, wrap } from '../render/text.ts';
+import type { KindVerdict, RelayReport } from './report.ts';
+import type { Verdict } from './verdict.ts';
+
+const WIDTH = 100;
+const NOTED_NIPS = [40, 67, 77] as const;
+/** Dates of HTTP are whole seconds. */
+const NOTED_SKEW_SECONDS = 5;
+const CARRIES: Readonly<Record<Verdict['carries'], string>> = {
+  chunks: 'chunks',
+  manifests: 'manifests',
+  heartbeats: 'heartbeats only',
+  nothing: 'UNUSABLE',
+};
+
+export interface Judged {
+  readonly report: RelayReport;
+  readonly verdict: Verdict;
+}
+
+const HEAD = ['relay', 'ms', 'largest', 'at once', 'auth', 'work', 'refused', 'clock', 'carries'];
+
+/** The table and the notes, at most 100 columns wide; relays' words are made harmless. */
+export function formatReports(judged: readonly Judged[]): string {
+  const rows = [HEAD, ...judged.map(rowOf)];
+  const notes = judged.flatMap((each) => ['', ...notesOf(each)]);
+  return `${[...alignColumns(rows, WIDTH), ...notes].join('\n')}\n`;
+}
+
+function rowOf({ report, verdict }: Judged): readonly string[] {
+  const { url, openedMs, skewSeconds, auth, work, kinds, problem } = report;
+  const carries = CARRIES[verdict.carries];
+  const name = safeLine(url);
+  if (problem !== undefined) return [name, '-', '-', '-', '-', '-', '-', '-', carries];
+  const asks = [auth.write ? 'write' : '', auth.read ? 'read' : ''].filter((word) => word !== '');
+  const refused = kindsThat(kinds, 'refused');
+  const skew = skewSeconds === undefined ? '-' : wordSkew(skewSeconds);
+  return [
+    name,
+    openedMs === undefined ? '-' : openedMs.toFixed(0),
+    wordSize(report),
+    wordRate(report),
+    asks.join('+') || 'no',
+    work === undefined ? 'no' : `${work.bits ?? '?'} bits`,
+    refused.length === 0 ? '-' : clip(refused.join(','), 11),
+    skew,
+    carries,
+  ];
+}
+
+const kindsThat = (kinds: RelayReport['kinds'], verdict: KindVerdict): readonly string[] =>
+  Object.keys(kinds).filter((kind) => kinds[Number(kind)]?.verdict === verdict);
+
+const kib = (bytes: number): string => `${(bytes / 1024).toFixed(0)} KiB`;
+
+const wordSize = ({ size: { keptBytes, refusedBytes, words } }: RelayReport): string =>
+  keptBytes === 0
+    ? '-'
+    : `${kib(keptBytes)}${refusedBytes === undefined && words === undefined ? '+' : ''}`;
+
+const wordRate = ({ rate: { accepted, throttled } }: RelayReport): string =>
+  accepted === 0 && throttled === undefined
+    ? '-'
+    : `${accepted}${throttled === undefined ? '+' : ''}`;
+
+const wordSkew = (seconds: number): string =>
+  Math.abs(seconds) < NOTED_SKEW_SECONDS
+    ? 'ok'
+    : `${seconds > 0 ? '+' : '-'}${Math.abs(seconds).toFixed(0)} s`;
+
+/** The relay, what speaks against it, what was noticed, and what to do. */
+function notesOf({ report, verdict }: Judged): readonly string[] {
+  const { url, problem } = report;
+  const notes = [
+    ...verdict.why,
+    ...(problem === undefined ? noticed(report, verdict) : []),
+    ...(verdict.next === undefined ? [] : [`try: ${verdict.next}`]),
+  ];
+  const lines = notes.flatMap((note) =>
+    wrap(safeLine(note), WIDTH - 4).map((line, i) => `${i === 0 ? '  - ' : '    '}${line}`),
+  );
+  return [clip(`${safeLine(url)}: ${wordCarries(verdict)}`, WIDTH), ...lines];
+}
+
+const wordCarries = ({ carries }: Verdict): string =>
+  carries === 'nothing' ? 'unusable' : `carries ${CARRIES[carries]}`;
+
+function noticed(report: RelayReport, verdict: Verdict): readonly string[] {
+  const { stated, size, kinds, filters, deletes, skewSeconds, spent, auth, work } = report;
+  const isSizeTold = verdict.why.some((why) => why.startsWith('takes events'));
+  const refusals = Object.entries(kinds).filter(
+    ([kind, { verdict: each }]) => each === 'refused' && !verdict.why.join().includes(kind),
+  );
+  const lost = kindsThat(kinds, 'lost').filter(() => verdict.carries !== 'nothing');
+  return [
+    stated === undefined ? 'does not describe itself (NIP-11)' : wordStated(stated),
+    ...(size.words === undefined || isSizeTold ? [] : [wordLimit(size)]),
+    ...wordPace(report),
+    ...(auth.letIn && verdict.carries !== 'nothing' ? ['lets new keys in by AUTH'] : []),
+    ...(work !== undefined && verdict.carries !== 'nothing' ? [`work: ${work.words}`] : []),
+    ...refusals.map(([kind, { words }]) => `refuses kind ${kind}: ${words}`),
+    ...lost.map((kind) => `accepts kind ${kind} and does not bring it`),
+    ...(['s', 'c'] as const)
+      .filter((name) => filters[name] === 'brings too much')
+      .map((name) => `its #${name} filter brings more than was asked for`),
+    ...(deletes === false ? ['does not delete on request; the probes expire in 5 minutes'] : []),
+    ...(skewSeconds !== undefined && Math.abs(skewSeconds) >= NOTED_SKEW_SECONDS
+      ? [wordClock(skewSeconds)]
+      : []),
+    `tried with ${spent.events} events, ${(spent.bytes / 1000).toFixed(0)} kB, in ${formatSeconds(spent.seconds)}`,
+  ];
+}
+
+function wordStated(stated: NonNullable<RelayReport['stated']>): string {
+  const { name, software, version, supportedNips, limitation } = stated;
+  const nips = NOTED_NIPS.filter((nip) => supportedNips.includes(nip));
+  const limits = [
+    limitation.maxMessageLength === undefined ? '' : `messages ${limitation.maxMessageLength}`,
+    limitation.maxContentLength === undefined ? '' : `content ${limitation.maxContentLength}`,
+    limitation.maxSubscriptions === undefined ? '' : `subscriptions ${limitation.maxSubscriptions}`,
+    limitation.paymentRequired ? 'payment' : '',
+    limitation.restrictedWrites ? 'restricted writes' : '',
+  ].filter((word) => word !== '');
+  const made = [software, version].filter((word) => word !== undefined).join(' ');
+  const parts = [
+    name ?? 'unnamed',
+    made,
+    nips.length === 0 ? 'none of NIP 40, 67, 77' : `NIP ${nips.join(', ')}`,
+    limits.length === 0 ? 'no limits stated' : `states ${limits.join(', ')}`,
+  ];
+  return `says it is: ${parts.filter((part) => part !== '').join('; ')}`;
+}
+
+const wordLimit = ({ refusedBytes, words }: RelayReport['size']): string =>
+  refusedBytes === undefined
+    ? `size: ${words}`
+    : `refuses an event of ${kib(refusedBytes)}: ${words}`;
+
+function wordPace({ rate }: RelayReport): readonly string[] {
+  const { accepted, seconds, throttled, againAfterSeconds } = rate;
+  if (throttled === undefined) return [];
+  const again =
+    againAfterSeconds === undefined
+      ? 'took no other in the time there was'
+      : `took another one after ${againAfterSeconds.toFixed(0)} s`;
+  return [
+    `rate-limited after ${accepted} events in ${formatSeconds(seconds)} (${throttled}); ${again}`,
+  ];
+}
+
+const wordClock = (skewSeconds: number): string =>
+  `this machine is ${Math.abs(skewSeconds).toFixed(0)} s ${skewSeconds > 0 ? 'ahead of' : 'behind'} its clock`;

@@ -1,0 +1,191 @@
+/**
+ * What one round of one worker costs on the wire, in events and bytes, before anything is sent: sizes are those of real
+ * events built from stand-in values. Bytes are those of the events' JSON, as relays count them.
+ */
+import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
+import { gradient } from '../../../kinds/gradient.ts';
+import { manifest } from '../../../kinds/manifest.ts';
+import type { Spread } from '../../run/field.ts';
+import { chunkCount } from '../chunks/split.ts';
+import { signedEventBytes } from './gradients.ts';
+import { buildHeartbeat } from './heartbeats.ts';
+import { buildPresence } from './presences.ts';
+import type { ProfileName } from './wire.ts';
+
+export interface CostInput {
+  /** `nostrain/1`: manifest and chunks; `nostrain/0`: one gradient event. */
+  readonly profile: ProfileName;
+  readonly run: string;
+  readonly payloadBytes: number;
+  /** How a payload in chunks is spread over relays. */
+  readonly stripe: Spread;
+  readonly workers: number;
+  /** Fewer than the stripe has parts are taken as so many. */
+  readonly relays: readonly string[];
+  readonly roundSeconds: number;
+  readonly heartbeatSeconds: number;
+  /** Size of the state as an event, where it is small enough to be published after each round. */
+  readonly checkpointBytes?: number | undefined;
+}
+
+export interface Load {
+  /** A mean where heartbeats are in it, so not always whole. */
+  readonly events: number;
+  readonly bytes: number;
+}
+
+export interface RoundCost {
+  /** `inside`: the payload rides in the manifest (or gradient) event. */
+  readonly form: 'inside' | 'chunks' | 'shards';
+  /** The event that commits to the payload. */
+  readonly commit: Load;
+  /** Of one relay: the whole payload, or one shard of it. */
+  readonly chunks: Load;
+  readonly heartbeats: Load;
+  readonly checkpoint: Load;
+  /** What one worker sends to one relay. */
+  readonly toEachRelay: Load;
+  /** To all relays together. */
+  readonly sent: Load;
+  /** From the other workers: chunks once, all else from every relay. */
+  readonly received: Load;
+  /** 0 where there are none. */
+  readonly largestChunkBytes: number;
+  /** Events to one relay in a round of no length: all but the heartbeats in between. */
+  readonly fixedEvents: number;
+}
+
+const ZEROS = '0'.repeat(64);
+const TIME = 2_000_000_000;
+const ROUND = 9999;
+/** As long as a name of a codec gets, by the rules of both kinds. */
+const CODEC = 'topk-0.1000-int8-zlib';
+/** Of presence (37811). */
+const MOST_COHORT = 512;
+const MOST_NAMED = 64;
+
+/** Base64 of that many bytes. */
+const filler = (bytes: number): string => {
+  const rest = bytes % 3;
+  const tail = rest === 0 ? '' : rest === 1 ? 'AA==' : 'AAA=';
+  return 'AAAA'.repeat(Math.floor(bytes / 3)) + tail;
+};
+
+const load = (events: number, bytes: number): Load => ({ events, bytes });
+const times = ({ events, bytes }: Load, factor: number): Load =>
+  load(events * factor, bytes * factor);
+const total = (...loads: readonly Load[]): Load =>
+  loads.reduce((sum, each) => load(sum.events + each.events, sum.bytes + each.bytes), load(0, 0));
+const NOTHING = load(0, 0);
+
+/** The cost of a round of one worker. */
+export function roundCost(input: CostInput): RoundCost {
+  const { payloadBytes, profile, checkpointBytes, workers, stripe } = input;
+  const isInside = profile === 'nostrain/0' || payloadBytes <= CHUNK_BYTES;
+  const isStriped = !isInside && stripe.of > 1;
+  const relays = Math.max(1, input.relays.length, isStriped ? stripe.of : 1);
+  const commit = load(1, profile === 'nostrain/0' ? gradientBytes(input) : manifestBytes(input));
+  const part = isStriped ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
+  const chunks = isInside ? NOTHING : chunksOf(part);
+  const beats = 1 + input.roundSeconds / input.heartbeatSeconds;
+  const heartbeats = load(beats, beats * heartbeatBytes(input));
+  const checkpoint = checkpointBytes === undefined ? NOTHING : load(1, checkpointBytes);
+  const toEachRelay = total(commit, chunks, heartbeats, checkpoint);
+  const pulled = times(chunks, isStriped ? stripe.need : 1);
+  const fromEach = total(times(total(commit, heartbeats), relays), pulled);
+  return {
+    form: isInside ? 'inside' : isStriped ? 'shards' : 'chunks',
+    commit,
+    chunks,
+    heartbeats,
+    checkpoint,
+    toEachRelay,
+    sent: times(toEachRelay, relays),
+    received: times(fromEach, workers - 1),
+    largestChunkBytes: isInside ? 0 : chunkBytes(part, Math.max(0, chunks.events - 2)),
+    fixedEvents: toEachRelay.events - beats + 1,
+  };
+}
+
+/** All chunks of that many bytes, at most some bytes too many for each: paths and indices are taken at their longest. */
+function chunksOf(bytes: number): Load {
+  const count = chunkCount(bytes);
+  const last = chunkBytes(bytes, count - 1);
+  return load(count, last + (count > 1 ? (count - 1) * chunkBytes(bytes, count - 2) : 0));
+}
+
+function chunkBytes(bytes: number, index: number): number {
+  const count = chunkCount(bytes);
+  const depth = Math.ceil(Math.log2(count));
+  const size = Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
+  const path = depth === 0 ? undefined : keys(depth);
+  const place = { root: ZEROS, index, count, bytes, path };
+  return signedEventBytes(chunk.build({ ...place, expiration: TIME, data: filler(size) }, TIME));
+}
+
+/** Distinct stand-ins for keys and hashes. */
+const keys = (count: number): readonly string[] =>
+  Array.from({ length: count }, (_, i) => i.toString(16).padStart(64, '0'));
+
+function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
+  const isInside = payloadBytes <= CHUNK_BYTES;
+  const isStriped = !isInside && stripe.of > 1;
+  const draft = manifest.build(
+    {
+      ...{ run, round: ROUND, base: ZEROS, codec: CODEC, hash: ZEROS, bytes: payloadBytes },
+      ...{ root: ZEROS, examples: ROUND, steps: ROUND, prev: ZEROS },
+      scope: [run, `${run}/${ROUND}`],
+      x: ZEROS,
+      payload: isInside ? filler(payloadBytes) : undefined,
+      need: isStriped ? stripe.need : undefined,
+      shards: isStriped ? keys(stripe.of) : undefined,
+      expiration: TIME,
+    },
+    TIME,
+  );
+  return signedEventBytes(draft);
+}
+
+function gradientBytes({ run, payloadBytes }: CostInput): number {
+  const draft = gradient.build(
+    {
+      ...{ run, round: ROUND, worker: ZEROS, model: ZEROS, steps: ROUND, examples: ROUND },
+      ...{ compression: CODEC, params: ROUND, values: 9_999_999, selected: 9_999_999 },
+      payload: filler(payloadBytes),
+      scope: true,
+    },
+    TIME,
+  );
+  return signedEventBytes(draft);
+}
+
+/** A heartbeat names the workers of the last round, so it grows with them. */
+function heartbeatBytes({ run, relays, workers, profile, heartbeatSeconds }: CostInput): number {
+  const build = profile === 'nostrain/0' ? buildHeartbeat : buildPresence;
+  const draft = build(run, {
+    ...{ worker: ZEROS, round: ROUND, intervalSeconds: heartbeatSeconds, createdAt: TIME },
+    ...{ digest: ZEROS, examples: undefined, leaving: false },
+    capabilities: ['gradient-event'],
+    relays: [...new Set(relays)].slice(0, MOST_NAMED),
+    cohort: keys(Math.min(workers, MOST_COHORT)),
+  });
+  return signedEventBytes(draft);
+}
+
+/** What public relays are taken to let one IP publish until one has been measured: so many at once, then so many a minute. */
+export const PUBLIC_BUDGET = { atOnce: 5, perMinute: 5 } as const;
+
+export interface FloorInput {
+  readonly fixedEvents: number;
+  readonly heartbeatSeconds: number;
+  readonly workersPerIp: number;
+  /** Events the relay takes from one IP. */
+  readonly perMinute: number;
+}
+
+/** Seconds a round must last so that the relay takes all its events; Infinity where heartbeats alone are too many. */
+export function floorSeconds(input: FloorInput): number {
+  const pace = (60 / input.perMinute) * input.workersPerIp;
+  const left = 1 - pace / input.heartbeatSeconds;
+  return left <= 0 ? Number.POSITIVE_INFINITY : (pace * input.fixedEvents) / left;
+}

@@ -1,0 +1,195 @@
+import { describe, expect, test } from 'vitest';
+import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
+import { toBase64, toHex, utf8 } from '../../../src/base/bytes.ts';
+import { chunkPath, chunkTree } from '../../../src/network/chunks/merkle.ts';
+import { splitChunks } from '../../../src/network/chunks/split.ts';
+import type { EventDraft } from '../../../src/network/event.ts';
+import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
+import { buildManifest } from '../../../src/network/wire/manifests.ts';
+import { buildPresence } from '../../../src/network/wire/presences.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_600_000 };
+const me = signerOf(1);
+const bytesOf = (draft: EventDraft) => utf8(JSON.stringify(me.sign(draft))).length;
+
+const input: CostInput = {
+  profile: 'nostrain/1',
+  run: 'winter',
+  payloadBytes: 1000,
+  stripe: { need: 1, of: 1 },
+  workers: 3,
+  relays: ['wss://one.example'],
+  roundSeconds: 60,
+  heartbeatSeconds: 20,
+};
+const payloadOf = (bytes: number) => Uint8Array.from({ length: bytes }, (_, i) => i ^ (i >>> 8));
+
+/** The chunk events of a payload, signed and measured. */
+function realChunks(payload: Uint8Array): readonly number[] {
+  const tree = chunkTree(payload);
+  const { root, bytes, count } = tree;
+  return splitChunks(payload).map((data, index) => {
+    const path = chunkPath(tree, index).map(toHex);
+    const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
+    const { createdAt, expiresAt: expiration } = lifetime;
+    return bytesOf(chunk.build({ ...place, expiration, data: toBase64(data) }, createdAt));
+  });
+}
+
+describe('the cost of a round', () => {
+  test('of a payload inside the manifest: one manifest, a heartbeat at the start and every interval', () => {
+    const cost = roundCost(input);
+    expect(cost).toMatchObject({
+      form: 'inside',
+      commit: { events: 1 },
+      chunks: { events: 0, bytes: 0 },
+      heartbeats: { events: 4 },
+      checkpoint: { events: 0, bytes: 0 },
+      toEachRelay: { events: 5 },
+      sent: { events: 5 },
+      received: { events: 10 },
+      fixedEvents: 2,
+    });
+    expect(cost.toEachRelay.bytes).toBe(cost.commit.bytes + cost.heartbeats.bytes);
+    expect(cost.received.bytes).toBe(2 * cost.toEachRelay.bytes);
+    expect(cost.largestChunkBytes).toBe(0);
+  });
+
+  test('up to exactly 44 KiB; one byte more makes two chunks', () => {
+    const inside = roundCost({ ...input, payloadBytes: CHUNK_BYTES });
+    expect([inside.form, inside.chunks.events]).toEqual(['inside', 0]);
+    expect(inside.commit.bytes).toBeLessThan(65_536);
+    const chunked = roundCost({ ...input, payloadBytes: CHUNK_BYTES + 1 });
+    expect([chunked.form, chunked.chunks.events, chunked.fixedEvents]).toEqual(['chunks', 2, 4]);
+    expect(chunked.largestChunkBytes).toBeLessThan(65_536);
+  });
+
+  test('100,000 bytes are chunks of 45,056, 45,056 and 9,888', () => {
+    const cost = roundCost({ ...input, payloadBytes: 100_000 });
+    expect(cost.chunks.events).toBe(3);
+    // 60,076 + 60,076 + 13,184 characters of base64
+    expect(cost.chunks.bytes - 133_336).toBeGreaterThan(3 * 400);
+    expect(cost.chunks.bytes - 133_336).toBeLessThan(3 * 800);
+    expect(cost.toEachRelay.events).toBe(1 + 3 + 4);
+  });
+
+  test('chunks are asked for once, everything else comes from every relay', () => {
+    const relays = ['wss://one.example', 'wss://two.example'];
+    const { sent, received, chunks, commit, heartbeats } = roundCost({
+      ...input,
+      relays,
+      payloadBytes: 100_000,
+    });
+    expect([sent.events, received.events]).toEqual([16, 2 * (3 + 2 * 5)]);
+    expect(received.bytes).toBe(2 * (chunks.bytes + 2 * (commit.bytes + heartbeats.bytes)));
+  });
+
+  test('striped 2/3: 50,000 bytes in two chunks to each of three relays', () => {
+    const cost = roundCost({
+      ...input,
+      relays: ['wss://a.example', 'wss://b.example', 'wss://c.example'],
+      payloadBytes: 100_000,
+      stripe: { need: 2, of: 3 },
+    });
+    expect(cost.form).toBe('shards');
+    expect([cost.chunks.events, cost.toEachRelay.events, cost.sent.events]).toEqual([2, 7, 21]);
+    // two other workers: two shards of two chunks, and a manifest and four beats from each relay
+    expect(cost.received.events).toBe(2 * (2 * 2 + 3 * 5));
+  });
+
+  test('a payload that rides inside is not striped', () => {
+    const stripe = { need: 2, of: 3 };
+    expect(roundCost({ ...input, stripe })).toEqual(roundCost(input));
+  });
+
+  test('nostrain/0 sends one event whatever its size, and a checkpoint counts as one', () => {
+    const cost = roundCost({
+      ...input,
+      profile: 'nostrain/0',
+      payloadBytes: 600_000,
+      checkpointBytes: 2000,
+    });
+    expect(cost).toMatchObject({ form: 'inside', chunks: { events: 0 }, fixedEvents: 3 });
+    expect(cost.commit.bytes).toBeGreaterThan(800_000);
+    expect(cost.commit.bytes).toBeLessThan(802_000);
+    expect(cost.checkpoint).toEqual({ events: 1, bytes: 2000 });
+  });
+
+  test('one worker alone receives nothing', () => {
+    expect(roundCost({ ...input, workers: 1 }).received).toEqual({ events: 0, bytes: 0 });
+  });
+});
+
+describe('sizes are those of real events', () => {
+  test('of the manifest', () => {
+    const payload = payloadOf(1000);
+    const own = {
+      run: 'winter',
+      round: 9999,
+      base: 'ab'.repeat(32),
+      codec: 'topk-0.1000-int8-zlib',
+    };
+    const rest = { examples: 9999, steps: 9999, prev: 'ab'.repeat(32) };
+    const built = buildManifest({ ...own, ...rest }, payload, lifetime);
+    expect(roundCost(input).commit.bytes).toBe(bytesOf(built.draft));
+  });
+
+  test.each([45_057, 100_000, 400_000])(
+    'of the chunks of %d bytes, never below',
+    (payloadBytes) => {
+      const real = realChunks(payloadOf(payloadBytes));
+      const sum = real.reduce((a, b) => a + b);
+      const cost = roundCost({ ...input, payloadBytes });
+      expect(cost.chunks.events).toBe(real.length);
+      expect(cost.chunks.bytes).toBeGreaterThanOrEqual(sum);
+      expect(cost.chunks.bytes - sum).toBeLessThan(140 * real.length);
+      expect(cost.largestChunkBytes).toBeGreaterThanOrEqual(Math.max(...real));
+    },
+  );
+
+  test('of the heartbeat, which names every worker of the last round', () => {
+    const cohort = Array.from({ length: 3 }, (_, i) => `${i}`.repeat(64));
+    const draft = buildPresence('winter', {
+      ...{ worker: me.publicKey, round: 9999, intervalSeconds: 20, digest: 'ab'.repeat(32) },
+      ...{ examples: undefined, leaving: false, capabilities: ['gradient-event'] },
+      ...{ cohort, relays: input.relays, createdAt: lifetime.createdAt },
+    });
+    const { heartbeats } = roundCost(input);
+    expect(heartbeats.bytes / heartbeats.events).toBe(bytesOf(draft));
+  });
+});
+
+describe('the shortest round', () => {
+  const budget = { heartbeatSeconds: 60, workersPerIp: 1, perMinute: 5 };
+
+  test.each([
+    // 12 s for each of 2 events, and of the beats in between: x = 12 * (2 + x / 60)
+    [{ fixedEvents: 2 }, 30],
+    // two workers behind one IP: x = 24 * (2 + x / 60)
+    [{ fixedEvents: 2, workersPerIp: 2 }, 80],
+    // x = 12 * (5 + x / 20)
+    [{ fixedEvents: 5, heartbeatSeconds: 20 }, 150],
+    // a relay that takes twice as many: x = 6 * (2 + x / 60)
+    [{ fixedEvents: 2, perMinute: 10 }, 40 / 3],
+    // beats alone are as many as it takes
+    [{ fixedEvents: 2, heartbeatSeconds: 12 }, Number.POSITIVE_INFINITY],
+    [{ fixedEvents: 2, heartbeatSeconds: 20, workersPerIp: 2 }, Number.POSITIVE_INFINITY],
+    // an own relay takes them all
+    [{ fixedEvents: 2, perMinute: Number.POSITIVE_INFINITY }, 0],
+  ])('%j is %d s', (change, seconds) => {
+    expect(floorSeconds({ ...budget, ...change })).toBeCloseTo(seconds, 9);
+  });
+
+  test('holds what protocol.md says: 12 s for every event the IP sends in it', () => {
+    const seconds = floorSeconds({ ...budget, fixedEvents: 18 });
+    const { toEachRelay, fixedEvents } = roundCost({
+      ...input,
+      payloadBytes: 16 * CHUNK_BYTES,
+      roundSeconds: seconds,
+      heartbeatSeconds: 60,
+    });
+    expect(fixedEvents).toBe(18);
+    expect(12 * toEachRelay.events).toBeCloseTo(seconds, 9);
+  });
+});
