@@ -13,6 +13,7 @@ import { subtract } from '../../../src/tensor/arithmetic.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { parseStateJson } from '../../../src/tensor/state-json.ts';
 import { stateText } from '../../support/state-text.ts';
+import { valuesOf } from '../../support/vectors.ts';
 import session from '../../vectors/session.json' with { type: 'json' };
 
 const { config, initial_state, events, datasets, secret_keys } = session;
