@@ -19,7 +19,7 @@ import type { Plan } from '../worker/plan.ts';
 import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { Connection } from './connection.ts';
-import { prepareTask, type Task } from './prepare.ts';
+import { measuredOf, prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, connectRelays, stripeOver } from './relays.ts';
 
 export interface PlayOptions {
@@ -73,10 +73,10 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     });
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
-    const { run, relay, topk, profile } = settings;
+    const { run, relay, topk, profile, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
-    await assertRelaysFit(relay, estimateEventSize({ profile, run, layout, ratio: topk }), signal);
+    await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
     const signer = createSigner(secretKey, nativeSha256);
@@ -90,8 +90,8 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       clock: systemClock,
       sha256: nativeSha256,
       stripe,
-      codec: settings.codec,
-      eventBudget: settings.eventBudget,
+      packing,
+      eventBudget,
       ratio: topk,
       maxContainerBytes,
     });

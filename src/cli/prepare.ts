@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import { linearExamples, type RegressionSet } from '../model/data/regression.ts';
 import { shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
+import type { Measured } from '../network/wire/event-size.ts';
 import { type Corpus, loadCorpus } from '../node/corpus.ts';
 import { dataHome } from '../node/data-home.ts';
 import type { TrainerData } from '../node/trainer.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
+import type { Layout } from '../tensor/params.ts';
+import { mostChunks } from '../worker/shares.ts';
 import { readDataset } from './dataset-file.ts';
 
 export interface Task {
@@ -96,6 +99,21 @@ export function gptSpec(
   vocabulary: number,
 ): GptSpec {
   return { architecture: 'gpt', vocabulary, width, layers, heads, context, ffn };
+}
+
+/** How many workers the settings speak of. */
+export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
+  sync.strategy === 'strict' ? sync.workers : Math.max(1, shard.count, waitFor);
+
+/** What decides how large the events of a run are. */
+export function measuredOf(
+  settings: Settings,
+  layout: Layout,
+  workers = expectedWorkers(settings),
+): Measured {
+  const { profile, run, packing, eventBudget, owners, topk: ratio } = settings;
+  const most = mostChunks(layout.size, workers, owners);
+  return { profile, run, layout, packing, eventBudget, most, ratio };
 }
 
 /** The inner optimizer and its schedule over the whole run. */

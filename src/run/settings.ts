@@ -18,7 +18,7 @@ import {
 } from './field.ts';
 
 /** How a delta becomes a payload; all but `nstr` (the Python reference's) are in docs/payload.md. */
-export const codecChoices = [
+export const packingNames = [
   'auto',
   'nstr',
   'int8',
@@ -30,7 +30,7 @@ export const codecChoices = [
   'topk-q2',
   'topk-sign',
 ] as const;
-export type CodecChoice = (typeof codecChoices)[number];
+export type PackingName = (typeof packingNames)[number];
 
 export const residualRules = ['feedback', 'local', 'owned', 'none'] as const;
 export type ResidualRule = (typeof residualRules)[number];
@@ -82,10 +82,10 @@ export const fields = {
     to: 1,
     open: 'to',
   }),
-  codec: choice(
-    '--codec <name>',
+  packing: choice(
+    '--packing <name>',
     'how deltas are packed; auto takes the richest that fits the budget',
-    codecChoices,
+    packingNames,
   ),
   eventBudget: whole(
     '--event-budget <bytes>',

@@ -23,6 +23,10 @@ export interface Division {
   readonly size: number;
 }
 
+/** The most chunks a worker of so many sends. */
+export const mostChunks = (size: number, workers: number, owners: number): number =>
+  owners === 0 ? chunkCount(size) : seatsAtMost(chunkCount(size), workers, owners);
+
 export function divide({ run, round, base, roster, owners, size }: Division): Shares {
   const chunks = chunkCount(size);
   if (owners === 0) {
@@ -41,6 +45,6 @@ export function divide({ run, round, base, roster, owners, size }: Division): Sh
   return {
     digest: toHex(rosterDigest(ownership)),
     chunksOf: (worker) => owned.get(worker) ?? new Uint32Array(0),
-    most: seatsAtMost(chunks, roster.length, owners),
+    most: mostChunks(size, roster.length, owners),
   };
 }

@@ -3,7 +3,7 @@
  * workers in one process. Rounds that are done are kept in `.bench/compression.ndjson`; a run that was stopped starts anew,
  * one that is finished is not repeated. Each argument is a set of settings as JSON, with `workers` and `form` beside them:
  *
- *   npm run bench:compression -- --corpus FILE '{"codec": "ternary"}' '{"codec": "nstr", "topk": 0.3, "owners": 0}'
+ *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
  *
  * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text.
  */
@@ -119,7 +119,7 @@ async function simulate(setup: Setup): Promise<void> {
   const { layout } = trainer;
   const model = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
   const packer = createPacker({
-    ...{ run: RUN, layout, codec: settings.codec, eventBudget: settings.eventBudget },
+    ...{ run: RUN, layout, packing: settings.packing, eventBudget: settings.eventBudget },
     ...{ ratio: topk, maxContainerBytes: 1e9, sha256: nativeSha256 },
   });
   let params: Params = { layout, values: initialParameters(model, seed) };

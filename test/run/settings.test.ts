@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
-  codecChoices,
   completeSettings,
   fields,
+  packingNames,
   readSettings,
   residualRules,
   type SettingName,
@@ -52,7 +52,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   outerLearningRate: above0(1000),
   momentum: real(0, 1 - Number.EPSILON),
   topk: above0(1),
-  codec: fc.constantFrom(...codecChoices),
+  packing: fc.constantFrom(...packingNames),
   eventBudget: whole(2048),
   owners: whole(0),
   residual: fc.constantFrom(...residualRules),

@@ -15,9 +15,10 @@ import {
 import { onInterrupt } from '../interrupt.ts';
 import { asJson } from '../output.ts';
 import { advise } from '../plan/advice.ts';
-import { type Estimate, estimatePayload, fittingTopk } from '../plan/estimate.ts';
+import { type Estimate, estimatePayload } from '../plan/estimate.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from '../plan/relay-fit.ts';
 import { formatPlan, type Plan } from '../plan/words.ts';
+import { expectedWorkers } from '../prepare.ts';
 import { stripeOver } from '../relays.ts';
 import { checkRelays } from '../relays-check/check.ts';
 
@@ -91,11 +92,11 @@ async function readAll(command: Command, flags: Flags): Promise<Settings> {
 
 async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): Promise<Plan> {
   const { workersPerIp, roundSeconds } = flags;
-  const { sync, shard, rounds, profile, run, stripe, heartbeatInterval } = settings;
-  const workers = flags.workers ?? (sync.strategy === 'strict' ? sync.workers : shard.count);
+  const { rounds, profile, run, stripe, heartbeatInterval } = settings;
+  const workers = flags.workers ?? expectedWorkers(settings);
   const urls = settings.relay.length === 0 ? [] : parseRelayUrls(settings.relay);
   if (urls.length > 0) stripeOver(urls, stripe);
-  const estimate = measure(settings, flags.payloadBytes);
+  const estimate = measure(settings, workers, flags.payloadBytes);
   const { payloadBytes, checkpointBytes } = estimate;
   const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
   const sizes = { profile, run, payloadBytes, checkpointBytes, stripe };
@@ -105,10 +106,7 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   const facts = await factsOfAll(urls, flags.check === true, signal);
   const relays = facts.map((each) => judgeFit(each, { cost, roundSeconds, ...pace }));
   const hasModel = flags.payloadBytes === undefined;
-  const advice = advise({
-    ...{ input, workersPerIp, relays },
-    smallTopk: () => (hasModel ? fittingTopk(settings, payloadBytes) : undefined),
-  });
+  const advice = advise({ input, workersPerIp, relays });
   return {
     model: hasModel ? settings.model : undefined,
     parameters: estimate.parameters,
@@ -120,10 +118,11 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
 
 const measure = (
   settings: Settings,
+  workers: number,
   payloadBytes: number | undefined,
 ): Partial<Estimate> & Pick<Estimate, 'payloadBytes'> =>
   payloadBytes === undefined
-    ? estimatePayload(settings, (words) => process.stderr.write(`${words}\n`))
+    ? estimatePayload(settings, workers, (words) => process.stderr.write(`${words}\n`))
     : { payloadBytes };
 
 async function factsOfAll(

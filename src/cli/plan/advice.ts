@@ -8,8 +8,6 @@ export interface AdviceInput {
   readonly input: CostInput;
   readonly workersPerIp: number;
   readonly relays: readonly RelayFit[];
-  /** A share of values so small that the payload rides in the manifest; undefined where none is known. */
-  smallTopk(): number | undefined;
 }
 
 /** Heartbeats so far apart leave the rest of a public relay's budget alone. */
@@ -21,7 +19,7 @@ const USUAL_BYTES = 65_536;
 type Floor = (change: Partial<CostInput>) => number;
 
 /** Sentences, the easiest first; empty when the relays, or public ones where none are given, carry the run as it is. */
-export function advise({ input, workersPerIp, relays, smallTopk }: AdviceInput): readonly string[] {
+export function advise({ input, workersPerIp, relays }: AdviceInput): readonly string[] {
   const floorOf: Floor = (change) => {
     const changed = { ...input, ...change };
     const { fixedEvents } = roundCost(changed);
@@ -34,7 +32,7 @@ export function advise({ input, workersPerIp, relays, smallTopk }: AdviceInput):
   const isRefused = relays.some(({ chunks }) => chunks === false);
   return [
     ...(isSlow ? advisePace(input, floorOf) : []),
-    ...(isSlow || isRefused ? adviseSize(input, floorOf, smallTopk) : []),
+    ...(isSlow || isRefused ? adviseSize(input, floorOf) : []),
     ...(isSlow ? adviseStripes(input, floorOf) : []),
     'a relay you run takes any rate: nostrain relay --host 0.0.0.0',
   ];
@@ -54,19 +52,14 @@ function advisePace({ heartbeatSeconds }: CostInput, floorOf: Floor): readonly s
   ];
 }
 
-function adviseSize(
-  { profile, payloadBytes }: CostInput,
-  floorOf: Floor,
-  smallTopk: () => number | undefined,
-): readonly string[] {
+function adviseSize({ profile, payloadBytes }: CostInput, floorOf: Floor): readonly string[] {
   if (profile === 'nostrain/0') {
     return payloadBytes > USUAL_BYTES ? ['--profile nostrain/1: no event over 64 KiB'] : [];
   }
-  const topk = payloadBytes > CHUNK_BYTES ? smallTopk() : undefined;
-  if (topk === undefined) return [];
+  if (payloadBytes <= CHUNK_BYTES) return [];
   const small = floorOf({ payloadBytes: CHUNK_BYTES });
   const pace = Number.isFinite(small) ? `: ${within(small)}` : '';
-  return [`--topk ${topk}, so that the payload rides in the manifest${pace}`];
+  return [`--packing auto --event-budget ${USUAL_BYTES}: one event per worker and round${pace}`];
 }
 
 /** The fewest parts that bring the round down to what was asked, or else as far as parts can. */

@@ -1,5 +1,4 @@
 /** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
-import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
 import { linearTruth } from '../../model/data/regression.ts';
 import { tokenizers } from '../../model/data/tokenizer.ts';
@@ -11,7 +10,7 @@ import { roundRecord } from '../../network/wire/round-record.ts';
 import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { gptSpec } from '../prepare.ts';
+import { gptSpec, measuredOf } from '../prepare.ts';
 
 export interface Estimate {
   readonly parameters: number;
@@ -24,41 +23,26 @@ const ZEROS = '0'.repeat(64);
 const NOW = 2_000_000_000;
 /** More values than this take a second or more to encode. */
 const SLOW_VALUES = 1_000_000;
-/** Larger models are not encoded again only to give advice. */
-const MOST_TRIED = 4_000_000;
-const TRIES = 5;
-/** One delta compresses a little worse than another. */
-const MARGIN = 0.95;
 /** What a worker publishes at most, as `nostrain/0` does. */
 const MAX_CHECKPOINT_BYTES = 65_536;
 
-/** Encodes a random delta of the model; tells when that takes a while. */
-export function estimatePayload(settings: Settings, onNotice: (words: string) => void): Estimate {
-  const { profile, run, topk: ratio } = settings;
+/** Works it out, or encodes a random delta where that depends on values; tells when that takes a while. */
+export function estimatePayload(
+  settings: Settings,
+  workers: number,
+  onNotice: (words: string) => void,
+): Estimate {
+  const { profile, packing } = settings;
   const layout = modelLayout(modelSpec(settings));
-  if (layout.size >= SLOW_VALUES) {
+  if (packing === 'nstr' && layout.size >= SLOW_VALUES) {
     onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
   }
-  const { payloadBytes } = estimateEventSize({ profile, run, layout, ratio });
+  const { payloadBytes } = estimateEventSize(measuredOf(settings, layout, workers));
   return {
     parameters: layout.size,
     payloadBytes,
     checkpointBytes: profile === 'nostrain/0' ? checkpointBytes(layout, settings) : undefined,
   };
-}
-
-/** A share of values whose payload fits a manifest, measured; undefined where the model is too large to try or to fit. */
-export function fittingTopk(settings: Settings, payloadBytes: number): number | undefined {
-  const { profile, run } = settings;
-  const layout = modelLayout(modelSpec(settings));
-  if (layout.size > MOST_TRIED) return undefined;
-  let ratio = settings.topk;
-  let bytes = payloadBytes;
-  for (let tries = 0; tries < TRIES && bytes > CHUNK_BYTES; tries++) {
-    ratio = Number((ratio * (CHUNK_BYTES / bytes) * MARGIN).toPrecision(2));
-    bytes = estimateEventSize({ profile, run, layout, ratio }).payloadBytes;
-  }
-  return bytes <= CHUNK_BYTES ? ratio : undefined;
 }
 
 /** The model of settings; regressions are those of the made-up data. */

@@ -1,10 +1,13 @@
 /** How large a run's largest event will be, before a run starts: so that a relay too small is found out at once. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { deriveKey, philox } from '../../base/rng.ts';
+import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
+import { payloadBytesAtMost } from '../codec/codecs.ts';
 import { planChunks } from './chunks.ts';
-import { buildGradient, type OwnGradient, signedEventBytes } from './gradients.ts';
+import { buildGradient, signedEventBytes } from './gradients.ts';
 import { buildManifest } from './manifests.ts';
+import { packingFor } from './packer.ts';
 import type { ProfileName } from './wire.ts';
 
 export interface EventSize {
@@ -18,16 +21,32 @@ export interface Measured {
   readonly profile: ProfileName;
   readonly run: string;
   readonly layout: Layout;
-  /** Share of the values that is sent. */
+  readonly packing: PackingName;
+  readonly eventBudget: number;
+  /** The most chunks a worker sends. */
+  readonly most: number;
+  /** Share of the values that is sent, where the packing is `nstr` or a topk one. */
   readonly ratio: number;
 }
 
 const NOW = 2_000_000_000;
+const ZEROS = '0'.repeat(64);
+const OWN = { round: 9999, base: ZEROS, steps: 1000 };
 /** What an event of this size needs beside itself in its frame, and what one delta compresses worse than another. */
 const SLACK = 1.03;
 
-/** Encodes a random delta the shape of a real one (sums of uniform draws) and measures the largest event it makes. */
-export function estimateEventSize({ profile, run, layout, ratio }: Measured): EventSize {
+/** The largest event of a run. */
+export function estimateEventSize(run: Measured): EventSize {
+  if (run.profile === 'nostrain/0') return measureNstr(run);
+  const isNstr = run.packing === 'nstr';
+  const payloadBytes = isNstr
+    ? measureNstr(run).payloadBytes
+    : payloadBytesAtMost(packingFor(run, run), run.most);
+  return { payloadBytes, eventBytes: largestOf(run, payloadBytes) };
+}
+
+/** Encodes a random delta the shape of a real one (sums of uniform draws). */
+function measureNstr({ run, layout, ratio }: Measured): EventSize {
   const values = new Float64Array(layout.size);
   const key = deriveKey('nostrain/event-size');
   for (let i = 0; i < values.length; i += 2) {
@@ -35,22 +54,18 @@ export function estimateEventSize({ profile, run, layout, ratio }: Measured): Ev
     values[i] = a - b;
     if (i + 1 < values.length) values[i + 1] = c - d;
   }
-  const zeros = '0'.repeat(64);
-  const own = { run, round: 9999, worker: zeros, base: zeros, steps: 1000, examples: 1000 };
-  const built = buildGradient(own, { layout, values }, { ratio }, NOW);
-  const { payloadBytes, eventBytes } = built;
-  return profile === 'nostrain/0'
-    ? { payloadBytes, eventBytes }
-    : { payloadBytes, eventBytes: largestOf(own, payloadBytes) };
+  const said = { ...OWN, run, worker: ZEROS, examples: 1000 };
+  const { payloadBytes, eventBytes } = buildGradient(said, { layout, values }, { ratio }, NOW);
+  return { payloadBytes, eventBytes };
 }
 
 /** The manifest with the payload inside, or a chunk of it. */
-function largestOf(own: OwnGradient, payloadBytes: number): number {
+function largestOf({ run }: Measured, payloadBytes: number): number {
   const payload = new Uint8Array(payloadBytes);
   const lifetime = { createdAt: NOW, expiresAt: 2 * NOW };
-  const said = { ...own, codec: 'nstr', examples: own.examples ?? 0, prev: own.base };
-  if (payloadBytes <= CHUNK_BYTES) return buildManifest(said, payload, lifetime).eventBytes;
-  return signedEventBytes(planChunks(payload, lifetime).draft(0));
+  if (payloadBytes > CHUNK_BYTES) return signedEventBytes(planChunks(payload, lifetime).draft(0));
+  const named = { codec: 'topk-sign-1000', examples: 1000, prev: ZEROS };
+  return buildManifest({ ...OWN, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
 }
 
 /** The largest message or content a relay says it takes; undefined where it says nothing. */

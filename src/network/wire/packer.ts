@@ -3,7 +3,7 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import type { CodecChoice } from '../../run/settings.ts';
+import type { PackingName } from '../../run/settings.ts';
 import type { Shares } from '../../run/shares.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
@@ -39,7 +39,7 @@ export interface Packer {
 export interface PackerOptions {
   readonly run: string;
   readonly layout: Layout;
-  readonly codec?: CodecChoice | undefined;
+  readonly packing?: PackingName | undefined;
   readonly eventBudget?: number | undefined;
   readonly ratio: number;
   readonly maxContainerBytes: number;
@@ -55,7 +55,7 @@ const CHUNKED_SHARE = 0.735;
 const NO_ROSTER = '0'.repeat(64);
 
 export const createPacker = (options: PackerOptions): Packer =>
-  (options.codec ?? NSTR) === NSTR ? nstrPacker(options) : chunkPacker(options);
+  (options.packing ?? NSTR) === NSTR ? nstrPacker(options) : chunkPacker(options);
 
 /** The block of the Python reference, saying Δ = before - after of all parameters. */
 const nstrPacker = ({ layout, ratio, maxContainerBytes }: PackerOptions): Packer => ({
@@ -104,16 +104,16 @@ const unknown = (codec: string, known: string) =>
 /** The packing of a run whose workers send that many chunks. Throws a `ConfigError` where none fits the budget. */
 export function packingFor(
   {
-    codec = 'auto',
+    packing = 'auto',
     ratio,
     eventBudget = ONE_EVENT,
-  }: Pick<PackerOptions, 'codec' | 'ratio' | 'eventBudget'>,
+  }: Pick<PackerOptions, 'packing' | 'ratio' | 'eventBudget'>,
   { most }: Pick<Shares, 'most'>,
 ): Packing {
-  if (codec === 'auto' || codec === NSTR) return choosePacking(rawBudget(eventBudget), most);
-  const isDense = codecs[codec].sends === 'all';
+  if (packing === 'auto' || packing === NSTR) return choosePacking(rawBudget(eventBudget), most);
+  const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
-  return { codec, kept: isDense ? 0 : kept };
+  return { codec: packing, kept: isDense ? 0 : kept };
 }
 
 /** Bytes of payload in so many bytes of events: one manifest with everything inside, or chunks and a manifest. */

@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { CodecChoice } from '../../run/settings.ts';
+import type { PackingName } from '../../run/settings.ts';
 import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
@@ -137,7 +137,7 @@ export interface WireOptions {
   /** Over how many relays payloads are striped; without it each relay gets the whole payload. */
   readonly stripe?: Stripe | undefined;
   /** How deltas are packed; default `nstr`, the only way of profile `nostrain/0`. */
-  readonly codec?: CodecChoice | undefined;
+  readonly packing?: PackingName | undefined;
   /** `auto`: bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
   /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */

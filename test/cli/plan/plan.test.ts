@@ -130,7 +130,18 @@ describe('relays', () => {
     const url = await start({ strict: 'strfry' });
     const { exitCode, stdout } = await runCommand(
       ...['plan', '--model', 'gpt', '--width', '32', '--layers', '2', '--heads', '2'],
-      ...['--topk', '1', '--relay', url, '--sync', 'strict:3', '--heartbeat-interval', '30'],
+      ...[
+        '--packing',
+        'nstr',
+        '--topk',
+        '1',
+        '--relay',
+        url,
+        '--sync',
+        'strict:3',
+        '--heartbeat-interval',
+        '30',
+      ],
     );
     expect(exitCode).toBe(1);
     expect(stdout).toMatch(/^relay +manifests +chunks +floor +carries the run$/m);
