@@ -7,7 +7,7 @@ import { createSigner } from '../network/event.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import { estimateEventSize } from '../network/wire/event-size.ts';
 import { loadKey } from '../node/keys.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
+import { nativeCrypto } from '../node/native-crypto.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
@@ -79,7 +79,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     await assertRelaysFit(relay, estimateEventSize({ profile, run, layout, ratio: topk }), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
-    const signer = createSigner(secretKey, nativeSha256);
+    const signer = createSigner(secretKey, nativeCrypto);
     const maxContainerBytes = maxContainer(layout);
     const wire = createWire({
       profile,
@@ -88,7 +88,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       relays,
       signer,
       clock: systemClock,
-      sha256: nativeSha256,
+      sha256: nativeCrypto.sha256,
       stripe,
       codec: settings.codec,
       eventBudget: settings.eventBudget,

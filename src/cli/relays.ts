@@ -4,7 +4,7 @@ import { ConfigError } from '../base/errors.ts';
 import type { Stripe } from '../network/chunks/erasure.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
+import { nativeCrypto } from '../node/native-crypto.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
 import { openSocket } from '../node/sockets.ts';
 import type { Spread } from '../run/field.ts';
@@ -19,7 +19,7 @@ export async function connectRelays(
   const relays = createRelaySet(urls, {
     openSocket,
     clock: systemClock,
-    sha256: nativeSha256,
+    crypto: nativeCrypto,
     ...connection,
   });
   try {

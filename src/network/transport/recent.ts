@@ -7,6 +7,15 @@ export class Recent<V> {
     this.#max = max;
   }
 
+  get size(): number {
+    return this.#values.size;
+  }
+
+  /** Least recently used first. */
+  entries(): IterableIterator<[string, V]> {
+    return this.#values.entries();
+  }
+
   /** The value kept under this key, which becomes the most recent. */
   get(key: string): V | undefined {
     const value = this.#values.get(key);

@@ -79,14 +79,13 @@ function hearBeats(
   beats: Map<string, Beat>,
   bell: Bell,
 ): Subscription {
-  return relays.subscribe([beatFilter], {
-    onEvent(event) {
-      const judged = readBeat(event);
-      if (!judged.ok) return;
-      const held = beats.get(judged.value.worker);
-      if (held && held.createdAt > judged.value.createdAt) return;
-      beats.set(judged.value.worker, judged.value);
-      bell.ring();
-    },
-  });
+  const onEvent = (event: SignedEvent) => {
+    const judged = readBeat(event);
+    if (!judged.ok) return;
+    const held = beats.get(judged.value.worker);
+    if (held && held.createdAt > judged.value.createdAt) return;
+    beats.set(judged.value.worker, judged.value);
+    bell.ring();
+  };
+  return relays.subscribe([beatFilter], { onEvent }, { longLived: true });
 }

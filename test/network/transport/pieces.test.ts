@@ -5,7 +5,7 @@ import { compileFilter } from '../../../relay/filter.ts';
 import { defaultLimits } from '../../../relay/limits.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
 import { type Filter, matchesFilter } from '../../../src/network/transport/filter.ts';
-import { nestsDeeper, parseFrame } from '../../../src/network/transport/frames.ts';
+import { isTooComplex, parseFrame } from '../../../src/network/transport/frames.ts';
 import { Recent } from '../../../src/network/transport/recent.ts';
 import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
 
@@ -64,6 +64,8 @@ test('our filter test and the relay agree', () => {
 });
 
 describe('frames', () => {
+  const nestsDeeper = (text: string, max: number) => isTooComplex(text, max, Infinity);
+
   test('nesting is measured outside strings only', () => {
     expect(nestsDeeper('[{"a":["b"]}]', 3)).toBe(false);
     expect(nestsDeeper('[{"a":["b"]}]', 2)).toBe(true);
@@ -81,6 +83,34 @@ describe('frames', () => {
         expect(nestsDeeper(JSON.stringify(json), max)).toBe(depth(json) > max);
       }),
     );
+  });
+
+  test('what has very many parts is not read, and a long string is one part', () => {
+    expect(isTooComplex('[[],[]]', 2, 4)).toBe(false);
+    expect(isTooComplex('[[],[]]', 2, 3)).toBe(true);
+    expect(isTooComplex('["[,[,[,["]', 1, 1)).toBe(false);
+    expect(parseFrame(`["NOTICE","x",[${'[],'.repeat(70_000)}0]]`)).toBeUndefined();
+  });
+
+  test('EOSE tells whether there is more; contradictions and unknown hints are doubted', () => {
+    const hint = (text: string) => {
+      const frame = parseFrame(text);
+      return frame?.type === 'eose' ? (frame.hint ?? 'none') : 'no EOSE';
+    };
+    expect(hint('["EOSE","n1"]')).toBe('none');
+    expect(hint('["EOSE","n1",["finish"]]')).toBe('finish');
+    expect(hint('["EOSE","n1",["more","x"]]')).toBe('more');
+    expect(hint('["EOSE","n1",["finish","more"]]')).toBe('more');
+    expect(hint('["EOSE","n1",["soon",7]]')).toBe('none');
+    expect(hint('["EOSE","n1","finish"]')).toBe('none');
+  });
+
+  test('a long text is cut, without the whole staying in memory; a long challenge is none', () => {
+    expect(parseFrame(JSON.stringify(['NOTICE', 'x'.repeat(9000)]))).toEqual({
+      type: 'notice',
+      message: 'x'.repeat(500),
+    });
+    expect(parseFrame(JSON.stringify(['AUTH', 'x'.repeat(501)]))).toBeUndefined();
   });
 
   test('never throws on any text', () => {
