@@ -2,7 +2,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { within } from './deadline.ts';
 import type { Filter } from './filter.ts';
-import type { RelayFrame } from './frames.ts';
+import type { EventFrame, RelayFrame } from './frames.ts';
 import type { Link } from './link.ts';
 import type { Page } from './paging.ts';
 import { createReconciliation } from './reconciliation.ts';
@@ -43,7 +43,7 @@ export class Exchanges {
   query(
     link: Link,
     filters: readonly Filter[],
-    take: (raw: unknown) => number | undefined,
+    take: (frame: EventFrame) => number | undefined,
   ): Promise<Page | undefined> {
     let count = 0;
     let last = 0;
@@ -51,7 +51,7 @@ export class Exchanges {
       link.say('REQ', name, ...filters);
       return (frame) => {
         if (frame?.type === 'event') {
-          const createdAt = take(frame.event);
+          const createdAt = take(frame);
           if (createdAt === undefined) return;
           count++;
           last = createdAt;

@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Filter } from './filter.ts';
+import type { EventFrame } from './frames.ts';
 import { Handed, type Inbox } from './inbox.ts';
 import type { Link } from './link.ts';
 
@@ -133,8 +134,8 @@ export class Feed {
   }
 
   /** Reads an event from a relay; returns the time it names when it is one that was asked for. */
-  take(link: Link, raw: unknown, inbox: Inbox, counts: FeedCounts): number | undefined {
-    const received = inbox.receive(raw, this.filters, this.handed);
+  take(link: Link, frame: EventFrame, inbox: Inbox, counts: FeedCounts): number | undefined {
+    const received = inbox.receive(frame, this.filters, this.handed);
     switch (received.verdict) {
       case 'known':
         counts.duplicates++;

@@ -3,8 +3,16 @@
 /** Whether the relay has sent all it stores for a REQ (NIP-67). */
 export type EoseHint = 'finish' | 'more';
 
+export interface EventFrame {
+  readonly type: 'event';
+  readonly subscription: string;
+  readonly event: unknown;
+  /** No string in it was written with an escape. */
+  readonly isPlain: boolean;
+}
+
 export type RelayFrame =
-  | { readonly type: 'event'; readonly subscription: string; readonly event: unknown }
+  | EventFrame
   | {
       readonly type: 'eose';
       readonly subscription: string;
@@ -44,7 +52,12 @@ export function parseFrame(text: string): RelayFrame | undefined {
   if (typeof name !== 'string') return undefined;
   switch (type) {
     case 'EVENT':
-      return { type: 'event', subscription: name, event: second };
+      return {
+        type: 'event',
+        subscription: name,
+        event: second,
+        isPlain: !text.includes('\\'),
+      };
     case 'EOSE':
       return { type: 'eose', subscription: name, hint: readHint(second) };
     case 'CLOSED':

@@ -9,6 +9,7 @@ import { eventId, parseEvent, type SignedEvent, verifyEvent } from '../event.ts'
 import type { EventCrypto } from '../event-crypto.ts';
 import { idOf } from './answers.ts';
 import { type Filter, matchesFilter } from './filter.ts';
+import type { EventFrame } from './frames.ts';
 import { AuthorQuota } from './quota.ts';
 import { Recent } from './recent.ts';
 
@@ -67,7 +68,11 @@ export class Inbox {
   }
 
   /** Judges one unparsed event for a subscription that asked with `filters` and has been `handed` others. */
-  receive(raw: unknown, filters: readonly Filter[], { seen, authors }: Handed): Received {
+  receive(
+    { event: raw, isPlain }: EventFrame,
+    filters: readonly Filter[],
+    { seen, authors }: Handed,
+  ): Received {
     const claimed = idOf(raw);
     const createdAt = typeof claimed === 'string' ? seen.get(claimed) : undefined;
     if (createdAt !== undefined) return { verdict: 'known', createdAt };
@@ -79,7 +84,7 @@ export class Inbox {
       return { verdict: 'surplus', createdAt: event.created_at };
     }
     if (!this.#isVerified(event)) {
-      const verified = verifyEvent(event, this.#crypto);
+      const verified = verifyEvent(event, this.#crypto, isPlain);
       if (!verified.ok) return refusedBy(verified);
       this.#verified.set(event.id, event.sig);
     }

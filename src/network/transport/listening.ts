@@ -14,7 +14,7 @@ import {
   type SubscriptionHandlers,
 } from './feed.ts';
 import type { Filter } from './filter.ts';
-import type { EoseHint, RelayFrame } from './frames.ts';
+import type { EoseHint, EventFrame, RelayFrame } from './frames.ts';
 import { Inbox } from './inbox.ts';
 import type { Link } from './link.ts';
 import { mayHaveMore, readOn } from './paging.ts';
@@ -102,7 +102,7 @@ export class Listening {
     const asking = feed?.asking(link);
     if (!feed || !asking) {
       if (frame.type === 'event') this.counts(link).strays++;
-    } else if (frame.type === 'event') this.#take(feed, link, asking, frame.event);
+    } else if (frame.type === 'event') this.#take(feed, link, asking, frame);
     else if (asking.stage === 'closed') return;
     else if (frame.type === 'closed') void this.#reopen(feed, link, asking, frame.message);
     else if (asking.stage === 'asked') void this.#endStored(feed, link, asking, frame.hint);
@@ -132,8 +132,8 @@ export class Listening {
     return this.#feeds.get(feed.id) === feed && feed.asking(link) === asking;
   }
 
-  #take(feed: Feed, link: Link, asking: Asking, raw: unknown): void {
-    const createdAt = feed.take(link, raw, this.#inbox, this.counts(link));
+  #take(feed: Feed, link: Link, asking: Asking, frame: EventFrame): void {
+    const createdAt = feed.take(link, frame, this.#inbox, this.counts(link));
     if (createdAt === undefined) return;
     asking.count++;
     asking.last = createdAt;
@@ -175,9 +175,9 @@ export class Listening {
 
   #query(feed: Feed, link: Link, filters: readonly Filter[]) {
     const counts = this.counts(link);
-    return this.#exchanges.query(link, filters, (raw) => {
+    return this.#exchanges.query(link, filters, (frame) => {
       if (this.#feeds.get(feed.id) !== feed) return undefined;
-      return feed.take(link, raw, this.#inbox, counts);
+      return feed.take(link, frame, this.#inbox, counts);
     });
   }
 
