@@ -2,6 +2,7 @@
 import { type Bell, createBell } from '../../base/bell.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Beat } from '../../run/beat.ts';
+import type { SignedEvent } from '../event.ts';
 import type { Subscription } from '../transport/relay-set.ts';
 import { watchOutcomes } from './delivery.ts';
 import { createNativeProfile } from './native-profile.ts';

@@ -119,11 +119,27 @@ describe('frames', () => {
   });
 });
 
-test('the least recently used leaves first', () => {
-  const recent = new Recent<number>(2);
-  recent.set('a', 1);
-  recent.set('b', 2);
-  expect(recent.get('a')).toBe(1);
-  recent.set('c', 3);
-  expect(['a', 'b', 'c'].map((key) => recent.get(key))).toEqual([1, undefined, 3]);
+describe('what is remembered', () => {
+  test('is never more than the number, and at least half of it', () => {
+    const recent = new Recent<number>(100);
+    for (let i = 0; i < 1000; i++) {
+      recent.set(`${i}`, i);
+      expect(recent.size).toBeLessThanOrEqual(100);
+      for (let back = 0; back < 50 && back <= i; back += 7) {
+        expect(new Map(recent.entries()).get(`${i - back}`)).toBe(i - back);
+      }
+    }
+  });
+
+  test('stays while it is used', () => {
+    const recent = new Recent<string>(4);
+    recent.set('kept', 'v');
+    for (let i = 0; i < 50; i++) {
+      recent.set(`${i}`, '');
+      expect(recent.get('kept')).toBe('v');
+    }
+    expect(recent.get('10')).toBeUndefined();
+    recent.set('kept', 'w');
+    expect([...recent.entries()].filter(([key]) => key === 'kept')).toEqual([['kept', 'w']]);
+  });
 });
