@@ -86,13 +86,14 @@ function readHint(hints: unknown): EoseHint | undefined {
   return hints.includes('finish') ? 'finish' : undefined;
 }
 
-/** A relay's words, short enough to keep and safe to show on a terminal; built anew, so the long text can go. */
-const clip = (text: unknown): string =>
-  typeof text !== 'string'
-    ? ''
-    : Array.from(text.slice(0, MAX_TEXT), (c) => (CONTROL.test(c) ? ' ' : c)).join('');
-
-const CONTROL = /\p{Cc}/u;
+/** A relay's words, short enough to keep and safe to show on a terminal. */
+function clip(text: unknown): string {
+  if (typeof text !== 'string') return '';
+  // a slice alone would keep the whole text in memory
+  const short: string =
+    text.length > MAX_TEXT ? JSON.parse(JSON.stringify(text.slice(0, MAX_TEXT))) : text;
+  return short.replace(/\p{Cc}+/gu, ' ');
+}
 
 /** Whether brackets outside strings nest deeper than `maxDepth`, or they and commas are more than `maxParts`. */
 export function isTooComplex(text: string, maxDepth: number, maxParts: number): boolean {
