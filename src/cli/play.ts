@@ -8,6 +8,7 @@ import { createWire } from '../network/wire/create-wire.ts';
 import { estimateEventSize } from '../network/wire/event-size.ts';
 import { loadKey } from '../node/keys.ts';
 import { nativeCrypto } from '../node/native-crypto.ts';
+import { nativeSha256 } from '../node/native-sha256.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
@@ -88,7 +89,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       relays,
       signer,
       clock: systemClock,
-      sha256: nativeCrypto.sha256,
+      sha256: nativeSha256,
       stripe,
       codec: settings.codec,
       eventBudget: settings.eventBudget,

@@ -1,8 +1,12 @@
 /** What events are hashed and signed with: ports with pure defaults, so that a platform can bring faster ones. */
 import { schnorr } from '@noble/curves/secp256k1.js';
+import { utf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
 
 export type Sha256 = (bytes: Uint8Array) => Uint8Array;
+
+/** SHA-256 of a text as UTF-8: a platform may spare the copy into bytes. */
+export type Sha256Text = (text: string) => Uint8Array;
 
 /** BIP-340 signatures over messages of 32 bytes. */
 export interface Schnorr {
@@ -13,7 +17,7 @@ export interface Schnorr {
 }
 
 export interface EventCrypto {
-  readonly sha256: Sha256;
+  readonly sha256Text: Sha256Text;
   readonly schnorr: Schnorr;
 }
 
@@ -34,4 +38,7 @@ export const pureSchnorr: Schnorr = {
 };
 
 /** Pure JavaScript throughout. */
-export const pureCrypto: EventCrypto = { sha256, schnorr: pureSchnorr };
+export const pureCrypto: EventCrypto = {
+  sha256Text: (text) => sha256(utf8(text)),
+  schnorr: pureSchnorr,
+};

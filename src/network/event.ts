@@ -1,9 +1,9 @@
 /** Nostr events (NIP-01): strict reading, ids, BIP-340 signatures. Says nothing about what an event means. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
-import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
+import { fromHex, isHex32, toHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
-import { type EventCrypto, pureCrypto, pureSchnorr, type Sha256 } from './event-crypto.ts';
+import { type EventCrypto, pureCrypto, pureSchnorr, type Sha256Text } from './event-crypto.ts';
 
 export interface EventDraft {
   readonly kind: number;
@@ -31,30 +31,30 @@ const MAX_TAG_ITEMS = 2000;
 const MAX_TAG_ITEM_LENGTH = 8192;
 
 /** SHA-256 of the canonical array of NIP-01, as hex. `JSON.stringify` is canonical for well-formed strings. */
-export const eventId = (publicKey: string, draft: EventDraft, hash: Sha256 = pureCrypto.sha256) =>
+export const eventId = (publicKey: string, draft: EventDraft, hash = pureCrypto.sha256Text) =>
   toHex(eventDigest(publicKey, draft, hash));
 
 /** `isPlain`: nothing in the content is written with an escape, which spares looking through it. */
 function eventDigest(
   publicKey: string,
   { created_at, kind, tags, content }: EventDraft,
-  hash: Sha256,
+  hash: Sha256Text,
   isPlain = false,
 ): Uint8Array {
   const start = JSON.stringify([0, publicKey, created_at, kind, tags]).slice(0, -1);
-  return hash(utf8(`${start},${isPlain ? `"${content}"` : JSON.stringify(content)}]`));
+  return hash(`${start},${isPlain ? `"${content}"` : JSON.stringify(content)}]`);
 }
 
 /** A signer that uses no randomness: the same draft always gets the same id and signature. */
 export function createSigner(
   secretKey: Uint8Array,
-  { sha256, schnorr }: EventCrypto = pureCrypto,
+  { sha256Text, schnorr }: EventCrypto = pureCrypto,
 ): Signer {
   const publicKey = publicKeyOf(secretKey);
   return {
     publicKey,
     sign({ kind, created_at, tags, content }) {
-      const digest = eventDigest(publicKey, { kind, created_at, tags, content }, sha256);
+      const digest = eventDigest(publicKey, { kind, created_at, tags, content }, sha256Text);
       const sig = toHex(schnorr.sign(digest, secretKey));
       return { id: toHex(digest), pubkey: publicKey, created_at, kind, tags, content, sig };
     },
@@ -88,10 +88,10 @@ export function verifySignature(
  */
 export function verifyEvent(
   event: SignedEvent,
-  { sha256, schnorr }: EventCrypto = pureCrypto,
+  { sha256Text, schnorr }: EventCrypto = pureCrypto,
   isPlain = false,
 ): Result<SignedEvent> {
-  const digest = eventDigest(event.pubkey, event, sha256, isPlain);
+  const digest = eventDigest(event.pubkey, event, sha256Text, isPlain);
   if (toHex(digest) !== event.id) {
     return refuse('bad-id', 'id', 'the id is not the hash of the event');
   }

@@ -7,6 +7,7 @@ import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
@@ -83,7 +84,7 @@ export function startMember(options: MemberOptions): Member {
     relays,
     signer,
     clock: systemClock,
-    sha256: nativeCrypto.sha256,
+    sha256: nativeSha256,
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * layout.size,
     stripe: options.stripe,

@@ -96,7 +96,7 @@ export class Inbox {
   /** The same id and signature were good before; the id must still be the hash of this very copy. */
   #isVerified(event: SignedEvent): boolean {
     if (this.#verified.get(event.id) !== event.sig) return false;
-    return eventId(event.pubkey, event, this.#crypto.sha256) === event.id;
+    return eventId(event.pubkey, event, this.#crypto.sha256Text) === event.id;
   }
 }
 

@@ -130,7 +130,7 @@ test('100,000 distinct events of as many authors leave memory flat', () => {
   // hashes and signatures are not what is tested here: each event gets the digest that its id says
   const digest = new Uint8Array(32);
   const schnorr = { ...nativeCrypto.schnorr, verify: () => true };
-  const inbox = new Inbox({ sha256: () => digest, schnorr });
+  const inbox = new Inbox({ sha256Text: () => digest, schnorr });
   const handed = new Handed(10, createManualClock());
   const frameOf = (i: number) => {
     new DataView(digest.buffer).setUint32(0, i);
