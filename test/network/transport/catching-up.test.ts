@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
+import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import type { SubscribeOptions } from '../../../src/network/transport/feed.ts';
 import type { Filter } from '../../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
@@ -12,12 +12,13 @@ import { openSocket } from '../../../src/node/sockets.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 import { openReader } from '../../support/raw-reader.ts';
-import { eventOf, forgedTwin, signerOf } from '../../support/signers.ts';
+import { eventOf, forgedTwin } from '../../support/signers.ts';
 
 const URL_A = 'ws://a.test';
 const START = 1_700_000_000;
 const FUTURE = 4_000_000_000;
 const filter: Filter = { kinds: [1000] };
+const signer = createSigner(new Uint8Array(32).fill(1), nativeCrypto);
 
 /** One fake relay, one subscription, and what it heard. */
 async function listen(subscribing: SubscribeOptions = {}, options: Partial<RelaySetOptions> = {}) {
@@ -45,7 +46,7 @@ async function listen(subscribing: SubscribeOptions = {}, options: Partial<Relay
 /** Distinct events that name these times. */
 const datedAt = (...times: number[]) =>
   times.map((created_at, i) =>
-    signerOf(1).sign({ kind: 1000, created_at, tags: [], content: `${created_at} ${i}` }),
+    signer.sign({ kind: 1000, created_at, tags: [], content: `${created_at} ${i}` }),
   );
 
 describe('after a reconnect', () => {
@@ -273,7 +274,6 @@ describe('against real relays', () => {
       set.subscribe(filters, { onEvent, onCaughtUp: () => resolve(ids) });
     });
   };
-  const signer = signerOf(1);
   const many = Array.from({ length: 330 }, (_, i) =>
     signer.sign({ kind: 1000 + (i % 2), created_at: START + (i >> 2), tags: [], content: `${i}` }),
   );

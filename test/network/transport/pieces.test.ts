@@ -4,10 +4,14 @@ import { describe, expect, test } from 'vitest';
 import { compileFilter } from '../../../relay/filter.ts';
 import { defaultLimits } from '../../../relay/limits.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
+import { createSigner } from '../../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../../src/network/transport/filter.ts';
 import { isTooComplex, parseFrame } from '../../../src/network/transport/frames.ts';
+import { Handed, Inbox } from '../../../src/network/transport/inbox.ts';
 import { Recent } from '../../../src/network/transport/recent.ts';
 import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
 
 describe('addresses', () => {
   test('are trimmed, empty ones dropped, each relay kept once in order', () => {
@@ -117,6 +121,27 @@ describe('frames', () => {
     fc.assert(fc.property(fc.string(), (text) => void parseFrame(text)));
     fc.assert(fc.property(fc.json(), (text) => void parseFrame(`["EVENT",${text}]`)));
   });
+});
+
+test('an event counts however the relay escapes its text', () => {
+  const ascii = (json: string) =>
+    json.replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const signer = createSigner(new Uint8Array(32).fill(1), nativeCrypto);
+  const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.base64String(), fc.json());
+  fc.assert(
+    fc.property(text, text, (content, tag) => {
+      const event = signer.sign({ kind: 1, created_at: 1, tags: [['t', tag]], content });
+      const plain = JSON.stringify(['EVENT', 'n1', event]);
+      for (const written of [plain, ascii(plain), plain.replaceAll('/', '\\/')]) {
+        const frame = parseFrame(written);
+        if (frame?.type !== 'event') throw new Error('no event');
+        expect(frame.isPlain).toBe(!written.includes('\\'));
+        const handed = new Handed(1, createManualClock());
+        expect(new Inbox(nativeCrypto).receive(frame, [{}], handed).verdict).toBe('new');
+      }
+    }),
+    { numRuns: 200 },
+  );
 });
 
 describe('what is remembered', () => {
