@@ -28,7 +28,7 @@ export default {
     never(
       'edge-packages-stay-at-the-edge',
       { path: `^kinds/|${dir(pure)}` },
-      { path: 'node_modules/(ws|commander|onnxruntime-node)/' },
+      { path: 'node_modules/(ws|commander|onnxruntime-node|tiny-secp256k1)/' },
     ),
     never('kinds-stand-alone', { path: '^kinds/' }, { path: '^(src|relay|demos|test)/' }),
     never('relay-stands-alone', { path: '^relay/' }, { path: '^(src|demos|test)/' }),

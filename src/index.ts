@@ -16,6 +16,7 @@ export { countParameters, initialParameters, modelLayout } from './model/paramet
 export { compileTraining, type TrainingProgram } from './model/training-program.ts';
 export { decodeNstr, type EncodedNstr, encodeNstr } from './network/codec/nstr.ts';
 export { createSigner, type SignedEvent, type Signer } from './network/event.ts';
+export type { EventCrypto } from './network/event-crypto.ts';
 export {
   createRelaySet,
   type RelaySet,

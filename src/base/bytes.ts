@@ -5,18 +5,25 @@ const encoder = new TextEncoder();
 
 export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 
+const HEX_OF = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
 /** Lowercase hex of the bytes. */
 export function toHex(bytes: Uint8Array): string {
   let out = '';
-  for (const byte of bytes) out += byte.toString(16).padStart(2, '0');
+  for (const byte of bytes) out += HEX_OF[byte]!;
   return out;
 }
+
+/** The value of a character that is known to be a digit of lowercase hex. */
+const digit = (code: number): number => (code < 58 ? code - 48 : code - 87);
 
 /** Bytes of lowercase hex, or undefined when the text is anything else. */
 export function fromHex(text: string): Uint8Array | undefined {
   if (!HEX.test(text)) return undefined;
   const out = new Uint8Array(text.length / 2);
-  for (let i = 0; i < out.length; i++) out[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
+  for (let i = 0; i < out.length; i++) {
+    out[i] = (digit(text.charCodeAt(2 * i)) << 4) | digit(text.charCodeAt(2 * i + 1));
+  }
   return out;
 }
 

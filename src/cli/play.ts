@@ -7,6 +7,7 @@ import { createSigner } from '../network/event.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import { estimateEventSize } from '../network/wire/event-size.ts';
 import { loadKey } from '../node/keys.ts';
+import { nativeCrypto } from '../node/native-crypto.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
@@ -79,7 +80,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
-    const signer = createSigner(secretKey, nativeSha256);
+    const signer = createSigner(secretKey, nativeCrypto);
     const maxContainerBytes = maxContainer(layout);
     const wire = createWire({
       profile,

@@ -4,7 +4,7 @@ import { ConfigError } from '../base/errors.ts';
 import type { Stripe } from '../network/chunks/erasure.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
+import { nativeCrypto } from '../node/native-crypto.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
 import { openSocket } from '../node/sockets.ts';
 import type { Spread } from '../run/field.ts';
@@ -16,10 +16,12 @@ export async function connectRelays(
   connection: Connection,
   signal: AbortSignal,
 ): Promise<RelaySet> {
+  const reconciling = findReconciling(urls, signal);
   const relays = createRelaySet(urls, {
     openSocket,
     clock: systemClock,
-    sha256: nativeSha256,
+    crypto: nativeCrypto,
+    reconciles: (relay) => reconciling.has(relay),
     ...connection,
   });
   try {
@@ -29,6 +31,18 @@ export async function connectRelays(
     await relays.close();
     throw error;
   }
+}
+
+/** The relays that say they offer NIP-77; filled as their answers come in, since nothing waits for it. */
+function findReconciling(urls: readonly string[], signal: AbortSignal): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const url of urls) {
+    fetchRelayInfo(url, { signal }).then(
+      (info) => info.ok && info.value.supportedNips.includes(77) && found.add(url),
+      () => {}, // stopped
+    );
+  }
+  return found;
 }
 
 /** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */

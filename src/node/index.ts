@@ -1,6 +1,7 @@
 /** What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys. */
 export { type Corpus, loadCorpus } from './corpus.ts';
 export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './keys.ts';
+export { nativeCrypto } from './native-crypto.ts';
 export { nativeSha256 } from './native-sha256.ts';
 export { fetchRelayInfo, type RelayInfo } from './relay-info.ts';
 export { openRunFolder, type RunFolder } from './run-folder.ts';

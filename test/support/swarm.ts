@@ -6,6 +6,7 @@ import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
@@ -23,7 +24,7 @@ export const smallLayout = createLayout([
 
 export const secretOf = (index: number): Uint8Array => new Uint8Array(32).fill(index + 1);
 
-const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeSha256);
+const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
 
 /** Its delta does not fit one event. */
 export const largeLayout = createLayout([{ name: 'w', shape: [40_000] }]);
@@ -74,7 +75,7 @@ export function startMember(options: MemberOptions): Member {
   const relays = createRelaySet(options.relays, {
     openSocket,
     clock: systemClock,
-    sha256: nativeSha256,
+    crypto: nativeCrypto,
   });
   const wire = createWire({
     profile: options.profile ?? 'nostrain/1',

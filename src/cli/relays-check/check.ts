@@ -3,7 +3,7 @@ import { systemClock } from '../../base/clock.ts';
 import { createSigner } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { createSecretKey } from '../../node/keys.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
 import { openSocket } from '../../node/sockets.ts';
 import { safeLine } from '../render/text.ts';
 import { probeRelay } from './probe.ts';
@@ -31,7 +31,7 @@ export async function checkRelays(
   const probe = async (url: string): Promise<Judged> => {
     const report = await probeRelay(url, {
       ...{ openSocket, clock: systemClock, signal, timeLimitMs },
-      signer: createSigner(createSecretKey(), nativeSha256),
+      signer: createSigner(createSecretKey(), nativeCrypto),
       openTimeoutMs: Math.min(OPEN_TIMEOUT_MS, timeLimitMs),
       answerTimeoutMs: Math.min(ANSWER_TIMEOUT_MS, timeLimitMs / 4),
       pauseMs: Math.min(PAUSE_MS, timeLimitMs / 4),

@@ -117,8 +117,8 @@ export class Conversation {
         if (events.length < MAX_FOUND) events.push(heard.event);
         return undefined;
       }
-      const message = heard.type === 'closed' ? heard.message : '';
-      return { events, end: heard.type, message };
+      if (heard.type === 'closed') return { events, end: 'closed', message: heard.message };
+      return heard.type === 'eose' ? { events, end: 'eose', message: '' } : undefined;
     });
     this.#notice = '';
     this.#say('REQ', name, filter);

@@ -1,6 +1,6 @@
 /** Proof of work (NIP-13) for a few probe events: only as much as takes about a second. */
 import { type EventDraft, eventId } from '../../network/event.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { nativeSha256Text } from '../../node/native-sha256.ts';
 
 /** Bytes hashed on average before the work is found; more is not begun. */
 const MOST_HASHED_BYTES = 2.5e8;
@@ -16,7 +16,7 @@ export function withWork(
   for (let nonce = 0; ; nonce++) {
     const tags = [...draft.tags, ['nonce', String(nonce), String(bits)]];
     const worked = { ...draft, tags };
-    if (zeroBits(eventId(publicKey, worked, nativeSha256)) >= bits) return worked;
+    if (zeroBits(eventId(publicKey, worked, nativeSha256Text)) >= bits) return worked;
   }
 }
 

@@ -7,7 +7,7 @@ import { concatBytes, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
-import type { Sha256 } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import { chunkCount, chunkLength, isPlace, splitChunks } from './split.ts';
 
 /** Names a payload: whoever has the bytes of this root has that payload. */

@@ -1,8 +1,10 @@
 /** One subscription over all relays: what it asked, what it has been handed, and how far each relay has come. */
+import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Filter } from './filter.ts';
-import { createSeenIds, type Inbox } from './inbox.ts';
+import type { EventFrame } from './frames.ts';
+import { Handed, type Inbox } from './inbox.ts';
 import type { Link } from './link.ts';
 
 export interface SubscriptionHandlers {
@@ -16,25 +18,61 @@ export interface SubscriptionHandlers {
   onLost?(relay: string, message: string): void;
 }
 
-/** How far one relay has come with one subscription on the present connection. */
-type Progress = 'asked' | 'caught-up' | 'closed';
+export interface SubscribeOptions {
+  /** Some of the set's relays; default all of them. */
+  readonly only?: readonly string[] | undefined;
+  /**
+   * After a reconnect, do not ask again for events that name a time long before the loss. Only for events that are made
+   * shortly before they are sent: what is sent again with its old time, as after a restart, would be missed.
+   */
+  readonly longLived?: boolean;
+  /** Ask once more for the last minute when a relay has caught up, for relays that lose what arrives meanwhile; default true. */
+  readonly recheck?: boolean;
+  /** Most events of one author in ten minutes; default 4096. */
+  readonly maxPerAuthor?: number;
+}
+
+/** How far one relay has come on its present connection: `filling` asks for what is missing by other queries. */
+type Stage = 'asked' | 'filling' | 'caught-up' | 'closed';
+
+/** One asking of one relay; a later one replaces it. */
+export interface Asking {
+  stage: Stage;
+  /** Events that count, since this asking. */
+  count: number;
+  /** The time the latest of them names. */
+  last: number;
+}
 
 /** What arrived over one relay, all subscriptions together. */
 export interface FeedCounts {
   events: number;
   duplicates: number;
+  /** Not asked for, or not of this relay. */
   strays: number;
   refused: number;
+  /** Left unread because their author had sent too many. */
+  surplus: number;
 }
+
+const MAX_PER_AUTHOR = 4096;
+/** From so many known events on, comparing ids costs less than hearing all again. */
+const SYNC_FROM = 64;
+/** How far before the loss of a connection `since` reaches back: clocks differ, and events travel. */
+const OVERLAP_MS = 120_000;
 
 export class Feed {
   readonly id: string;
-  readonly #filters: readonly Filter[];
-  readonly #handlers: SubscriptionHandlers;
+  readonly filters: readonly Filter[];
+  readonly handed: Handed;
+  readonly recheck: boolean;
   /** Whom it asks. */
-  readonly #links: readonly Link[];
-  readonly #seen = createSeenIds();
-  readonly #progress = new Map<Link, Progress>();
+  readonly links: readonly Link[];
+  readonly #handlers: SubscriptionHandlers;
+  readonly #longLived: boolean;
+  readonly #askings = new Map<Link, Asking>();
+  /** Everything a relay had before this time of our clock has been asked for and answered. */
+  readonly #coveredMs = new Map<Link, number>();
   /** CLOSED in a row, per relay. */
   readonly #closings = new Map<Link, number>();
 
@@ -43,24 +81,51 @@ export class Feed {
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
     links: readonly Link[],
+    clock: Clock,
+    { longLived = false, recheck = true, maxPerAuthor = MAX_PER_AUTHOR }: SubscribeOptions,
   ) {
     this.id = id;
-    this.#filters = filters;
+    this.filters = filters;
+    this.links = links;
+    this.recheck = recheck;
+    this.handed = new Handed(maxPerAuthor, clock);
     this.#handlers = handlers;
-    this.#links = links;
+    this.#longLived = longLived;
   }
 
-  /** Asks one relay; what it has sent before is not asked for differently, so nothing dated oddly can be missed. */
-  ask(link: Link): void {
-    if (link.state !== 'open' || !this.#links.includes(link)) return;
-    this.#progress.set(link, 'asked');
-    link.say('REQ', this.id, ...this.#filters);
+  /** Notes that a relay is being asked. */
+  begin(link: Link, stage: Stage): Asking {
+    const asking = { stage, count: 0, last: 0 };
+    this.#askings.set(link, asking);
+    return asking;
   }
 
-  /** The connection is gone, and with it what the relay knew of us. */
-  forget(link: Link): void {
-    if (!this.#links.includes(link)) return;
-    this.#progress.delete(link);
+  /** What the relay has been asked on its present connection, if anything. */
+  asking(link: Link): Asking | undefined {
+    return this.#askings.get(link);
+  }
+
+  /** What to ask a relay now: all there is, or what is new since it was last known to have sent everything. */
+  filtersFor(link: Link): readonly Filter[] {
+    const coveredMs = this.#longLived ? this.#coveredMs.get(link) : undefined;
+    if (coveredMs === undefined) return this.filters;
+    const since = Math.floor((coveredMs - OVERLAP_MS) / 1000);
+    return this.filters.map((filter) => ({ ...filter, since: Math.max(since, filter.since ?? 0) }));
+  }
+
+  /** Whether so much is known that ids should be compared rather than events sent. */
+  get isWorthSyncing(): boolean {
+    return (
+      this.handed.seen.size >= SYNC_FROM &&
+      this.filters.every(({ limit, ids }) => limit === undefined && ids === undefined)
+    );
+  }
+
+  /** The connection is gone, and with it what the relay knew of us; `heardMs` is when it was last heard. */
+  forget(link: Link, heardMs: number): void {
+    if (!this.links.includes(link)) return;
+    this.#leave(link, heardMs);
+    this.#askings.delete(link);
     this.lose(link, link.lastError);
   }
 
@@ -68,46 +133,59 @@ export class Feed {
     this.#handlers.onLost?.(link.url, message);
   }
 
-  take(link: Link, raw: unknown, inbox: Inbox, counts: FeedCounts): void {
-    const received = inbox.receive(raw, this.#filters, this.#seen);
-    if (received.verdict === 'known') counts.duplicates++;
-    else if (received.verdict === 'stray') counts.strays++;
-    else if (received.verdict === 'refused') {
-      counts.refused++;
-      this.#handlers.onRefused?.(received.reason, received.detail, link.url);
-    } else {
-      counts.events++;
-      this.#handlers.onEvent(received.event, link.url);
+  /** Reads an event from a relay; returns the time it names when it is one that was asked for. */
+  take(link: Link, frame: EventFrame, inbox: Inbox, counts: FeedCounts): number | undefined {
+    const received = inbox.receive(frame, this.filters, this.handed);
+    switch (received.verdict) {
+      case 'known':
+        counts.duplicates++;
+        return received.createdAt;
+      case 'surplus':
+        counts.surplus++;
+        return received.createdAt;
+      case 'stray':
+        counts.strays++;
+        return undefined;
+      case 'refused':
+        counts.refused++;
+        this.#handlers.onRefused?.(received.reason, received.detail, link.url);
+        if (received.isFault) link.blame();
+        return undefined;
+      case 'new':
+        counts.events++;
+        this.#handlers.onEvent(received.event, link.url);
+        return received.event.created_at;
     }
   }
 
-  catchUp(link: Link): void {
-    this.#progress.set(link, 'caught-up');
+  catchUp(link: Link, asking: Asking): void {
+    asking.stage = 'caught-up';
     this.#closings.delete(link);
     this.#handlers.onCaughtUp?.(link.url);
   }
 
   /** The relay ended it; returns how often in a row. */
-  close(link: Link): number {
+  close(link: Link, asking: Asking, heardMs: number): number {
     const closings = (this.#closings.get(link) ?? 0) + 1;
     this.#closings.set(link, closings);
-    this.#progress.set(link, 'closed');
+    this.#leave(link, heardMs);
+    asking.stage = 'closed';
     return closings;
-  }
-
-  isClosedBy(link: Link): boolean {
-    return this.#progress.get(link) === 'closed';
   }
 
   /** Every relay that can be reached has sent EOSE, and there is one; a first attempt under way is waited for. */
   isCaughtUp(): boolean {
     let caughtUp = false;
-    for (const link of this.#links) {
+    for (const link of this.links) {
       if (link.state === 'connecting' && link.failures === 0) return false;
-      const progress = this.#progress.get(link);
-      if (link.state === 'open' && (progress === 'asked' || progress === undefined)) return false;
-      if (progress === 'caught-up') caughtUp = true;
+      const stage = this.#askings.get(link)?.stage;
+      if (link.state === 'open' && stage !== 'caught-up' && stage !== 'closed') return false;
+      if (stage === 'caught-up') caughtUp = true;
     }
     return caughtUp;
+  }
+
+  #leave(link: Link, heardMs: number): void {
+    if (this.#askings.get(link)?.stage === 'caught-up') this.#coveredMs.set(link, heardMs);
   }
 }

@@ -1,8 +1,23 @@
-/** Messages from a relay (NIP-01, NIP-42): read from text that may be anything. */
+/** Messages from a relay (NIP-01, NIP-42, NIP-67, NIP-77): read from text that may be anything. */
+
+/** Whether the relay has sent all it stores for a REQ (NIP-67). */
+export type EoseHint = 'finish' | 'more';
+
+export interface EventFrame {
+  readonly type: 'event';
+  readonly subscription: string;
+  readonly event: unknown;
+  /** No string in it was written with an escape. */
+  readonly isPlain: boolean;
+}
 
 export type RelayFrame =
-  | { readonly type: 'event'; readonly subscription: string; readonly event: unknown }
-  | { readonly type: 'eose'; readonly subscription: string }
+  | EventFrame
+  | {
+      readonly type: 'eose';
+      readonly subscription: string;
+      readonly hint: EoseHint | undefined;
+    }
   | { readonly type: 'closed'; readonly subscription: string; readonly message: string }
   | {
       readonly type: 'ok';
@@ -11,15 +26,21 @@ export type RelayFrame =
       readonly message: string;
     }
   | { readonly type: 'notice'; readonly message: string }
+  | { readonly type: 'neg-msg'; readonly subscription: string; readonly message: string }
+  | { readonly type: 'neg-err'; readonly subscription: string; readonly message: string }
   | { readonly type: 'auth'; readonly challenge: string };
 
 /** No message of the protocol nests deeper than frame, event, tags, tag. */
 const MAX_DEPTH = 8;
+/** Brackets and commas outside strings: a frame of nothing else would take ten times its size in memory. */
+const MAX_PARTS = 65_536;
 const MAX_TEXT = 500;
+/** Negentropy messages of real relays stay below 500 kB, as hex twice that. */
+const MAX_SYNC_TEXT = 1 << 20;
 
 /** The frame in the text, or undefined when it is none that we know. Never throws. */
 export function parseFrame(text: string): RelayFrame | undefined {
-  if (nestsDeeper(text, MAX_DEPTH)) return undefined;
+  if (isTooComplex(text, MAX_DEPTH, MAX_PARTS)) return undefined;
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -31,9 +52,14 @@ export function parseFrame(text: string): RelayFrame | undefined {
   if (typeof name !== 'string') return undefined;
   switch (type) {
     case 'EVENT':
-      return { type: 'event', subscription: name, event: second };
+      return {
+        type: 'event',
+        subscription: name,
+        event: second,
+        isPlain: !text.includes('\\'),
+      };
     case 'EOSE':
-      return { type: 'eose', subscription: name };
+      return { type: 'eose', subscription: name, hint: readHint(second) };
     case 'CLOSED':
       return { type: 'closed', subscription: name, message: clip(second) };
     case 'OK':
@@ -42,26 +68,47 @@ export function parseFrame(text: string): RelayFrame | undefined {
     case 'NOTICE':
       return { type: 'notice', message: clip(name) };
     case 'AUTH':
-      return { type: 'auth', challenge: name };
+      return name.length <= MAX_TEXT ? { type: 'auth', challenge: name } : undefined;
+    case 'NEG-MSG':
+      if (typeof second !== 'string' || second.length > MAX_SYNC_TEXT) return undefined;
+      return { type: 'neg-msg', subscription: name, message: second };
+    case 'NEG-ERR':
+      return { type: 'neg-err', subscription: name, message: clip(second) };
     default:
       return undefined;
   }
 }
 
-/** A relay's words, short enough to keep and safe to show on a terminal. */
-const clip = (text: unknown): string =>
-  typeof text === 'string' ? text.slice(0, MAX_TEXT).replace(/\p{Cc}+/gu, ' ') : '';
+/** Unknown hints are as good as none; a relay that gives both is taken to have more. */
+function readHint(hints: unknown): EoseHint | undefined {
+  if (!Array.isArray(hints)) return undefined;
+  if (hints.includes('more')) return 'more';
+  return hints.includes('finish') ? 'finish' : undefined;
+}
 
-/** Whether brackets outside strings nest deeper than `max`; stops at the first that does. */
-export function nestsDeeper(text: string, max: number): boolean {
+/** A relay's words, short enough to keep and safe to show on a terminal. */
+function clip(text: unknown): string {
+  if (typeof text !== 'string') return '';
+  // a slice alone would keep the whole text in memory
+  const short: string =
+    text.length > MAX_TEXT ? JSON.parse(JSON.stringify(text.slice(0, MAX_TEXT))) : text;
+  return short.replace(/\p{Cc}+/gu, ' ');
+}
+
+/** Whether brackets outside strings nest deeper than `maxDepth`, or they and commas are more than `maxParts`. */
+export function isTooComplex(text: string, maxDepth: number, maxParts: number): boolean {
   let depth = 0;
+  let parts = 0;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code === 0x22) i = endOfString(text, i);
     else if (code === 0x5b || code === 0x7b) {
       depth++;
-      if (depth > max) return true;
+      parts++;
+      if (depth > maxDepth) return true;
     } else if (code === 0x5d || code === 0x7d) depth--;
+    else if (code === 0x2c) parts++;
+    if (parts > maxParts) return true;
   }
   return false;
 }

@@ -1,29 +1,47 @@
 /**
- * What an arriving event must pass before anyone hears of it: shape, filter, id, signature. Only then is its id
- * remembered, so a forged twin that comes first never hides the genuine event.
+ * What an arriving event must pass before anyone hears of it: shape, filter, quota of its author, id, signature. Only then
+ * is its id remembered, so a forged twin that comes first never hides the genuine event.
  */
+import type { Clock } from '../../base/clock.ts';
 import type { Result } from '../../base/result.ts';
 import type { RejectReason } from '../../run/contribution.ts';
-import { eventId, parseEvent, type Sha256, type SignedEvent, verifyEvent } from '../event.ts';
+import { eventId, parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
+import type { EventCrypto } from '../event-crypto.ts';
 import { idOf } from './answers.ts';
 import { type Filter, matchesFilter } from './filter.ts';
+import type { EventFrame } from './frames.ts';
+import { AuthorQuota } from './quota.ts';
 import { Recent } from './recent.ts';
 
 export type Received =
   | { readonly verdict: 'new'; readonly event: SignedEvent }
   /** Verified and handed over before. */
-  | { readonly verdict: 'known' }
+  | { readonly verdict: 'known'; readonly createdAt: number }
+  /** Its author has said more than a subscription takes; not verified. */
+  | { readonly verdict: 'surplus'; readonly createdAt: number }
   /** Nothing the filters ask for: the relay's fault, or another application's event. */
   | { readonly verdict: 'stray' }
-  | { readonly verdict: 'refused'; readonly reason: RejectReason; readonly detail: string };
-
-/** The ids one subscriber has been handed. */
-export type SeenIds = Recent<true>;
+  | {
+      readonly verdict: 'refused';
+      readonly reason: RejectReason;
+      readonly detail: string;
+      /** No relay that checks events as NIP-01 says would have sent it. */
+      readonly isFault: boolean;
+    };
 
 /** Ids remembered per subscription, and signatures remembered per relay set. */
-const REMEMBERED = 32_768;
+export const REMEMBERED = 32_768;
 
-export const createSeenIds = (): SeenIds => new Recent<true>(REMEMBERED);
+/** What one subscriber has been handed. */
+export class Handed {
+  /** The time each event names, by id. */
+  readonly seen = new Recent<number>(REMEMBERED);
+  readonly authors: AuthorQuota;
+
+  constructor(maxPerAuthor: number, clock: Clock) {
+    this.authors = new AuthorQuota(maxPerAuthor, clock);
+  }
+}
 
 const reasons: Readonly<Record<string, RejectReason>> = {
   unsigned: 'unsigned',
@@ -32,40 +50,58 @@ const reasons: Readonly<Record<string, RejectReason>> = {
   'bad-signature': 'bad-signature',
 };
 
+/** Not every relay refuses these, so sending them does not speak against one. */
+const pardoned: ReadonlySet<string> = new Set(['too-large', 'not-text']);
+
 export class Inbox {
-  readonly #sha256: Sha256;
+  readonly #crypto: EventCrypto;
   /** The good signature of each event verified lately: checked once, however many relays and subscriptions bring it. */
   readonly #verified = new Recent<string>(REMEMBERED);
 
-  constructor(sha256: Sha256) {
-    this.#sha256 = sha256;
+  constructor(crypto: EventCrypto) {
+    this.#crypto = crypto;
   }
 
-  /** Judges one unparsed event for a subscription that asked with `filters` and has been handed `seen`. */
-  receive(raw: unknown, filters: readonly Filter[], seen: SeenIds): Received {
+  /** Signatures remembered now. */
+  get size(): number {
+    return this.#verified.size;
+  }
+
+  /** Judges one unparsed event for a subscription that asked with `filters` and has been `handed` others. */
+  receive(
+    { event: raw, isPlain }: EventFrame,
+    filters: readonly Filter[],
+    { seen, authors }: Handed,
+  ): Received {
     const claimed = idOf(raw);
-    if (typeof claimed === 'string' && seen.get(claimed)) return { verdict: 'known' };
+    const createdAt = typeof claimed === 'string' ? seen.get(claimed) : undefined;
+    if (createdAt !== undefined) return { verdict: 'known', createdAt };
     const parsed = parseEvent(raw);
     if (!parsed.ok) return refusedBy(parsed);
     const event = parsed.value;
     if (!filters.some((filter) => matchesFilter(filter, event))) return { verdict: 'stray' };
+    if (!authors.allows(event.pubkey)) {
+      return { verdict: 'surplus', createdAt: event.created_at };
+    }
     if (!this.#isVerified(event)) {
-      const verified = verifyEvent(event, this.#sha256);
+      const verified = verifyEvent(event, this.#crypto, isPlain);
       if (!verified.ok) return refusedBy(verified);
       this.#verified.set(event.id, event.sig);
     }
-    seen.set(event.id, true);
+    authors.count(event.pubkey);
+    seen.set(event.id, event.created_at);
     return { verdict: 'new', event };
   }
 
   /** The same id and signature were good before; the id must still be the hash of this very copy. */
   #isVerified(event: SignedEvent): boolean {
     if (this.#verified.get(event.id) !== event.sig) return false;
-    return eventId(event.pubkey, event, this.#sha256) === event.id;
+    return eventId(event.pubkey, event, this.#crypto.sha256Text) === event.id;
   }
 }
 
 function refusedBy({ issue }: Extract<Result<SignedEvent>, { ok: false }>): Received {
   const detail = issue.at === '' ? issue.message : `${issue.at}: ${issue.message}`;
-  return { verdict: 'refused', reason: reasons[issue.code] ?? 'malformed', detail };
+  const reason = reasons[issue.code] ?? 'malformed';
+  return { verdict: 'refused', reason, detail, isFault: !pardoned.has(issue.code) };
 }

@@ -5,6 +5,7 @@ import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import { Answers } from './answers.ts';
 import { unlessAborted } from './deadline.ts';
 import { parseFrame, type RelayFrame } from './frames.ts';
+import { RelayMeter, type RelayQuota } from './quota.ts';
 import type { OpenSocket, Socket } from './socket.ts';
 import { speaksOfSize } from './verdict.ts';
 
@@ -19,6 +20,7 @@ export interface LinkOptions {
   readonly reconnectMaxMs: number;
   /** Longer frames are dropped unread. */
   readonly maxFrameBytes: number;
+  readonly quota: RelayQuota;
 }
 
 export interface LinkHandlers {
@@ -59,16 +61,20 @@ export class Link {
   retryMs = 0;
   readonly #options: LinkOptions;
   readonly #handlers: LinkHandlers;
+  readonly #meter: RelayMeter;
   readonly #stop = new AbortController();
   #state: LinkState = 'connecting';
   #socket: Socket | undefined;
   #failures = 0;
+  /** Wait at least this long before the next attempt. */
+  #pauseMs = 0;
   #waiting: ((opened: Opened) => void)[] = [];
 
   constructor(url: string, options: LinkOptions, handlers: LinkHandlers) {
     this.url = url;
     this.#options = options;
     this.#handlers = handlers;
+    this.#meter = new RelayMeter(options.quota, options.clock);
   }
 
   get state(): LinkState {
@@ -96,7 +102,8 @@ export class Link {
       this.#socket = undefined;
       this.#failures++;
       this.lastError = ended.message;
-      this.retryMs = this.#retryMs();
+      this.retryMs = Math.max(this.#retryMs(), this.#pauseMs);
+      this.#pauseMs = 0;
       if (!this.#stop.signal.aborted) this.#state = 'waiting';
       this.answers.drop(ended.code, ended.message);
       this.#settle({ open: false, message: ended.message, retryMs: this.retryMs });
@@ -136,12 +143,27 @@ export class Link {
     return true;
   }
 
+  /** Counts something no honest relay would send; too much of it ends the connection for a while. */
+  blame(): void {
+    this.#hangUp(this.#meter.takeFault());
+  }
+
   close(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     this.#stop.abort(new Error('closed'));
     this.answers.drop(1000, 'closed');
     this.#settle({ open: false, message: 'closed', retryMs: 0 });
+    this.#socket?.close();
+  }
+
+  /** Ends the connection for a reason of ours and leaves the relay alone for a while. */
+  #hangUp(reason: string | undefined): void {
+    if (reason === undefined || this.#state !== 'open') return;
+    this.#state = 'waiting';
+    this.#pauseMs = this.#options.quota.pauseMs;
+    this.#failures = Math.max(this.#failures, this.#options.retry.maxAttempts);
+    this.#socket?.onerror?.(reason);
     this.#socket?.close();
   }
 
@@ -214,10 +236,16 @@ export class Link {
     if (this.#state !== 'open') return;
     this.counts.framesIn++;
     this.counts.bytesIn += bytes;
+    const excess = this.#meter.takeFrame(bytes);
+    if (excess !== undefined) {
+      this.#hangUp(excess);
+      return;
+    }
     const readable = text !== undefined && bytes <= this.#options.maxFrameBytes;
     const frame = readable ? parseFrame(text) : undefined;
     if (!frame) {
       this.counts.garbage++;
+      this.blame();
       return;
     }
     if (frame.type === 'notice') this.#hear(frame.message);

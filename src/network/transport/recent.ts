@@ -1,29 +1,40 @@
-/** The last things seen, up to a number: the least recently used leaves first. */
+/**
+ * The last things seen, up to a number. Kept in two generations: when the younger is full the older is dropped whole, so at
+ * least half of the number is remembered, and forgetting costs nothing (taking one by one off the front of a Map does).
+ */
 export class Recent<V> {
-  readonly #max: number;
-  readonly #values = new Map<string, V>();
+  readonly #perGeneration: number;
+  #young = new Map<string, V>();
+  #old = new Map<string, V>();
 
   constructor(max: number) {
-    this.#max = max;
+    this.#perGeneration = Math.ceil(max / 2);
   }
 
-  /** The value kept under this key, which becomes the most recent. */
+  get size(): number {
+    return this.#young.size + this.#old.size;
+  }
+
+  *entries(): Iterable<[string, V]> {
+    yield* this.#old;
+    yield* this.#young;
+  }
+
+  /** The value kept under this key, which becomes one of the most recent. */
   get(key: string): V | undefined {
-    const value = this.#values.get(key);
-    if (value !== undefined) {
-      this.#values.delete(key);
-      this.#values.set(key, value);
-    }
-    return value;
+    const young = this.#young.get(key);
+    if (young !== undefined) return young;
+    const old = this.#old.get(key);
+    if (old !== undefined) this.set(key, old);
+    return old;
   }
 
   set(key: string, value: V): void {
-    this.#values.delete(key);
-    this.#values.set(key, value);
-    if (this.#values.size <= this.#max) return;
-    for (const oldest of this.#values.keys()) {
-      this.#values.delete(oldest);
-      return;
+    if (!this.#young.has(key) && this.#young.size >= this.#perGeneration) {
+      this.#old = this.#young;
+      this.#young = new Map();
     }
+    this.#old.delete(key);
+    this.#young.set(key, value);
   }
 }

@@ -1,15 +1,14 @@
 /** Several relays used as one: publish to all, hear from all, believe none. What is heard is verified and handed over once. */
 import type { Clock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
-import { sha256 } from '../../base/hash.ts';
-import { backoffMs, defaultRetry, type RetryPolicy } from '../../base/retry.ts';
-import type { Sha256, SignedEvent } from '../event.ts';
+import { defaultRetry, type RetryPolicy } from '../../base/retry.ts';
+import type { SignedEvent } from '../event.ts';
+import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { within } from './deadline.ts';
-import { Feed, type FeedCounts, type SubscriptionHandlers } from './feed.ts';
+import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './filter.ts';
-import type { RelayFrame } from './frames.ts';
-import { Inbox } from './inbox.ts';
 import { Link, type LinkState } from './link.ts';
+import { Listening } from './listening.ts';
 import {
   createLearned,
   createParcel,
@@ -18,9 +17,9 @@ import {
   type PublishOutcome,
   publishTo,
 } from './publishing.ts';
+import { defaultQuota, type RelayQuota } from './quota.ts';
 import { parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
-import { judgeAnswer } from './verdict.ts';
 
 export interface RelaySetOptions {
   readonly openSocket: OpenSocket;
@@ -29,8 +28,12 @@ export interface RelaySetOptions {
   readonly retry?: RetryPolicy;
   /** Draws from [0, 1) for jitter; default the platform's random bytes. */
   readonly random?: () => number;
-  /** For ids; default the pure one, on Node give `nativeSha256`. */
-  readonly sha256?: Sha256;
+  /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
+  readonly crypto?: EventCrypto;
+  /** What a relay may send before its connection ends for a while. */
+  readonly quota?: RelayQuota;
+  /** Whether a relay offers set reconciliation (NIP-77), by its NIP-11 document; default none does. */
+  readonly reconciles?: (relay: string) => boolean;
   /** Longer frames from relays are dropped unread; default 32 MiB. */
   readonly maxFrameBytes?: number;
   /** How long `ready`, and each attempt to connect, may take; default 10 s. */
@@ -82,7 +85,7 @@ export interface RelaySet {
   subscribe(
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
-    only?: readonly string[],
+    options?: SubscribeOptions,
   ): Subscription;
   status(): readonly RelayStatus[];
   /** Resolves once a relay is connected; rejects with a `RelayError` when none can be reached. */
@@ -93,16 +96,17 @@ export interface RelaySet {
 const DEFAULTS = {
   retry: defaultRetry,
   random: () => crypto.getRandomValues(new Uint32Array(1))[0]! / 0x1_0000_0000,
-  sha256,
+  crypto: pureCrypto,
+  quota: defaultQuota,
+  reconciles: () => false,
   maxFrameBytes: 32 << 20,
   openTimeoutMs: 10_000,
   publishTimeoutMs: 10_000,
   reconnectMaxMs: 30_000,
 };
 
-/** How long `close` waits for relays to say goodbye, and how long a throttled REQ pauses. */
+/** How long `close` waits for relays to say goodbye. */
 const GOODBYE_MS = 1000;
-const THROTTLE_MS = 60_000;
 
 /** Opens one connection per relay at once; throws a `ConfigError` when an address is wrong or none is given. */
 export const createRelaySet = (urls: readonly string[], options: RelaySetOptions): RelaySet =>
@@ -115,17 +119,14 @@ class Relays implements RelaySet {
   readonly #settings: Settings;
   readonly #links: readonly Link[];
   readonly #learned = new Map<Link, Learned>();
-  readonly #counts = new Map<Link, FeedCounts>();
-  readonly #feeds = new Map<string, Feed>();
-  readonly #inbox: Inbox;
+  readonly #listening: Listening;
   readonly #stop = new AbortController();
   readonly #runs: Promise<unknown>;
-  #subscriptions = 0;
 
   constructor(urls: readonly string[], settings: Settings) {
     this.relays = urls;
     this.#settings = settings;
-    this.#inbox = new Inbox(settings.sha256);
+    this.#listening = new Listening(settings, this.#stop.signal);
     this.#links = urls.map((url) => this.#createLink(url));
     this.#runs = Promise.all(this.#links.map((link) => link.run()));
   }
@@ -145,21 +146,9 @@ class Relays implements RelaySet {
   subscribe(
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
-    only?: readonly string[],
+    options: SubscribeOptions = {},
   ): Subscription {
-    const links = this.#named(only);
-    const feed = new Feed(`n${++this.#subscriptions}`, filters, handlers, links);
-    this.#feeds.set(feed.id, feed);
-    for (const link of links) feed.ask(link);
-    return {
-      get caughtUp() {
-        return feed.isCaughtUp();
-      },
-      close: () => {
-        if (!this.#feeds.delete(feed.id)) return;
-        for (const link of links) link.say('CLOSE', feed.id);
-      },
-    };
+    return this.#listening.subscribe(this.#named(options.only), filters, handlers, options);
   }
 
   status(): readonly RelayStatus[] {
@@ -170,7 +159,7 @@ class Relays implements RelaySet {
       lastError: link.lastError,
       lastNotice: link.lastNotice,
       ...link.counts,
-      ...this.#counts.get(link)!,
+      ...this.#listening.counts(link),
     }));
   }
 
@@ -192,7 +181,7 @@ class Relays implements RelaySet {
 
   async close(): Promise<void> {
     this.#stop.abort(new Error('closed'));
-    this.#feeds.clear();
+    this.#listening.clear();
     for (const link of this.#links) link.close();
     await within(this.#runs, GOODBYE_MS, this.#settings.clock);
   }
@@ -208,48 +197,13 @@ class Relays implements RelaySet {
       url,
       { ...rest, connectTimeoutMs: openTimeoutMs },
       {
-        onOpen: () => {
-          for (const feed of this.#feeds.values()) feed.ask(link);
-        },
-        onFrame: (frame) => this.#read(link, frame),
-        onDown: () => {
-          for (const feed of this.#feeds.values()) feed.forget(link);
-        },
+        onOpen: () => this.#listening.opened(link),
+        onFrame: (frame) => this.#listening.read(link, frame),
+        onDown: () => this.#listening.lost(link),
       },
     );
     this.#learned.set(link, createLearned());
-    this.#counts.set(link, { events: 0, duplicates: 0, strays: 0, refused: 0 });
     return link;
-  }
-
-  #read(link: Link, frame: RelayFrame): void {
-    if (frame.type !== 'event' && frame.type !== 'eose' && frame.type !== 'closed') return;
-    const feed = this.#feeds.get(frame.subscription);
-    const counts = this.#counts.get(link)!;
-    if (!feed) {
-      if (frame.type === 'event') counts.strays++;
-    } else if (frame.type === 'event') feed.take(link, frame.event, this.#inbox, counts);
-    else if (frame.type === 'eose') feed.catchUp(link);
-    else void this.#reopen(feed, link, frame.message);
-  }
-
-  /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
-  async #reopen(feed: Feed, link: Link, message: string): Promise<void> {
-    const { clock, retry, random } = this.#settings;
-    link.lastNotice = message;
-    const closings = feed.close(link);
-    const { status, transient } = judgeAnswer(false, message);
-    if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
-      feed.lose(link, message);
-      return;
-    }
-    const delayMs = status === 'throttled' ? THROTTLE_MS : backoffMs(retry, closings, random);
-    try {
-      await clock.sleep(delayMs, this.#stop.signal);
-    } catch {
-      return; // closed while waiting
-    }
-    if (this.#feeds.get(feed.id) === feed && feed.isClosedBy(link)) feed.ask(link);
   }
 }
 

@@ -2,7 +2,8 @@
  * Publishes the chunks of a payload: every relay gets the whole payload, or its shard of a striped one. What counts is that
  * the relays together hold enough; slow ones are still served after that.
  */
-import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkPlan, type Lifetime, planChunks } from './chunks.ts';

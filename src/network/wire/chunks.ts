@@ -14,7 +14,8 @@ import {
   verifyChunk,
 } from '../chunks/merkle.ts';
 import { splitChunks } from '../chunks/split.ts';
-import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** When an event is made, and when relays may forget it; unix seconds. */

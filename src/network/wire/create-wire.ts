@@ -2,6 +2,7 @@
 import { type Bell, createBell } from '../../base/bell.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Beat } from '../../run/beat.ts';
+import type { SignedEvent } from '../event.ts';
 import type { Subscription } from '../transport/relay-set.ts';
 import { watchOutcomes } from './delivery.ts';
 import { createNativeProfile } from './native-profile.ts';
@@ -79,14 +80,13 @@ function hearBeats(
   beats: Map<string, Beat>,
   bell: Bell,
 ): Subscription {
-  return relays.subscribe([beatFilter], {
-    onEvent(event) {
-      const judged = readBeat(event);
-      if (!judged.ok) return;
-      const held = beats.get(judged.value.worker);
-      if (held && held.createdAt > judged.value.createdAt) return;
-      beats.set(judged.value.worker, judged.value);
-      bell.ring();
-    },
-  });
+  const onEvent = (event: SignedEvent) => {
+    const judged = readBeat(event);
+    if (!judged.ok) return;
+    const held = beats.get(judged.value.worker);
+    if (held && held.createdAt > judged.value.createdAt) return;
+    beats.set(judged.value.worker, judged.value);
+    bell.ring();
+  };
+  return relays.subscribe([beatFilter], { onEvent }, { longLived: true });
 }

@@ -13,7 +13,7 @@ import { codecs, type Packing } from '../codec/codecs.ts';
 import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
-import type { Sha256 } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 
 export interface Packed {
   readonly payload: Uint8Array;

@@ -2,7 +2,8 @@
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { EventDraft, Sha256, SignedEvent } from '../event.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { Judged } from './judged.ts';
 import type {

@@ -8,7 +8,8 @@ import { type Assembly, createAssembly } from '../chunks/assemble.ts';
 import { isPayload, type PayloadRoot } from '../chunks/merkle.ts';
 import { joinParts, partsOf } from '../chunks/parts.ts';
 import { type Place, PullPlan } from '../chunks/pull-plan.ts';
-import type { Sha256, SignedEvent } from '../event.ts';
+import type { SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { chunkKey, toChunk } from './chunks.ts';
 import type { Manifest } from './manifests.ts';
@@ -152,7 +153,7 @@ class Pulls implements Puller {
     asking.subscription = relays.subscribe(
       [filter],
       { onEvent: (event) => this.#take(asking, event), onCaughtUp: end, onLost: end },
-      [relay],
+      { only: [relay], recheck: false },
     );
   }
 

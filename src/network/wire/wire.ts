@@ -9,7 +9,8 @@ import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
-import type { Sha256, Signer } from '../event.ts';
+import type { Signer } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { RoundRecord } from './round-record.ts';
 

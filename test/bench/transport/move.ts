@@ -13,6 +13,7 @@ import { sendChunks } from '../../../src/network/wire/chunk-sender.ts';
 import { planChunks } from '../../../src/network/wire/chunks.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { createPuller } from '../../../src/network/wire/puller.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 
@@ -25,7 +26,7 @@ export interface Moved {
   readonly wireBytes: number;
 }
 
-const me = createSigner(new Uint8Array(32).fill(1), nativeSha256);
+const me = createSigner(new Uint8Array(32).fill(1), nativeCrypto);
 
 /** Sends and pulls a payload of so many bytes; throws when other bytes arrive. */
 export async function movePayload(payloadBytes: number): Promise<Moved> {
@@ -57,7 +58,7 @@ interface Lifetime {
 }
 
 const connect = (url: string) =>
-  createRelaySet([url], { openSocket, clock: systemClock, sha256: nativeSha256 });
+  createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
 
 async function send(url: string, payload: Uint8Array, lifetime: Lifetime): Promise<void> {
   const relays = connect(url);

@@ -6,7 +6,7 @@ import type { RelayReport } from '../../../src/cli/relays-check/report.ts';
 import { judgeRelay } from '../../../src/cli/relays-check/verdict.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createSecretKey } from '../../../src/node/keys.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { type Habits, startPlainRelay } from '../../support/plain-relay.ts';
 
@@ -18,7 +18,7 @@ afterEach(async () => {
 const probe = (url: string, limits = {}): Promise<RelayReport> =>
   probeRelay(url, {
     ...{ openSocket, clock: systemClock, signal: new AbortController().signal },
-    signer: createSigner(createSecretKey(), nativeSha256),
+    signer: createSigner(createSecretKey(), nativeCrypto),
     ...{ timeLimitMs: 20_000, openTimeoutMs: 2000, answerTimeoutMs: 2000, pauseMs: 400 },
     onStep: () => {},
     ...limits,

@@ -4,10 +4,14 @@ import { describe, expect, test } from 'vitest';
 import { compileFilter } from '../../../relay/filter.ts';
 import { defaultLimits } from '../../../relay/limits.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
+import { createSigner } from '../../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../../src/network/transport/filter.ts';
-import { nestsDeeper, parseFrame } from '../../../src/network/transport/frames.ts';
+import { isTooComplex, parseFrame } from '../../../src/network/transport/frames.ts';
+import { Handed, Inbox } from '../../../src/network/transport/inbox.ts';
 import { Recent } from '../../../src/network/transport/recent.ts';
 import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
 
 describe('addresses', () => {
   test('are trimmed, empty ones dropped, each relay kept once in order', () => {
@@ -64,6 +68,8 @@ test('our filter test and the relay agree', () => {
 });
 
 describe('frames', () => {
+  const nestsDeeper = (text: string, max: number) => isTooComplex(text, max, Infinity);
+
   test('nesting is measured outside strings only', () => {
     expect(nestsDeeper('[{"a":["b"]}]', 3)).toBe(false);
     expect(nestsDeeper('[{"a":["b"]}]', 2)).toBe(true);
@@ -83,17 +89,82 @@ describe('frames', () => {
     );
   });
 
+  test('what has very many parts is not read, and a long string is one part', () => {
+    expect(isTooComplex('[[],[]]', 2, 4)).toBe(false);
+    expect(isTooComplex('[[],[]]', 2, 3)).toBe(true);
+    expect(isTooComplex('["[,[,[,["]', 1, 1)).toBe(false);
+    expect(parseFrame(`["NOTICE","x",[${'[],'.repeat(70_000)}0]]`)).toBeUndefined();
+  });
+
+  test('EOSE tells whether there is more; contradictions and unknown hints are doubted', () => {
+    const hint = (text: string) => {
+      const frame = parseFrame(text);
+      return frame?.type === 'eose' ? (frame.hint ?? 'none') : 'no EOSE';
+    };
+    expect(hint('["EOSE","n1"]')).toBe('none');
+    expect(hint('["EOSE","n1",["finish"]]')).toBe('finish');
+    expect(hint('["EOSE","n1",["more","x"]]')).toBe('more');
+    expect(hint('["EOSE","n1",["finish","more"]]')).toBe('more');
+    expect(hint('["EOSE","n1",["soon",7]]')).toBe('none');
+    expect(hint('["EOSE","n1","finish"]')).toBe('none');
+  });
+
+  test('a long text is cut, without the whole staying in memory; a long challenge is none', () => {
+    expect(parseFrame(JSON.stringify(['NOTICE', 'x'.repeat(9000)]))).toEqual({
+      type: 'notice',
+      message: 'x'.repeat(500),
+    });
+    expect(parseFrame(JSON.stringify(['AUTH', 'x'.repeat(501)]))).toBeUndefined();
+  });
+
   test('never throws on any text', () => {
     fc.assert(fc.property(fc.string(), (text) => void parseFrame(text)));
     fc.assert(fc.property(fc.json(), (text) => void parseFrame(`["EVENT",${text}]`)));
   });
 });
 
-test('the least recently used leaves first', () => {
-  const recent = new Recent<number>(2);
-  recent.set('a', 1);
-  recent.set('b', 2);
-  expect(recent.get('a')).toBe(1);
-  recent.set('c', 3);
-  expect(['a', 'b', 'c'].map((key) => recent.get(key))).toEqual([1, undefined, 3]);
+test('an event counts however the relay escapes its text', () => {
+  const ascii = (json: string) =>
+    json.replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const signer = createSigner(new Uint8Array(32).fill(1), nativeCrypto);
+  const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.base64String(), fc.json());
+  fc.assert(
+    fc.property(text, text, (content, tag) => {
+      const event = signer.sign({ kind: 1, created_at: 1, tags: [['t', tag]], content });
+      const plain = JSON.stringify(['EVENT', 'n1', event]);
+      for (const written of [plain, ascii(plain), plain.replaceAll('/', '\\/')]) {
+        const frame = parseFrame(written);
+        if (frame?.type !== 'event') throw new Error('no event');
+        expect(frame.isPlain).toBe(!written.includes('\\'));
+        const handed = new Handed(1, createManualClock());
+        expect(new Inbox(nativeCrypto).receive(frame, [{}], handed).verdict).toBe('new');
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+describe('what is remembered', () => {
+  test('is never more than the number, and at least half of it', () => {
+    const recent = new Recent<number>(100);
+    for (let i = 0; i < 1000; i++) {
+      recent.set(`${i}`, i);
+      expect(recent.size).toBeLessThanOrEqual(100);
+      for (let back = 0; back < 50 && back <= i; back += 7) {
+        expect(new Map(recent.entries()).get(`${i - back}`)).toBe(i - back);
+      }
+    }
+  });
+
+  test('stays while it is used', () => {
+    const recent = new Recent<string>(4);
+    recent.set('kept', 'v');
+    for (let i = 0; i < 50; i++) {
+      recent.set(`${i}`, '');
+      expect(recent.get('kept')).toBe('v');
+    }
+    expect(recent.get('10')).toBeUndefined();
+    recent.set('kept', 'w');
+    expect([...recent.entries()].filter(([key]) => key === 'kept')).toEqual([['kept', 'w']]);
+  });
 });

@@ -8,7 +8,7 @@ import {
   type RelaySet,
   type RelaySetOptions,
 } from '../../../src/network/transport/relay-set.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 
@@ -27,7 +27,7 @@ function connect(relays: readonly string[], options: Partial<RelaySetOptions> = 
   const set = createRelaySet(relays, {
     openSocket,
     clock: systemClock,
-    sha256: nativeSha256,
+    crypto: nativeCrypto,
     retry: { maxAttempts: 3, initialMs: 20, maxMs: 100, multiplier: 2, jitter: 'none' },
     ...options,
   });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { defaultQuota } from '../../../src/network/transport/quota.ts';
+import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, forgedTwin } from '../../support/signers.ts';
@@ -13,6 +14,7 @@ const filter = { kinds: [1000] };
 async function listen(
   urls = URLS,
   onAttempt = (socket: FakeSocket, _index: number) => socket.accept(),
+  options: Partial<RelaySetOptions> = {},
 ) {
   const clock = createManualClock();
   const sockets = createFakeSockets(onAttempt);
@@ -21,6 +23,7 @@ async function listen(
     clock,
     retry: { maxAttempts: 3, initialMs: 100, maxMs: 1000, multiplier: 2, jitter: 'none' },
     maxFrameBytes: 10_000,
+    ...options,
   });
   const heard: SignedEvent[] = [];
   const refused: string[] = [];
@@ -202,7 +205,8 @@ describe('relays that misbehave', () => {
   });
 
   test('any JSON is survived', async () => {
-    const { a, heard, set } = await listen();
+    const quota = { ...defaultQuota, faultsPerMinute: Number.POSITIVE_INFINITY };
+    const { a, heard, set } = await listen(['ws://a.test'], undefined, { quota });
     const verb = fc.constantFrom('EVENT', 'EOSE', 'CLOSED', 'OK', 'NOTICE', 'AUTH', 'COUNT');
     const name = fc.constantFrom('n1', 'n2', 'q1', '', '__proto__');
     const event = eventOf('x');

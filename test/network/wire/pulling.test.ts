@@ -9,6 +9,7 @@ import { sendChunks } from '../../../src/network/wire/chunk-sender.ts';
 import { planChunks } from '../../../src/network/wire/chunks.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { createPuller } from '../../../src/network/wire/puller.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { signerOf } from '../../support/signers.ts';
@@ -39,7 +40,7 @@ const startRelays = (...options: readonly RelayOptions[]): Promise<readonly Rela
 async function connect(relays: readonly Relay[]): Promise<RelaySet> {
   const set = createRelaySet(
     relays.map(({ url }) => url),
-    { openSocket, clock: systemClock, sha256: nativeSha256 },
+    { openSocket, clock: systemClock, crypto: nativeCrypto },
   );
   await keep(set).ready();
   return set;

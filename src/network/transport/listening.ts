@@ -1,0 +1,226 @@
+/**
+ * The receiving half of a relay set: asks relays for what subscriptions want, again after each reconnect, reads on where
+ * they stop early, and gives every frame to whom it belongs. Nothing here trusts the time an event names.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
+import type { EventCrypto } from '../event-crypto.ts';
+import { Exchanges } from './exchanges.ts';
+import {
+  type Asking,
+  Feed,
+  type FeedCounts,
+  type SubscribeOptions,
+  type SubscriptionHandlers,
+} from './feed.ts';
+import type { Filter } from './filter.ts';
+import type { EoseHint, EventFrame, RelayFrame } from './frames.ts';
+import { Inbox } from './inbox.ts';
+import type { Link } from './link.ts';
+import { mayHaveMore, readOn } from './paging.ts';
+import { judgeAnswer } from './verdict.ts';
+
+export interface ListeningOptions {
+  readonly clock: Clock;
+  readonly retry: RetryPolicy;
+  readonly random: () => number;
+  readonly crypto: EventCrypto;
+  /** Whether a relay offers NIP-77. */
+  readonly reconciles: (relay: string) => boolean;
+}
+
+/** How long a throttled REQ pauses. */
+const THROTTLE_MS = 60_000;
+const RECHECK_MS = 60_000;
+/** Values in one list of a filter that every relay takes. */
+const IDS_PER_REQUEST = 64;
+
+export class Listening {
+  readonly #options: ListeningOptions;
+  readonly #signal: AbortSignal;
+  readonly #feeds = new Map<string, Feed>();
+  readonly #inbox: Inbox;
+  readonly #exchanges: Exchanges;
+  readonly #counts = new Map<Link, FeedCounts>();
+  /** When each relay was last heard: the last moment its connection certainly was there. */
+  readonly #heardMs = new Map<Link, number>();
+  #subscriptions = 0;
+
+  constructor(options: ListeningOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+    this.#inbox = new Inbox(options.crypto);
+    this.#exchanges = new Exchanges(options.clock, signal);
+  }
+
+  counts(link: Link): FeedCounts {
+    let counts = this.#counts.get(link);
+    if (!counts) {
+      counts = { events: 0, duplicates: 0, strays: 0, refused: 0, surplus: 0 };
+      this.#counts.set(link, counts);
+    }
+    return counts;
+  }
+
+  subscribe(
+    links: readonly Link[],
+    filters: readonly Filter[],
+    handlers: SubscriptionHandlers,
+    options: SubscribeOptions,
+  ): { readonly caughtUp: boolean; close(): void } {
+    const id = `n${++this.#subscriptions}`;
+    const feed = new Feed(id, filters, handlers, links, this.#options.clock, options);
+    this.#feeds.set(id, feed);
+    for (const link of links) this.#ask(feed, link);
+    return {
+      get caughtUp() {
+        return feed.isCaughtUp();
+      },
+      close: () => {
+        if (!this.#feeds.delete(id)) return;
+        for (const link of links) link.say('CLOSE', id);
+      },
+    };
+  }
+
+  /** A connection came to be. */
+  opened(link: Link): void {
+    for (const feed of this.#feeds.values()) this.#ask(feed, link);
+  }
+
+  /** A connection ended, or an attempt failed. */
+  lost(link: Link): void {
+    this.#exchanges.drop(link);
+    for (const feed of this.#feeds.values()) feed.forget(link, this.#heard(link));
+  }
+
+  read(link: Link, frame: RelayFrame): void {
+    this.#heardMs.set(link, this.#options.clock.now());
+    if (this.#exchanges.read(link, frame)) return;
+    if (frame.type !== 'event' && frame.type !== 'eose' && frame.type !== 'closed') return;
+    const feed = this.#feeds.get(frame.subscription);
+    const asking = feed?.asking(link);
+    if (!feed || !asking) {
+      if (frame.type === 'event') this.counts(link).strays++;
+    } else if (frame.type === 'event') this.#take(feed, link, asking, frame);
+    else if (asking.stage === 'closed') return;
+    else if (frame.type === 'closed') void this.#reopen(feed, link, asking, frame.message);
+    else if (asking.stage === 'asked') void this.#endStored(feed, link, asking, frame.hint);
+  }
+
+  clear(): void {
+    this.#feeds.clear();
+  }
+
+  #heard(link: Link): number {
+    return this.#heardMs.get(link) ?? this.#options.clock.now();
+  }
+
+  #ask(feed: Feed, link: Link): void {
+    if (link.state !== 'open' || !feed.links.includes(link)) return;
+    if (feed.isWorthSyncing && this.#options.reconciles(link.url)) void this.#sync(feed, link);
+    else this.#askAll(feed, link);
+  }
+
+  #askAll(feed: Feed, link: Link): void {
+    const filters = feed.filtersFor(link);
+    feed.begin(link, 'asked');
+    link.say('REQ', feed.id, ...filters);
+  }
+
+  #isCurrent(feed: Feed, link: Link, asking: Asking): boolean {
+    return this.#feeds.get(feed.id) === feed && feed.asking(link) === asking;
+  }
+
+  #take(feed: Feed, link: Link, asking: Asking, frame: EventFrame): void {
+    const createdAt = feed.take(link, frame, this.#inbox, this.counts(link));
+    if (createdAt === undefined) return;
+    asking.count++;
+    asking.last = createdAt;
+  }
+
+  /** EOSE: reads on where the relay seems to have stopped early. */
+  async #endStored(
+    feed: Feed,
+    link: Link,
+    asking: Asking,
+    hint: EoseHint | undefined,
+  ): Promise<void> {
+    const first = { count: asking.count, last: asking.last, hint };
+    const filters = feed.filtersFor(link);
+    asking.stage = 'filling';
+    if (filters.some((filter) => mayHaveMore(filter, first))) {
+      const ask = (filter: Filter) => this.#query(feed, link, [filter]);
+      for (const filter of filters) {
+        // which of several filters an event was sent for is not told, so each is then read from its top
+        const page = filters.length === 1 ? first : await ask(filter);
+        const isWhole = page !== undefined && (await readOn(filter, page, ask));
+        if (!this.#isCurrent(feed, link, asking)) return;
+        if (!isWhole) link.lastNotice = 'more is stored than could be read; events may be missing';
+      }
+    }
+    this.#catchUp(feed, link, asking);
+  }
+
+  #catchUp(feed: Feed, link: Link, asking: Asking): void {
+    feed.catchUp(link, asking);
+    if (!feed.recheck || !this.#isCurrent(feed, link, asking)) return;
+    const since = Math.floor((this.#options.clock.now() - RECHECK_MS) / 1000);
+    const recent = feed.filters.map((filter) => ({
+      ...filter,
+      since: Math.max(since, filter.since ?? 0),
+    }));
+    void this.#query(feed, link, recent);
+  }
+
+  #query(feed: Feed, link: Link, filters: readonly Filter[]) {
+    const counts = this.counts(link);
+    return this.#exchanges.query(link, filters, (frame) => {
+      if (this.#feeds.get(feed.id) !== feed) return undefined;
+      return feed.take(link, frame, this.#inbox, counts);
+    });
+  }
+
+  /** Asks for new events only, and finds out by NIP-77 which stored ones are missing. */
+  async #sync(feed: Feed, link: Link): Promise<void> {
+    const asking = feed.begin(link, 'filling');
+    link.say('REQ', feed.id, ...feed.filters.map((filter) => ({ ...filter, limit: 0 })));
+    for (const filter of feed.filters) {
+      const need = await this.#exchanges.reconcile(link, filter, feed.handed.seen.entries());
+      if (!this.#isCurrent(feed, link, asking)) return;
+      if (!need || !(await this.#fetch(feed, link, need))) {
+        if (this.#isCurrent(feed, link, asking)) this.#askAll(feed, link);
+        return;
+      }
+    }
+    if (this.#isCurrent(feed, link, asking)) this.#catchUp(feed, link, asking);
+  }
+
+  /** Whether the relay answered for all of these ids. */
+  async #fetch(feed: Feed, link: Link, ids: readonly string[]): Promise<boolean> {
+    for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
+      const batch = ids.slice(from, from + IDS_PER_REQUEST);
+      if (!(await this.#query(feed, link, [{ ids: batch }]))) return false;
+    }
+    return true;
+  }
+
+  /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
+  async #reopen(feed: Feed, link: Link, asking: Asking, message: string): Promise<void> {
+    const { clock, retry, random } = this.#options;
+    link.lastNotice = message;
+    const closings = feed.close(link, asking, this.#heard(link));
+    const { status, transient } = judgeAnswer(false, message);
+    if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
+      feed.lose(link, message);
+      return;
+    }
+    const delayMs = status === 'throttled' ? THROTTLE_MS : backoffMs(retry, closings, random);
+    try {
+      await clock.sleep(delayMs, this.#signal);
+    } catch {
+      return; // closed while waiting
+    }
+    if (this.#isCurrent(feed, link, asking) && asking.stage === 'closed') this.#ask(feed, link);
+  }
+}
