@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -186,11 +187,13 @@ describe('the log of a store', () => {
       const child = spawn(process.execPath, [...node, at('log'), String(last + 1)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
+      const exited = once(child, 'exit');
       const begin = last;
       for await (const line of createInterface({ input: child.stdout })) {
         last = Number(line);
         if (last - begin >= lines) child.kill('SIGKILL');
       }
+      await exited; // its pipe may close a moment before
       const { store, close } = await open();
       const versions = Array.from(store.entries(), ({ created_at, tags }) => [
         tags[0]![1],

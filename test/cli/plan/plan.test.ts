@@ -149,7 +149,7 @@ describe('relays', () => {
     for (const words of [
       /longer rounds: at least \d+ s, by more --inner-steps/,
       /--heartbeat-interval 120: rounds of \d+ s/,
-      /--topk 0\.\d+, so that the payload rides in the manifest/,
+      /--packing auto --event-budget 65536: one event per worker and round/,
       /--stripe \d\/\d over \d relays/,
       /a relay you run takes any rate/,
     ]) {
