@@ -152,7 +152,7 @@ describe('subscriptions', () => {
     });
     await clock.advance(0);
     const socket = sockets.latest();
-    const asked = () => sentWith(socket, 'REQ').length;
+    const asked = () => sentWith(socket, 'REQ').filter(([, name]) => name === 'n1').length;
     socket.hear('AUTH', 'prove it');
     socket.hear('CLOSED', 'n1', 'auth-required: who are you?');
     await clock.advance(0);
