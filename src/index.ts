@@ -18,6 +18,22 @@ export { decodeNstr, type EncodedNstr, encodeNstr } from './network/codec/nstr.t
 export { createSigner, type SignedEvent, type Signer } from './network/event.ts';
 export type { EventCrypto } from './network/event-crypto.ts';
 export {
+  leadingZeroBits,
+  MAX_WORK_BITS,
+  MAX_WORK_BYTES,
+  type Mine,
+  type WorkDraft,
+} from './network/proof-of-work.ts';
+export { clockNotice, diagnosePublish } from './network/transport/diagnose.ts';
+export type { PublishOutcome, SendOptions } from './network/transport/publishing.ts';
+export type { FetchInfo, RelayInfo } from './network/transport/relay-info.ts';
+export {
+  buildRelayList,
+  parseRelayList,
+  type RelayList,
+  relayHints,
+} from './network/transport/relay-list.ts';
+export {
   createRelaySet,
   type RelaySet,
   type RelaySetOptions,

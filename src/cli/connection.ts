@@ -1,4 +1,4 @@
-/** The reference's flags for reaching relays: how long to wait, how often to try again. */
+/** Flags for relays: the reference's (how long to wait, how often to try again), and what to assume that they take. */
 import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../base/retry.ts';
@@ -11,11 +11,15 @@ export interface ConnectionFlags {
   readonly relayRetryBackoff?: number;
   readonly relayRetryBackoffMax?: number;
   readonly relayRetryBackoffMultiplier?: number;
+  readonly relayRate?: number;
+  readonly relayMaxEventBytes?: number;
 }
 
 export interface Connection {
   readonly openTimeoutMs: number;
   readonly retry: RetryPolicy;
+  readonly eventsPerMinute?: number;
+  readonly maxEventBytes?: number;
 }
 
 const atLeast = (flag: string, least: number) => (text: string) => {
@@ -27,7 +31,7 @@ const atLeast = (flag: string, least: number) => (text: string) => {
   );
 };
 
-/** Adds `--timeout` and the four `--relay-retry` flags. */
+/** Adds `--timeout`, the four `--relay-retry` flags and what relays are assumed to take. */
 export const addConnectionFlags = (command: Command): Command =>
   command
     .option('--timeout <s>', 'seconds to wait for a relay to answer', positiveFlag('--timeout'), 10)
@@ -46,11 +50,31 @@ export const addConnectionFlags = (command: Command): Command =>
       '--relay-retry-backoff-multiplier <x>',
       'growth of the wait',
       atLeast('--relay-retry-backoff-multiplier', 1),
+    )
+    .option(
+      '--relay-rate <n>',
+      'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
+      atLeast('--relay-rate', 0),
+    )
+    .option(
+      '--relay-max-event-bytes <n>',
+      'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
+      wholeFlag('--relay-max-event-bytes', 0),
     );
 
-/** Exact waits as soon as one of the retry flags is given, with the reference's defaults for the rest; else ours, with jitter. */
+/** What the flags say; where one is left out the relay set decides. */
 export function connectionOf(flags: ConnectionFlags): Connection {
-  const openTimeoutMs = flags.timeout * 1000;
+  const { timeout, relayRate, relayMaxEventBytes } = flags;
+  return {
+    openTimeoutMs: timeout * 1000,
+    retry: retryOf(flags),
+    ...(relayRate === undefined ? {} : { eventsPerMinute: relayRate }),
+    ...(relayMaxEventBytes === undefined ? {} : { maxEventBytes: relayMaxEventBytes }),
+  };
+}
+
+/** Exact waits as soon as one of the retry flags is given, with the reference's defaults for the rest; else ours, with jitter. */
+function retryOf(flags: ConnectionFlags): RetryPolicy {
   const { relayRetries, relayRetryBackoff, relayRetryBackoffMax, relayRetryBackoffMultiplier } =
     flags;
   const given = [
@@ -59,7 +83,7 @@ export function connectionOf(flags: ConnectionFlags): Connection {
     relayRetryBackoffMax,
     relayRetryBackoffMultiplier,
   ];
-  if (given.every((value) => value === undefined)) return { openTimeoutMs, retry: defaultRetry };
+  if (given.every((value) => value === undefined)) return defaultRetry;
   const backoff = relayRetryBackoff ?? 0.25;
   const most = relayRetryBackoffMax ?? 2;
   if (most !== 0 && most < backoff) {
@@ -69,13 +93,10 @@ export function connectionOf(flags: ConnectionFlags): Connection {
     );
   }
   return {
-    openTimeoutMs,
-    retry: {
-      maxAttempts: (relayRetries ?? 0) + 1,
-      initialMs: backoff * 1000,
-      maxMs: most === 0 ? Number.POSITIVE_INFINITY : most * 1000,
-      multiplier: relayRetryBackoffMultiplier ?? 2,
-      jitter: 'none',
-    },
+    maxAttempts: (relayRetries ?? 0) + 1,
+    initialMs: backoff * 1000,
+    maxMs: most === 0 ? Number.POSITIVE_INFINITY : most * 1000,
+    multiplier: relayRetryBackoffMultiplier ?? 2,
+    jitter: 'none',
   };
 }

@@ -61,7 +61,8 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     const { secretKey, notices } = await loadKey({ ...options, dir });
     notices.forEach(onNotice);
     await agreeOnSettings(dir, writeSettings(settings));
-    const relays = await connectRelays(settings.relay, options.connection, signal);
+    const signer = createSigner(secretKey, nativeCrypto);
+    const relays = await connectRelays(settings.relay, options.connection, signer, signal);
     scope.defer(() => relays.close());
 
     const task = await prepareTask(settings, { ...options, onNotice });
@@ -80,7 +81,6 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
-    const signer = createSigner(secretKey, nativeCrypto);
     const maxContainerBytes = maxContainer(layout);
     const wire = createWire({
       profile,

@@ -2,6 +2,7 @@
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { Stripe } from '../network/chunks/erasure.ts';
+import type { Signer } from '../network/event.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
 import { nativeCrypto } from '../node/native-crypto.ts';
@@ -10,18 +11,25 @@ import { openSocket } from '../node/sockets.ts';
 import type { Spread } from '../run/field.ts';
 import type { Connection } from './connection.ts';
 
-/** Connects; throws `relay/none-reachable` when no relay answers. */
+/** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
 export async function connectRelays(
   urls: readonly string[],
   connection: Connection,
+  auth: Signer,
   signal: AbortSignal,
 ): Promise<RelaySet> {
-  const reconciling = findReconciling(urls, signal);
+  const reconciling = new Set<string>();
   const relays = createRelaySet(urls, {
     openSocket,
     clock: systemClock,
     crypto: nativeCrypto,
+    fetchInfo: async (url, stop) => {
+      const info = await fetchRelayInfo(url, { signal: stop });
+      if (info.ok && info.value.supportedNips.includes(77)) reconciling.add(url);
+      return info;
+    },
     reconciles: (relay) => reconciling.has(relay),
+    auth,
     ...connection,
   });
   try {
@@ -31,18 +39,6 @@ export async function connectRelays(
     await relays.close();
     throw error;
   }
-}
-
-/** The relays that say they offer NIP-77; filled as their answers come in, since nothing waits for it. */
-function findReconciling(urls: readonly string[], signal: AbortSignal): ReadonlySet<string> {
-  const found = new Set<string>();
-  for (const url of urls) {
-    fetchRelayInfo(url, { signal }).then(
-      (info) => info.ok && info.value.supportedNips.includes(77) && found.add(url),
-      () => {}, // stopped
-    );
-  }
-  return found;
 }
 
 /** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */

@@ -1,29 +1,6 @@
 /** A relay's description of itself (NIP-11): fetched with a deadline and a size cap, every field optional and doubted. */
 import { ok, type Result, refuse } from '../base/result.ts';
-
-interface RelayLimitation {
-  /** Longest WebSocket message; says little about how large an event may be. */
-  readonly maxMessageLength?: number;
-  readonly maxContentLength?: number;
-  readonly maxSubscriptions?: number;
-  readonly maxFilters?: number;
-  readonly maxLimit?: number;
-  readonly maxEventTags?: number;
-  readonly minPowDifficulty?: number;
-  readonly createdAtLowerLimit?: number;
-  readonly createdAtUpperLimit?: number;
-  readonly authRequired?: boolean;
-  readonly paymentRequired?: boolean;
-  readonly restrictedWrites?: boolean;
-}
-
-export interface RelayInfo {
-  readonly name?: string;
-  readonly software?: string;
-  readonly version?: string;
-  readonly supportedNips: readonly number[];
-  readonly limitation: RelayLimitation;
-}
+import type { RelayInfo } from '../network/transport/relay-info.ts';
 
 export interface FetchOptions {
   /** Default 5000. */

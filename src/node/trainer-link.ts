@@ -1,8 +1,6 @@
 /** The main thread's end of the trainer thread: typed calls, and every pending one fails when the thread does. */
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
 import { TrainingError } from '../base/errors.ts';
+import { startThread } from './start-thread.ts';
 import type { Answer, CallName, Calls } from './trainer-messages.ts';
 
 export interface TrainerLink {
@@ -17,7 +15,7 @@ interface Pending {
 
 /** Starts a trainer thread. */
 export function createTrainerLink(): TrainerLink {
-  const worker = startWorker();
+  const worker = startThread('trainer-thread');
   const pending = new Map<number, Pending>();
   let calls = 0;
   let broken: TrainingError | undefined;
@@ -48,22 +46,4 @@ export function createTrainerLink(): TrainerLink {
       await worker.terminate();
     },
   };
-}
-
-/** From sources the thread must load tsx by itself, before the first import; in `dist` it is plain JavaScript. */
-function startWorker(): Worker {
-  if (!import.meta.url.endsWith('.ts')) {
-    return new Worker(new URL('./trainer-thread.js', import.meta.url));
-  }
-  // require finds the CommonJS build, which cannot register hooks; its module twin lies beside it
-  const api = createRequire(import.meta.url)
-    .resolve('tsx/esm/api')
-    .replace(/cjs$/, 'mjs');
-  const tsx = pathToFileURL(api).href;
-  const thread = new URL('./trainer-thread.ts', import.meta.url).href;
-  const code = `import(${JSON.stringify(tsx)}).then(({ register }) => {
-    register();
-    return import(${JSON.stringify(thread)});
-  });`;
-  return new Worker(code, { eval: true, execArgv: ['--conditions=nostrain:source'] });
 }

@@ -1,6 +1,7 @@
 /** What relays answer: whether they can be reached, what they say of themselves, and what time they think it is. */
+import type { RelayInfo } from '../../network/transport/relay-info.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import { fetchRelayInfo, type RelayInfo } from '../../node/relay-info.ts';
+import { fetchRelayInfo } from '../../node/relay-info.ts';
 import { openSocket } from '../../node/sockets.ts';
 import { kilobytes } from '../relays.ts';
 import type { Check } from './check.ts';

@@ -1,5 +1,5 @@
 /** What was found out about one relay by trying it. */
-import type { RelayInfo } from '../../node/relay-info.ts';
+import type { RelayInfo } from '../../network/transport/relay-info.ts';
 
 /** `yes`: accepted, and there when asked for. `lost`: accepted, and never seen again. `unknown`: not tried, or no verdict. */
 export type KindVerdict = 'yes' | 'lost' | 'refused' | 'unknown';

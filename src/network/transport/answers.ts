@@ -6,6 +6,9 @@ export type Answer =
   /** The connection ended first. */
   | { readonly type: 'dropped'; readonly code: number; readonly message: string };
 
+/** Whether a relay has an event; it may also refuse the question, or go away. */
+export type Found = 'there' | 'absent' | 'unanswered';
+
 type Settle = (answer: Answer) => void;
 
 /** Subscription ids that start so are ours to read, not a subscriber's. */
@@ -13,7 +16,7 @@ const QUESTION_PREFIX = 'q';
 
 export class Answers {
   readonly #oks = new Map<string, Set<Settle>>();
-  readonly #questions = new Map<string, { readonly id: string; settle(found: boolean): void }>();
+  readonly #questions = new Map<string, { readonly id: string; settle(found: Found): void }>();
   #asked = 0;
 
   /** The OK for this event; the returned `forget` gives up waiting. */
@@ -32,11 +35,11 @@ export class Answers {
   /** Whether the relay has this event; `name` is the subscription to ask with. */
   expectFound(id: string): {
     readonly name: string;
-    readonly found: Promise<boolean>;
+    readonly found: Promise<Found>;
     forget(): void;
   } {
     const name = `${QUESTION_PREFIX}${++this.#asked}`;
-    const { promise, settle } = deferred<boolean>();
+    const { promise, settle } = deferred<Found>();
     this.#questions.set(name, { id, settle });
     return { name, found: promise, forget: () => this.#questions.delete(name) };
   }
@@ -56,15 +59,16 @@ export class Answers {
     if (frame.type !== 'event' && frame.type !== 'eose' && frame.type !== 'closed') return false;
     if (!frame.subscription.startsWith(QUESTION_PREFIX)) return false;
     const question = this.#questions.get(frame.subscription);
-    if (frame.type !== 'event') question?.settle(false);
-    else if (idOf(frame.event) === question?.id) question?.settle(true);
+    if (frame.type === 'eose') question?.settle('absent');
+    else if (frame.type === 'closed') question?.settle('unanswered');
+    else if (idOf(frame.event) === question?.id) question?.settle('there');
     return true;
   }
 
   /** The connection is gone: nothing more will be answered. */
   drop(code: number, message: string): void {
     for (const id of this.#oks.keys()) this.settleOk(id, { type: 'dropped', code, message });
-    for (const question of this.#questions.values()) question.settle(false);
+    for (const question of this.#questions.values()) question.settle('unanswered');
   }
 }
 

@@ -1,6 +1,22 @@
 /** Waiting for a promise, but not for ever and not past an abort. */
 import type { Clock } from '../../base/clock.ts';
 
+/** What each signal's abort sets off; platforms complain about many listeners on one signal, so each gets one. */
+const callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Calls back when the signal aborts; the function returned takes that back. */
+function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  const callbacks = callbacksOf.get(signal) ?? new Set();
+  if (!callbacksOf.has(signal)) {
+    callbacksOf.set(signal, callbacks);
+    signal.addEventListener('abort', () => {
+      for (const each of callbacks) each();
+    });
+  }
+  callbacks.add(callback);
+  return () => callbacks.delete(callback);
+}
+
 /** The promise's value, or undefined when `ms` pass first; rejects with `signal.reason` when aborted. */
 export async function within<T>(
   promise: Promise<T>,
@@ -10,12 +26,11 @@ export async function within<T>(
 ): Promise<T | undefined> {
   signal?.throwIfAborted();
   const stop = new AbortController();
-  const abort = () => stop.abort(signal?.reason);
-  signal?.addEventListener('abort', abort, { once: true });
+  const release = signal && onAbort(signal, () => stop.abort(signal.reason));
   try {
     return await Promise.race([promise, clock.sleep(ms, stop.signal).then(() => undefined)]);
   } finally {
-    signal?.removeEventListener('abort', abort);
+    release?.();
     stop.abort();
   }
 }
@@ -24,14 +39,31 @@ export async function within<T>(
 export async function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return promise;
   signal.throwIfAborted();
-  let abort = () => {};
+  let release = () => {};
   const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
+    release = onAbort(signal, () => reject(signal.reason));
   });
   try {
     return await Promise.race([promise, aborted]);
   } finally {
-    signal.removeEventListener('abort', abort);
+    release();
   }
+}
+
+/** Aborts as soon as one of the signals does, for the same reason; `release` lets go of them. */
+export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
+  readonly signal: AbortSignal;
+  release(): void;
+} {
+  const any = new AbortController();
+  const releases = sources.map((source) => {
+    if (source?.aborted) any.abort(source.reason);
+    return source && onAbort(source, () => any.abort(source.reason));
+  });
+  return {
+    signal: any.signal,
+    release: () => {
+      for (const release of releases) release?.();
+    },
+  };
 }

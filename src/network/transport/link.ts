@@ -7,7 +7,7 @@ import { unlessAborted } from './deadline.ts';
 import { parseFrame, type RelayFrame } from './frames.ts';
 import { RelayMeter, type RelayQuota } from './quota.ts';
 import type { OpenSocket, Socket } from './socket.ts';
-import { speaksOfSize } from './verdict.ts';
+import { speaksOfOverload, speaksOfPace, speaksOfSize } from './verdict.ts';
 
 export interface LinkOptions {
   readonly openSocket: OpenSocket;
@@ -48,6 +48,8 @@ const MAX_UNSENT_BYTES = 1 << 20;
 const UNSENT_POLL_MS = 10;
 /** Once `retry` is exhausted, waits start here. */
 const SLOW_START_MS = 1000;
+/** A relay that answers HTTP 429 or 503 is left alone this long, and half as long again by chance. */
+const OVERLOAD_MS = 60_000;
 
 export class Link {
   readonly url: string;
@@ -55,8 +57,6 @@ export class Link {
   readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };
   lastError = '';
   lastNotice = '';
-  /** What AUTH (NIP-42) asked us to sign on this connection. */
-  challenge: string | undefined;
   /** The latest wait before a new attempt. */
   retryMs = 0;
   readonly #options: LinkOptions;
@@ -92,11 +92,15 @@ export class Link {
     return this.#state === 'waiting' && this.#failures >= this.#options.retry.maxAttempts;
   }
 
+  /** The relay turned the latest attempt away because it has too much to do; exact waits, where asked for, stay exact. */
+  get isOverloaded(): boolean {
+    return this.#options.retry.jitter !== 'none' && speaksOfOverload(this.lastError);
+  }
+
   /** Connects, and again whenever the connection ends; returns after `close`. */
   async run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       this.#state = 'connecting';
-      this.challenge = undefined;
       this.counts.attempts++;
       const ended = await this.#connectOnce();
       this.#socket = undefined;
@@ -184,6 +188,7 @@ export class Link {
 
   #retryMs(): number {
     const { retry, random, reconnectMaxMs } = this.#options;
+    if (this.isOverloaded) return OVERLOAD_MS * (1 + random() / 2);
     const beyond = this.#failures - retry.maxAttempts;
     if (beyond < 0) return backoffMs(retry, this.#failures, random);
     const initialMs = Math.max(retry.initialMs, SLOW_START_MS);
@@ -249,15 +254,18 @@ export class Link {
       return;
     }
     if (frame.type === 'notice') this.#hear(frame.message);
-    else if (frame.type === 'auth') this.challenge = frame.challenge;
-    else this.#failures = 0;
+    else if (frame.type !== 'auth') this.#failures = 0;
     if (frame.type === 'ok') this.answers.settleOk(frame.id, frame);
     if (!this.answers.readQuestion(frame)) this.#handlers.onFrame(frame);
   }
 
+  /** Some relays refuse with a NOTICE alone, which names no event. */
   #hear(notice: string): void {
     this.lastNotice = notice;
-    if (!speaksOfSize(notice)) return;
-    this.answers.settleOnlyOk({ type: 'ok', accepted: false, message: `invalid: ${notice}` });
+    const prefix = speaksOfSize(notice) ? 'invalid' : speaksOfPace(notice) ? 'rate-limited' : '';
+    if (prefix === '') return;
+    const says = new RegExp(`^\\s*${prefix}\\s*:`, 'i');
+    const message = says.test(notice) ? notice : `${prefix}: ${notice}`;
+    this.answers.settleOnlyOk({ type: 'ok', accepted: false, message });
   }
 }

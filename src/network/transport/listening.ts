@@ -27,6 +27,8 @@ export interface ListeningOptions {
   readonly crypto: EventCrypto;
   /** Whether a relay offers NIP-77. */
   readonly reconciles: (relay: string) => boolean;
+  /** Whether a subscription closed as `auth-required` is worth asking again, once we have said who we are. */
+  readonly mayAskAgain: (link: Link, subscription: string) => Promise<boolean>;
 }
 
 /** How long a throttled REQ pauses. */
@@ -207,10 +209,14 @@ export class Listening {
 
   /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
   async #reopen(feed: Feed, link: Link, asking: Asking, message: string): Promise<void> {
-    const { clock, retry, random } = this.#options;
+    const { clock, retry, random, mayAskAgain } = this.#options;
     link.lastNotice = message;
     const closings = feed.close(link, asking, this.#heard(link));
     const { status, transient } = judgeAnswer(false, message);
+    if (status === 'auth-needed' && (await mayAskAgain(link, feed.id))) {
+      this.#askAgain(feed, link, asking);
+      return;
+    }
     if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
       feed.lose(link, message);
       return;
@@ -221,6 +227,10 @@ export class Listening {
     } catch {
       return; // closed while waiting
     }
+    this.#askAgain(feed, link, asking);
+  }
+
+  #askAgain(feed: Feed, link: Link, asking: Asking): void {
     if (this.#isCurrent(feed, link, asking) && asking.stage === 'closed') this.#ask(feed, link);
   }
 }

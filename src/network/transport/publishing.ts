@@ -1,11 +1,15 @@
-/** One event to one relay: sent, answered, and tried again while that can help. */
+/** One event to one relay: sent when its turn comes, answered, and tried again while that can help. */
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Answer } from './answers.ts';
-import { within } from './deadline.ts';
+import { anySignal, unlessAborted, within } from './deadline.ts';
+import type { Foreseen, Limits, Parcel } from './limits.ts';
 import type { Link } from './link.ts';
+import { askFor, type ReadBack } from './read-back.ts';
+import type { SignIn } from './sign-in.ts';
+import type { Token, TokenBucket } from './token-bucket.ts';
 import { judgeAnswer, type PublishStatus, type Verdict } from './verdict.ts';
 
 /** What became of one event at one relay. */
@@ -18,28 +22,35 @@ export interface PublishOutcome {
   readonly attempts: number;
   /** The wait after each failed try. */
   readonly delaysMs: readonly number[];
+  /** False where the relay accepted it and is known not to keep what it accepts: as good as refused. */
+  readonly kept?: false;
 }
 
-/** An event and its frame, serialised once for all relays. */
-export interface Parcel {
-  readonly event: SignedEvent;
-  readonly frame: string;
-  readonly bytes: number;
+export interface SendOptions {
+  /** Ends waiting; without one a relay that keeps asking for pauses is given up like one that keeps failing. */
+  readonly signal?: AbortSignal | undefined;
+  /** Some of the set's relays; default all of them. */
+  readonly only?: readonly string[] | undefined;
+  /** For what is worthless when late: `throttled` at once where the relay's rate has no room now. */
+  readonly skipWhenBusy?: boolean | undefined;
 }
 
-/** What a relay's answers taught about it; nothing here outlives the relay set. */
-export interface Learned {
-  readonly refusedKinds: Map<number, string>;
-  maxBytes: number;
-  throttledUntilMs: number;
-}
-
-export interface PublishOptions {
+/** Everything one relay is published through. */
+export interface Outlet {
+  readonly link: Link;
+  readonly limits: Limits;
+  readonly bucket: TokenBucket;
+  readonly readBack: ReadBack;
+  readonly signIn: SignIn | undefined;
+  /** Resolves when the relay's description has been read, or has been waited for long enough; after the first connection. */
+  readonly described: Promise<unknown>;
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
   /** Wait for an OK, besides the time the event needs on a slow line. */
   readonly publishTimeoutMs: number;
+  /** Aborts when the relay set is closed. */
+  readonly stop: AbortSignal;
 }
 
 interface Try extends Verdict {
@@ -50,105 +61,169 @@ interface Try extends Verdict {
 
 /** The slowest line we wait for. */
 const UPLINK_BYTES_PER_MS = 64;
-const THROTTLE_MS = 60_000;
-const QUESTION_MS = 3000;
-
-export const createLearned = (): Learned => ({
-  refusedKinds: new Map(),
-  maxBytes: Number.POSITIVE_INFINITY,
-  throttledUntilMs: 0,
-});
 
 export function createParcel(event: SignedEvent): Parcel {
   const frame = JSON.stringify(['EVENT', event]);
   return { event, frame, bytes: utf8(frame).length };
 }
 
-/** Publishes until there is a verdict, tries are exhausted or the relay is down; rejects only when aborted. */
+/** Publishes until there is a verdict, tries are exhausted or the relay is down; rejects only with `signal.reason`. */
 export async function publishTo(
-  link: Link,
-  learned: Learned,
+  outlet: Outlet,
   parcel: Parcel,
-  options: PublishOptions,
-  signal?: AbortSignal,
+  options: SendOptions,
 ): Promise<PublishOutcome> {
-  const { clock, retry, random } = options;
-  const relay = link.url;
-  const known = foresee(link, learned, parcel, clock.now());
-  if (known) {
-    return { relay, status: known.status, message: known.message, attempts: 0, delaysMs: [] };
-  }
-  const delaysMs: number[] = [];
-  for (let attempts = 1; ; attempts++) {
-    const { status, message, transient, linkRetryMs, refuses } = await tryOnce(
-      link,
-      parcel,
-      options,
-      signal,
-    );
-    if (refuses === 'kind') learned.refusedKinds.set(parcel.event.kind, message);
-    if (refuses === 'size') learned.maxBytes = Math.min(learned.maxBytes, parcel.bytes - 1);
-    if (status === 'throttled') learned.throttledUntilMs = clock.now() + THROTTLE_MS;
-    if (!transient || attempts >= retry.maxAttempts || link.isDown) {
-      return { relay, status, message, attempts, delaysMs };
-    }
-    const delayMs = linkRetryMs ?? backoffMs(retry, attempts, random);
-    delaysMs.push(delayMs);
-    if (linkRetryMs === undefined) await clock.sleep(delayMs, signal);
-  }
-}
-
-/** The outcome when trying is known to be useless. */
-function foresee(link: Link, learned: Learned, parcel: Parcel, nowMs: number): Try | undefined {
-  if (link.isDown) return { status: 'unreachable', message: link.lastError || 'closed' };
-  const refusal = learned.refusedKinds.get(parcel.event.kind);
-  if (refusal !== undefined) return { status: 'refused', message: refusal };
-  if (parcel.bytes > learned.maxBytes) {
-    const message = `too large: this relay refused ${learned.maxBytes + 1} bytes before`;
-    return { status: 'refused', message };
-  }
-  if (nowMs < learned.throttledUntilMs) {
-    const seconds = Math.ceil((learned.throttledUntilMs - nowMs) / 1000);
-    return { status: 'throttled', message: `this relay asked for a pause, ${seconds} s are left` };
-  }
-  return undefined;
-}
-
-async function tryOnce(
-  link: Link,
-  { event, frame, bytes }: Parcel,
-  { clock, publishTimeoutMs }: PublishOptions,
-  signal?: AbortSignal,
-): Promise<Try> {
-  const opened = await link.opened(signal);
-  if (!opened.open) return unreachable(opened.message, opened.retryMs);
-  const { answer, forget } = link.answers.expectOk(event.id);
+  options.signal?.throwIfAborted();
+  const { signal, release } = anySignal(outlet.stop, options.signal);
+  const publishing = new Publishing(outlet, parcel, signal);
   try {
-    if (!(await link.sendWhenRoom(frame, bytes, signal))) return lost(link, 'connection ended');
-    const timeoutMs = publishTimeoutMs + bytes / UPLINK_BYTES_PER_MS;
-    const heard = await within(answer, timeoutMs, clock, signal);
-    if (heard) return readAnswer(link, heard);
+    const gives = { up: options.signal === undefined, early: options.skipWhenBusy ?? false };
+    return await publishing.run(gives);
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    if (!outlet.stop.aborted) throw error;
+    return publishing.outcome({ status: 'unreachable', message: 'closed' });
   } finally {
-    forget();
+    release();
   }
-  if (await isThere(link, event, clock, signal)) {
-    return { status: 'accepted', message: 'no answer, but the relay has it' };
-  }
-  return { status: 'no-verdict', transient: true, message: 'no answer in time' };
 }
 
-function readAnswer(link: Link, answer: Answer): Try {
-  if (answer.type === 'ok') {
-    return { ...judgeAnswer(answer.accepted, answer.message), message: answer.message };
-  }
-  if (answer.code === 1009) {
-    return { status: 'refused', refuses: 'size', message: 'too large: the relay hung up (1009)' };
-  }
-  return lost(link, answer.message);
-}
+class Publishing {
+  readonly #outlet: Outlet;
+  readonly #parcel: Parcel;
+  readonly #signal: AbortSignal;
+  readonly #delaysMs: number[] = [];
+  #attempts = 0;
+  /** Tries that failed for a passing reason, and pauses the relay asked for. */
+  #failures = 0;
+  #pauses = 0;
+  #token: Token | undefined;
+  #hasProved = false;
+  readonly #noticeBefore: string;
 
-/** The connection ended under way; the link is about to wait, or already connecting again. */
-const lost = (link: Link, message: string): Try => unreachable(message, link.retryMs);
+  constructor(outlet: Outlet, parcel: Parcel, signal: AbortSignal) {
+    this.#outlet = outlet;
+    this.#parcel = parcel;
+    this.#signal = signal;
+    this.#noticeBefore = outlet.link.lastNotice;
+  }
+
+  outcome({ status, message }: Foreseen): PublishOutcome {
+    const { link, readBack } = this.#outlet;
+    const told = { attempts: this.#attempts, delaysMs: this.#delaysMs };
+    if (status !== 'accepted' || readBack.stores !== 'no') {
+      return { relay: link.url, status, message, ...told };
+    }
+    const words = `this relay says yes and does not keep events, ${readBack.missing} were missing`;
+    const said = message === '' ? words : `${message}; ${words}`;
+    return { relay: link.url, status, message: said, ...told, kept: false };
+  }
+
+  async run(gives: { readonly up: boolean; readonly early: boolean }): Promise<PublishOutcome> {
+    const { bucket, clock, retry } = this.#outlet;
+    for (;;) {
+      const useless = this.#foresee();
+      if (useless) return this.outcome(useless);
+      this.#token ??= bucket.takeNow();
+      if (!gives.early) this.#token ??= await bucket.take(this.#signal);
+      if (this.#token === undefined) return this.outcome(wordBusy(bucket));
+      const tried = await this.#try();
+      if (!tried) continue; // something was learned while waiting
+      const { status, transient, linkRetryMs } = tried;
+      if (status === 'auth-needed') {
+        await this.#prove(tried.message);
+        continue;
+      }
+      const isLast = transient ? ++this.#failures >= retry.maxAttempts : status !== 'throttled';
+      if (isLast || (transient && this.#outlet.link.isDown)) return this.outcome(tried);
+      if (status === 'throttled') {
+        if (gives.early || (gives.up && ++this.#pauses >= retry.maxAttempts)) {
+          return this.outcome(tried);
+        }
+        this.#delaysMs.push(bucket.waitMs); // waited for with the next token
+        continue;
+      }
+      const delayMs = linkRetryMs ?? backoffMs(retry, this.#failures, this.#outlet.random);
+      this.#delaysMs.push(delayMs);
+      if (linkRetryMs === undefined) await clock.sleep(delayMs, this.#signal);
+    }
+  }
+
+  #foresee(): Foreseen | undefined {
+    const { link, limits } = this.#outlet;
+    if (link.isDown) return { status: 'unreachable', message: link.lastError || 'closed' };
+    return limits.foresee(this.#parcel);
+  }
+
+  /** One try; nothing when it turns out, once connected, that none is worth making. */
+  async #try(): Promise<Try | undefined> {
+    const { link, limits, bucket, readBack, described } = this.#outlet;
+    const opened = await link.opened(this.#signal);
+    if (!opened.open) {
+      this.#attempts++;
+      return unreachable(opened.message, opened.retryMs);
+    }
+    await unlessAborted(described, this.#signal);
+    if (this.#foresee()) return undefined;
+    this.#attempts++;
+    const tried = await this.#send();
+    limits.learn(this.#parcel, tried, tried.message);
+    if (tried.status === 'throttled') bucket.refuse(this.#token);
+    this.#token = undefined;
+    if (tried.status === 'accepted') readBack.note(this.#parcel.event);
+    return tried;
+  }
+
+  async #send(): Promise<Try> {
+    const { link, clock, publishTimeoutMs } = this.#outlet;
+    const { event, frame, bytes } = this.#parcel;
+    const { answer, forget } = link.answers.expectOk(event.id);
+    try {
+      if (!(await link.sendWhenRoom(frame, bytes, this.#signal))) {
+        return unreachable('connection ended', link.retryMs);
+      }
+      const timeoutMs = publishTimeoutMs + bytes / UPLINK_BYTES_PER_MS;
+      const heard = await within(answer, timeoutMs, clock, this.#signal);
+      if (heard) return this.#read(heard);
+    } finally {
+      forget();
+    }
+    if ((await askFor(link, event, clock, this.#signal)) === 'there') {
+      return { status: 'accepted', message: 'no answer, but the relay has it' };
+    }
+    const notice = link.lastNotice === this.#noticeBefore ? '' : `; it said: ${link.lastNotice}`;
+    return { status: 'no-verdict', transient: true, message: `no answer in time${notice}` };
+  }
+
+  #read(answer: Answer): Try {
+    const { link, limits } = this.#outlet;
+    if (answer.type === 'ok') {
+      const verdict = judgeAnswer(answer.accepted, answer.message);
+      const bits = limits.workFor(this.#parcel.event.kind);
+      const saysWork = verdict.status !== 'pow-needed' || verdict.bits !== undefined || bits === 0;
+      const message = saysWork ? answer.message : `${answer.message} (${bits} bits)`;
+      return { ...verdict, message };
+    }
+    if (answer.code === 1009) {
+      return { status: 'refused', refuses: 'size', message: 'too large: the relay hung up (1009)' };
+    }
+    // the link is about to wait, or already connecting again
+    return unreachable(answer.message, link.retryMs);
+  }
+
+  /** Shows the relay whose key this is, once per event; where that does not help, its kind is not sent again. */
+  async #prove(refusal: string): Promise<void> {
+    const { signIn, limits } = this.#outlet;
+    let message = refusal;
+    if (signIn && !this.#hasProved) {
+      this.#hasProved = true;
+      const failure = await signIn.prove(this.#signal);
+      if (failure === undefined) return;
+      message = `${refusal} (${failure})`;
+    }
+    limits.lock(this.#parcel.event.kind, message);
+  }
+}
 
 const unreachable = (message: string, linkRetryMs: number): Try => ({
   status: 'unreachable',
@@ -157,20 +232,10 @@ const unreachable = (message: string, linkRetryMs: number): Try => ({
   linkRetryMs,
 });
 
-/** Asks for the id back: silence is not refusal. Nothing to ask about an ephemeral event. */
-async function isThere(
-  link: Link,
-  { id, kind }: SignedEvent,
-  clock: Clock,
-  signal?: AbortSignal,
-): Promise<boolean> {
-  if (link.state !== 'open' || (kind >= 20_000 && kind < 30_000)) return false;
-  const { name, found, forget } = link.answers.expectFound(id);
-  try {
-    link.say('REQ', name, { ids: [id], limit: 1 });
-    return (await within(found, QUESTION_MS, clock, signal)) ?? false;
-  } finally {
-    forget();
-    link.say('CLOSE', name);
-  }
+/** The rate has no room now, in words. */
+function wordBusy({ perMinute, waitMs }: TokenBucket): Foreseen {
+  const rate = Number(perMinute.toFixed(1));
+  const seconds = Math.ceil(waitMs / 1000);
+  const wait = seconds > 0 ? `, the next in ${seconds} s` : ', others are in line';
+  return { status: 'throttled', message: `this relay gets ${rate} events a minute${wait}` };
 }

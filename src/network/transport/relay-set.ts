@@ -4,24 +4,20 @@ import { RelayError } from '../../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
+import { MAX_WORK_BITS } from '../proof-of-work.ts';
 import { within } from './deadline.ts';
 import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './filter.ts';
 import { Link, type LinkState } from './link.ts';
 import { Listening } from './listening.ts';
-import {
-  createLearned,
-  createParcel,
-  type Learned,
-  type PublishOptions,
-  type PublishOutcome,
-  publishTo,
-} from './publishing.ts';
+import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
+import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
 import { defaultQuota, type RelayQuota } from './quota.ts';
 import { parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
 
-export interface RelaySetOptions {
+export interface RelaySetOptions
+  extends Pick<OutboxOptions, 'eventsPerMinute' | 'maxEventBytes' | 'fetchInfo' | 'auth'> {
   readonly openSocket: OpenSocket;
   readonly clock: Clock;
   /** For connecting and publishing; default 4 attempts from 250 ms, doubling, at most 2 s, full jitter. */
@@ -44,19 +40,13 @@ export interface RelaySetOptions {
   readonly reconnectMaxMs?: number;
 }
 
-export interface SendOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** Some of the set's relays; default all of them. */
-  readonly only?: readonly string[] | undefined;
-}
-
 export interface Subscription {
   /** Every reachable relay has sent what it had stored. */
   readonly caughtUp: boolean;
   close(): void;
 }
 
-export interface RelayStatus extends Readonly<FeedCounts> {
+export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly relay: string;
   readonly state: LinkState;
   /** Connections opened. */
@@ -88,6 +78,8 @@ export interface RelaySet {
     options?: SubscribeOptions,
   ): Subscription;
   status(): readonly RelayStatus[];
+  /** Leading zero bits to give an event of this kind (NIP-13): the most that a relay wants and we are willing to do. */
+  workFor(kind: number): number;
   /** Resolves once a relay is connected; rejects with a `RelayError` when none can be reached. */
   ready(signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -112,13 +104,13 @@ const GOODBYE_MS = 1000;
 export const createRelaySet = (urls: readonly string[], options: RelaySetOptions): RelaySet =>
   new Relays(parseRelayUrls(urls), { ...DEFAULTS, ...options });
 
-type Settings = Required<RelaySetOptions>;
+type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DEFAULTS>>;
 
 class Relays implements RelaySet {
   readonly relays: readonly string[];
   readonly #settings: Settings;
   readonly #links: readonly Link[];
-  readonly #learned = new Map<Link, Learned>();
+  readonly #outboxes = new Map<Link, Outbox>();
   readonly #listening: Listening;
   readonly #stop = new AbortController();
   readonly #runs: Promise<unknown>;
@@ -126,7 +118,9 @@ class Relays implements RelaySet {
   constructor(urls: readonly string[], settings: Settings) {
     this.relays = urls;
     this.#settings = settings;
-    this.#listening = new Listening(settings, this.#stop.signal);
+    const mayAskAgain = (link: Link, subscription: string) =>
+      this.#outboxes.get(link)!.mayAskAgain(subscription);
+    this.#listening = new Listening({ ...settings, mayAskAgain }, this.#stop.signal);
     this.#links = urls.map((url) => this.#createLink(url));
     this.#runs = Promise.all(this.#links.map((link) => link.run()));
   }
@@ -135,11 +129,10 @@ class Relays implements RelaySet {
     return Promise.all(this.send(event, options));
   }
 
-  send(event: SignedEvent, { signal, only }: SendOptions = {}): readonly Promise<PublishOutcome>[] {
+  send(event: SignedEvent, options: SendOptions = {}): readonly Promise<PublishOutcome>[] {
     const parcel = createParcel(event);
-    const options: PublishOptions = this.#settings;
-    return this.#named(only).map((link) =>
-      publishTo(link, this.#learned.get(link)!, parcel, options, signal),
+    return this.#named(options.only).map((link) =>
+      this.#outboxes.get(link)!.publish(parcel, options),
     );
   }
 
@@ -160,7 +153,13 @@ class Relays implements RelaySet {
       lastNotice: link.lastNotice,
       ...link.counts,
       ...this.#listening.counts(link),
+      ...this.#outboxes.get(link)!.status(),
     }));
+  }
+
+  workFor(kind: number): number {
+    const wanted = [...this.#outboxes.values()].map((outbox) => outbox.workFor(kind));
+    return Math.max(0, ...wanted.filter((bits) => bits <= MAX_WORK_BITS));
   }
 
   async ready(signal?: AbortSignal): Promise<void> {
@@ -197,12 +196,22 @@ class Relays implements RelaySet {
       url,
       { ...rest, connectTimeoutMs: openTimeoutMs },
       {
-        onOpen: () => this.#listening.opened(link),
-        onFrame: (frame) => this.#listening.read(link, frame),
-        onDown: () => this.#listening.lost(link),
+        onOpen: () => {
+          outbox.open();
+          this.#listening.opened(link);
+        },
+        onFrame: (frame) => {
+          outbox.hear(frame);
+          this.#listening.read(link, frame);
+        },
+        onDown: () => {
+          outbox.down();
+          this.#listening.lost(link);
+        },
       },
     );
-    this.#learned.set(link, createLearned());
+    const outbox = new Outbox(link, this.#settings, this.#stop.signal);
+    this.#outboxes.set(link, outbox);
     return link;
   }
 }

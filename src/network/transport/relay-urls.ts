@@ -1,4 +1,4 @@
-/** Relay addresses as people write them: trimmed, checked, each relay once. */
+/** Relay addresses as people write them: trimmed, checked, each relay once; and whose they are. */
 import { ConfigError } from '../../base/errors.ts';
 
 const HINT = 'give one or more ws:// or wss:// addresses, for example ws://127.0.0.1:7777';
@@ -17,13 +17,28 @@ export function parseRelayUrls(urls: readonly string[]): readonly string[] {
 }
 
 function targetOf(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  const isSocket = parsed?.protocol === 'ws:' || parsed?.protocol === 'wss:';
-  if (!isSocket || url.includes('#')) {
+  if (!isRelayUrl(url)) {
     throw new ConfigError('relay/bad-url', `not a relay address: ${JSON.stringify(url)}`, {
       hint: HINT,
       data: { url },
     });
   }
-  return parsed.href;
+  return new URL(url).href;
+}
+
+/** Whether a WebSocket could be opened there. */
+export const isRelayUrl = (url: string): boolean =>
+  /^wss?:/i.test(url) && URL.canParse(url) && !url.includes('#');
+
+/** Loopback, private and link-local IPv4 (RFC 1918, RFC 3927). */
+const PRIVATE_IPV4 = /^(?:127|10|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\./;
+/** The same of IPv6 (RFC 4193, RFC 4291). */
+const PRIVATE_IPV6 = /^\[(?:::1|f[cd][0-9a-f]{2}:.*|fe[89ab][0-9a-f]:.*)\]$/;
+const LOCAL_NAME = /^localhost$|\.(?:localhost|local)$/;
+
+/** Whether the address is on this machine or in its own network: a relay of ours or a friend's, not a public one. */
+export function isPrivateRelay(url: string): boolean {
+  const { hostname } = new URL(url);
+  if (/^[\d.]+$/.test(hostname)) return PRIVATE_IPV4.test(hostname);
+  return PRIVATE_IPV6.test(hostname) || LOCAL_NAME.test(hostname);
 }

@@ -1,0 +1,148 @@
+/** What one relay takes, as far as it has said (NIP-11) or shown by its answers; nothing here outlives the relay set. */
+import type { SignedEvent } from '../event.ts';
+import { leadingZeroBits } from '../proof-of-work.ts';
+import type { RelayInfo } from './relay-info.ts';
+import type { PublishStatus, Verdict } from './verdict.ts';
+
+/** An event and its frame, serialised once for all relays. */
+export interface Parcel {
+  readonly event: SignedEvent;
+  readonly frame: string;
+  /** The frame's. */
+  readonly bytes: number;
+}
+
+/** The limits known of a relay; what is undefined is unlimited or unknown. */
+export interface RelayLimits {
+  /** The rate it is sent events at. */
+  readonly eventsPerMinute: number | undefined;
+  /** Largest event, as JSON. */
+  readonly maxEventBytes: number | undefined;
+  /** Longest content, in characters. */
+  readonly maxContentLength: number | undefined;
+  readonly maxSubscriptions: number | undefined;
+  readonly refusedKinds: readonly number[];
+  /** Most leading zero bits it wants of any kind. */
+  readonly workBits: number;
+  /** It wants to know whose key this is. */
+  readonly needsAuth: boolean;
+}
+
+/** Why an event need not be sent. */
+export interface Foreseen {
+  readonly status: PublishStatus;
+  readonly message: string;
+}
+
+/** What the largest public relays take, whatever their description says. */
+export const PUBLIC_EVENT_BYTES = 65_536;
+
+/** `["EVENT",` and `]`. */
+const FRAME_BYTES = 10;
+
+/** Its description tells true limits, so it is believed upward too. */
+const OUR_RELAY = 'nostrain-relay';
+
+const sizeOf = ({ bytes }: Parcel): number => bytes - FRAME_BYTES;
+
+const known = (limit: number): number | undefined => (Number.isFinite(limit) ? limit : undefined);
+
+export class Limits {
+  #maxEventBytes: number;
+  #maxContentLength = Number.POSITIVE_INFINITY;
+  #maxSubscriptions: number | undefined;
+  readonly #refusedKinds = new Map<number, string>();
+  /** Wanted of all kinds, and of some. */
+  #workBits = 0;
+  readonly #workBitsOf = new Map<number, number>();
+  #needsAuth = false;
+  /** Kinds this connection wants a key for that it was not given. */
+  readonly #lockedKinds = new Map<number, string>();
+  #clockComplaint = '';
+  readonly #isSizeGiven: boolean;
+
+  /** Starts with a size somebody chose, or with a guess. */
+  constructor(maxEventBytes: number, isSizeGiven: boolean) {
+    this.#maxEventBytes = maxEventBytes;
+    this.#isSizeGiven = isSizeGiven;
+  }
+
+  /** The relay's latest refusal for the date of an event; empty once it has accepted one since. */
+  get clockComplaint(): string {
+    return this.#clockComplaint;
+  }
+
+  known(eventsPerMinute: number): RelayLimits {
+    return {
+      eventsPerMinute: known(eventsPerMinute),
+      maxEventBytes: known(this.#maxEventBytes),
+      maxContentLength: known(this.#maxContentLength),
+      maxSubscriptions: this.#maxSubscriptions,
+      refusedKinds: [...this.#refusedKinds.keys()],
+      workBits: Math.max(this.#workBits, ...this.#workBitsOf.values()),
+      needsAuth: this.#needsAuth,
+    };
+  }
+
+  /** A description lowers limits; it raises the size only where the relay is of our own making. */
+  readInfo({ software, limitation }: RelayInfo): void {
+    const { maxMessageLength, maxContentLength, maxSubscriptions } = limitation;
+    if (maxMessageLength) {
+      const bytes = maxMessageLength - FRAME_BYTES;
+      const isBelieved = software === OUR_RELAY && !this.#isSizeGiven;
+      this.#maxEventBytes = isBelieved ? bytes : Math.min(this.#maxEventBytes, bytes);
+    }
+    if (maxContentLength) this.#maxContentLength = maxContentLength;
+    if (maxSubscriptions) this.#maxSubscriptions = maxSubscriptions;
+    this.#workBits = limitation.minPowDifficulty ?? 0;
+    this.#needsAuth ||= limitation.authRequired ?? false;
+  }
+
+  /** An answer to this event. */
+  learn(parcel: Parcel, verdict: Verdict, message: string): void {
+    const { kind } = parcel.event;
+    const { status, refuses, blamesClock, bits } = verdict;
+    if (status === 'accepted') this.#clockComplaint = '';
+    if (blamesClock) this.#clockComplaint = message;
+    if (refuses === 'kind') this.#refusedKinds.set(kind, message);
+    if (refuses === 'size') this.#maxEventBytes = Math.min(this.#maxEventBytes, sizeOf(parcel) - 1);
+    if (bits !== undefined) this.#workBitsOf.set(kind, bits);
+    if (status === 'auth-needed') this.#needsAuth = true;
+  }
+
+  /** Events of this kind are not sent over this connection. */
+  lock(kind: number, message: string): void {
+    this.#lockedKinds.set(kind, message);
+  }
+
+  /** The connection ended: the next one may be let in. */
+  unlock(): void {
+    this.#lockedKinds.clear();
+  }
+
+  /** Leading zero bits an event of this kind should have. */
+  workFor(kind: number): number {
+    return Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? 0);
+  }
+
+  /** The outcome when sending is known to be useless. */
+  foresee(parcel: Parcel): Foreseen | undefined {
+    const { kind, id, content } = parcel.event;
+    const refusal = this.#refusedKinds.get(kind);
+    if (refusal !== undefined) return { status: 'refused', message: refusal };
+    const locked = this.#lockedKinds.get(kind);
+    if (locked !== undefined) return { status: 'auth-needed', message: locked };
+    if (sizeOf(parcel) > this.#maxEventBytes) {
+      const message = `too large: the event has ${sizeOf(parcel)} bytes, this relay takes ${this.#maxEventBytes}`;
+      return { status: 'refused', message };
+    }
+    if (content.length > this.#maxContentLength) {
+      const message = `too large: the content has ${content.length} characters, this relay takes ${this.#maxContentLength}`;
+      return { status: 'refused', message };
+    }
+    // a description alone is not held against an event: it may be out of date
+    const [wanted, has] = [this.#workBitsOf.get(kind) ?? 0, leadingZeroBits(id)];
+    if (has >= wanted) return undefined;
+    return { status: 'pow-needed', message: `pow: ${wanted} bits wanted, this event has ${has}` };
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * How fast one relay may be sent events: a token each. A refusal halves the rate after a pause, a minute of full use
+ * without one raises it by half.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { unlessAborted } from './deadline.ts';
+
+export interface BucketOptions {
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** The rate to begin with; `Infinity` for none until the relay asks for one. */
+  readonly perMinute: number;
+}
+
+/** Tells which refusals a token was drawn after, so that a burst refused as a whole counts once. */
+export type Token = number;
+
+/** What is assumed of a public relay before it has taught better. */
+export const PUBLIC_EVENTS_PER_MINUTE = 5;
+const BURST = 5;
+/** However often a relay refuses, it is tried this often. */
+const LEAST_PER_MINUTE = 0.5;
+const MINUTE_MS = 60_000;
+
+export class TokenBucket {
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  #perMinute: number;
+  #tokens: number;
+  /** When `#tokens` was right; in the future during a pause. */
+  #countedMs: number;
+  #refusals = 0;
+  /** Since when every token was waited for. */
+  #busySinceMs: number | undefined;
+  #waiting = 0;
+  /** Resolves when the last in line has its token or has left. */
+  #line: Promise<void> = Promise.resolve();
+  #minute = { startMs: 0, drawn: 0, drawnBefore: 0 };
+
+  constructor({ clock, random, perMinute }: BucketOptions) {
+    this.#clock = clock;
+    this.#random = random;
+    this.#perMinute = perMinute;
+    this.#tokens = this.#room();
+    this.#countedMs = clock.now();
+  }
+
+  /** Events a minute, now; `Infinity` where nothing limits them. */
+  get perMinute(): number {
+    return this.#perMinute;
+  }
+
+  /** How long the next token takes when nobody is in line. */
+  get waitMs(): number {
+    this.#refill();
+    const pauseMs = Math.max(0, this.#countedMs - this.#clock.now());
+    if (this.#tokens >= 1) return pauseMs;
+    return pauseMs + Math.ceil(((1 - this.#tokens) * MINUTE_MS) / this.#perMinute);
+  }
+
+  /** A token, in the order of asking; rejects with `signal.reason`. */
+  async take(signal: AbortSignal): Promise<Token> {
+    const before = this.#line;
+    let leave = () => {};
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    this.#line = before.then(() => left);
+    this.#waiting++;
+    try {
+      await unlessAborted(before, signal);
+      for (let ms = this.waitMs; ms > 0; ms = this.waitMs) {
+        this.#busySinceMs ??= Math.max(this.#clock.now(), this.#countedMs);
+        await this.#clock.sleep(ms, signal);
+      }
+      return this.#draw();
+    } finally {
+      this.#waiting--;
+      leave();
+    }
+  }
+
+  /** A token if one is there and nobody is in line. */
+  takeNow(): Token | undefined {
+    return this.#waiting > 0 || this.waitMs > 0 ? undefined : this.#draw();
+  }
+
+  /**
+   * The relay said that it was too much: no token for `pauseMs`, and half the rate from then on. Without the token
+   * it speaks of, a refusal during a pause is taken for an echo of the one that began it.
+   */
+  refuse(token?: Token, pauseMs: number = this.#pauseMs()): void {
+    const isEcho = token === undefined ? this.#isPaused : token < this.#refusals;
+    if (isEcho) return;
+    this.#refusals++;
+    this.#perMinute = Number.isFinite(this.#perMinute)
+      ? Math.max(LEAST_PER_MINUTE, this.#perMinute / 2)
+      : Math.max(PUBLIC_EVENTS_PER_MINUTE, this.#drawnLastMinute() / 2);
+    this.#busySinceMs = undefined;
+    this.#tokens = 1; // the one event with which it is tried again
+    this.#countedMs = Math.max(this.#countedMs, this.#clock.now() + pauseMs);
+  }
+
+  get #isPaused(): boolean {
+    return this.#countedMs > this.#clock.now();
+  }
+
+  #pauseMs(): number {
+    return MINUTE_MS * (1 + this.#random() / 2);
+  }
+
+  /** The most tokens that gather while nothing is sent. */
+  #room(): number {
+    return Number.isFinite(this.#perMinute)
+      ? Math.min(BURST, Math.max(1, this.#perMinute))
+      : Number.POSITIVE_INFINITY;
+  }
+
+  #refill(): void {
+    const nowMs = this.#clock.now();
+    const passedMs = nowMs - this.#countedMs;
+    if (passedMs <= 0) return;
+    const gained = (passedMs * this.#perMinute) / MINUTE_MS;
+    // a wait is whole milliseconds; what rounding leaves missing must not cost another one
+    this.#tokens = Math.min(this.#room(), this.#tokens + gained + 1e-9);
+    this.#countedMs = nowMs;
+  }
+
+  #draw(): Token {
+    const nowMs = this.#clock.now();
+    this.#tokens--;
+    if (this.#tokens >= 1) this.#busySinceMs = undefined;
+    else if (this.#busySinceMs !== undefined && nowMs - this.#busySinceMs >= MINUTE_MS) {
+      this.#perMinute *= 1.5;
+      this.#busySinceMs = nowMs;
+    }
+    this.#countDrawn(nowMs);
+    return this.#refusals;
+  }
+
+  #countDrawn(nowMs: number): void {
+    const { startMs, drawn } = this.#minute;
+    const minutes = Math.floor((nowMs - startMs) / MINUTE_MS);
+    if (minutes > 0) {
+      this.#minute = {
+        startMs: startMs + minutes * MINUTE_MS,
+        drawn: 0,
+        drawnBefore: minutes === 1 ? drawn : 0,
+      };
+    }
+    this.#minute.drawn++;
+  }
+
+  #drawnLastMinute(): number {
+    return Math.max(this.#minute.drawn, this.#minute.drawnBefore);
+  }
+}
