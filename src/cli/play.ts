@@ -9,6 +9,7 @@ import { estimateEventSize } from '../network/wire/event-size.ts';
 import { loadKey } from '../node/keys.ts';
 import { nativeCrypto } from '../node/native-crypto.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
+import { mine } from '../node/proof-of-work.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
@@ -90,12 +91,14 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       signer,
       clock: systemClock,
       sha256: nativeSha256,
+      mine,
       stripe,
       packing,
       eventBudget,
       ratio: topk,
       maxContainerBytes,
     });
+    scope.defer(() => wire.close());
     report(hello(settings, trainer, wire.me, state));
     const ports = { clock: systemClock, trainer, wire, store: folder.store, report };
     const final = await runWorker(state, { plan: planOf(settings, task, trainer), ports, signal });

@@ -65,7 +65,7 @@ export async function assertRelaysFit(
       'relay/too-small',
       `${urls[i]} takes ${has}, the largest event of this run is about ${need}`,
       {
-        hint: 'lower --topk, train a smaller model, or use a relay you run: nostrain relay --max-event-bytes N',
+        hint: 'lower --event-budget, train a smaller model, or use a relay you run: nostrain relay --max-event-bytes N',
       },
     );
   });

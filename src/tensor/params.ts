@@ -76,9 +76,3 @@ export function sameLayout(a: Layout, b: Layout): boolean {
     })
   );
 }
-
-/** A zero vector of the same storage type and length. */
-export const zerosLike = (vector: Vector): Vector =>
-  vector instanceof Float32Array
-    ? new Float32Array(vector.length)
-    : new Float64Array(vector.length);

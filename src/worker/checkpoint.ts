@@ -28,7 +28,7 @@ export function publishCheckpoint(
   });
   void sending?.settled.then(({ accepted, failed }) => {
     if (accepted.length > 0) return;
-    const words = failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+    const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
     report({ type: 'notice', message: `no relay took the checkpoint (${words})` });
   });
 }

@@ -1,4 +1,5 @@
 /** Heartbeats: one at every change, then one an interval, also while the inner steps run; a last one says goodbye. */
+import { within } from '../network/transport/deadline.ts';
 import type { Beat } from '../run/beat.ts';
 import { isStale } from '../run/beat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
@@ -18,6 +19,9 @@ export interface Heart {
   stop(): Promise<void>;
 }
 
+/** A relay that is slower than this does not hear the goodbye. */
+const FAREWELL_MS = 3000;
+
 export function createHeart({ plan, ports: { clock, wire, report } }: Session): Heart {
   const stopping = new AbortController();
   let pulse: Pulse | undefined;
@@ -33,7 +37,7 @@ export function createHeart({ plan, ports: { clock, wire, report } }: Session): 
       leaving,
     });
     if (await taken) return;
-    const why = (await settled).failed.map(({ relay, message }) => `${relay}: ${message}`);
+    const why = (await settled).failed.map(({ relay, message }) => `${relay} ${message}`);
     report({ type: 'notice', message: `no relay took the heartbeat (${why.join('; ')})` });
   }
 
@@ -53,7 +57,7 @@ export function createHeart({ plan, ports: { clock, wire, report } }: Session): 
     async stop() {
       stopping.abort();
       await beating;
-      await send(true);
+      await within(send(true), FAREWELL_MS, clock);
     },
   };
 }

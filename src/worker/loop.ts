@@ -4,6 +4,7 @@
  * a killed worker goes on with the same bytes.
  */
 import { RelayError } from '../base/errors.ts';
+import { within } from '../network/transport/deadline.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { publishCheckpoint } from './checkpoint.ts';
@@ -92,21 +93,25 @@ type Trained = WorkerState & { readonly sent: Sent };
 
 const hasSent = (state: WorkerState): state is Trained => state.sent !== undefined;
 
-/** Returns once one relay has the gradient; what the slower ones said is reported when they have said it. */
+/** Returns once the relays have the gradient; what the slower ones said is reported when they have said it. */
 async function publish({ round, sent }: Trained, session: Session): Promise<void> {
-  const { wire, report } = session.ports;
+  const { plan, signal } = session;
+  const { clock, wire, report } = session.ports;
   const { payloadBytes, eventBytes } = sent;
   const { taken, settled, moved } = wire.send(sent);
   const told = settled.then(({ accepted, failed }) => {
     report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
-    return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+    return failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
   });
-  if (await (moved ? tellWhile(taken, round, moved, session) : taken)) return;
+  const inTime = within(taken, plan.roundTimeoutMs, clock, signal);
+  const isTaken = await (moved ? tellWhile(inTime, round, moved, session) : inTime);
+  if (isTaken) return;
+  const why = isTaken === undefined ? `none within ${plan.roundTimeoutMs / 1000} s` : await told;
   throw new RelayError(
     'relay/none-accepted',
-    `no relay took the gradient of round ${round} (${await told})`,
+    `no relay took the gradient of round ${round}: ${why}`,
     {
-      hint: 'nothing is lost: check the relays with `nostrain doctor --relay URL`, then run the same command again',
+      hint: 'nothing is lost: see what the relays allow with `nostrain relays check URL`, then run the same command again',
     },
   );
 }

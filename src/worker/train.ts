@@ -39,7 +39,7 @@ export async function trainAndSeal(
   const delta = deltaOf(params.values, trained.params, state.residual, plan.residual);
   const { examples } = trained;
   const own = { round, base, shares, steps: plan.innerSteps, examples, prev: state.lastSent };
-  const { sent, ...sealed } = wire.seal({ ...own, delta });
+  const { sent, ...sealed } = await wire.seal({ ...own, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual);
   return {
     ...state,

@@ -105,9 +105,8 @@ describe('relays', () => {
   });
 
   it.each([
-    [{ auth_required: true }, 'asks for authentication'],
     [{ payment_required: true }, 'asks for payment'],
-    [{ min_pow_difficulty: 20 }, 'asks for proof of work of 20 bits'],
+    [{ min_pow_difficulty: 40 }, 'asks for proof of work of 40 bits'],
   ])('that say %j cannot be used', async (limitation, words) => {
     const [relay] = await checkRelays([await pretend({ limitation })]);
     expect(relay).toMatchObject({ level: 'broken', words: expect.stringContaining(words) });

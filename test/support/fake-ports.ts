@@ -108,7 +108,7 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
       beatsSent.push({ ...beat, atMs: clock.now() });
       return delivered();
     },
-    seal: ({ delta, round, base, examples }) => {
+    seal: async ({ delta, round, base, examples }) => {
       const own = contribution(ME, [...delta], { round, base, examples });
       const event = JSON.stringify({ id: 'f'.repeat(64), delta: [...delta] });
       const sizes = { payloadBytes: 1, eventBytes: 2 };

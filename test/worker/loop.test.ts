@@ -105,8 +105,8 @@ describe('runWorker', () => {
       // half of what was asked to be sent goes out
       const { seal } = ports.wire;
       Object.assign(ports.wire, {
-        seal: (own: Parameters<typeof seal>[0]) => {
-          const sealed = seal(own);
+        seal: async (own: Parameters<typeof seal>[0]) => {
+          const sealed = await seal(own);
           return { ...sealed, sent: dense(own.delta, 0.5) };
         },
       });

@@ -1,4 +1,6 @@
 /** What relays answer: whether they can be reached, what they say of themselves, and what time they think it is. */
+
+import { MAX_WORK_BITS } from '../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../network/transport/relay-info.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { fetchRelayInfo } from '../../node/relay-info.ts';
@@ -78,11 +80,10 @@ export async function readSkew(url: string): Promise<number | undefined> {
 /** Why a run cannot use the relay; undefined when nothing speaks against it. */
 function problemOf({ opened, info }: Probe): string | undefined {
   if (typeof opened === 'string') return `cannot be reached: ${opened}`;
-  const { authRequired, paymentRequired, minPowDifficulty = 0 } = info?.limitation ?? {};
-  if (authRequired) return 'asks for authentication, which nostrain does not do';
+  const { paymentRequired, minPowDifficulty = 0 } = info?.limitation ?? {};
   if (paymentRequired) return 'asks for payment';
-  return minPowDifficulty > 0
-    ? `asks for proof of work of ${minPowDifficulty} bits, which nostrain does not do`
+  return minPowDifficulty > MAX_WORK_BITS
+    ? `asks for proof of work of ${minPowDifficulty} bits, more than nostrain does`
     : undefined;
 }
 

@@ -1,4 +1,5 @@
 /** What a relay that was tried can carry, why not more, and what to do next. */
+import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../../network/proof-of-work.ts';
 import type { RelayReport } from './report.ts';
 
 export type Carries = 'chunks' | 'manifests' | 'heartbeats' | 'nothing';
@@ -18,7 +19,11 @@ export interface Abilities {
   readonly workBytes: number;
 }
 
-export const workerAbilities: Abilities = { authenticates: false, workBits: 0, workBytes: 0 };
+export const workerAbilities: Abilities = {
+  authenticates: true,
+  workBits: MAX_WORK_BITS,
+  workBytes: MAX_WORK_BYTES,
+};
 
 /** The largest event a worker can give a relay that asks for so many bits of work. */
 export const workLimit = (
@@ -60,8 +65,8 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
   ];
   if (why.length === 0) return { carries: 'chunks', why, ...nextForPace(report) };
   const next = isSmall
-    ? 'lower --topk until the payload fits, or add a relay that takes events of 64 KiB'
-    : 'keep payloads within 44 KiB (lower --topk), or add a relay that carries chunks';
+    ? 'lower --event-budget until the payload fits, or add a relay that takes events of 64 KiB'
+    : 'keep payloads within 44 KiB (--event-budget 65536), or add a relay that carries chunks';
   return { carries: 'manifests', why, next };
 }
 

@@ -35,7 +35,7 @@ function describe(event: WorkerEvent): string {
       return `round ${event.round + 1}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;
-      const lost = failed.map(({ relay, message }) => `; ${relay} did not take it: ${message}`);
+      const lost = failed.map(({ relay, message }) => `; ${relay} ${message}`);
       return `round ${round + 1}: sent ${formatBytes(payloadBytes)} in ${formatBytes(eventBytes)} of events to ${relays.length} of ${relays.length + failed.length} relays${lost.join('')}`;
     }
     case 'refused': {

@@ -23,16 +23,17 @@ export function clockNotice(statuses: readonly RelayStatus[]): string | undefine
 export const diagnosePublish = (
   statuses: readonly RelayStatus[],
   outcomes: readonly PublishOutcome[],
-): readonly string[] => {
-  const isClockOff = clockNotice(statuses) !== undefined;
-  return outcomes.map((outcome) => {
-    const status = statuses.find(({ relay }) => relay === outcome.relay);
-    const { happened, next } = caseOf(outcome, status, isClockOff);
-    const words = printable(outcome.message);
-    const said = words === '' ? '' : ` (${words})`;
-    return `${outcome.relay} ${happened}${said}${next === '' ? '' : `; ${next}`}`;
-  });
-};
+): readonly string[] =>
+  outcomes.map((outcome) => `${outcome.relay} ${diagnoseOutcome(outcome, statuses)}`);
+
+/** What happened at one relay, its own words, and what to do next. */
+export function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly RelayStatus[]): string {
+  const status = statuses.find(({ relay }) => relay === outcome.relay);
+  const { happened, next } = caseOf(outcome, status, clockNotice(statuses) !== undefined);
+  const words = printable(outcome.message);
+  const said = words === '' ? '' : ` (${words})`;
+  return `${happened}${said}${next === '' ? '' : `; ${next}`}`;
+}
 
 /** A relay may send anything: nothing that moves a cursor or turns text around, and not too much. */
 function printable(message: string): string {

@@ -7,6 +7,7 @@ import type { Sha256 } from '../event-crypto.ts';
 import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkPlan, type Lifetime, planChunks } from './chunks.ts';
+import { isTaken, wordsOf } from './delivery.ts';
 import type { Moved } from './wire.ts';
 
 export interface ChunkDelivery {
@@ -97,12 +98,12 @@ async function sendTo(
     while (next < count && !isUseless && !own.aborted) {
       const index = next++;
       const [outcome] = await relays.publish(eventOf(index), { only: [relay], signal: own });
-      if (outcome?.status === 'accepted') {
+      if (outcome && isTaken(outcome)) {
         taken++;
         onTaken(index);
         continue;
       }
-      message ||= outcome?.message || outcome?.status || 'not sent';
+      message ||= wordsOf(outcome, relays);
       isUseless ||= outcome === undefined || outcome.attempts === 0;
     }
   };

@@ -2,9 +2,10 @@
 import { type Bell, createBell } from '../../base/bell.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Beat } from '../../run/beat.ts';
-import type { SignedEvent } from '../event.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import { MAX_WORK_BYTES } from '../proof-of-work.ts';
 import type { Subscription } from '../transport/relay-set.ts';
-import { watchOutcomes } from './delivery.ts';
+import { watchLater, watchOutcomes } from './delivery.ts';
 import { createNativeProfile } from './native-profile.ts';
 import type { Profile } from './profile.ts';
 import { createReferenceProfile } from './reference-profile.ts';
@@ -16,8 +17,14 @@ const profiles = { 'nostrain/1': createNativeProfile, 'nostrain/0': createRefere
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(options: WireOptions): Wire {
   const { relays, signer, clock } = options;
-  const create = profiles[options.profile ?? 'nostrain/1'];
-  const profile = create({ ...options, sha256: options.sha256 ?? sha256 });
+  const stop = new AbortController();
+  const signWorked = workedSigner(options, stop.signal);
+  const profile = profiles[options.profile ?? 'nostrain/1']({
+    ...options,
+    sha256: options.sha256 ?? sha256,
+    signWorked,
+    signal: stop.signal,
+  });
   const bell = createBell();
   const beats = new Map<string, Beat>();
   const open = new Set<OpenInbox>();
@@ -38,7 +45,11 @@ export function createWire(options: WireOptions): Wire {
         relays: relays.relays,
         createdAt: lastBeatSeconds,
       };
-      return watchOutcomes(relays.send(signer.sign(profile.buildBeat(beat))));
+      const { signal } = stop;
+      const signed = signWorked(profile.buildBeat(beat));
+      return watchLater(
+        signed.then((event) => watchOutcomes(relays.send(event, { signal }), relays)),
+      );
     },
     seal: profile.seal,
     send(sealed) {
@@ -66,10 +77,24 @@ export function createWire(options: WireOptions): Wire {
       };
     },
     async close() {
+      stop.abort(new Error('closed'));
       hearing.close();
       profile.close();
       await relays.close();
     },
+  };
+}
+
+/** Relays that want work of every event get it for small ones, where somebody does it. */
+function workedSigner(
+  { relays, signer, mine }: WireOptions,
+  signal: AbortSignal,
+): (draft: EventDraft) => Promise<SignedEvent> {
+  return async (draft) => {
+    const bits = relays.workFor(draft.kind);
+    const isSmall = draft.content.length < MAX_WORK_BYTES / 2;
+    if (bits === 0 || !mine || !isSmall) return signer.sign(draft);
+    return signer.sign(await mine({ ...draft, pubkey: signer.publicKey }, bits, signal));
   };
 }
 

@@ -1,13 +1,52 @@
 /** From the outcomes at each relay to what a worker wants to know: did anybody take it, and what did the others say. */
+import { diagnoseOutcome } from '../transport/diagnose.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
 import type { Delivery, Sending } from './wire.ts';
 
-export const isTaken = ({ status }: PublishOutcome): boolean => status === 'accepted';
+/** It is there, as far as anybody can tell: a relay that loses what it accepts has not taken it. */
+export const isTaken = ({ status, kept }: PublishOutcome): boolean =>
+  status === 'accepted' && kept !== false;
 
 /** One event on its way to all relays. */
-export function watchOutcomes(outcomes: readonly Promise<PublishOutcome>[]): Sending {
-  const taken = anyTrue(outcomes.map(async (outcome) => isTaken(await outcome)));
-  return { taken, settled: Promise.all(outcomes).then(toDelivery) };
+export function watchOutcomes(
+  outcomes: readonly Promise<PublishOutcome>[],
+  relays: RelaySet,
+): Sending {
+  const given = outcomes.map((outcome) => outcome.catch(() => undefined));
+  const taken = anyTrue(given.map(async (outcome) => isTakenAtAll(await outcome)));
+  const settled = Promise.all(given).then((all): Delivery => {
+    const told = all.map((outcome, i) => ({
+      relay: relays.relays[i]!,
+      isHere: isTakenAtAll(outcome),
+      message: wordsOf(outcome, relays),
+    }));
+    return {
+      accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
+      failed: told.flatMap(({ isHere, relay, message }) => (isHere ? [] : [{ relay, message }])),
+    };
+  });
+  return { taken, settled };
+}
+
+const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
+  outcome !== undefined && isTaken(outcome);
+
+/** What became of it, the relay's own words, and what to do next. */
+export const wordsOf = (outcome: PublishOutcome | undefined, relays: RelaySet): string =>
+  outcome ? diagnoseOutcome(outcome, relays.status()) : 'given up';
+
+/** The same of an event that is not signed yet; one that never is was not taken. */
+export function watchLater(sending: Promise<Sending>): Sending {
+  const nothing: Sending = {
+    taken: Promise.resolve(false),
+    settled: Promise.resolve({ accepted: [], failed: [] }),
+  };
+  const safe = sending.catch(() => nothing);
+  return {
+    taken: safe.then(({ taken }) => taken),
+    settled: safe.then(({ settled }) => settled),
+  };
 }
 
 /** True as soon as one of them is, false when none is; one that fails is none. */
@@ -20,10 +59,3 @@ export async function anyTrue(answers: readonly Promise<boolean>[]): Promise<boo
     () => false,
   );
 }
-
-const toDelivery = (outcomes: readonly PublishOutcome[]): Delivery => ({
-  accepted: outcomes.filter(isTaken).map(({ relay }) => relay),
-  failed: outcomes
-    .filter((outcome) => !isTaken(outcome))
-    .map(({ relay, status, message }) => ({ relay, message: message || status })),
-});

@@ -32,7 +32,7 @@ import type { RoundRequest } from './wire.ts';
 const KEPT_SECONDS = 7 * 86_400;
 
 export function createNativeProfile(options: ProfileOptions): Profile {
-  const { run, signer, clock, stripe, sha256 } = options;
+  const { run, signer, clock, stripe, sha256, signWorked } = options;
   const packer = createPacker(options);
   const sending = createNativeSending(options);
   return {
@@ -40,14 +40,14 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     capabilities: ['manifest'],
     buildBeat: (beat) => buildPresence(run, beat),
     readBeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
-    seal({ delta, shares, ...own }) {
+    async seal({ delta, shares, ...own }) {
       const place = { round: own.round, worker: signer.publicKey, shares };
       const { payload, codec, sent } = packer.pack(delta, place);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
       const said = { run, codec, roster: shares.digest, ...own };
       const { draft, eventBytes } = buildManifest(said, payload, packing, sha256);
-      const event = JSON.stringify(signer.sign(draft));
+      const event = JSON.stringify(await signWorked(draft));
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
       return { event, payload: beside, sent, payloadBytes: payload.length, eventBytes };
     },

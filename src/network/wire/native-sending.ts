@@ -3,8 +3,9 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { cutParts, stripeOf } from '../chunks/parts.ts';
 import type { SignedEvent } from '../event.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkDelivery, sendChunks } from './chunk-sender.ts';
-import { anyTrue, isTaken, watchOutcomes } from './delivery.ts';
+import { anyTrue, isTaken, watchOutcomes, wordsOf } from './delivery.ts';
 import type { ProfileOptions } from './profile.ts';
 import type { Delivery, Sealed, Sending } from './wire.ts';
 
@@ -44,7 +45,7 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
     const outcomes = enough.then((isThere) => (isThere ? relays.send(event, { signal }) : []));
     return {
       taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
-      settled: settle(relays.relays, deliveries, outcomes),
+      settled: settle(relays, deliveries, outcomes),
       moved,
     };
   }
@@ -55,7 +56,7 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
       last = { id: event.id, sealed };
       return sealed.payload
         ? sendInChunks(event, sealed.payload)
-        : watchOutcomes(relays.send(event));
+        : watchOutcomes(relays.send(event, { signal: beginUpload() }), relays);
     },
     own: (eventId) => (last?.id === eventId ? last.sealed : undefined),
     close() {
@@ -66,18 +67,18 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
 
 /** One relay took everything it was given, or said why not. */
 async function settle(
-  relays: readonly string[],
+  relays: RelaySet,
   deliveries: readonly Promise<ChunkDelivery>[],
   outcomes: Promise<readonly Promise<PublishOutcome>[]>,
 ): Promise<Delivery> {
   const manifests = await outcomes;
   const answers = await Promise.all(
-    relays.map(async (relay, i) => {
+    relays.relays.map(async (relay, i) => {
       const { taken, of, message } = await deliveries[i]!;
       const outcome = await manifests[i]?.catch(() => undefined);
       const isAll = taken === of && outcome !== undefined && isTaken(outcome);
-      const words = taken < of ? `${taken} of ${of} chunks taken: ${message}` : outcome?.message;
-      return { relay, isAll, message: words || outcome?.status || 'given up' };
+      const chunks = `${taken} of ${of} chunks taken: ${message}`;
+      return { relay, isAll, message: taken < of ? chunks : wordsOf(outcome, relays) };
     }),
   );
   return {

@@ -38,6 +38,10 @@ export interface RoundReader {
 /** What a profile works with: the options of the wire with their defaults. */
 export interface ProfileOptions extends WireOptions {
   readonly sha256: Sha256;
+  /** Signs, after the work that relays want of small events (NIP-13). */
+  signWorked(draft: EventDraft): Promise<SignedEvent>;
+  /** Aborted when the wire is closed: nothing is sent any more. */
+  readonly signal: AbortSignal;
 }
 
 export interface Profile {
@@ -45,7 +49,7 @@ export interface Profile {
   readonly capabilities: readonly string[];
   buildBeat(beat: Beat): EventDraft;
   readBeat(event: SignedEvent): Judged<Beat>;
-  seal(gradient: OwnGradient): SealedGradient;
+  seal(gradient: OwnGradient): Promise<SealedGradient>;
   send(sealed: Sealed): Sending;
   openRound(request: RoundRequest): RoundReader;
   checkpoint(own: OwnCheckpoint): Sending | undefined;

@@ -14,7 +14,7 @@ import type { OwnCheckpoint } from './wire.ts';
 const MAX_CHECKPOINT_BYTES = 65_536;
 
 export function createReferenceProfile(options: ProfileOptions): Profile {
-  const { run, layout, relays, signer, clock, ratio } = options;
+  const { run, layout, relays, signer, clock, ratio, signal } = options;
   const worker = signer.publicKey;
   const nowSeconds = () => Math.floor(clock.now() / 1000);
   return {
@@ -22,7 +22,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
     capabilities: ['gradient-event'],
     buildBeat: (beat) => buildHeartbeat(run, beat),
     readBeat: (event) => toBeat(event, { run, nowSeconds: clock.now() / 1000 }),
-    seal({ delta, shares: _, ...own }) {
+    async seal({ delta, shares: _, ...own }) {
       const { draft, sent, payloadBytes, eventBytes } = buildGradient(
         { run, worker, ...own },
         { layout, values: delta },
@@ -32,7 +32,8 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       const event = JSON.stringify(signer.sign(draft));
       return { event, payload: undefined, sent, payloadBytes, eventBytes };
     },
-    send: ({ event }) => watchOutcomes(relays.send(JSON.parse(event) as SignedEvent)),
+    send: ({ event }) =>
+      watchOutcomes(relays.send(JSON.parse(event) as SignedEvent, { signal }), relays),
     openRound: (request) => ({
       filter: {
         kinds: [gradient.kind],
@@ -52,7 +53,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       });
       if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
       const draft = buildCheckpoint(checkpoint, checkpoint.updatedAt);
-      return watchOutcomes(relays.send(signer.sign(draft)));
+      return watchOutcomes(relays.send(signer.sign(draft), { signal }), relays);
     },
     close: () => undefined,
   };

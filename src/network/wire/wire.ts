@@ -11,6 +11,7 @@ import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
 import type { Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { Mine } from '../proof-of-work.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { RoundRecord } from './round-record.ts';
 
@@ -112,7 +113,7 @@ export interface Wire {
   /** The latest beat of every worker of the run, the own one included once it came back. */
   readonly beats: ReadonlyMap<WorkerId, Beat>;
   beat(beat: OwnBeat): Sending;
-  seal(gradient: OwnGradient): SealedGradient;
+  seal(gradient: OwnGradient): Promise<SealedGradient>;
   /** Counts it in the open round, and sends it. */
   send(sealed: Sealed): Sending;
   /** Undefined where the profile has no such event, or the state is too large for one. */
@@ -137,6 +138,8 @@ export interface WireOptions {
   readonly sha256?: Sha256 | undefined;
   /** Over how many relays payloads are striped; without it each relay gets the whole payload. */
   readonly stripe?: Stripe | undefined;
+  /** Does the work that relays want of events (NIP-13); without it such relays get none. */
+  readonly mine?: Mine | undefined;
   /** How deltas are packed; default `nstr`, the only way of profile `nostrain/0`. */
   readonly packing?: PackingName | undefined;
   /** `auto`: bytes of events per worker and round; default 65536, one event. */
