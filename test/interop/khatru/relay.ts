@@ -23,7 +23,7 @@ export const khatru = defineThirdParty({
     secondsAhead: 31_536_000,
     sameSecond: 'lowest id',
     lateVersion: ['OK true', 'not served'],
-    ephemeral: ['OK true', 'not kept'],
+    ephemeral: ['OK false', 'not kept'],
     deletion: 'deletes, may come back',
     protectedEvent: 'refused',
     challenges: false,
