@@ -8,7 +8,13 @@ import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { openLine } from '../support/cuttable-line.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
-import { divergencesOf, roundsOf, startMember } from '../support/swarm.ts';
+import {
+  divergencesOf,
+  largeLayout,
+  roundsOf,
+  smallLayout,
+  startMember,
+} from '../support/swarm.ts';
 import type { RelayUnderTest } from './relay-under-test.ts';
 
 const [alice, bob] = [signerOf(1), signerOf(2)];
@@ -283,22 +289,24 @@ export function testTransport({ name, start, tooLarge, subscriptions }: RelayUnd
       expect(await stored(url, { kinds: [7811], '#s': [scope] })).toEqual([event]);
     });
 
-    it('carries a run: two workers count each other in every round and agree', async () => {
-      const relays = [await relay()];
-      const plan = {
-        run: newScope(),
-        rounds: 3,
-        sync: { strategy: 'strict', workers: 2 },
-        waitFor: 2,
-      } as const;
-      const members = [0, 1].map((index) => startMember({ index, relays, plan }));
-      for (const member of members) opened.push({ close: async () => member.stop() });
-      await Promise.all(members.map(({ finished }) => finished));
-      const ids = members.map(({ id }) => id).toSorted();
-      for (const member of members) {
-        expect(roundsOf(member).map(({ accepted }) => accepted)).toEqual([ids, ids, ids]);
-        expect(divergencesOf(member)).toEqual([]);
-      }
-    });
+    it.each([
+      ['in single events', smallLayout],
+      ['in chunks', largeLayout],
+    ])(
+      'carries a run %s: two workers count each other in every round and agree',
+      async (_, layout) => {
+        const relays = [await relay()];
+        const sync = { strategy: 'strict', workers: 2 } as const;
+        const plan = { run: newScope(), rounds: 3, sync, waitFor: 2 };
+        const members = [0, 1].map((index) => startMember({ index, relays, plan, layout }));
+        for (const member of members) opened.push({ close: async () => member.stop() });
+        await Promise.all(members.map(({ finished }) => finished));
+        const ids = members.map(({ id }) => id).toSorted();
+        for (const member of members) {
+          expect(roundsOf(member).map(({ accepted }) => accepted)).toEqual([ids, ids, ids]);
+          expect(divergencesOf(member)).toEqual([]);
+        }
+      },
+    );
   });
 }
