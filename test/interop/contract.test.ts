@@ -8,7 +8,8 @@ import { thirdParties } from './third-parties.ts';
 const missing = thirdParties.filter((relay) => !relay.isInstalled());
 
 for (const { name, install } of missing) {
-  it.skip(`${name} is not installed; do that with: ${install}`, () => {});
+  console.log(`skipped: ${name} is not installed; that takes: ${install}`);
+  it.skip(`${name} is not installed`, () => {});
 }
 
 for (const { name, version, start, behavior } of thirdParties) {
