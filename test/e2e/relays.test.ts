@@ -9,6 +9,7 @@ const relay = async (options: RelayOptions = {}): Promise<Relay> => {
   open.push(one);
   return one;
 };
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 afterEach(async () => {
   for (const one of open.splice(0)) await one.close();
 });
@@ -19,9 +20,13 @@ describe('nostrain demo linear --relay', () => {
     const lossy = await relay({ seed: 3, faults: { swallow: 0.5, drop: 0.5 } });
     const good = await relay();
     const demo = startDemo('linear', [dying.url, lossy.url, good.url], ['--rounds', '6']);
-    // four gradients of the first round and some of the second are there by then
-    while (dying.stats().eventsAccepted < 14)
-      await new Promise((resolve) => setTimeout(resolve, 2));
+    let over = false;
+    const end = () => {
+      over = true;
+    };
+    demo.then(end, end);
+    // the first round is over by then
+    while (!over && dying.stats().eventsAccepted < 14) await pause(2);
     await dying.close();
     const { told, document } = await demo;
     expect(document.rounds).toHaveLength(6);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # nostr-rs-relay 0.8.12 (cargo), with the dependencies its own lock file pins but for `time`: 0.3.25 does not compile since
-# Rust 1.80. Compiles for a quarter of an hour; needs protoc (Debian: protobuf-compiler).
+# Rust 1.80. Compiles for ten minutes; needs protoc (Debian: protobuf-compiler).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 target=$PWD/.interop/nostr-rs-relay
