@@ -4,7 +4,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../src/network/event.ts';
 import type { Filter } from '../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { openLine } from '../support/cuttable-line.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
@@ -33,7 +33,7 @@ function connect(...urls: readonly string[]): RelaySet {
   const set = createRelaySet(urls, {
     openSocket,
     clock: systemClock,
-    sha256: nativeSha256,
+    crypto: nativeCrypto,
     publishTimeoutMs: 1500,
     retry: { maxAttempts: 2, initialMs: 20, maxMs: 100, multiplier: 2, jitter: 'none' },
     reconnectMaxMs: 100,
