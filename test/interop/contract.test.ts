@@ -27,7 +27,8 @@ for (const { name, version, start, behavior } of thirdParties) {
     name: `${name} ${version}`,
     start: shared,
     tooLarge: oversize === undefined ? undefined : 2 * contentBytes + 9000,
-    subscriptions: subscriptions[1],
+    // what a subscription missed is asked for once more, by one beside it
+    subscriptions: Math.floor(subscriptions[1] / 2),
   });
 
   describe(`${name} ${version}`, () => {
