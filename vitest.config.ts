@@ -5,7 +5,7 @@ export default defineConfig({
   resolve: { conditions: ['nostrain:source'] },
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/long/**', 'node_modules/**'],
+    exclude: ['test/long/**', 'test/interop/**', 'node_modules/**'],
     pool: 'threads',
     isolate: false,
     testTimeout: 60_000,

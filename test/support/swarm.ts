@@ -4,6 +4,7 @@ import { philox, unit } from '../../src/base/rng.ts';
 import type { Stripe } from '../../src/network/chunks/erasure.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
@@ -65,6 +66,8 @@ export interface MemberOptions {
   readonly profile?: ProfileName;
   readonly stripe?: Stripe;
   readonly layout?: Layout;
+  /** Stands between the worker and its relays. */
+  readonly openSocket?: OpenSocket;
 }
 
 /** Starts one worker; it closes its connections when it ends. */
@@ -73,7 +76,7 @@ export function startMember(options: MemberOptions): Member {
   const signer = signerOf(index);
   const run = options.plan.run ?? 'swarm';
   const relays = createRelaySet(options.relays, {
-    openSocket,
+    openSocket: options.openSocket ?? openSocket,
     clock: systemClock,
     crypto: nativeCrypto,
   });

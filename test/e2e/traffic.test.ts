@@ -1,0 +1,76 @@
+/** A relay is shared by runs that know nothing of each other: nobody pays for the traffic of others. */
+import { afterEach, expect, it } from 'vitest';
+import { createRelay } from '../../relay/server.ts';
+import { createSigner } from '../../src/network/event.ts';
+import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { largeLayout, type Member, secretOf, smallLayout, startMember } from '../support/swarm.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** Sockets that count the bytes of messages in which one of these words occurs. */
+function countWords(words: readonly string[]): {
+  readonly open: OpenSocket;
+  readonly bytes: () => number;
+} {
+  let bytes = 0;
+  const open: OpenSocket = (url) => {
+    const inner = openSocket(url);
+    const outer: Socket = {
+      get bufferedAmount() {
+        return inner.bufferedAmount;
+      },
+      onopen: undefined,
+      onmessage: undefined,
+      onerror: undefined,
+      onclose: undefined,
+      send: (text) => inner.send(text),
+      close: () => inner.close(),
+    };
+    inner.onopen = () => outer.onopen?.();
+    inner.onerror = (message) => outer.onerror?.(message);
+    inner.onclose = (code, reason) => outer.onclose?.(code, reason);
+    inner.onmessage = (text, length) => {
+      if (words.some((word) => text?.includes(word))) bytes += length;
+      outer.onmessage?.(text, length);
+    };
+    return outer;
+  };
+  return { open, bytes: () => bytes };
+}
+
+it('N-21: a worker downloads next to nothing of a run with ten times the traffic on its relay', async () => {
+  const relay = await createRelay();
+  closing.push(() => relay.close());
+  const plan = { sync: { strategy: 'strict', workers: 2 }, waitFor: 2, rounds: 3 } as const;
+  const start = (options: Parameters<typeof startMember>[0]): Member => {
+    const member = startMember(options);
+    closing.push(() => member.stop());
+    return member;
+  };
+  const theirKeys = [2, 3].map((index) => createSigner(secretOf(index)).publicKey);
+  const [overheard, heard] = [countWords(theirKeys), countWords(theirKeys)];
+  const common = { relays: [relay.url] };
+  const ours = [0, 1].map(
+    (index) =>
+    start({ ...common, index, layout: smallLayout, plan: { ...plan, run: 'quiet-run' }, openSocket: overheard.open }), // biome-ignore format: one worker
+  );
+  const theirs = [2, 3].map((index) =>
+    start({
+      ...common,
+      index,
+      layout: largeLayout,
+      plan: { ...plan, run: 'busy-run' },
+      openSocket: heard.open,
+    }),
+  );
+  await Promise.all([...ours, ...theirs].map(({ finished }) => finished));
+  const sent = (members: readonly Member[]) =>
+    members.reduce((sum, { wire }) => sum + wire.traffic().bytesSent, 0);
+  expect(sent(theirs)).toBeGreaterThan(10 * sent(ours));
+  expect(heard.bytes()).toBeGreaterThan(sent(theirs)); // the count sees what it is for: each hears both
+  expect(overheard.bytes()).toBeLessThan(0.05 * sent(theirs));
+});

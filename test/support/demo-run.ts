@@ -1,0 +1,55 @@
+/** A demo run by the command line as a user would, and what must be true of one that went well. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import type { DemoDocument } from '../../src/cli/demo/document.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import { startProgram, temporaryFolder } from './processes.ts';
+
+export interface DemoRun {
+  readonly document: DemoDocument;
+  /** What a person saw. */
+  readonly told: string;
+  /** The rounds of all workers, from their logs. */
+  readonly rounds: readonly Extract<WorkerEvent, { type: 'round' }>[];
+}
+
+/** Starts a demo over these relays; the answer resolves once it ended well: exit 0, every worker counted once by all. */
+export function startDemo(
+  name: 'linear' | 'gpt',
+  relays: readonly string[],
+  more: readonly string[] = [],
+): Promise<DemoRun> {
+  const dir = temporaryFolder();
+  const urls = relays.flatMap((url) => ['--relay', url]);
+  const program = startProgram(['demo', name, '--json', '--dir', dir, ...urls, ...more]);
+  return program.exit.then((code) => {
+    const { stdout, stderr } = program.output;
+    expect(code, stderr.slice(-4000)).toBe(0);
+    const document: DemoDocument = JSON.parse(stdout);
+    const rounds = document.workers.flatMap((worker) => roundsIn(join(dir, worker.name)));
+    expectWhole(document, rounds);
+    return { document, told: stderr, rounds };
+  });
+}
+
+function roundsIn(folder: string): DemoRun['rounds'] {
+  const lines = readFileSync(join(folder, 'log.ndjson'), 'utf8').trim().split('\n');
+  return lines
+    .map((line): WorkerEvent => JSON.parse(line))
+    .filter((event) => event.type === 'round');
+}
+
+/** No contribution is lost or counted twice, and all workers agree. */
+function expectWhole(document: DemoDocument, rounds: DemoRun['rounds']): void {
+  expect(document.agreed).toBe(true);
+  const everyone = document.workers.map(({ pubkey }) => pubkey).toSorted();
+  expect(new Set(everyone).size).toBe(document.workers.length);
+  expect(rounds).toHaveLength(document.rounds.length * everyone.length);
+  for (const { accepted } of rounds) expect(accepted).toEqual(everyone);
+  expect(document.rounds.every(({ accepted }) => accepted === everyone.length)).toBe(true);
+  expect(new Set(document.workers.map(({ stateDigest }) => stateDigest)).size).toBe(1);
+  for (const { lossBefore, lossAfter } of document.workers) {
+    expect(lossAfter!).toBeLessThan(lossBefore!);
+  }
+}
