@@ -1,11 +1,14 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
+import { referenceWire } from '../run/presets.ts';
 import {
+  completeSettings,
   fields,
   type PartialSettings,
   readSettings,
   type SettingName,
+  type Settings,
   settingNames,
 } from '../run/settings.ts';
 import { readJsonFile } from './json-file.ts';
@@ -58,6 +61,22 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
+
+/** Settings as asked, over their preset; the reference's wire changes what is not asked for otherwise. */
+export function combineSettings(preset: PartialSettings, asked: PartialSettings): Settings {
+  const wire = asked.profile === 'nostrain/0' ? referenceWire : {};
+  const settings = completeSettings(preset, wire, asked);
+  if (settings.sync.strategy === 'async' && settings.owners > 0) {
+    throw new ConfigError(
+      'settings/async',
+      'async workers do not start from the same bits, so none owns chunks',
+      {
+        hint: 'add --owners 0 --residual feedback',
+      },
+    );
+  }
+  return settings;
+}
 
 /** A whole number typed at a flag that is no setting. */
 export function wholeFlag(

@@ -65,7 +65,7 @@ export async function assertRelaysFit(
       'relay/too-small',
       `${urls[i]} takes ${has}, the largest event of this run is about ${need}`,
       {
-        hint: 'lower --event-budget, train a smaller model, or use a relay you run: nostrain relay --max-event-bytes N',
+        hint: 'send less (--event-budget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
       },
     );
   });

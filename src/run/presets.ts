@@ -50,6 +50,7 @@ const gpt: PartialSettings = {
   clipNorm: 1,
   packing: 'auto',
   owners: 1,
+  topk: 0.3,
   residual: 'owned',
   roundTimeout: 600,
 };
@@ -75,6 +76,13 @@ export const referenceDefaults: PartialSettings = {
   momentum: 0.9,
   roundTimeout: 2,
   heartbeatInterval: 60,
+};
+
+/** What the reference's wire can carry, under any model: whole deltas with classic error feedback. */
+export const referenceWire: PartialSettings = {
+  packing: 'nstr',
+  owners: 0,
+  residual: 'feedback',
 };
 
 export const presets = {

@@ -161,7 +161,7 @@ describe('nostrain run-training', () => {
       expect(program.output.stderr).toMatch(
         /relay\/too-small.*takes \d+ kB, the largest event of this run is about \d+ kB/,
       );
-      expect(program.output.stderr).toContain('--topk');
+      expect(program.output.stderr).toContain('--event-budget');
     },
   );
 

@@ -4,9 +4,10 @@ import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../network/wire/cost.ts';
 import { presets } from '../../run/presets.ts';
-import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
   addSettingFlags,
+  combineSettings,
   positiveFlag,
   settingsFromFile,
   settingsFromFlags,
@@ -87,7 +88,7 @@ async function readAll(command: Command, flags: Flags): Promise<Settings> {
     });
   }
   const model = asked.model ?? 'char-gpt';
-  return completeSettings(presets[model], { run: 'plan', relay: [], model }, asked);
+  return combineSettings(presets[model], { run: 'plan', relay: [], model, ...asked });
 }
 
 async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): Promise<Plan> {

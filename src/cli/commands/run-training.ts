@@ -7,13 +7,19 @@ import { dataHome } from '../../node/data-home.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import type { TrainerSetup } from '../../node/trainer.ts';
 import { presets, referenceDefaults } from '../../run/presets.ts';
-import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import type { PartialSettings, Settings } from '../../run/settings.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
-import { addSettingFlags, settingsFromFile, settingsFromFlags, wholeFlag } from '../flags.ts';
+import {
+  addSettingFlags,
+  combineSettings,
+  settingsFromFile,
+  settingsFromFlags,
+  wholeFlag,
+} from '../flags.ts';
 import { Interrupted, onInterrupt } from '../interrupt.ts';
 import { asJson, writeResult } from '../output.ts';
 import { play } from '../play.ts';
@@ -116,7 +122,7 @@ async function readAll(
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const typed = settingsFromFlags(command);
   const asked: PartialSettings = { ...file, ...typed };
-  if (start) return completeSettings(referenceDefaults, modelOfState(start), asked);
+  if (start) return combineSettings(referenceDefaults, { ...modelOfState(start), ...asked });
   if (asked.model === undefined) {
     throw new ConfigError(
       'flag/model',
@@ -126,7 +132,7 @@ async function readAll(
       },
     );
   }
-  return completeSettings(presets[asked.model], asked);
+  return combineSettings(presets[asked.model], asked);
 }
 
 /** What a regression state is, in settings. */

@@ -33,7 +33,8 @@ const policy: Verdict = { status: 'refused', refuses: 'kind' };
 const misdated: Verdict = { status: 'refused', blamesClock: true };
 const transient: Verdict = { status: 'refused', transient: true };
 
-const TOO_LARGE = /too (?:large|big|long)|(?:message|event|content) size/i;
+const TOO_LARGE =
+  /too (?:large|big|long)|(?:message|event|content) size|(?:longer than|less than or equal to) \d+|characters should be enough/i;
 const TOO_FAST = /slow down|rate.?limit|throttl|too fast|too many (?:events|messages|requests)/i;
 /** An HTTP answer instead of a WebSocket, as Node's sockets word it. */
 const OVERLOADED = /server response: (?:429|503)\b/i;

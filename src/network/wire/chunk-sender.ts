@@ -103,7 +103,7 @@ async function sendTo(
         onTaken(index);
         continue;
       }
-      message ||= wordsOf(outcome, relays);
+      message ||= wordsOf(outcome, relay, relays);
       isUseless ||= outcome === undefined || outcome.attempts === 0;
     }
   };

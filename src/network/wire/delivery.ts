@@ -19,7 +19,7 @@ export function watchOutcomes(
     const told = all.map((outcome, i) => ({
       relay: relays.relays[i]!,
       isHere: isTakenAtAll(outcome),
-      message: wordsOf(outcome, relays),
+      message: wordsOf(outcome, relays.relays[i]!, relays),
     }));
     return {
       accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
@@ -32,9 +32,20 @@ export function watchOutcomes(
 const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
   outcome !== undefined && isTaken(outcome);
 
-/** What became of it, the relay's own words, and what to do next. */
-export const wordsOf = (outcome: PublishOutcome | undefined, relays: RelaySet): string =>
-  outcome ? diagnoseOutcome(outcome, relays.status()) : 'given up';
+/** What became of it, the relay's own words, and what to do next; without an outcome it was given up while under way. */
+export function wordsOf(
+  outcome: PublishOutcome | undefined,
+  relay: string,
+  relays: RelaySet,
+): string {
+  const statuses = relays.status();
+  if (outcome) return diagnoseOutcome(outcome, statuses);
+  const status = statuses.find((each) => each.relay === relay);
+  if (status?.state === 'open') return 'was too slow: the run went on without it';
+  const message = status?.lastError ?? '';
+  const unreachable = { relay, status: 'unreachable', message, attempts: 0, delaysMs: [] } as const;
+  return diagnoseOutcome(unreachable, statuses);
+}
 
 /** The same of an event that is not signed yet; one that never is was not taken. */
 export function watchLater(sending: Promise<Sending>): Sending {

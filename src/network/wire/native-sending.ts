@@ -78,7 +78,7 @@ async function settle(
       const outcome = await manifests[i]?.catch(() => undefined);
       const isAll = taken === of && outcome !== undefined && isTaken(outcome);
       const chunks = `${taken} of ${of} chunks taken: ${message}`;
-      return { relay, isAll, message: taken < of ? chunks : wordsOf(outcome, relays) };
+      return { relay, isAll, message: taken < of ? chunks : wordsOf(outcome, relay, relays) };
     }),
   );
   return {

@@ -3,6 +3,8 @@ import { renderPlain } from '../../../src/cli/render/plain.ts';
 import type { WorkerEvent } from '../../../src/worker/events.ts';
 import * as told from '../../support/demo-events.ts';
 
+const SLOW = 'asks us to slow down (rate-limited: slow down); send less often';
+
 it('tells a whole run, one line per event', () => {
   const lines = told.wholeRun
     .filter(([name]) => name === 'alice')
@@ -42,9 +44,9 @@ it.each<[WorkerEvent, string]>([
       payloadBytes: 999,
       eventBytes: 1_234_567,
       relays: [],
-      failed: [{ relay: 'wss://relay.example', message: 'rate-limited: slow down' }],
+      failed: [{ relay: 'wss://relay.example', message: SLOW }],
     },
-    'round 1: sent 999 B in 1.23 MB of events to 0 of 1 relays; wss://relay.example did not take it: rate-limited: slow down',
+    `round 1: sent 999 B in 1.23 MB of events to 0 of 1 relays; wss://relay.example ${SLOW}`,
   ],
   [
     { type: 'refused', round: 2, reason: 'bad-signature', detail: 'signature does not verify' },
