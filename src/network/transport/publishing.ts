@@ -67,7 +67,10 @@ export function createParcel(event: SignedEvent): Parcel {
   return { event, frame, bytes: utf8(frame).length };
 }
 
-/** Publishes until there is a verdict, tries are exhausted or the relay is down; rejects only with `signal.reason`. */
+/**
+ * Publishes until there is a verdict, tries are exhausted or the relay is down. Aborted, it gives the relay's latest refusal,
+ * and rejects with `signal.reason` only when there was none.
+ */
 export async function publishTo(
   outlet: Outlet,
   parcel: Parcel,
@@ -80,6 +83,8 @@ export async function publishTo(
     const gives = { up: options.signal === undefined, early: options.skipWhenBusy ?? false };
     return await publishing.run(gives);
   } catch (error) {
+    if (options.signal?.aborted && publishing.refused)
+      return publishing.outcome(publishing.refused);
     options.signal?.throwIfAborted();
     if (!outlet.stop.aborted) throw error;
     return publishing.outcome({ status: 'unreachable', message: 'closed' });
@@ -93,6 +98,8 @@ class Publishing {
   readonly #parcel: Parcel;
   readonly #signal: AbortSignal;
   readonly #delaysMs: number[] = [];
+  /** What the relay said last, when it was no to this try alone. */
+  refused: Foreseen | undefined;
   #attempts = 0;
   /** Tries that failed for a passing reason, and pauses the relay asked for. */
   #failures = 0;
@@ -130,6 +137,7 @@ class Publishing {
       const tried = await this.#try();
       if (!tried) continue; // something was learned while waiting
       const { status, transient, linkRetryMs } = tried;
+      if (status !== 'accepted') this.refused = tried;
       if (status === 'auth-needed') {
         await this.#prove(tried.message);
         continue;

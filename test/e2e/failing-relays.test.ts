@@ -1,0 +1,81 @@
+/** What a person sees when relays fail: one line each, with the relay's words and the next step. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { renderPlain } from '../../src/cli/render/plain.ts';
+import { type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
+
+const open: Relay[] = [];
+const started: Member[] = [];
+const relay = async (options: RelayOptions = {}): Promise<Relay> => {
+  const one = await createRelay(options);
+  open.push(one);
+  return one;
+};
+const start = (relays: readonly Relay[], plan: MemberOptions['plan'] = {}, trainMs = 0): Member => {
+  const member = startMember({
+    index: 0,
+    trainMs,
+    relays: relays.map(({ url }) => url),
+    plan: { rounds: 1, sync: { strategy: 'strict', workers: 1 }, ...plan },
+  });
+  started.push(member);
+  return member;
+};
+afterEach(async () => {
+  for (const member of started.splice(0)) member.stop();
+  for (const one of open.splice(0)) await one.close();
+});
+
+const failureOf = (member: Member): Promise<string> =>
+  member.finished.then(
+    () => '',
+    (error: Error) => error.message,
+  );
+const linesOf = ({ events }: Member): readonly string[] =>
+  events.map((event) => renderPlain('me', event));
+
+describe('relays that fail', () => {
+  it('all refuse: the run stops, nothing is lost, and every relay is named', async () => {
+    const a = await relay({ limits: { kinds: [1] } });
+    const b = await relay({ maxEventBytes: 300 });
+    const member = start([a, b]);
+    const [one, other] = (await failureOf(member)).split(`; ${b.url} `);
+    expect(one).toBe(
+      `no relay took the gradient of round 0: ${a.url} does not want such events (blocked: kind 7810 is not accepted here); use another relay for them`,
+    );
+    expect(other).toMatch(
+      /^takes no event of this size \(.*too large: .* bytes.*\); send smaller events, or use a relay with a higher limit$/,
+    );
+    expect(member.saved.at(-1)?.sent).toBeDefined();
+  });
+
+  it('one throttles: the run goes on over the other, and says what the slow one asked for', async () => {
+    const slow = await relay({ faults: { throttle: 1 } });
+    const member = start([slow, await relay()], { rounds: 3 });
+    await member.finished;
+    expect(roundsOf(member)).toHaveLength(3);
+    expect(linesOf(member).find((line) => line.includes(`${slow.url} asks`))).toMatch(
+      /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or spread over more relays$/,
+    );
+  });
+
+  it('one keeps nothing: after two of its lies its yes is not believed', async () => {
+    const forgetful = await relay({ faults: { discard: 1 } });
+    const member = start([forgetful, await relay()], { rounds: 11 }, 700);
+    await member.finished;
+    expect(linesOf(member).findLast((line) => line.includes('of events to'))).toMatch(
+      /to 1 of 2 relays; ws:\S+ takes events and loses them \(.*does not keep events.*\); do not rely on it: use another relay$/,
+    );
+  });
+
+  it('our clock is an hour ahead: said once by every relay, and what to do', async () => {
+    const hour = 3600_000;
+    const behind = { nowMs: () => Date.now() - hour };
+    const [a, b] = [await relay(behind), await relay(behind)];
+    const message = await failureOf(start([a, b]));
+    for (const { url } of [a, b]) {
+      expect(message).toContain(`${url} refuses the date of the event`);
+    }
+    expect(message).toContain('your clock seems to be off: set it, best by NTP');
+  });
+});
