@@ -127,8 +127,7 @@ export function optimizerOf(settings: Settings): OptimizerSpec {
   };
   if (settings.optimizer === 'sgd') return { optimizer: 'sgd', schedule, clipNorm };
   const { weightDecay } = settings;
-  return {
-    optimizer: 'adamw',
+  const shared = {
     schedule,
     clipNorm,
     beta1: 0.9,
@@ -136,4 +135,7 @@ export function optimizerOf(settings: Settings): OptimizerSpec {
     epsilon: 1e-8,
     weightDecay,
   };
+  return settings.optimizer === 'muon'
+    ? { optimizer: 'muon', ...shared, momentum: 0.95 }
+    : { optimizer: 'adamw', ...shared };
 }

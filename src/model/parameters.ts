@@ -4,11 +4,22 @@ import type { ModelSpec } from '../run/model-spec.ts';
 import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
 import { modelOf } from './architectures/table.ts';
+import type { HiddenMatrix } from './optimizers/optimizer.ts';
 
 /** All tensors end to end, sorted by code point of their names. */
 export const modelLayout = (spec: ModelSpec): Layout => createLayout(sorted(spec));
 
 export const countParameters = (spec: ModelSpec): number => modelLayout(spec).size;
+
+/** The matrices between hidden layers: not embeddings, not the last layer, no vectors. */
+export function hiddenMatrices(spec: ModelSpec): readonly HiddenMatrix[] {
+  const { slots } = modelLayout(spec);
+  return sorted(spec).flatMap(({ shape: [rows, columns], abreast }, i) => {
+    const { offset, size } = slots[i]!;
+    if (abreast === undefined) return [];
+    return [{ from: offset, to: offset + size, rows: rows!, columns: columns!, abreast }];
+  });
+}
 
 const sorted = (spec: ModelSpec): readonly TensorSpec[] =>
   [...modelOf(spec).tensors].sort((a, b) => compareCodePoints(a.name, b.name));

@@ -29,7 +29,8 @@ import { encodeModel } from './onnx/encode.ts';
 import type { OnnxGraph } from './onnx/model.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
-import { modelLayout } from './parameters.ts';
+import { hiddenMatrices, modelLayout } from './parameters.ts';
+import { cutRanges, type Range } from './ranges.ts';
 
 export interface CompileOptions {
   /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
@@ -54,10 +55,15 @@ export interface TrainingProgram {
   readonly gradient: () => Uint8Array;
   /** gradients (parts, any) -> gradient (any), their mean, and the sum of its squares. */
   readonly combine: (parts: number) => Uint8Array;
-  /** params, moments, gradient (any, all alike), rates (k), factor -> params.next, moments.next. */
-  readonly update: () => Uint8Array;
+  /** The ranges of the vectors that can be updated apart, at most `count`; equal models are one object. */
+  readonly updates: (count: number) => readonly RangeUpdate[];
   /** params, inputs of one row: i32 (1, T) or (1, F) -> predictions: logits (T, V) or numbers (1). */
   readonly forward: () => Uint8Array;
+}
+
+/** A range of the vectors and: params, moments, gradient (all that range), rates (k), factor -> params.next, moments.next. */
+export interface RangeUpdate extends Range {
+  readonly model: Uint8Array;
 }
 
 /** The models for training `spec` with batches of `batch` rows. */
@@ -68,7 +74,7 @@ export function compileTraining(
   { dtype = 'f32', portable = false }: CompileOptions = {},
 ): TrainingProgram {
   const layout = modelLayout(spec);
-  const optimizer = optimizerOf(optimizerSpec);
+  const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
   const plan: Plan = { spec, model: modelOf(spec), layout, optimizer, batch, dtype };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
@@ -91,7 +97,13 @@ export function compileTraining(
       encode('combine', (graph, p) => {
         buildCombine(graph, p, parts);
       })(),
-    update: encode('update', buildUpdate),
+    updates: (count) => {
+      const ranges = cutRanges(layout.size, count, optimizer.whole);
+      const model = ({ from, to }: Range, size = to - from) =>
+        encode('update', (graph, p) => buildUpdate(graph, p, from, size))();
+      const common = optimizer.whole.length === 0 ? model(ranges[0]!, ANY) : undefined;
+      return ranges.map((range) => ({ ...range, model: common ?? model(range) }));
+    },
     forward: encode('forward', buildForward),
   };
 }
@@ -136,16 +148,13 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
     moments,
     rates: scalars(rates),
     factor,
+    from: 0,
   });
   graph.output('loss', loss);
 }
 
-function outputUpdate(
-  graph: Graph,
-  { optimizer, layout }: Plan,
-  input: Omit<UpdateInput, 'layout'>,
-): void {
-  const { params, moments } = optimizer.update({ ...input, layout });
+function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput): void {
+  const { params, moments } = optimizer.update(input);
   graph.output(next('params'), params);
   optimizer.moments.forEach((name, i) => {
     graph.output(next(name), moments[i]!);
@@ -161,15 +170,16 @@ function buildCombine(graph: Graph, { dtype }: Plan, parts: number): void {
   graph.output('squares', reduceSum(square(mean)));
 }
 
-function buildUpdate(graph: Graph, plan: Plan): void {
+function buildUpdate(graph: Graph, plan: Plan, from: number, size: number): void {
   const { optimizer, dtype } = plan;
-  const range = (name: string) => graph.input(name, { dtype, shape: [ANY] });
+  const range = (name: string) => graph.input(name, { dtype, shape: [size] });
   outputUpdate(graph, plan, {
     params: range('params'),
     gradient: range('gradient'),
     moments: optimizer.moments.map(range),
     rates: scalars(graph.input('rates', { dtype, shape: [optimizer.rateCount] })),
     factor: graph.input('factor', { dtype, shape: [] }),
+    from,
   });
 }
 

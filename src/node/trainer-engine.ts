@@ -48,9 +48,9 @@ export async function openLanes(
   training: Omit<LaneTraining, 'kind' | 'lane' | 'lanes' | 'shared'>,
   size: number,
 ): Promise<Engine> {
-  const { parts, state } = training;
+  const { parts, state, updates } = training;
   const lanes = Math.min(opening.threads, parts);
-  const shared = shareState(size, state.length, parts);
+  const shared = shareState(size, state.length, { parts, ranges: updates.length });
   const threads = Math.floor(opening.threads / lanes);
   const links = await openLinks(
     Array.from({ length: lanes }, (_, lane) => ({
@@ -110,13 +110,17 @@ async function openLinks(requests: readonly OpenRequest[]): Promise<readonly Tra
   }
 }
 
-function shareState(size: number, vectors: number, parts: number): SharedState {
+function shareState(
+  size: number,
+  vectors: number,
+  { parts, ranges }: { readonly parts: number; readonly ranges: number },
+): SharedState {
   const floats = (length: number) => new Float32Array(new SharedArrayBuffer(4 * length));
   return {
     control: new Int32Array(new SharedArrayBuffer(4 * CONTROL_LENGTH)),
     state: Array.from({ length: vectors }, () => floats(size)),
     gradients: Array.from({ length: parts }, () => floats(size)),
     losses: floats(parts),
-    squares: floats(parts),
+    squares: floats(ranges),
   };
 }

@@ -5,16 +5,16 @@
  */
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import { clipFactorOf } from '../model/optimizers/optimizer.ts';
+import type { Range } from '../model/ranges.ts';
 import { type Barrier, createBarrier } from './trainer-barrier.ts';
 import type { Advance, Advanced, Device, LaneTraining } from './trainer-messages.ts';
 import { createSession, floats, type Tensors, vector } from './trainer-sessions.ts';
 import type { Stepper } from './trainer-whole.ts';
 
-/** A stretch of the flat vectors that one lane keeps up to date. */
-interface Range {
+/** A range of the flat vectors that one lane keeps up to date. */
+interface OwnRange extends Range {
   readonly index: number;
-  readonly from: number;
-  readonly to: number;
+  readonly session: InferenceSession;
   /** This stretch of every part's gradient, one after the other. */
   readonly stack: Float32Array;
   readonly gradient: Float32Array;
@@ -29,8 +29,7 @@ interface Lane {
   readonly shard: Tensors;
   readonly gradientModel: InferenceSession;
   readonly combineModel: InferenceSession;
-  readonly updateModel: InferenceSession;
-  readonly ranges: readonly Range[];
+  readonly ranges: readonly OwnRange[];
   // onnxruntime cannot read shared memory: each lane has its own copy of the parameters and of one gradient
   readonly params: Float32Array;
   readonly gradient: Float32Array;
@@ -50,8 +49,7 @@ export async function createLaneStepper(
     shard,
     gradientModel: await createSession(training.gradient, device, threads),
     combineModel: await createSession(training.combine, device, threads),
-    updateModel: await createSession(training.update, device, threads),
-    ranges: rangesOf(training),
+    ranges: await openRanges(training, (model) => createSession(model, device, threads)),
     params: new Float32Array(size),
     gradient: new Float32Array(size),
   };
@@ -122,7 +120,7 @@ async function differentiate(lane: Lane, rows: Int32Array): Promise<void> {
   }
 }
 
-async function combine({ training, combineModel }: Lane, range: Range): Promise<void> {
+async function combine({ training, combineModel }: Lane, range: OwnRange): Promise<void> {
   const { parts, shared } = training;
   const { index, from, to, stack } = range;
   const length = to - from;
@@ -136,7 +134,7 @@ async function combine({ training, combineModel }: Lane, range: Range): Promise<
   shared.squares[index] = floats(results.squares)[0]!;
 }
 
-async function update(lane: Lane, range: Range, rates: Float32Array): Promise<void> {
+async function update(lane: Lane, range: OwnRange, rates: Float32Array): Promise<void> {
   const { clipNorm, shared, state } = lane.training;
   const squares = shared.squares.reduce((sum, part) => sum + part, 0);
   const factor = clipNorm > 0 ? clipFactorOf(squares, clipNorm) : 1;
@@ -150,21 +148,26 @@ async function update(lane: Lane, range: Range, rates: Float32Array): Promise<vo
     feeds[name] = vector(range.state[i]!);
     fetches[`${name}.next`] = vector(range.next[i]!);
   });
-  await lane.updateModel.run(feeds, fetches);
+  await range.session.run(feeds, fetches);
   [range.state, range.next] = [range.next, range.state];
   shared.state[0]!.set(range.state[0]!, range.from);
 }
 
-/** As many ranges as parts, dealt out to the lanes in turn. */
-function rangesOf({ lane, lanes, parts, state, shared }: LaneTraining): readonly Range[] {
-  const size = shared.state[0]!.length;
-  const ranges: Range[] = [];
-  for (let index = lane; index < parts; index += lanes) {
-    const from = Math.floor((size * index) / parts);
-    const to = Math.floor((size * (index + 1)) / parts);
+/** This lane's ranges, which are dealt out in turn, with one session for every model among them. */
+async function openRanges(
+  { lane, lanes, parts, state, updates }: LaneTraining,
+  open: (model: Uint8Array) => Promise<InferenceSession>,
+): Promise<readonly OwnRange[]> {
+  const sessions = new Map<Uint8Array, InferenceSession>();
+  const ranges: OwnRange[] = [];
+  for (let index = lane; index < updates.length; index += lanes) {
+    const { from, to, model } = updates[index]!;
+    const session = sessions.get(model) ?? (await open(model));
+    sessions.set(model, session);
     const vectors = () => state.map(() => new Float32Array(to - from));
     ranges.push({
       index,
+      session,
       from,
       to,
       stack: new Float32Array(parts * (to - from)),
@@ -176,13 +179,13 @@ function rangesOf({ lane, lanes, parts, state, shared }: LaneTraining): readonly
   return ranges;
 }
 
-function loadRange({ from, to, state }: Range, shared: readonly Float32Array[]): void {
+function loadRange({ from, to, state }: OwnRange, shared: readonly Float32Array[]): void {
   state.forEach((values, i) => {
     values.set(shared[i]!.subarray(from, to));
   });
 }
 
-function storeRange({ from, state }: Range, shared: readonly Float32Array[]): void {
+function storeRange({ from, state }: OwnRange, shared: readonly Float32Array[]): void {
   state.forEach((values, i) => {
     shared[i]!.set(values, from);
   });

@@ -1,4 +1,5 @@
 /** What the main thread asks a trainer thread, and what comes back. */
+import type { RangeUpdate } from '../model/training-program.ts';
 
 /** Where graphs run. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
@@ -48,7 +49,7 @@ export interface LaneTraining {
   /** Of one part of the batch. */
   readonly gradient: Uint8Array;
   readonly combine: Uint8Array;
-  readonly update: Uint8Array;
+  readonly updates: readonly RangeUpdate[];
   readonly state: readonly string[];
   readonly parts: number;
   readonly rowsPerPart: number;

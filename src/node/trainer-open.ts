@@ -89,7 +89,7 @@ async function openParts({ compile, data, batch, parts, threads }: Opening) {
     {
       gradient: program.gradient(),
       combine: program.combine(parts),
-      update: program.update(),
+      updates: program.updates(parts),
       state: ['params', ...optimizer.moments],
       parts,
       rowsPerPart: rows,

@@ -55,4 +55,11 @@ export interface AdamWSpec {
   readonly weightDecay: number;
 }
 
-export type OptimizerSpec = SgdSpec | AdamWSpec;
+/** Muon (arXiv 2502.16982) for the hidden matrices, AdamW with these numbers for everything else. */
+export interface MuonSpec extends Omit<AdamWSpec, 'optimizer'> {
+  readonly optimizer: 'muon';
+  /** Share of the old momentum that a matrix keeps in every step. */
+  readonly momentum: number;
+}
+
+export type OptimizerSpec = SgdSpec | AdamWSpec | MuonSpec;

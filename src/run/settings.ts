@@ -56,7 +56,11 @@ export const fields = {
   rounds: whole('--rounds <n>', 'outer steps in all', 1),
   innerSteps: whole('--inner-steps <n>', 'optimizer steps between two outer steps (H)', 1),
   batchSize: whole('--batch-size <n>', 'examples per inner step', 1),
-  optimizer: choice('--optimizer <name>', 'inner optimizer', ['adamw', 'sgd']),
+  optimizer: choice(
+    '--optimizer <name>',
+    'inner optimizer; muon turns hidden matrices, adamw the rest',
+    ['adamw', 'muon', 'sgd'],
+  ),
   localLearningRate: real(
     '--local-learning-rate <x>',
     'peak learning rate of the inner optimizer',
@@ -67,7 +71,7 @@ export const fields = {
     from: 0,
     to: 1,
   }),
-  weightDecay: real('--weight-decay <x>', 'decoupled decay of adamw', { from: 0, to: 10 }),
+  weightDecay: real('--weight-decay <x>', 'decoupled decay of adamw and muon', { from: 0, to: 10 }),
   clipNorm: real('--clip-norm <x>', 'largest global gradient norm; 0 does not clip', {
     from: 0,
     to: 1e9,

@@ -6,18 +6,13 @@ import { deriveKey } from '../../src/base/rng.ts';
 import { drawRows } from '../../src/model/batches.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import { adamwSpec, chainCorpus, constantRate, smallGpt } from '../support/ort-models.ts';
+import type { OptimizerSpec } from '../../src/run/model-spec.ts';
+import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 
 const STEPS = 6;
 const batch = 8;
 const corpus = chainCorpus(3000, smallGpt.vocabulary);
-const program = compileTraining(smallGpt, adamwSpec, batch);
-const names = ['params', ...program.optimizer.moments];
-const { rateCount } = program.optimizer;
-
-const rates = new Float32Array(STEPS * rateCount);
-for (let t = 0; t < STEPS; t++) rates.set(program.optimizer.rates(t, t), t * rateCount);
 const bound = corpus.length - smallGpt.context;
 const rows = drawRows({ key: deriveKey('t'), round: 0, firstStep: 0, steps: STEPS, batch, bound });
 
@@ -34,6 +29,7 @@ const session = (model: Uint8Array, threads: number) =>
   });
 
 async function call(s: InferenceSession, state: State, feeds: Record<string, Tensor>) {
+  const names = Object.keys(state);
   const vectors = names.map((name) => [name, new Tensor('float32', state[name]!)] as const);
   const results = await s.run({
     ...Object.fromEntries(vectors),
@@ -47,21 +43,33 @@ async function call(s: InferenceSession, state: State, feeds: Record<string, Ten
   };
 }
 
-const first: State = Object.fromEntries(
-  names.map((name) => [
-    name,
-    name === 'params' ? initialParameters(smallGpt, 1) : new Float32Array(program.layout.size),
-  ]),
-);
+/** The models for an optimizer, where they start, and the rates of all steps. */
+function prepare(spec: OptimizerSpec) {
+  const program = compileTraining(smallGpt, spec, batch);
+  const { moments, rateCount } = program.optimizer;
+  const rates = new Float32Array(STEPS * rateCount);
+  for (let t = 0; t < STEPS; t++) rates.set(program.optimizer.rates(t, t), t * rateCount);
+  const first: State = {
+    params: initialParameters(smallGpt, 1),
+    ...Object.fromEntries(moments.map((name) => [name, new Float32Array(program.layout.size)])),
+  };
+  return { program, first, rates, rateCount };
+}
+
+type Prepared = ReturnType<typeof prepare>;
 
 /** Losses, and one hash per vector: comparing megabytes number by number would take longer than training. */
 const fingerprint = (state: State, losses: readonly number[]) => ({
   losses,
-  digests: names.map((name) => sha256Hex(new Uint8Array(state[name]!.buffer))),
+  digests: Object.values(state).map((vector) => sha256Hex(new Uint8Array(vector.buffer))),
 });
 
 /** Runs all steps in slices of the given lengths. */
-async function loop(threads: number, slices: readonly number[]) {
+async function loop(
+  { program, first, rates, rateCount }: Prepared,
+  threads: number,
+  slices: readonly number[],
+) {
   const s = await session(program.loop(), threads);
   let state = first;
   let from = 0;
@@ -82,7 +90,7 @@ async function loop(threads: number, slices: readonly number[]) {
   return fingerprint(state, losses);
 }
 
-async function stepByStep(threads: number) {
+async function stepByStep({ program, first, rates, rateCount }: Prepared, threads: number) {
   const s = await session(program.step(), threads);
   let state = first;
   const losses: number[] = [];
@@ -97,21 +105,22 @@ async function stepByStep(threads: number) {
   return fingerprint(state, losses);
 }
 
-describe('the same bits', async () => {
-  const expected = await loop(1, [STEPS]);
+describe.each([adamwSpec, muonSpec])('$optimizer: the same bits', async (spec) => {
+  const prepared = prepare(spec);
+  const expected = await loop(prepared, 1, [STEPS]);
 
   test('again', async () => {
-    expect(await loop(1, [STEPS])).toEqual(expected);
+    expect(await loop(prepared, 1, [STEPS])).toEqual(expected);
   });
   test('step by step instead of in a Loop', async () => {
-    expect(await stepByStep(1)).toEqual(expected);
+    expect(await stepByStep(prepared, 1)).toEqual(expected);
   });
   test('in slices', async () => {
-    expect(await loop(1, [1, 3, 2])).toEqual(expected);
+    expect(await loop(prepared, 1, [1, 3, 2])).toEqual(expected);
   });
   for (const threads of [2, 3]) {
     test(`on ${threads} threads`, async () => {
-      expect(await loop(threads, [STEPS])).toEqual(expected);
+      expect(await loop(prepared, threads, [STEPS])).toEqual(expected);
     });
   }
   test('and they learn', () => {

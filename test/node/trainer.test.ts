@@ -7,9 +7,9 @@ import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../../src/node/trainer.ts';
-import type { GptSpec } from '../../src/run/model-spec.ts';
+import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
-import { adamwSpec, chainCorpus, constantRate, smallGpt } from '../support/ort-models.ts';
+import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 
 const corpus = chainCorpus(4000, smallGpt.vocabulary);
@@ -124,12 +124,13 @@ describe('a char model', async () => {
   });
 });
 
-test('a batch in parts: the same bits on 1 and 3 threads, the steps of one whole graph', async () => {
+const inParts = 'a batch in parts: the same bits on 1 and 3 threads, the steps of one whole graph';
+test.each([adamwSpec, muonSpec])(`$optimizer, ${inParts}`, async (optimizer) => {
   const model: GptSpec = { ...smallGpt, width: 32, layers: 1, context: 64 };
   const params = initialParameters(model, 1);
   const [one, three] = await Promise.all(
     [1, 3].map(async (threads) => {
-      const trainer = await start({ model, batch: 32, threads });
+      const trainer = await start({ model, optimizer, batch: 32, threads });
       const trained = await trainer.train(task({ params, steps: 4 }), quiet, never);
       return { ...trained, loss: await trainer.evaluate(trained.params, 'validation') };
     }),
@@ -139,7 +140,7 @@ test('a batch in parts: the same bits on 1 and 3 threads, the steps of one whole
   expect(digest(three!.params)).toBe(digest(one!.params));
   expect(three!.moments.map(digest)).toEqual(one!.moments.map(digest));
 
-  const whole = await wholeBatch(model, params, 4);
+  const whole = await wholeBatch(model, optimizer, params, 4);
   one!.losses.forEach((loss, i) => {
     expect(Math.abs(loss - whole.losses[i]!)).toBeLessThan(1e-5);
   });
@@ -149,8 +150,13 @@ test('a batch in parts: the same bits on 1 and 3 threads, the steps of one whole
 });
 
 /** The same steps by the Loop graph, run directly. */
-async function wholeBatch(model: GptSpec, params: Float32Array, steps: number) {
-  const program = compileTraining(model, adamwSpec, 32);
+async function wholeBatch(
+  model: GptSpec,
+  optimizer: OptimizerSpec,
+  params: Float32Array,
+  steps: number,
+) {
+  const program = compileTraining(model, optimizer, 32);
   const run = await load(program.loop());
   const shard = corpus.subarray(0, 3000);
   const vector = (elements: ArrayLike<number>) =>
@@ -169,7 +175,7 @@ async function wholeBatch(model: GptSpec, params: Float32Array, steps: number) {
     params: vector(params),
     first: vector(new Float32Array(params.length)),
     second: vector(new Float32Array(params.length)),
-    rates: { dtype: 'f32', shape: [steps, 3], elements: rates },
+    rates: { dtype: 'f32', shape: [steps, program.optimizer.rateCount], elements: rates },
     rows: { dtype: 'i32', shape: [steps, 32], elements: rows },
     corpus: { dtype: 'u8', shape: [shard.length], elements: shard },
   });

@@ -43,7 +43,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   rounds: whole(1),
   innerSteps: whole(1),
   batchSize: whole(1),
-  optimizer: fc.constantFrom('adamw', 'sgd'),
+  optimizer: fc.constantFrom('adamw', 'muon', 'sgd'),
   localLearningRate: above0(1000),
   warmupSteps: whole(0),
   finalShare: real(0, 1),

@@ -1,6 +1,6 @@
 /** Small specs and corpora for tests of the training engine. */
 import { philox } from '../../src/base/rng.ts';
-import type { AdamWSpec, GptSpec, Schedule } from '../../src/run/model-spec.ts';
+import type { AdamWSpec, GptSpec, MuonSpec, Schedule } from '../../src/run/model-spec.ts';
 
 /** The model of the demos. */
 export const charGpt: GptSpec = {
@@ -51,6 +51,8 @@ export const adamwSpec: AdamWSpec = {
   epsilon: 1e-8,
   weightDecay: 0.1,
 };
+
+export const muonSpec: MuonSpec = { ...adamwSpec, optimizer: 'muon', momentum: 0.95 };
 
 /** Tokens in which every one follows from the one before it, most of the time. */
 export function chainCorpus(length: number, vocabulary: number): Uint8Array {

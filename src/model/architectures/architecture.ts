@@ -8,6 +8,8 @@ export interface TensorSpec {
   readonly shape: Shape;
   /** All zeros, all ones, or draws around 0 with this standard deviation. */
   readonly start: 'zeros' | 'ones' | { readonly deviation: number };
+  /** On hidden matrices only, not on embeddings or the last layer: how many of one width its columns hold side by side. */
+  readonly abreast?: number;
 }
 
 /**

@@ -54,14 +54,19 @@ const norm = (name: string, width: number): readonly TensorSpec[] => [
   { name: `${name}.bias`, shape: [width], start: 'zeros' },
 ];
 
-const dense = (name: string, inputs: number, outputs: number): readonly TensorSpec[] => [
-  { name: `${name}.weight`, shape: [inputs, outputs], start: WEIGHT },
+const dense = (
+  name: string,
+  inputs: number,
+  outputs: number,
+  abreast = 1,
+): readonly TensorSpec[] => [
+  { name: `${name}.weight`, shape: [inputs, outputs], start: WEIGHT, abreast },
   { name: `${name}.bias`, shape: [outputs], start: 'zeros' },
 ];
 
 const block = (at: string, { width, ffn }: GptSpec): readonly TensorSpec[] => [
   ...norm(`${at}.attention.norm`, width),
-  ...dense(`${at}.attention.qkv`, width, 3 * width),
+  ...dense(`${at}.attention.qkv`, width, 3 * width, 3),
   ...dense(`${at}.attention.output`, width, width),
   ...norm(`${at}.feedforward.norm`, width),
   ...dense(`${at}.feedforward.hidden`, width, ffn),

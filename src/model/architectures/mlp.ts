@@ -20,7 +20,7 @@ export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
   };
   return {
     tensors: [
-      ...names.flatMap((name, i) => layer(name, widths[i]!, widths[i + 1]!)),
+      ...names.flatMap((name, i) => layer(name, widths[i]!, widths[i + 1]!, { abreast: 1 })),
       ...layer('mlp.output', widths[widths.length - 1]!, 1),
     ],
     predict,
@@ -29,11 +29,17 @@ export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
 };
 
 /** A weight and its bias; the weights start with variance 1 / inputs, which keeps tanh out of saturation. */
-const layer = (name: string, inputs: number, outputs: number): readonly TensorSpec[] => [
+const layer = (
+  name: string,
+  inputs: number,
+  outputs: number,
+  hidden: Pick<TensorSpec, 'abreast'> = {},
+): readonly TensorSpec[] => [
   {
     name: `${name}.weight`,
     shape: [outputs, inputs],
     start: { deviation: Math.sqrt(1 / inputs) },
+    ...hidden,
   },
   { name: `${name}.bias`, shape: [outputs], start: 'zeros' },
 ];

@@ -16,6 +16,7 @@ export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
   return {
     moments: ['first', 'second'],
     clipNorm,
+    whole: [],
     rateCount: 3,
     rates: (step, seen) => {
       const rate = learningRateAt(schedule, step);

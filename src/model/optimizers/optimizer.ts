@@ -1,10 +1,18 @@
 /** What an inner optimizer is: numbers per step, computed outside the graph, and an update of flat vectors inside it. */
 import type { OptimizerSpec } from '../../run/model-spec.ts';
-import type { Layout } from '../../tensor/params.ts';
 import type { Value } from '../graph/value.ts';
 import { add, div, minimum, reshape, slice, sqrt } from '../graph/verbs.ts';
+import type { Range } from '../ranges.ts';
 
-/** Everything an update may look at. All vectors are flat; `layout` tells tensors apart for rules that need matrices. */
+/** Where a matrix between two hidden layers lies in the flat vectors, row after row. */
+export interface HiddenMatrix extends Range {
+  readonly rows: number;
+  readonly columns: number;
+  /** How many matrices of equal width its columns hold side by side. */
+  readonly abreast: number;
+}
+
+/** Everything an update may look at. All vectors are flat, and all are the same range of the model's. */
 export interface UpdateInput {
   readonly params: Value;
   readonly gradient: Value;
@@ -14,7 +22,8 @@ export interface UpdateInput {
   readonly rates: readonly Value[];
   /** What clipping multiplies the gradient with; undefined when nothing is clipped. */
   readonly factor: Value | undefined;
-  readonly layout: Layout;
+  /** Where in the model's vectors the range begins. */
+  readonly from: number;
 }
 
 export interface Optimizer {
@@ -22,6 +31,8 @@ export interface Optimizer {
   readonly moments: readonly string[];
   /** Largest norm of the gradient over all parameters; 0 does not clip. */
   readonly clipNorm: number;
+  /** What an update must see whole, in order; where this is empty, ranges may have any length. */
+  readonly whole: readonly Range[];
   /** How many numbers `rates` gives. */
   readonly rateCount: number;
   /** Numbers for the global step `step`, when the moments have already seen `seen` steps. Both count from 0. */
@@ -29,7 +40,10 @@ export interface Optimizer {
   update(input: UpdateInput): { readonly params: Value; readonly moments: readonly Value[] };
 }
 
-export type OptimizerRule<S extends OptimizerSpec> = (spec: S) => Optimizer;
+export type OptimizerRule<S extends OptimizerSpec> = (
+  spec: S,
+  matrices: readonly HiddenMatrix[],
+) => Optimizer;
 
 /** Scalars of a vector of rates. */
 export const scalars = (rates: Value): readonly Value[] =>

@@ -7,6 +7,7 @@ import { learningRateAt } from './schedule.ts';
 export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
   moments: [],
   clipNorm,
+  whole: [],
   rateCount: 1,
   rates: (step) => [learningRateAt(schedule, step)],
   update: ({ params, gradient, rates: [rate], factor }) => ({

@@ -1,15 +1,17 @@
 /** The inner optimizers by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import { adamw } from './adamw.ts';
-import type { Optimizer, OptimizerRule } from './optimizer.ts';
+import { muon } from './muon.ts';
+import type { HiddenMatrix, Optimizer, OptimizerRule } from './optimizer.ts';
 import { sgd } from './sgd.ts';
 
 type Name = OptimizerSpec['optimizer'];
 type SpecOf = { readonly [O in Name]: Extract<OptimizerSpec, { readonly optimizer: O }> };
 
-const optimizers: { readonly [O in Name]: OptimizerRule<SpecOf[O]> } = { sgd, adamw };
+const optimizers: { readonly [O in Name]: OptimizerRule<SpecOf[O]> } = { sgd, adamw, muon };
 
-/** The optimizer a spec describes. */
+/** The optimizer a spec describes, for a model with these matrices between its hidden layers. */
 export const optimizerOf = <O extends Name>(
   spec: SpecOf[O] & { readonly optimizer: O },
-): Optimizer => optimizers[spec.optimizer](spec);
+  matrices: readonly HiddenMatrix[],
+): Optimizer => optimizers[spec.optimizer](spec, matrices);

@@ -6,12 +6,10 @@ import { clipFactor, scalars } from '../../../src/model/optimizers/optimizer.ts'
 import { learningRateAt } from '../../../src/model/optimizers/schedule.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
 import type { OptimizerSpec } from '../../../src/run/model-spec.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
 import { adamwSpec, constantRate } from '../../support/ort-models.ts';
 import { loadGraph } from '../../support/ort-run.ts';
 
 const size = 4;
-const layout = createLayout([{ name: 'w', shape: [size] }]);
 const start = [0.5, -1, 2, 0];
 const gradientsByStep = [
   [0.3, -0.2, 0.05, 1e-4],
@@ -21,7 +19,7 @@ const gradientsByStep = [
 
 /** Parameters after every step, by the graph. */
 async function steps(spec: OptimizerSpec): Promise<readonly (readonly number[])[]> {
-  const optimizer = optimizerOf(spec);
+  const optimizer = optimizerOf(spec, []);
   const vector = { dtype: 'f64', shape: [size] } as const;
   const rateType = { dtype: 'f64', shape: [optimizer.rateCount] } as const;
   const graph = createGraph();
@@ -32,7 +30,7 @@ async function steps(spec: OptimizerSpec): Promise<readonly (readonly number[])[
     factor: spec.clipNorm > 0 ? clipFactor(reduceSum(square(gradient)), spec.clipNorm) : undefined,
     moments: optimizer.moments.map((name) => graph.input(name, vector)),
     rates: scalars(graph.input('rates', rateType)),
-    layout,
+    from: 0,
   });
   graph.output('params.next', updated.params);
   optimizer.moments.forEach((name, i) => {
