@@ -3,6 +3,7 @@
  * loop, beside the time of the matrix products alone and beside PyTorch on the same model, in turns.
  *
  *   npm run bench:train -- [--rounds 3] [--steps 30] [--threads <physical cores>] [--config char-gpt] [--no-torch]
+ *     [--optimizer adamw --optimizer muon]
  *
  * PyTorch comes from test/bench/torch/peer.ts, which says how it is installed.
  */
@@ -19,7 +20,7 @@ import { encodeModel } from '../../src/model/onnx/encode.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/trainer.ts';
 import { physicalCores } from '../../src/node/trainer-cores.ts';
-import type { AdamWSpec, GptSpec } from '../../src/run/model-spec.ts';
+import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
 import { chainCorpus, charGpt } from '../support/ort-models.ts';
 import { type TorchReport, timeTorch } from './torch/peer.ts';
 
@@ -39,8 +40,7 @@ const configs = {
 } as const;
 type ConfigName = keyof typeof configs;
 
-const optimizer: AdamWSpec = {
-  optimizer: 'adamw',
+const shared = {
   schedule: { learningRate: 3e-4, warmupSteps: 0, totalSteps: 0, finalShare: 1 },
   clipNorm: 1,
   beta1: 0.9,
@@ -48,6 +48,13 @@ const optimizer: AdamWSpec = {
   epsilon: 1e-8,
   weightDecay: 0.1,
 };
+
+/** The first one asked for is held against PyTorch's AdamW. */
+const optimizers = {
+  adamw: { optimizer: 'adamw', ...shared },
+  muon: { optimizer: 'muon', ...shared, momentum: 0.95 },
+} satisfies Record<string, OptimizerSpec>;
+type OptimizerName = keyof typeof optimizers;
 
 interface Measured {
   readonly ms_per_step: readonly number[];
@@ -59,8 +66,13 @@ interface Measured {
 const WARM = 5;
 
 /** One run in this process, so that its peak memory is its own. */
-async function measureOurs(name: ConfigName, steps: number, threads: number): Promise<Measured> {
+async function measureOurs(
+  name: ConfigName,
+  by: OptimizerName,
+  { steps, threads }: Options,
+): Promise<Measured> {
   const { model, batch } = configs[name];
+  const optimizer = optimizers[by];
   const corpus = chainCorpus(1_000_000, model.vocabulary);
   const data = { kind: 'tokens', shard: corpus, validation: corpus.subarray(0, 10_000) } as const;
   const trainer = await createTrainer({ model, optimizer, batch, data, device: 'cpu', threads });
@@ -132,9 +144,10 @@ const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
 /** Our own run in a process of its own. */
-function measureApart(name: ConfigName, { steps, threads }: Options): Measured {
+function measureApart(name: ConfigName, by: OptimizerName, { steps, threads }: Options): Measured {
   const script = fileURLToPath(import.meta.url);
-  const flags = ['--one', '--config', name, '--steps', String(steps), '--threads', String(threads)];
+  const numbers = ['--steps', String(steps), '--threads', String(threads)];
+  const flags = ['--one', '--config', name, '--optimizer', by, ...numbers];
   const node = ['--import', 'tsx', '--conditions=nostrain:source', script, ...flags];
   const { stdout, stderr, status } = spawnSync(process.execPath, node, { encoding: 'utf8' });
   if (status !== 0) throw new Error(stderr);
@@ -144,18 +157,18 @@ function measureApart(name: ConfigName, { steps, threads }: Options): Measured {
 async function compare(name: ConfigName, options: Options): Promise<void> {
   const { model, batch } = configs[name];
   const { rounds, steps, threads } = options;
-  const ours: Measured[] = [];
+  const ours = options.optimizers.map((by) => ({ by, runs: [] as Measured[] }));
   const theirs: TorchReport[] = [];
   const rates: number[] = [];
   for (let round = 0; round < rounds; round++) {
     rates.push(await gemmRate(threads));
-    ours.push(measureApart(name, options));
+    for (const { by, runs } of ours) runs.push(measureApart(name, by, options));
     if (options.torch) theirs.push(await timeTorch({ config: name, steps, threads }));
   }
   console.log(`\n${name}: batch ${batch} x ${model.context} tokens, ${threads} threads`);
   const tokens = batch * model.context;
-  const mine = print('ours', tokens, ours);
-  const delays = ours.map(({ event_loop_p99_ms }) => event_loop_p99_ms);
+  const [mine] = ours.map(({ by, runs }) => print(`ours, ${by}`, tokens, runs));
+  const delays = ours.flatMap(({ runs }) => runs).map(({ event_loop_p99_ms }) => event_loop_p99_ms);
   console.log(`  main thread's event loop: p99 delay ${Math.max(...delays).toFixed(1)} ms`);
   const rate = Math.max(...rates);
   const floor = (1000 * productsPerStep(model, batch)) / rate;
@@ -163,7 +176,7 @@ async function compare(name: ConfigName, options: Options): Promise<void> {
   console.log(`  matrix products alone: ${floor.toFixed(1)} ms/step at ${speed}`);
   if (!options.torch) return;
   const peer = print('torch', tokens, theirs);
-  console.log(`  ours / torch ${theirs[0]?.torch}: ${(mine / peer).toFixed(2)}`);
+  console.log(`  ours / torch ${theirs[0]?.torch}: ${(mine! / peer).toFixed(2)}`);
 }
 
 type Timed = Pick<Measured, 'ms_per_step' | 'peak_rss_mb'>;
@@ -176,7 +189,7 @@ function print(who: string, tokens: number, runs: readonly Timed[]): number {
   const rss = Math.max(...runs.map(({ peak_rss_mb }) => peak_rss_mb)).toFixed(0);
   const perSecond = Math.round((1000 * tokens) / ms);
   console.log(
-    `  ${who.padEnd(5)} ${ms.toFixed(1)} ms/step median (runs: ${perRun}; fastest ` +
+    `  ${who.padEnd(11)} ${ms.toFixed(1)} ms/step median (runs: ${perRun}; fastest ` +
       `${Math.min(...all).toFixed(1)}), ${perSecond} tokens/s, peak RSS ${rss} MB`,
   );
   return ms;
@@ -187,9 +200,11 @@ interface Options {
   readonly steps: number;
   readonly threads: number;
   readonly torch: boolean;
+  readonly optimizers: readonly OptimizerName[];
 }
 
 const isConfig = (name: string): name is ConfigName => name in configs;
+const isOptimizer = (name: string): name is OptimizerName => name in optimizers;
 
 const { values } = parseArgs({
   options: {
@@ -198,6 +213,7 @@ const { values } = parseArgs({
     threads: { type: 'string', default: String(physicalCores()) },
     config: { type: 'string', multiple: true, default: Object.keys(configs) },
     'no-torch': { type: 'boolean', default: false },
+    optimizer: { type: 'string', multiple: true, default: ['adamw'] },
     /** Measures in this process and prints one line of JSON. */
     one: { type: 'boolean', default: false },
   },
@@ -207,10 +223,11 @@ const options: Options = {
   steps: Number(values.steps),
   threads: Number(values.threads),
   torch: !values['no-torch'],
+  optimizers: values.optimizer.filter(isOptimizer),
 };
 const names = values.config.filter(isConfig);
 if (values.one) {
-  console.log(JSON.stringify(await measureOurs(names[0]!, options.steps, options.threads)));
+  console.log(JSON.stringify(await measureOurs(names[0]!, options.optimizers[0]!, options)));
 } else {
   for (const name of names) await compare(name, options);
 }

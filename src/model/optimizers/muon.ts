@@ -39,6 +39,7 @@ const STEP_SIZE = 0.2;
 
 export const muon: OptimizerRule<MuonSpec> = (spec, matrices) => {
   const rest = adamw({ ...spec, optimizer: 'adamw' }, []);
+  if (matrices.length === 0) return rest;
   return {
     ...rest,
     whole: matrices,

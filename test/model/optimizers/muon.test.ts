@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { deriveKey, philox } from '../../../src/base/rng.ts';
 import { drawRows } from '../../../src/model/batches.ts';
 import { createGraph } from '../../../src/model/graph/builder.ts';
+import { lower } from '../../../src/model/graph/lower.ts';
+import { encodeModel } from '../../../src/model/onnx/encode.ts';
 import { orthogonal } from '../../../src/model/optimizers/muon.ts';
 import type { HiddenMatrix } from '../../../src/model/optimizers/optimizer.ts';
 import { scalars } from '../../../src/model/optimizers/optimizer.ts';
@@ -106,6 +108,19 @@ describe('orthogonal', () => {
       });
     }
   }
+
+  test('has the same bits on any number of threads', async () => {
+    // flat on its side, a product of this size would be summed in another order by three threads
+    const [rows, columns] = [144, 150];
+    const graph = createGraph();
+    graph.output('x', orthogonal(graph.input('u', { dtype: 'f32', shape: [rows, columns] })));
+    const model = encodeModel(lower(graph, 'test', { portable: false }));
+    const u = { dtype: 'f32', shape: [rows, columns], elements: noise(rows * columns, 5) } as const;
+    const [one, ...more] = await Promise.all(
+      [1, 2, 3, 4].map(async (threads) => await (await load(model, threads))({ u })),
+    );
+    for (const other of more) expect(other).toEqual(one);
+  });
 
   test('of zeros is zero', async () => {
     const graph = createGraph();
@@ -232,7 +247,7 @@ describe('hidden matrices', () => {
     );
   });
 
-  test('of mlp: all layers but the last; of linear: none', () => {
+  test('of mlp: all layers but the last; of linear: none, which leaves AdamW', () => {
     expect(namesOf({ architecture: 'mlp', features: 3, hidden: [5] })).toEqual([
       'mlp.hidden.weight 5 3 1',
     ]);
@@ -240,7 +255,11 @@ describe('hidden matrices', () => {
       'mlp.hidden.0.weight 5 3 1',
       'mlp.hidden.1.weight 2 5 1',
     ]);
-    expect(namesOf({ architecture: 'linear', features: 3 })).toEqual([]);
+    const linear = { architecture: 'linear', features: 3 } as const;
+    expect(namesOf(linear)).toEqual([]);
+    const [ours, theirs] = [muonSpec, adamwSpec].map((by) => compileTraining(linear, by, 2));
+    expect(ours!.loop()).toEqual(theirs!.loop());
+    expect(ours!.updates(2)).toEqual(theirs!.updates(2));
   });
 });
 
