@@ -58,8 +58,10 @@ export interface AdamWSpec {
 /** Muon (arXiv 2502.16982) for the hidden matrices, AdamW with these numbers for everything else. */
 export interface MuonSpec extends Omit<AdamWSpec, 'optimizer'> {
   readonly optimizer: 'muon';
-  /** Share of the old momentum that a matrix keeps in every step. */
+  /** Share of its old momentum that a matrix keeps in every step. */
   readonly momentum: number;
+  /** Root mean square of a matrix's step at a learning rate of 1; AdamW's is about 0.2. */
+  readonly stepSize: number;
 }
 
 export type OptimizerSpec = SgdSpec | AdamWSpec | MuonSpec;

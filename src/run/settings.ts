@@ -58,7 +58,7 @@ export const fields = {
   batchSize: whole('--batch-size <n>', 'examples per inner step', 1),
   optimizer: choice(
     '--optimizer <name>',
-    'inner optimizer; muon turns hidden matrices, adamw the rest',
+    'inner optimizer; muon takes hidden matrices and leaves the rest to adamw',
     ['adamw', 'muon', 'sgd'],
   ),
   localLearningRate: real(

@@ -52,7 +52,12 @@ export const adamwSpec: AdamWSpec = {
   weightDecay: 0.1,
 };
 
-export const muonSpec: MuonSpec = { ...adamwSpec, optimizer: 'muon', momentum: 0.95 };
+export const muonSpec: MuonSpec = {
+  ...adamwSpec,
+  optimizer: 'muon',
+  momentum: 0.95,
+  stepSize: 1.5,
+};
 
 /** Tokens in which every one follows from the one before it, most of the time. */
 export function chainCorpus(length: number, vocabulary: number): Uint8Array {

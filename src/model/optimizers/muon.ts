@@ -1,11 +1,12 @@
 /**
  * Muon (Jordan et al., kellerjordan.github.io/posts/muon, 2024) for the hidden matrices and AdamW for everything else,
- * at one learning rate and one decay: an orthogonal step is scaled to the size of an AdamW step (arXiv 2502.16982).
+ * with one learning rate and one decay, for which orthogonal steps are scaled by their shape (arXiv 2502.16982, where
+ * `stepSize` is 0.2):
  *
  *   m = b m + (1 - b) g;  u = b m + (1 - b) g
- *   p = p (1 - rate * decay) - rate * 0.2 sqrt(max(rows, columns)) * orthogonal(u)
+ *   p = p (1 - rate * decay) - rate * stepSize * sqrt(max(rows, columns)) * orthogonal(u)
  *
- * The first moment holds the momentum of matrices; their part of the second one stays 0 and is there for one layout only.
+ * The first moment holds the momentum of matrices. Their part of the second one stays 0: all moments have one layout.
  */
 import type { MuonSpec } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
@@ -34,8 +35,6 @@ const [A, B, C] = [3.4445, -4.775, 2.0315];
 const ITERATIONS = 5;
 /** Keeps a zero gradient from dividing by zero. */
 const NORM_EPSILON = 1e-7;
-/** The root mean square of AdamW's steps, by measurement of arXiv 2502.16982. */
-const STEP_SIZE = 0.2;
 
 export const muon: OptimizerRule<MuonSpec> = (spec, matrices) => {
   const rest = adamw({ ...spec, optimizer: 'adamw' }, []);
@@ -83,7 +82,7 @@ function cutPieces(matrices: readonly HiddenMatrix[], { from, to }: Range): read
 const join = ([first, ...others]: readonly Value[]): Value => concat([first!, ...others], 0);
 
 function updateMatrix(
-  { momentum }: MuonSpec,
+  { momentum, stepSize }: MuonSpec,
   { rows, columns, abreast }: HiddenMatrix,
   { params, gradient, moments: [first, second], rates, factor }: UpdateInput,
 ): { readonly params: Value; readonly moments: readonly Value[] } {
@@ -94,7 +93,7 @@ function updateMatrix(
   const width = columns / abreast;
   const [left, ...others] = split(ahead, 1, new Array<number>(abreast).fill(width));
   const turned = concat([orthogonal(left!), ...others.map(orthogonal)], 1);
-  const scale = mul(rate!, STEP_SIZE * Math.sqrt(Math.max(rows, width)));
+  const scale = mul(rate!, stepSize * Math.sqrt(Math.max(rows, width)));
   return {
     params: sub(mul(params, keep!), mul(flatten(turned), scale)),
     moments: [m, second!],
@@ -103,7 +102,7 @@ function updateMatrix(
 
 /**
  * Nearly the closest matrix whose columns (or rows, if there are fewer) are orthogonal with length 1: singular values end
- * between 0.7 and 1.2. It works on the upright form, whose products onnxruntime cuts by rows alone, so that the bits do not
+ * between about 0.7 and 1.2. It works on the upright form, whose products onnxruntime cuts by rows alone, so that the bits do not
  * depend on the number of threads.
  */
 export function orthogonal(matrix: Value): Value {
