@@ -136,6 +136,6 @@ export function optimizerOf(settings: Settings): OptimizerSpec {
     weightDecay,
   };
   return settings.optimizer === 'muon'
-    ? { optimizer: 'muon', ...shared, momentum: 0.95, stepSize: 1.5 }
+    ? { optimizer: 'muon', ...shared, momentum: 0.9, stepSize: 1.5 }
     : { optimizer: 'adamw', ...shared };
 }

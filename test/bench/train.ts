@@ -52,7 +52,7 @@ const shared = {
 /** The first one asked for is held against PyTorch's AdamW. */
 const optimizers = {
   adamw: { optimizer: 'adamw', ...shared },
-  muon: { optimizer: 'muon', ...shared, momentum: 0.95, stepSize: 1.5 },
+  muon: { optimizer: 'muon', ...shared, momentum: 0.9, stepSize: 1.5 },
 } satisfies Record<string, OptimizerSpec>;
 type OptimizerName = keyof typeof optimizers;
 

@@ -55,7 +55,7 @@ export const adamwSpec: AdamWSpec = {
 export const muonSpec: MuonSpec = {
   ...adamwSpec,
   optimizer: 'muon',
-  momentum: 0.95,
+  momentum: 0.9,
   stepSize: 1.5,
 };
 
