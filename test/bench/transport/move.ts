@@ -132,10 +132,12 @@ async function serveBare(): Promise<string> {
 }
 
 async function startChild(role: 'relay' | 'bare') {
-  const child = fork(fileURLToPath(import.meta.url), [role]);
-  const url = await new Promise<string>((resolve) =>
-    child.once('message', (message) => resolve(String(message))),
-  );
+  const execArgv = ['--import', 'tsx', '--conditions=nostrain:source'];
+  const child = fork(fileURLToPath(import.meta.url), [role], { execArgv });
+  const url = await new Promise<string>((resolve, reject) => {
+    child.once('message', (message) => resolve(String(message)));
+    child.once('exit', (code) => reject(new Error(`the ${role} ended at once (${code})`)));
+  });
   return { url, stop: () => void child.kill() };
 }
 
