@@ -54,9 +54,12 @@ describe('relays that fail', () => {
     const member = start([slow, await relay()], { rounds: 3 });
     await member.finished;
     expect(roundsOf(member)).toHaveLength(3);
-    expect(linesOf(member).find((line) => line.includes(`${slow.url} asks`))).toMatch(
-      /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or spread over more relays$/,
-    );
+    const asked = () => linesOf(member).find((line) => line.includes(`${slow.url} asks`)) ?? '';
+    await expect
+      .poll(asked)
+      .toMatch(
+        /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or spread over more relays$/,
+      );
   });
 
   it('one keeps nothing: after two of its lies its yes is not believed', async () => {

@@ -87,7 +87,7 @@ export async function publishTo(
       return publishing.outcome(publishing.refused);
     options.signal?.throwIfAborted();
     if (!outlet.stop.aborted) throw error;
-    return publishing.outcome({ status: 'unreachable', message: 'closed' });
+    return publishing.outcome(publishing.refused ?? { status: 'unreachable', message: 'closed' });
   } finally {
     release();
   }

@@ -17,25 +17,19 @@ export interface NativeSending {
   close(): void;
 }
 
-/** Uploads to slow relays go on while the next round is trained, and no longer. */
-const UPLOADS = 2;
+/** Chunks go on to slow relays while the next round is trained, and no longer; a manifest that is all there is, for longer. */
+const UPLOADS_IN_CHUNKS = 2;
+const UPLOADS_WHOLE = 16;
 
 export function createNativeSending({ relays, signer, sha256 }: ProfileOptions): NativeSending {
-  let uploads: readonly AbortController[] = [];
+  const inChunks = createUploads(UPLOADS_IN_CHUNKS);
+  const whole = createUploads(UPLOADS_WHOLE);
   let last: { readonly id: string; readonly sealed: Sealed } | undefined;
-
-  const beginUpload = (): AbortSignal => {
-    const upload = new AbortController();
-    const all = [...uploads, upload];
-    for (const old of all.slice(0, -UPLOADS)) old.abort(new Error('another round began'));
-    uploads = all.slice(-UPLOADS);
-    return upload.signal;
-  };
 
   function sendInChunks(event: SignedEvent, payload: Uint8Array): Sending {
     const said = manifest.parse(event);
     if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
-    const signal = beginUpload();
+    const signal = inChunks.begin();
     const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
     const { enough, deliveries, moved } = sendChunks(
       cutParts(payload, stripeOf(said.value)),
@@ -56,11 +50,29 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
       last = { id: event.id, sealed };
       return sealed.payload
         ? sendInChunks(event, sealed.payload)
-        : watchOutcomes(relays.send(event, { signal: beginUpload() }), relays);
+        : watchOutcomes(relays.send(event, { signal: whole.begin() }), relays);
     },
     own: (eventId) => (last?.id === eventId ? last.sealed : undefined),
     close() {
-      for (const upload of uploads) upload.abort(new Error('closed'));
+      inChunks.close();
+      whole.close();
+    },
+  };
+}
+
+/** Signals of the latest uploads; older ones are aborted. */
+function createUploads(most: number) {
+  let open: readonly AbortController[] = [];
+  return {
+    begin(): AbortSignal {
+      const upload = new AbortController();
+      const all = [...open, upload];
+      for (const old of all.slice(0, -most)) old.abort(new Error('later rounds began'));
+      open = all.slice(-most);
+      return upload.signal;
+    },
+    close() {
+      for (const upload of open) upload.abort(new Error('closed'));
     },
   };
 }
