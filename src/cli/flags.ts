@@ -63,19 +63,26 @@ const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
 /** Settings as asked, over their preset; the reference's wire changes what is not asked for otherwise. */
-export function combineSettings(preset: PartialSettings, asked: PartialSettings): Settings {
-  const wire = asked.profile === 'nostrain/0' ? referenceWire : {};
-  const settings = completeSettings(preset, wire, asked);
-  if (settings.sync.strategy === 'async' && settings.owners > 0) {
+export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
+  completeSettings(preset, asked.profile === 'nostrain/0' ? referenceWire : {}, asked);
+
+/** Throws where workers own chunks of the parameters and could not agree which. */
+export function assertAgreeable({ sync, owners, waitFor }: Settings): void {
+  if (owners === 0 || sync.strategy === 'strict') return;
+  const all = '--owners 0 --packing nstr --topk 0.3 --residual feedback';
+  if (sync.strategy === 'async') {
     throw new ConfigError(
-      'settings/async',
-      'async workers do not start from the same bits, so none owns chunks',
-      {
-        hint: 'add --owners 0 --residual feedback',
-      },
+      'flag/owners',
+      'async workers do not start from the same bits, so none of them owns chunks',
+      { hint: `let every worker send everything: ${all}` },
     );
   }
-  return settings;
+  if (waitFor >= 2) return;
+  throw new ConfigError(
+    'flag/owners',
+    'workers that own chunks must know each other before the first round',
+    { hint: `give --sync strict:N, or --wait-for N; or let every worker send everything: ${all}` },
+  );
 }
 
 /** A whole number typed at a flag that is no setting. */

@@ -35,6 +35,19 @@ describe('a slip of the hand', () => {
     [['run-training', '--batch-size', 'two'], '--batch-size is "two"', 'a whole number'],
     [['run-training', '--model', 'linear'], 'run is not set', 'give it with --run <name>'],
     [['run-training'], 'nothing to train', '--model NAME'],
+    [
+      ['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
+      'must know each other before the first round',
+      '--sync strict:N, or --wait-for N',
+    ],
+    [
+      [
+        ...['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
+        ...['--sync', 'async'],
+      ],
+      'none of them owns chunks',
+      '--owners 0',
+    ],
   ])('%j exits 2 and says what was meant', async (argv, message, help) => {
     const printed = await runCommand(...argv);
     expect(printed).toMatchObject({ exitCode: 2, stdout: '' });

@@ -10,6 +10,7 @@ import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
+import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { runWorker } from '../../src/worker/loop.ts';
@@ -65,6 +66,7 @@ export interface MemberOptions {
   readonly trainer?: Trainer;
   readonly profile?: ProfileName;
   readonly stripe?: Stripe;
+  readonly packing?: PackingName;
   readonly layout?: Layout;
   /** Stands between the worker and its relays. */
   readonly openSocket?: OpenSocket;
@@ -88,6 +90,7 @@ export function startMember(options: MemberOptions): Member {
     signer,
     clock: systemClock,
     sha256: nativeSha256,
+    packing: options.packing,
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * layout.size,
     stripe: options.stripe,

@@ -15,6 +15,7 @@ import type { WorkerState } from '../../worker/state.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
 import {
   addSettingFlags,
+  assertAgreeable,
   combineSettings,
   settingsFromFile,
   settingsFromFlags,
@@ -132,7 +133,9 @@ async function readAll(
       },
     );
   }
-  return combineSettings(presets[asked.model], asked);
+  const settings = combineSettings(presets[asked.model], asked);
+  assertAgreeable(settings);
+  return settings;
 }
 
 /** What a regression state is, in settings. */

@@ -1,0 +1,102 @@
+/** Workers that each send only the chunks they own: who owns what is agreed, and everybody ends in the same bits. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import type { PackingName } from '../../src/run/settings.ts';
+import {
+  divergencesOf,
+  largeLayout,
+  type Member,
+  type MemberOptions,
+  roundsOf,
+  startMember,
+} from '../support/swarm.ts';
+
+const open: Relay[] = [];
+const started: Member[] = [];
+const relay = async (): Promise<string> => {
+  const one = await createRelay({ strict: 'strfry' });
+  open.push(one);
+  return one.url;
+};
+const start = (index: number, url: string, more: Partial<MemberOptions> = {}): Member => {
+  const plan: MemberOptions['plan'] = {
+    rounds: 4,
+    owners: 1,
+    residual: 'owned',
+    sync: { strategy: 'strict', workers: 3 },
+    waitFor: 3,
+    ...more.plan,
+  };
+  const member = startMember({
+    ...{ index, relays: [url], layout: largeLayout, packing: 'ternary', ...more },
+    plan,
+  });
+  started.push(member);
+  return member;
+};
+afterEach(async () => {
+  for (const member of started.splice(0)) member.stop();
+  for (const one of open.splice(0)) await one.close();
+});
+
+const digests = (member: Member) => roundsOf(member).map(({ digest }) => digest);
+
+describe('owned chunks', () => {
+  it.each<[PackingName, number]>([
+    ['ternary', 1],
+    ['auto', 1],
+    ['int8', 2],
+    ['topk-sign', 0],
+  ])(
+    '%s with %i owners: the same bits on every worker, in one event each',
+    async (packing, owners) => {
+      const url = await relay();
+      const members = [0, 1, 2].map((index) => start(index, url, { packing, plan: { owners } }));
+      await Promise.all(members.map(({ finished }) => finished));
+      for (const member of members) {
+        expect(digests(member)).toEqual(digests(members[0]!));
+        expect(roundsOf(member).every(({ accepted }) => accepted.length === 3)).toBe(true);
+        expect(Math.max(...roundsOf(member).map(({ eventBytes }) => eventBytes))).toBeLessThan(
+          65_536,
+        );
+      }
+      expect(members.flatMap(divergencesOf)).toEqual([]);
+    },
+  );
+
+  it('a payload is a third of what it would be alone, and the model still moves everywhere', async () => {
+    const url = await relay();
+    const alone = { sync: { strategy: 'strict', workers: 1 } as const, waitFor: 1 };
+    const single = start(5, await relay(), { plan: alone });
+    const members = [0, 1, 2].map((index) => start(index, url));
+    const [state] = await Promise.all(members.map(({ finished }) => finished));
+    await single.finished;
+    const bytesOf = (member: Member) => roundsOf(member)[0]!.payloadBytes;
+    expect(bytesOf(members[0]!) / bytesOf(single)).toBeLessThan(0.45);
+    for (let from = 0; from < largeLayout.size; from += 4096) {
+      expect(state!.params.values.slice(from, from + 4096).some((value) => value !== 0)).toBe(true);
+    }
+  });
+
+  it('one that saw other workers at the start is refused for that', async () => {
+    const url = await relay();
+    const pair = { sync: { strategy: 'timeout' } as const, roundTimeoutMs: 1500, rounds: 1 };
+    const lonely = start(0, url, { plan: { ...pair, waitFor: 1 } });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const other = start(1, url, { plan: { ...pair, waitFor: 2 } });
+    await Promise.all([lonely.finished, other.finished]);
+    expect(roundsOf(lonely)[0]!.refused).toEqual([{ reason: 'other-roster', worker: other.id }]);
+  });
+
+  it('a worker killed after it sealed goes on with the same roster', async () => {
+    const url = await relay();
+    const steady = [0, 1].map((index) => start(index, url));
+    const first = start(2, url);
+    while (!first.saved[0]?.sent) await new Promise((resolve) => setTimeout(resolve, 2));
+    first.stop();
+    await first.finished.catch(() => undefined);
+    const again = start(2, url, { start: first.saved.find(({ sent }) => sent)! });
+    await Promise.all([...steady, again].map(({ finished }) => finished));
+    expect(digests(again)).toEqual(digests(steady[0]!));
+  });
+});
