@@ -40,22 +40,38 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return out;
 }
 
-const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-const VALUE = new Int16Array(128).fill(-1);
-for (let i = 0; i < 64; i++) VALUE[ALPHABET.charCodeAt(i)] = i;
+const ALPHABET = new TextEncoder().encode(
+  'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/',
+);
+const PADDING = 61;
+/** What no symbol stands for: its high bits survive any OR. */
+const NO_VALUE = 255;
+const VALUE = new Uint8Array(256).fill(NO_VALUE);
+ALPHABET.forEach((code, value) => {
+  VALUE[code] = value;
+});
 const decoder = new TextDecoder();
 
 /** Standard base64 with padding (RFC 4648 section 4). */
 export function toBase64(bytes: Uint8Array): string {
   const out = new Uint8Array(4 * Math.ceil(bytes.length / 3));
+  const whole = bytes.length - (bytes.length % 3);
   let at = 0;
-  for (let i = 0; i < bytes.length; i += 3) {
-    const left = bytes.length - i;
-    const word = (bytes[i]! << 16) | ((bytes[i + 1] ?? 0) << 8) | (bytes[i + 2] ?? 0);
-    out[at++] = ALPHABET.charCodeAt(word >>> 18);
-    out[at++] = ALPHABET.charCodeAt((word >>> 12) & 63);
-    out[at++] = left > 1 ? ALPHABET.charCodeAt((word >>> 6) & 63) : 61;
-    out[at++] = left > 2 ? ALPHABET.charCodeAt(word & 63) : 61;
+  for (let i = 0; i < whole; i += 3) {
+    const word = (bytes[i]! << 16) | (bytes[i + 1]! << 8) | bytes[i + 2]!;
+    out[at] = ALPHABET[word >>> 18]!;
+    out[at + 1] = ALPHABET[(word >>> 12) & 63]!;
+    out[at + 2] = ALPHABET[(word >>> 6) & 63]!;
+    out[at + 3] = ALPHABET[word & 63]!;
+    at += 4;
+  }
+  const left = bytes.length - whole;
+  if (left > 0) {
+    const word = (bytes[whole]! << 16) | ((bytes[whole + 1] ?? 0) << 8);
+    out[at] = ALPHABET[word >>> 18]!;
+    out[at + 1] = ALPHABET[(word >>> 12) & 63]!;
+    out[at + 2] = left > 1 ? ALPHABET[(word >>> 6) & 63]! : PADDING;
+    out[at + 3] = PADDING;
   }
   return decoder.decode(out);
 }
@@ -63,21 +79,33 @@ export function toBase64(bytes: Uint8Array): string {
 /** Bytes of canonical padded base64, or undefined: no other alphabet, no line breaks, no stray trailing bits. */
 export function fromBase64(text: string): Uint8Array | undefined {
   if (text.length % 4 !== 0) return undefined;
+  const codes = encoder.encode(text);
+  if (codes.length !== text.length) return undefined;
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   const out = new Uint8Array((text.length / 4) * 3 - padding);
-  const symbols = text.length - padding;
+  const whole = padding === 0 ? codes.length : codes.length - 4;
+  let seen = 0;
   let at = 0;
-  let word = 0;
-  for (let i = 0; i < symbols; i++) {
-    const code = text.charCodeAt(i);
-    const value = code < 128 ? VALUE[code]! : -1;
-    if (value < 0) return undefined;
-    word = ((word << 6) | value) & 0xffffff;
-    if (i % 4 === 1) out[at++] = (word >>> 4) & 255;
-    else if (i % 4 === 2) out[at++] = (word >>> 2) & 255;
-    else if (i % 4 === 3) out[at++] = word & 255;
+  for (let i = 0; i < whole; i += 4) {
+    const a = VALUE[codes[i]!]!;
+    const b = VALUE[codes[i + 1]!]!;
+    const c = VALUE[codes[i + 2]!]!;
+    const d = VALUE[codes[i + 3]!]!;
+    seen |= a | b | c | d;
+    out[at] = (a << 2) | (b >>> 4);
+    out[at + 1] = (b << 4) | (c >>> 2);
+    out[at + 2] = (c << 6) | d;
+    at += 3;
   }
-  if (padding === 1 && (word & 3) !== 0) return undefined;
-  if (padding === 2 && (word & 15) !== 0) return undefined;
-  return out;
+  if (padding > 0) {
+    const a = VALUE[codes[whole]!]!;
+    const b = VALUE[codes[whole + 1]!]!;
+    const c = padding === 1 ? VALUE[codes[whole + 2]!]! : 0;
+    seen |= a | b | c;
+    out[at] = (a << 2) | (b >>> 4);
+    if (padding === 1) out[at + 1] = (b << 4) | (c >>> 2);
+    const stray = padding === 1 ? c & 3 : b & 15;
+    if (stray !== 0) return undefined;
+  }
+  return seen > 63 ? undefined : out;
 }

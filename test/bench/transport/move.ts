@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url';
 import { WebSocket, WebSocketServer } from 'ws';
 import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
+import { chunkCount } from '../../../src/network/chunks/split.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { sendChunks } from '../../../src/network/wire/chunk-sender.ts';
-import { planChunks } from '../../../src/network/wire/chunks.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { createPuller } from '../../../src/network/wire/puller.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
@@ -36,12 +36,13 @@ export async function movePayload(payloadBytes: number): Promise<Moved> {
   const lifetime = { createdAt, expiresAt: createdAt + 3600 };
   const sendSeconds = await timed(() => send(relay.url, payload, lifetime));
   let wireBytes = 0;
+  const manifest = manifestOf(payload, lifetime);
   const pullSeconds = await timed(async () => {
-    wireBytes = await pull(relay.url, manifestOf(payload, lifetime), payload);
+    wireBytes = await pull(relay.url, manifest, payload);
   });
   relay.stop();
   const bare = await startChild('bare');
-  const bareSeconds = await timed(() => drain(bare.url, planChunks(payload, lifetime).count));
+  const bareSeconds = await timed(() => drain(bare.url, chunkCount(payloadBytes)));
   bare.stop();
   return { payloadBytes, sendSeconds, pullSeconds, bareSeconds, wireBytes };
 }
