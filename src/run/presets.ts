@@ -85,6 +85,13 @@ export const referenceWire: PartialSettings = {
   residual: 'feedback',
 };
 
+/** One worker alone need not say less than it learned: its relay is its own. */
+export const alone: PartialSettings = {
+  packing: 'int8',
+  owners: 0,
+  residual: 'feedback',
+};
+
 export const presets = {
   'char-gpt': gpt,
   gpt,
