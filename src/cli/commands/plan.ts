@@ -1,5 +1,6 @@
 /** `nostrain plan`: what a run will cost on the wire, and which relays can carry it. Nothing is trained or published. */
 import { Command } from 'commander';
+import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../network/wire/cost.ts';
@@ -35,7 +36,7 @@ interface Flags {
 
 const CHECK_MS = 60_000;
 /** As long as chunks of one payload can be named. */
-const MOST_PAYLOAD_BYTES = 45_056 * 65_536;
+const MOST_PAYLOAD_BYTES = CHUNK_BYTES * MAX_CHUNKS;
 
 export const plan = (): Command =>
   addSettingFlags(

@@ -1,9 +1,13 @@
 /** Sends probe events to one relay, one at a time and within a budget, and tells what became of each. */
 import type { Clock } from '../../base/clock.ts';
-import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../../network/event.ts';
+import type { EventDraft, SignedEvent, Signer } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
+import { authEvent } from '../../network/transport/sign-in.ts';
 import { judgeAnswer, speaksOfSize } from '../../network/transport/verdict.ts';
 import { type Answer, Conversation, type ConversationOptions, type Found } from './conversation.ts';
+import { Pace } from './pace.ts';
+import type { RateReport } from './report.ts';
+import { isSame } from './same-event.ts';
 import { withWork } from './work.ts';
 
 export interface ProbeOptions extends ConversationOptions {
@@ -68,22 +72,15 @@ export class Sender {
   readonly accepted: SignedEvent[] = [];
   readonly spent = { events: 0, bytes: 0 };
   readonly auth: { write: boolean; read: boolean; letIn?: boolean } = { write: false, read: false };
-  readonly rate: {
-    accepted: number;
-    seconds: number;
-    throttled?: string;
-    againAfterSeconds?: number;
-  } = { accepted: 0, seconds: 0 };
   work: { bits?: number; words: string } | undefined;
   clockWords: string | undefined;
+  readonly #pace = new Pace();
   readonly #url: string;
   readonly #options: ProbeOptions;
   readonly #startMs: number;
   readonly #statedBits: number;
   #writer: Conversation;
   #reader: Conversation;
-  #firstMs: number | undefined;
-  #throttledMs: number | undefined;
   #silent = 0;
   #hungUp = 0;
 
@@ -99,6 +96,10 @@ export class Sender {
     this.#options = options;
     this.#statedBits = statedBits;
     this.#startMs = options.clock.now();
+  }
+
+  get rate(): RateReport {
+    return this.#pace.rate;
   }
 
   get isMute(): boolean {
@@ -241,26 +242,15 @@ export class Sender {
   }
 
   #count(event: SignedEvent): void {
-    const nowMs = this.#options.clock.now();
     this.accepted.push(event);
-    this.#firstMs ??= nowMs;
-    if (this.#throttledMs === undefined) {
-      this.rate.accepted++;
-      this.rate.seconds = (nowMs - this.#firstMs) / 1000;
-    } else {
-      this.rate.againAfterSeconds ??= (nowMs - this.#throttledMs) / 1000;
-    }
+    this.#pace.accept(this.#options.clock.now());
   }
 
   /** Waits for the relay to take events again, where there is time for it. */
   async #wait(words: string, { patient = true, last = false }: How): Promise<Judged | undefined> {
     const { clock, pauseMs, timeLimitMs, signal, onStep } = this.#options;
     const nowMs = clock.now();
-    if (this.#throttledMs === undefined) {
-      this.#throttledMs = nowMs;
-      this.rate.throttled = words;
-      this.rate.seconds = (nowMs - (this.#firstMs ?? nowMs)) / 1000;
-    }
+    this.#pace.throttle(nowMs, words);
     // the last event is the deletion: it gets the time that is kept for it, the others leave that alone
     // and a moment more, for relays that count by the minute
     const graceMs = last ? pauseMs / 10 : 0;
@@ -288,33 +278,9 @@ export class Sender {
     const { challenge } = conversation;
     if (challenge === undefined) return false;
     const { signer, clock, answerTimeoutMs } = this.#options;
-    const event = signer.sign({
-      kind: 22_242,
-      created_at: Math.floor(clock.now() / 1000),
-      tags: [
-        ['relay', this.#url],
-        ['challenge', challenge],
-      ],
-      content: '',
-    });
+    const event = authEvent(signer, this.#url, challenge, clock.now());
     const answer = await conversation.publish(event, answerTimeoutMs, 'AUTH');
     this.auth.letIn = answer.type === 'ok' && answer.accepted;
     return this.auth.letIn;
   }
-}
-
-/** Relays may add fields and reorder them; what counts must be what we signed. */
-function isSame(found: unknown, event: SignedEvent): boolean {
-  const parsed = parseEvent(found);
-  if (!parsed.ok) return false;
-  const { id, sig, kind, pubkey, created_at, content, tags } = parsed.value;
-  return (
-    id === event.id &&
-    sig === event.sig &&
-    kind === event.kind &&
-    pubkey === event.pubkey &&
-    created_at === event.created_at &&
-    content === event.content &&
-    JSON.stringify(tags) === JSON.stringify(event.tags)
-  );
 }

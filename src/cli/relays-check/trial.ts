@@ -164,13 +164,13 @@ export class Trial {
   /** Small events one after the other until the relay has enough of them, or we have. */
   async #tryBurst(): Promise<void> {
     const kind = this.#carrier;
-    const { rate } = this.#sender;
+    const sender = this.#sender;
     if (kind === undefined) return;
-    while (rate.accepted < ENOUGH && rate.throttled === undefined) {
+    while (sender.rate.accepted < ENOUGH && sender.rate.throttled === undefined) {
       const draft =
         kind === CHUNK || this.#kinds[CHUNK]?.verdict === 'yes'
           ? this.#samples.chunk()
-          : this.#samples.padded(kind, SMALL + rate.accepted);
+          : this.#samples.padded(kind, SMALL + sender.rate.accepted);
       const sent = await this.#try('how many at once', draft, { seen: 'not', patient: false });
       if (sent.outcome !== 'kept') return;
     }

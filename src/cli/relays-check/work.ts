@@ -1,5 +1,6 @@
 /** Proof of work (NIP-13) for a few probe events: only as much as takes about a second. */
-import { type EventDraft, eventId } from '../../network/event.ts';
+import type { EventDraft } from '../../network/event.ts';
+import { mineDraft } from '../../network/proof-of-work.ts';
 import { nativeSha256Text } from '../../node/native-sha256.ts';
 
 /** Bytes hashed on average before the work is found; more is not begun. */
@@ -13,16 +14,5 @@ export function withWork(
 ): EventDraft | undefined {
   if (bits === 0) return draft;
   if (2 ** bits * JSON.stringify(draft).length > MOST_HASHED_BYTES) return undefined;
-  for (let nonce = 0; ; nonce++) {
-    const tags = [...draft.tags, ['nonce', String(nonce), String(bits)]];
-    const worked = { ...draft, tags };
-    if (zeroBits(eventId(publicKey, worked, nativeSha256Text)) >= bits) return worked;
-  }
-}
-
-/** Leading zero bits of a hex id. */
-function zeroBits(id: string): number {
-  const zeros = /^0*/.exec(id)![0].length;
-  const digit = id[zeros];
-  return zeros * 4 + (digit === undefined ? 0 : Math.clz32(Number.parseInt(digit, 16)) - 28);
+  return mineDraft({ ...draft, pubkey: publicKey }, bits, nativeSha256Text);
 }

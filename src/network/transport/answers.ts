@@ -1,4 +1,5 @@
 /** What one connection still owes us: OKs for published events, and answers to "do you have this id". */
+import { deferred } from '../../base/deferred.ts';
 import type { RelayFrame } from './frames.ts';
 
 export type Answer =
@@ -75,11 +76,3 @@ export class Answers {
 /** The id an unparsed event claims to have. */
 export const idOf = (event: unknown): unknown =>
   typeof event === 'object' && event !== null && 'id' in event ? event.id : undefined;
-
-function deferred<T>(): { readonly promise: Promise<T>; settle(value: T): void } {
-  let settle: (value: T) => void = () => {};
-  const promise = new Promise<T>((resolve) => {
-    settle = resolve;
-  });
-  return { promise, settle: (value) => settle(value) };
-}

@@ -69,7 +69,13 @@ export class SignIn {
   }
 }
 
-const authEvent = (signer: Signer, url: string, challenge: string, nowMs: number): SignedEvent =>
+/** The event that proves a key to the relay at this address. */
+export const authEvent = (
+  signer: Signer,
+  url: string,
+  challenge: string,
+  nowMs: number,
+): SignedEvent =>
   signer.sign({
     kind: AUTH_KIND,
     created_at: Math.floor(nowMs / 1000),

@@ -3,6 +3,7 @@
  * without one raises it by half.
  */
 import type { Clock } from '../../base/clock.ts';
+import { deferred } from '../../base/deferred.ts';
 import { unlessAborted } from './deadline.ts';
 
 export interface BucketOptions {
@@ -61,10 +62,7 @@ export class TokenBucket {
   /** A token, in the order of asking; rejects with `signal.reason`. */
   async take(signal: AbortSignal): Promise<Token> {
     const before = this.#line;
-    let leave = () => {};
-    const left = new Promise<void>((resolve) => {
-      leave = resolve;
-    });
+    const { promise: left, settle: leave } = deferred<void>();
     this.#line = before.then(() => left);
     this.#waiting++;
     try {

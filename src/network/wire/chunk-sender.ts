@@ -2,6 +2,7 @@
  * Publishes the chunks of a payload: every relay gets the whole payload, or its shard of a striped one. What counts is that
  * the relays together hold enough; slow ones are still served after that.
  */
+import { deferred } from '../../base/deferred.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { Recent } from '../transport/recent.ts';
@@ -56,10 +57,7 @@ export function sendChunks(
     signed.set(key, event);
     return event;
   };
-  let settle: (enough: boolean) => void = () => {};
-  const enough = new Promise<boolean>((resolve) => {
-    settle = resolve;
-  });
+  const { promise: enough, settle } = deferred<boolean>();
   const hold = (part: number, index: number) => {
     held[part]!.add(index);
     const whole = held.filter((indices, i) => indices.size === plans[i]!.count);

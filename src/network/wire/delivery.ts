@@ -16,18 +16,26 @@ export function watchOutcomes(
   const given = outcomes.map((outcome) => outcome.catch(() => undefined));
   const taken = anyTrue(given.map(async (outcome) => isTakenAtAll(await outcome)));
   const settled = Promise.all(given).then((all): Delivery => {
-    const told = all.map((outcome, i) => ({
-      relay: relays.relays[i]!,
-      isHere: isTakenAtAll(outcome),
-      message: wordsOf(outcome, relays.relays[i]!, relays),
-    }));
-    return {
-      accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
-      failed: told.flatMap(({ isHere, relay, message }) => (isHere ? [] : [{ relay, message }])),
-    };
+    const told = all.map((outcome, i) => {
+      const relay = relays.relays[i]!;
+      return { relay, isHere: isTakenAtAll(outcome), message: wordsOf(outcome, relay, relays) };
+    });
+    return deliveryOf(told);
   });
   return { taken, settled };
 }
+
+interface Told {
+  readonly relay: string;
+  readonly isHere: boolean;
+  /** Read where it is not here. */
+  readonly message: string;
+}
+
+export const deliveryOf = (told: readonly Told[]): Delivery => ({
+  accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
+  failed: told.flatMap(({ isHere, relay, message }) => (isHere ? [] : [{ relay, message }])),
+});
 
 const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
   outcome !== undefined && isTaken(outcome);

@@ -5,7 +5,7 @@ import type { SignedEvent } from '../event.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkDelivery, sendChunks } from './chunk-sender.ts';
-import { anyTrue, isTaken, watchOutcomes, wordsOf } from './delivery.ts';
+import { anyTrue, deliveryOf, isTaken, watchOutcomes, wordsOf } from './delivery.ts';
 import type { ProfileOptions } from './profile.ts';
 import type { Delivery, Sealed, Sending } from './wire.ts';
 
@@ -88,13 +88,10 @@ async function settle(
     relays.relays.map(async (relay, i) => {
       const { taken, of, message } = await deliveries[i]!;
       const outcome = await manifests[i]?.catch(() => undefined);
-      const isAll = taken === of && outcome !== undefined && isTaken(outcome);
+      const isHere = taken === of && outcome !== undefined && isTaken(outcome);
       const chunks = `${taken} of ${of} chunks taken: ${message}`;
-      return { relay, isAll, message: taken < of ? chunks : wordsOf(outcome, relay, relays) };
+      return { relay, isHere, message: taken < of ? chunks : wordsOf(outcome, relay, relays) };
     }),
   );
-  return {
-    accepted: answers.filter(({ isAll }) => isAll).map(({ relay }) => relay),
-    failed: answers.filter(({ isAll }) => !isAll).map(({ relay, message }) => ({ relay, message })),
-  };
+  return deliveryOf(answers);
 }

@@ -4,6 +4,7 @@
  */
 import { chunk } from '../../../kinds/chunk.ts';
 import type { Clock } from '../../base/clock.ts';
+import { deferred } from '../../base/deferred.ts';
 import { type Assembly, createAssembly } from '../chunks/assemble.ts';
 import { isPayload, type PayloadRoot } from '../chunks/merkle.ts';
 import { joinParts, partsOf } from '../chunks/parts.ts';
@@ -73,10 +74,7 @@ class Pulls implements Puller {
   pull(manifest: Manifest): Pull {
     const parts = partsOf(manifest);
     const plan = new PullPlan(parts, this.#options.clock.now());
-    let settle: Job['settle'] = () => {};
-    const done = new Promise<Awaited<Pull['done']>>((resolve) => {
-      settle = resolve;
-    });
+    const { promise: done, settle } = deferred<Awaited<Pull['done']>>();
     const assemblies = new Map<number, Assembly>();
     const { roots } = parts;
     this.#jobs.push({ manifest, plan, roots, assemblies, eventBytes: 0, settle });
