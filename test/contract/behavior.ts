@@ -147,7 +147,8 @@ async function heard(
     pause(SILENCE_MS),
   ]);
   if (frame === undefined) return ['silence', ''];
-  if (typeof frame === 'number') return ['hangs up', `${frame}`];
+  // its code is lost (1006) where the hang-up overtakes what was still being sent, so it is no words
+  if (typeof frame === 'number') return ['hangs up', ''];
   if (frame[0] === 'OK') return [okIn(frame, id), String(frame[3])];
   return [verbs[String(frame[0])] ?? 'silence', String(frame.at(-1))];
 }

@@ -10,7 +10,10 @@ const results = (count: number): string => (count < STORED ? `${count}` : `all $
 
 const rows: readonly (readonly [string, (behavior: Behavior) => string])[] = [
   ['largest content taken, of those tried', ({ contentBytes }) => size(contentBytes)],
-  ['answer to a larger one', ({ oversize }) => oversize?.join(': ') ?? 'none refused'],
+  [
+    'answer to a larger one',
+    ({ oversize }) => oversize?.filter(Boolean).join(': ') ?? 'none refused',
+  ],
   ['answer to a wrong signature', ({ forged }) => forged[0]],
   ['then to the genuine event', ({ forged }) => forged[1]],
   ['answer to an event without signature', ({ unsigned }) => unsigned],

@@ -9,7 +9,7 @@ export const khatru = defineThirdParty({
   command: async (program, port) => [program, `127.0.0.1:${port}`],
   behavior: {
     contentBytes: 262_000,
-    oversize: ['hangs up', '1009'],
+    oversize: ['hangs up', ''],
     forged: ['OK false', 'OK true'],
     unsigned: 'OK false',
     badFilter: 'NOTICE',
