@@ -32,6 +32,7 @@ const plan: Plan = {
   outer: { learningRate: 1, momentum: 0 },
   residual: 'feedback',
   owners: 0,
+  fragments: 1,
   weights: 'equal',
   weightCap: 1,
   sync: { strategy: 'strict', workers: 2 },

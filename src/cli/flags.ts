@@ -70,8 +70,14 @@ export function combineSettings(preset: PartialSettings, asked: PartialSettings)
   return completeSettings(preset, fit, asked);
 }
 
-/** Throws where workers own chunks of the parameters and could not agree which. */
-export function assertAgreeable({ sync, owners, waitFor }: Settings): void {
+/** Throws where workers own chunks of the parameters and could not agree which, or a codec cannot send a part of them. */
+export function assertAgreeable(settings: Settings): void {
+  const { sync, owners, waitFor } = settings;
+  if (settings.packing === 'nstr' && settings.fragments > 1) {
+    throw new ConfigError('flag/fragments', 'nstr sends the whole model, never a fragment of it', {
+      hint: 'give --packing auto, or --fragments 1',
+    });
+  }
   if (owners === 0 || sync.strategy === 'strict') return;
   const all = '--owners 0 --packing nstr --topk 0.3 --residual feedback';
   if (sync.strategy === 'async') {

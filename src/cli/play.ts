@@ -183,6 +183,7 @@ function planOf(settings: Settings, task: Task, trainer: Trainer): Plan {
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
     residual: settings.residual,
     owners: settings.owners,
+    fragments: settings.fragments,
     weights: settings.weights,
     weightCap: settings.maxExamples || innerSteps * batchSize,
     sync,

@@ -111,8 +111,8 @@ export function measuredOf(
   layout: Layout,
   workers = expectedWorkers(settings),
 ): Measured {
-  const { profile, run, packing, eventBudget, owners, topk: ratio } = settings;
-  const most = mostChunks(layout.size, workers, owners);
+  const { profile, run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
+  const most = mostChunks({ size: layout.size, owners, fragments }, workers);
   return { profile, run, layout, packing, eventBudget, most, ratio };
 }
 

@@ -23,6 +23,7 @@ const common: PartialSettings = {
   packing: 'nstr',
   eventBudget: 65_536,
   owners: 0,
+  fragments: 1,
   topk: 1,
   residual: 'feedback',
   weights: 'examples',
@@ -82,6 +83,7 @@ export const referenceDefaults: PartialSettings = {
 export const referenceWire: PartialSettings = {
   packing: 'nstr',
   owners: 0,
+  fragments: 1,
   residual: 'feedback',
 };
 
@@ -89,6 +91,7 @@ export const referenceWire: PartialSettings = {
 export const alone: PartialSettings = {
   packing: 'int8',
   owners: 0,
+  fragments: 1,
   residual: 'feedback',
 };
 

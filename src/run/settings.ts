@@ -100,6 +100,11 @@ export const fields = {
     '--owners <n>',
     'workers that send each chunk of the parameters; 0 means every worker sends all of them',
   ),
+  fragments: whole(
+    '--fragments <n>',
+    'stretches of the model that are sent in turn, one a round; 1 sends all of it in every round',
+    1,
+  ),
   topk: real('--topk <ratio>', 'nstr and topk codecs: share of the values that is sent', {
     from: 0,
     to: 1,

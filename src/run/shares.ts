@@ -4,7 +4,9 @@ import type { Digest, WorkerId } from './ids.ts';
 export interface Shares {
   /** Names the division; undefined when every worker sends everything. */
   readonly digest: Digest | undefined;
-  /** Chunks of 4096 values, ascending; none for a worker outside the roster. */
+  /** Chunks that move in this round, ascending; all of them unless the model is sent in fragments. */
+  readonly moving: Uint32Array;
+  /** Those of them, ascending, that a worker sends; none for a worker outside the roster. */
   chunksOf(worker: WorkerId): Uint32Array;
   /** The most chunks any worker has. */
   readonly most: number;

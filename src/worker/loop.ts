@@ -49,8 +49,9 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
   const startedMs = clock.now();
   const { plan } = session;
   const roster = rosterOf(state, session);
-  const { run, owners } = plan;
-  const shares = divide({ run, round, base, roster, owners, size: state.params.layout.size });
+  const { run, owners, fragments } = plan;
+  const { size } = state.params.layout;
+  const shares = divide({ run, round, base, roster, owners, fragments, size });
   // opened first: what peers send while this one still trains is verified and decoded meanwhile
   const isAsync = plan.sync.strategy === 'async';
   const inbox = wire.openRound({

@@ -19,6 +19,8 @@ export interface Plan {
   readonly residual: ResidualRule;
   /** Workers that send each chunk of the parameters; 0 means all of them. */
   readonly owners: number;
+  /** Stretches of the model that move in turn, one a round; 1 moves all of it in every round. */
+  readonly fragments: number;
   readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;

@@ -39,23 +39,27 @@ export interface Kept {
 }
 
 /** What is left of a delta after sending, in place. */
-export function takeSent(delta: Float64Array, sent: PartialVector, rule: ResidualRule): Kept {
+export function takeSent(
+  delta: Float64Array,
+  sent: PartialVector,
+  rule: ResidualRule,
+  moving: Uint32Array,
+): Kept {
   const before = energy(delta, sent.chunks);
   addPartial(delta, sent, -1);
   const share = before === 0 ? 0 : energy(delta, sent.chunks) / before;
   if (rule === 'none') delta.fill(0);
-  else if (rule === 'owned') forgetOthers(delta, sent.chunks);
+  else if (rule === 'owned') adoptOthers(delta, sent.chunks, moving);
   return { residual: delta, share };
 }
 
-/** Zeros in every chunk that is not listed: there the worker adopts what its owners learned. */
-function forgetOthers(delta: Float64Array, chunks: Uint32Array): void {
-  let from = 0;
-  for (const chunk of chunks) {
-    delta.fill(0, from, chunk * CHUNK_LENGTH);
-    from = Math.min(delta.length, (chunk + 1) * CHUNK_LENGTH);
+/** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */
+function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
+  const own = new Set(sent);
+  for (const chunk of moving) {
+    const from = chunk * CHUNK_LENGTH;
+    if (!own.has(chunk)) delta.fill(0, from, Math.min(delta.length, from + CHUNK_LENGTH));
   }
-  delta.fill(0, from);
 }
 
 function energy(vector: Float64Array, chunks: Uint32Array): number {

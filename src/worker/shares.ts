@@ -19,20 +19,26 @@ export interface Division {
   readonly roster: readonly WorkerId[];
   /** Workers that send each chunk; 0 means all of them. */
   readonly owners: number;
+  /** Rounds in which every parameter moves once: each round moves one of so many stretches of the model, in turn. */
+  readonly fragments: number;
   /** Parameters of the model. */
   readonly size: number;
 }
 
-/** The most chunks a worker of so many sends. */
-export const mostChunks = (size: number, workers: number, owners: number): number =>
-  owners === 0 ? chunkCount(size) : seatsAtMost(chunkCount(size), workers, owners);
+/** What the numbers of chunks follow from. */
+export type Widths = Pick<Division, 'size' | 'owners' | 'fragments'>;
 
-export function divide({ run, round, base, roster, owners, size }: Division): Shares {
-  const chunks = chunkCount(size);
-  if (owners === 0) {
-    const all = Uint32Array.from({ length: chunks }, (_, chunk) => chunk);
-    return { digest: undefined, chunksOf: () => all, most: chunks };
-  }
+/** The most chunks a worker of so many sends. */
+export function mostChunks({ size, owners, fragments }: Widths, workers: number): number {
+  const chunks = Math.ceil(chunkCount(size) / fragments);
+  return owners === 0 ? chunks : seatsAtMost(chunks, workers, owners);
+}
+
+export function divide(division: Division): Shares {
+  const { run, round, base, roster, owners } = division;
+  const moving = movingChunks(division);
+  const most = mostChunks(division, roster.length);
+  if (owners === 0) return { digest: undefined, moving, chunksOf: () => moving, most };
   const ownership: Ownership = {
     run: sha256(utf8(run)),
     round,
@@ -41,10 +47,20 @@ export function divide({ run, round, base, roster, owners, size }: Division): Sh
     owners,
     seats: 'even',
   };
-  const owned = ownedChunks(ownership, chunks);
+  const owned = ownedChunks(ownership, moving.length);
   return {
     digest: toHex(rosterDigest(ownership)),
-    chunksOf: (worker) => owned.get(worker) ?? new Uint32Array(0),
-    most: mostChunks(size, roster.length, owners),
+    moving,
+    chunksOf: (worker) => (owned.get(worker) ?? new Uint32Array(0)).map((i) => moving[i]!),
+    most,
   };
+}
+
+/** The stretch of the round: chunk j is in fragment floor(j * fragments / chunks), as in Streaming DiLoCo (arXiv 2501.18512). */
+function movingChunks({ size, fragments, round }: Division): Uint32Array {
+  const chunks = chunkCount(size);
+  const turn = round % fragments;
+  const from = Math.ceil((turn * chunks) / fragments);
+  const to = Math.ceil(((turn + 1) * chunks) / fragments);
+  return Uint32Array.from({ length: to - from }, (_, i) => from + i);
 }

@@ -40,7 +40,7 @@ export async function trainAndSeal(
   const { examples } = trained;
   const own = { round, base, shares, steps: plan.innerSteps, examples, prev: state.lastSent };
   const { sent, ...sealed } = await wire.seal({ ...own, delta });
-  const { residual, share } = takeSent(delta, sent, plan.residual);
+  const { residual, share } = takeSent(delta, sent, plan.residual, shares.moving);
   return {
     ...state,
     moments: trained.moments,

@@ -176,7 +176,7 @@ async function play(
   worker: Worker,
   { params, round, settings, packer, workers }: Round,
 ): Promise<Played> {
-  const { innerSteps, seed, residual: rule, owners } = settings;
+  const { innerSteps, seed, residual: rule, owners, fragments } = settings;
   const base = stateDigest(params);
   const roster = workers.map(({ name }) => name);
   const size = params.layout.size;
@@ -191,9 +191,9 @@ async function play(
   const trained = await worker.trainer.train(task, () => undefined, new AbortController().signal);
   worker.moments = trained.moments;
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
-  const shares = divide({ run: RUN, round, base, roster, owners, size });
+  const shares = divide({ run: RUN, round, base, roster, owners, fragments, size });
   const { payload, sent } = packer.pack(delta, { round, worker: worker.name, shares });
-  const kept = takeSent(delta, sent, rule);
+  const kept = takeSent(delta, sent, rule, shares.moving);
   worker.residual = kept.residual;
   const contribution = {
     ...{ worker: worker.name, eventId: worker.name, round, base, delta: sent },

@@ -42,16 +42,20 @@ afterEach(async () => {
 const digests = (member: Member) => roundsOf(member).map(({ digest }) => digest);
 
 describe('owned chunks', () => {
-  it.each<[PackingName, number]>([
-    ['ternary', 1],
-    ['auto', 1],
-    ['int8', 2],
-    ['topk-sign', 0],
+  it.each<[PackingName, number, number]>([
+    ['ternary', 1, 1],
+    ['auto', 1, 1],
+    ['int8', 2, 1],
+    ['topk-sign', 0, 1],
+    ['ternary', 0, 2],
+    ['ternary', 2, 2],
   ])(
-    '%s with %i owners: the same bits on every worker, in one event each',
-    async (packing, owners) => {
+    '%s with %i owners, in %i fragments: the same bits on every worker, in one event each',
+    async (packing, owners, fragments) => {
       const url = await relay();
-      const members = [0, 1, 2].map((index) => start(index, url, { packing, plan: { owners } }));
+      const members = [0, 1, 2].map((index) =>
+        start(index, url, { packing, plan: { owners, fragments } }),
+      );
       await Promise.all(members.map(({ finished }) => finished));
       for (const member of members) {
         expect(digests(member)).toEqual(digests(members[0]!));

@@ -55,6 +55,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   packing: fc.constantFrom(...packingNames),
   eventBudget: whole(2048),
   owners: whole(0),
+  fragments: whole(1),
   residual: fc.constantFrom(...residualRules),
   weights: fc.constantFrom('examples', 'equal'),
   maxExamples: whole(0),

@@ -25,6 +25,7 @@ export const plan = (more: Partial<Plan> = {}): Plan => ({
   outer: { learningRate: 1, momentum: 0 },
   residual: 'feedback',
   owners: 0,
+  fragments: 1,
   weights: 'equal',
   weightCap: 1,
   sync: { strategy: 'timeout' },
@@ -42,7 +43,7 @@ export const plan = (more: Partial<Plan> = {}): Plan => ({
 
 /** Every worker sends everything. */
 export const everything = divide({
-  ...{ run: 'test', round: 0, base: ME, roster: [], owners: 0, size: 2 },
+  ...{ run: 'test', round: 0, base: ME, roster: [], owners: 0, fragments: 1, size: 2 },
 });
 
 export const layout: Layout = createLayout([{ name: 'w', shape: [2] }]);
