@@ -10,8 +10,8 @@ export type Sync =
   /** At once, with what the relays already hold; later gradients are folded into a later round. */
   | { readonly strategy: 'async' };
 
-/** Why a round stopped collecting. */
-export type CompletionReason = 'strict' | 'quorum' | 'timeout' | 'async';
+/** Why a round stopped collecting; `certified` where a committee decided. */
+export type CompletionReason = 'strict' | 'quorum' | 'timeout' | 'async' | 'certified';
 
 /** `timeout`, `quorum`, `async` or `strict:N`; undefined for anything else. */
 export function parseSync(text: string): Sync | undefined {

@@ -29,6 +29,24 @@ export interface RoundSummary {
   readonly secondsWaiting: number;
   /** Wall time of the whole round. */
   readonly seconds: number;
+  /** How a committee ended it; absent where nobody certifies. */
+  readonly certified?: CertifiedRound;
+}
+
+/** What a certificate says of a round, for people. */
+export interface CertifiedRound {
+  readonly result: 'final' | 'void';
+  readonly attempt: number;
+  readonly view: number;
+  /** Root of the model after the round. */
+  readonly root: Digest;
+  /** Whose commits certify it, ascending, and of how many. */
+  readonly signers: readonly WorkerId[];
+  readonly of: number;
+  readonly rejected: readonly { readonly worker: WorkerId; readonly reason: string }[];
+  /** Who left the roster for breaking the rules. */
+  readonly faults: readonly WorkerId[];
+  readonly joined: readonly WorkerId[];
 }
 
 export type WorkerEvent =
@@ -98,6 +116,29 @@ export type WorkerEvent =
       readonly detail: string;
     }
   | ({ readonly type: 'round' } & RoundSummary)
+  | {
+      /** A view of a certified round ended without a certificate. */
+      readonly type: 'stalled';
+      readonly round: number;
+      readonly attempt: number;
+      readonly view: number;
+      /** Who was not heard of in it. */
+      readonly missing: readonly WorkerId[];
+    }
+  | {
+      /** A worker is proven to have broken the rules. */
+      readonly type: 'fault';
+      readonly round: number;
+      readonly worker: WorkerId;
+      readonly kind: 'equivocation' | 'broken-lock';
+    }
+  | {
+      /** Two outcomes of one round have a certificate each. */
+      readonly type: 'conflict';
+      readonly round: number;
+      readonly expected: Digest;
+      readonly got: Digest;
+    }
   | {
       readonly type: 'divergence';
       /** The round whose starting states differ. */

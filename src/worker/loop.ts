@@ -3,8 +3,6 @@
  * A round is train, publish, collect, settle. State is saved before a gradient is sent and after the outer step, so
  * a killed worker goes on with the same bytes.
  */
-import { RelayError } from '../base/errors.ts';
-import { within } from '../network/transport/deadline.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { publishCheckpoint } from './checkpoint.ts';
@@ -12,12 +10,11 @@ import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeart, liveWorkers } from './heart.ts';
 import { hearPeers, waitForWorkers } from './join.ts';
-import { tellWhile } from './moving.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
 import { divide } from './shares.ts';
-import type { Sent, WorkerState } from './state.ts';
-import { type Start, trainAndSeal } from './train.ts';
+import type { WorkerState } from './state.ts';
+import { publish, work } from './work.ts';
 
 /** Plays the rounds that are left and returns the final state. */
 export async function runWorker(start: WorkerState, session: Session): Promise<WorkerState> {
@@ -61,9 +58,7 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     ...(isAsync ? { anyBase: { folded } } : {}),
   });
   try {
-    const trained = hasSent(state)
-      ? state
-      : await trainAndSave(state, { base, roster, shares }, session);
+    const trained = await work(state, { base, roster, shares }, session);
     await publish(trained, session);
 
     const publishedMs = clock.now();
@@ -83,36 +78,3 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
 /** Who divides the parameters: those whose work made them, at first those who are seen to be there. */
 const rosterOf = ({ sent, cohort }: WorkerState, session: Session): readonly WorkerId[] =>
   sent?.roster ?? cohort ?? liveWorkers(session);
-
-async function trainAndSave(state: WorkerState, start: Start, session: Session): Promise<Trained> {
-  const trained = await trainAndSeal(state, start, session);
-  await session.ports.store.save(trained);
-  return trained;
-}
-
-type Trained = WorkerState & { readonly sent: Sent };
-
-const hasSent = (state: WorkerState): state is Trained => state.sent !== undefined;
-
-/** Returns once the relays have the gradient; what the slower ones said is reported when they have said it. */
-async function publish({ round, sent }: Trained, session: Session): Promise<void> {
-  const { plan, signal } = session;
-  const { clock, wire, report } = session.ports;
-  const { payloadBytes, eventBytes } = sent;
-  const { taken, settled, moved } = wire.send(sent);
-  const told = settled.then(({ accepted, failed }) => {
-    report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
-    return failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
-  });
-  const inTime = within(taken, plan.roundTimeoutMs, clock, signal);
-  const isTaken = await (moved ? tellWhile(inTime, round, moved, session) : inTime);
-  if (isTaken) return;
-  const why = isTaken === undefined ? `none within ${plan.roundTimeoutMs / 1000} s` : await told;
-  throw new RelayError(
-    'relay/none-accepted',
-    `no relay took the gradient of round ${round}: ${why}`,
-    {
-      hint: 'nothing is lost: see what the relays allow with `nostrain relays check URL`, then run the same command again',
-    },
-  );
-}

@@ -68,7 +68,8 @@ export async function settle(
   };
 }
 
-const idOf = ({ event }: Sent): string => (JSON.parse(event) as { readonly id: string }).id;
+/** Id of the event that carries a gradient. */
+export const idOf = ({ event }: Sent): string => (JSON.parse(event) as { readonly id: string }).id;
 
 /** The newest round of each worker that is in the model now. */
 function fold(
@@ -80,7 +81,8 @@ function fold(
   return folded;
 }
 
-async function evaluate(
+/** Loss and text of the shared parameters, where this worker is asked for them. */
+export async function evaluate(
   values: WorkerState['params']['values'],
   round: number,
   { plan, ports: { trainer } }: Session,

@@ -2,6 +2,7 @@
 import type { Sealed } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
+import type { Standing } from './certified/standing.ts';
 import type { RoundSummary } from './events.ts';
 
 export interface WorkerState {
@@ -15,6 +16,8 @@ export interface WorkerState {
   readonly moments: readonly Float32Array[];
   /** What this worker has learned and not yet sent (error feedback). */
   readonly residual: Float64Array;
+  /** All that the gradient in `sent` was made from, in certified rounds: what is not counted comes back from here. */
+  readonly learned?: Float64Array | undefined;
   /** Whose contributions made `params`; absent before the first outer step. */
   readonly cohort: readonly WorkerId[] | undefined;
   /** Under `async`: the newest round of each worker whose gradient was already used. */
@@ -26,6 +29,8 @@ export interface WorkerState {
   readonly lastSent: string | undefined;
   /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
   readonly sent: Sent | undefined;
+  /** Where this worker stands in a certified run; absent in others. */
+  readonly standing?: Standing | undefined;
 }
 
 export interface Sent extends Sealed {

@@ -11,12 +11,14 @@ export interface Start {
   readonly base: Digest;
   readonly roster: readonly WorkerId[];
   readonly shares: Shares;
+  /** Digest of the outcome before, in certified rounds. */
+  readonly parent?: Digest | undefined;
 }
 
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
 export async function trainAndSeal(
   state: WorkerState,
-  { base, roster, shares }: Start,
+  { base, roster, shares, parent }: Start,
   { plan, ports: { trainer, wire, report }, signal }: Session,
 ): Promise<WorkerState & { readonly sent: Sent }> {
   const { round, params } = state;
@@ -39,10 +41,12 @@ export async function trainAndSeal(
   const delta = deltaOf(params.values, trained.params, state.residual, plan.residual);
   const { examples } = trained;
   const own = { round, base, shares, steps: plan.innerSteps, examples, prev: state.lastSent };
-  const { sent, ...sealed } = await wire.seal({ ...own, delta });
+  const learned = parent === undefined ? {} : { learned: Float64Array.from(delta) };
+  const { sent, ...sealed } = await wire.seal({ ...own, parent, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual, shares.moving);
   return {
     ...state,
+    ...learned,
     moments: trained.moments,
     residual,
     tokens: state.tokens + tokens,

@@ -23,6 +23,8 @@ export interface OwnGradient {
   readonly steps: number;
   readonly examples: number;
   readonly shares: Shares;
+  /** Digest of the outcome before, where rounds are certified. */
+  readonly parent?: Digest | undefined;
   /** Id of this worker's last one; undefined in its first. */
   readonly prev: string | undefined;
   /** Δ = before - after plus what was not sent before, f64 by layout. */

@@ -1,0 +1,367 @@
+/**
+ * One round being decided, next to the training: feeds the round machine with what arrives and with the clock, and does what it
+ * asks for. What the machine signs is on disk before it leaves. It goes on answering others until it is closed.
+ */
+import { createBell, ringOrDeadline } from '../../base/bell.ts';
+import { deferred } from '../../base/deferred.ts';
+import { RelayError } from '../../base/errors.ts';
+import { beginRound, step } from '../../consensus/round/machine.ts';
+import type {
+  Certificate,
+  Effect,
+  Input,
+  RoundContext,
+  RoundState,
+} from '../../consensus/round/round-state.ts';
+import type { Digest, EventId } from '../../run/ids.ts';
+import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
+import type { Message } from '../../run/vote.ts';
+import type { Sealed } from '../../network/wire/wire.ts';
+import type { Session } from '../session.ts';
+import { type Bad, draftOf, opinionOf } from './compose.ts';
+import type { Listening } from './control.ts';
+import type { Missing, Noun } from './evidence.ts';
+import { applyOutcome, type Certified, completeOutcome } from './history.ts';
+import type { Entry } from './journal.ts';
+import type { Member } from './member.ts';
+import { createObserver, type Observer } from './observer.ts';
+
+/** A round that is over. */
+export interface Decision {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+  /** The state it leads to. */
+  readonly next: Certified;
+}
+
+export interface DecidingOptions {
+  readonly state: Certified;
+  readonly context: RoundContext;
+  readonly member: Member;
+  readonly session: Session;
+  /** What was signed in this round before; undefined where nothing was. */
+  readonly entry: Entry | undefined;
+  /** Whether something was signed that is not on disk any more. */
+  readonly hasForgotten: boolean;
+  /** A quorum of commits of the round before. */
+  readonly votes: readonly EventId[];
+}
+
+export interface Deciding {
+  /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
+  readonly decided: Promise<Decision>;
+  /** A certificate is here; what it names may still be on its way. */
+  readonly isCertified: boolean;
+  /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
+  readonly looked: Promise<void>;
+  /** Takes in this worker's own contribution. */
+  enter(sent: Sealed): void;
+  /** Takes in a noun as if a relay had brought it. */
+  take(noun: Noun): void;
+  readonly observer: Observer;
+  close(): void;
+}
+
+/** Between two looks at the clock when the machine wants the same moment again. */
+const TICK_MS = 50;
+/** Longest sleep: timers of platforms do not reach further. */
+const LONGEST_MS = 60_000;
+/** Between two askings for what a check lacks. */
+const ASK_MS = 1000;
+
+/** Starts deciding the round that comes next in a certified state. */
+export const openDeciding = (options: DecidingOptions): Deciding => new Round(options);
+
+class Round implements Deciding {
+  readonly decided: Promise<Decision>;
+  readonly looked: Promise<void>;
+  readonly observer: Observer;
+  readonly #options: DecidingOptions;
+  readonly #listening: Listening;
+  readonly #bell = createBell();
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #inputs: Input[] = [];
+  /** States that valid outcomes lead to. */
+  readonly #nexts = new Map<Digest, Certified>();
+  /** What waits for something that is not here. */
+  readonly #waiting = new Map<string, () => Promise<boolean>>();
+  readonly #own: Record<string, string>;
+  readonly #settle: (decision: Decision) => void;
+  readonly #look: () => void;
+  #machine: RoundState;
+  #dirty = false;
+  #tickedMs = 0;
+  #askedMs = 0;
+
+  constructor(options: DecidingOptions) {
+    const { context, member, session, entry, hasForgotten } = options;
+    this.#options = options;
+    this.#signal = AbortSignal.any([session.signal, this.#stop.signal]);
+    const { clock } = session.ports;
+    this.#machine = entry?.machine ?? beginRound(context, clock.now(), hasForgotten);
+    this.#own = { ...entry?.own };
+    if (entry) this.#resume(entry.machine);
+    const { promise, settle } = deferred<Decision>();
+    this.#settle = settle;
+    const looked = deferred<void>();
+    this.looked = looked.promise;
+    this.#look = () => looked.settle();
+    this.observer = createObserver(options, {
+      signal: this.#signal,
+      onHeld: (worker, manifest) => this.#feed({ type: 'held', worker, manifest }),
+      onFault: (events) => this.#accuse(events),
+      onChange: () => this.#wake(),
+    });
+    this.#listening = member.control.listen(context.round, {
+      take: (noun) => this.take(noun),
+      onCaughtUp: () => this.#bell.ring(),
+    });
+    this.decided = Promise.race([promise, this.#run()]);
+    this.decided.catch(() => undefined);
+  }
+
+  get isCertified(): boolean {
+    return this.#machine.decided !== null;
+  }
+
+  enter({ event, payload }: Sealed): void {
+    const { member } = this.#options;
+    const noun = member.control.restore(event);
+    if (noun?.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    if (payload) member.pool.addPayload(noun.manifest, payload);
+    this.take(noun);
+  }
+
+  take(noun: Noun): void {
+    const { member, context } = this.#options;
+    const isNew = member.pool.add(noun);
+    if (isMessage(noun) && noun.round === context.round) {
+      this.#feed({ type: 'message', message: noun });
+    }
+    if (!isNew) return;
+    if (noun.type === 'manifest') this.observer.take(noun);
+    this.#wake();
+  }
+
+  close(): void {
+    this.#stop.abort(new Error('closed'));
+    this.#listening.close();
+  }
+
+  /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
+  #resume({ votes, ballots, decided }: RoundState): void {
+    const { pool } = this.#options.member;
+    for (const noun of [...votes, ...ballots]) pool.add(noun);
+    this.#inputs.push({ type: 'restart' });
+    if (decided === null) return;
+    const proposal = votes.find(({ id }) => id === decided.proposal);
+    if (proposal?.type !== 'proposal') return;
+    this.#waiting.set('settle', () => this.#finish(proposal.outcome, decided));
+    this.#dirty = true;
+  }
+
+  #feed(input: Input): void {
+    this.#inputs.push(input);
+    this.#bell.ring();
+  }
+
+  /** Something arrived that a check may have waited for. */
+  #wake(): void {
+    this.#dirty = true;
+    this.#bell.ring();
+  }
+
+  /** Never resolves: what it finds is settled on the way. */
+  async #run(): Promise<never> {
+    const { clock } = this.#options.session.ports;
+    for (;;) {
+      this.#signal.throwIfAborted();
+      const input = this.#inputs.shift() ?? this.#tick(clock.now());
+      if (input) {
+        await this.#step(input);
+      } else if (this.#dirty || clock.now() - this.#askedMs >= ASK_MS) {
+        await this.#retry();
+      }
+      if (this.#inputs.length > 0 || this.#dirty) continue;
+      if (this.#listening.caughtUp) this.#look();
+      const soon = this.#waiting.size > 0 ? ASK_MS : LONGEST_MS;
+      const nowMs = clock.now();
+      const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
+      await ringOrDeadline(this.#bell, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
+    }
+  }
+
+  #tick(nowMs: number): Input | undefined {
+    if (nowMs < this.#machine.wakeAt || nowMs - this.#tickedMs < TICK_MS) return undefined;
+    this.#tickedMs = nowMs;
+    return { type: 'tick' };
+  }
+
+  async #step(input: Input): Promise<void> {
+    const { context, session } = this.#options;
+    const { state, effects } = step(context, this.#machine, input, session.ports.clock.now());
+    this.#machine = state;
+    // signed before anything is written, so that one write holds the state and the events it promises
+    for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
+    for (const effect of effects) await this.#perform(effect);
+  }
+
+  async #perform(effect: Effect): Promise<void> {
+    const { control, tell } = this.#options.member;
+    switch (effect.type) {
+      case 'persist':
+        return this.#persist();
+      case 'send': {
+        const { event, noun } = this.#eventOf(effect.message);
+        control.send(event);
+        if (noun) this.take(noun);
+        return;
+      }
+      case 'resend':
+        return control.resend(effect.ids);
+      case 'compose':
+        return this.#attempt('compose', () => this.#compose(effect));
+      case 'check':
+        return this.#attempt(`check ${effect.digest}`, () => this.#check(effect));
+      case 'want':
+        return effect.what === 'events' ? this.#fetch(effect.ids) : this.#listening.again();
+      case 'closed':
+        return this.#options.member.learnDelays(effect.held);
+      case 'finalized':
+        return this.#attempt('settle', () => this.#finish(effect.outcome, effect.certificate));
+      case 'fault':
+        return this.#accuse(effect.fault.events);
+      case 'stalled':
+        return tell.stalled(this.#options.context.round, effect);
+      case 'refused':
+        return tell.refused(this.#options.context.round, effect.refusal);
+      case 'wake':
+    }
+  }
+
+  #persist(): Promise<void> {
+    const { member, context } = this.#options;
+    const { round } = context;
+    return member.journal.save({
+      ...{ round, machine: this.#machine, own: this.#own, delays: member.delays },
+    });
+  }
+
+  /** The event of a message: the one on disk, or a new one. */
+  #eventOf(message: Message): { readonly event: string; readonly noun: Noun | undefined } {
+    const { control } = this.#options.member;
+    const key = JSON.stringify(message);
+    const kept = this.#own[key];
+    if (kept !== undefined) return { event: kept, noun: control.restore(kept) };
+    const signed = control.sign(message);
+    this.#own[key] = signed.event;
+    return signed;
+  }
+
+  #fetch(ids: readonly EventId[]): void {
+    void this.#options.member.control.fetch(ids, this);
+  }
+
+  #accuse(events: readonly [EventId, EventId]): void {
+    const { control, pool, tell } = this.#options.member;
+    const proof = control.accuse(this.#options.context.run, events);
+    if (proof?.noun.type !== 'fault' || !pool.add(proof.noun)) return;
+    control.send(proof.event);
+    tell.fault(this.#options.context.round, proof.noun);
+  }
+
+  /** Does something now, or as soon as what it lacks is here. */
+  async #attempt(key: string, action: () => Promise<boolean>): Promise<void> {
+    if (await action()) this.#waiting.delete(key);
+    else this.#waiting.set(key, action);
+  }
+
+  async #retry(): Promise<void> {
+    this.#dirty = false;
+    for (const [key, action] of [...this.#waiting]) await this.#attempt(key, action);
+  }
+
+  /** False, after asking for what is missing. */
+  #lacks(missing: readonly Missing[]): false {
+    const { session, member, context } = this.#options;
+    const nowMs = session.ports.clock.now();
+    if (nowMs - this.#askedMs < ASK_MS && this.#askedMs > 0) return false;
+    this.#askedMs = nowMs;
+    const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
+    if (events.length > 0) this.#fetch(events);
+    for (const { what, id } of missing) if (what === 'payload') this.observer.pull(id);
+    if (missing.some(({ what }) => what === 'proposal')) this.#listening.again();
+    const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
+    for (const each of others) member.obtain(each, () => this.#wake());
+    member.tell.lacking(context.round, missing);
+    return false;
+  }
+
+  async #check({ digest, outcome }: Extract<Effect, { type: 'check' }>): Promise<boolean> {
+    const { state, member } = this.#options;
+    const valid = this.#nexts.get(digest);
+    const verdict = valid
+      ? { ok: true as const, value: valid }
+      : applyOutcome(state, outcome, member.pool);
+    if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
+    if (verdict.ok) this.#nexts.set(digest, verdict.value);
+    else member.tell.invalid(outcome, verdict.invalid);
+    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome) };
+    this.#feed({ type: 'checked', check });
+    return true;
+  }
+
+  #opinion(outcome: Outcome) {
+    const nowMs = this.#options.session.ports.clock.now();
+    const { held } = this.#machine;
+    return opinionOf(this.#options.state, outcome, { held, owed: this.observer.owed(), nowMs });
+  }
+
+  async #compose(effect: Extract<Effect, { type: 'compose' }>): Promise<boolean> {
+    const { state, member, context, session, votes } = this.#options;
+    const { attempt, view, result, ballots } = effect;
+    const bad: readonly Bad[] = this.observer.bad();
+    const material = {
+      ...{ me: context.me, result, ballots, votes, bad },
+      reveal: member.reveal(context.round),
+      held: this.#machine.held,
+      late: this.observer.late(),
+      nowMs: session.ports.clock.now(),
+    };
+    const made = completeOutcome(state, draftOf(state, member.pool, material), member.pool);
+    if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
+    if (!made.ok) {
+      member.tell.uncomposable(context.round, made.invalid);
+      return true;
+    }
+    const { outcome, next } = made.value;
+    const digest = outcomeDigest(outcome);
+    this.#nexts.set(digest, next);
+    const check = { digest, valid: true, ...this.#opinion(outcome) };
+    this.#feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
+    return true;
+  }
+
+  async #finish(outcome: Outcome, certificate: Certificate): Promise<boolean> {
+    const { state, member } = this.#options;
+    const known = this.#nexts.get(certificate.digest);
+    const verdict = known
+      ? { ok: true as const, value: known }
+      : applyOutcome(state, outcome, member.pool);
+    if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
+    if (!verdict.ok) throw unsound(outcome, verdict.invalid.message);
+    this.#settle({ outcome, certificate, next: verdict.value });
+    return true;
+  }
+}
+
+type AnyMessage = Extract<Noun, { readonly type: 'vote' | 'proposal' | 'ballot' }>;
+
+const isMessage = (noun: Noun): noun is AnyMessage =>
+  noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
+
+const unsound = ({ round }: Outcome, why: string): RelayError =>
+  new RelayError('round/unsound', `a quorum certified an outcome of round ${round} that cannot be: ${why}`, {
+    hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
+  });

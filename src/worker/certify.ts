@@ -1,0 +1,147 @@
+/**
+ * A round that a committee certifies: train and publish, and beside it decide what counts. Every worker ends it in the state that
+ * the certified outcome leads to, with or without a seat; whoever is behind follows without training. docs/rounds.md has the rules.
+ */
+import { within } from '../network/transport/deadline.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type { RoundSummary } from './events.ts';
+import { contextOf } from './certified/context.ts';
+import { type Deciding, type Decision, openDeciding } from './certified/deciding.ts';
+import type { Member, Start } from './certified/member.ts';
+import { residualAfter } from './certified/residual.ts';
+import { termsOf } from './certified/rows.ts';
+import { certifiedOf, type Standing, standingOf } from './certified/standing.ts';
+import { sharesOf } from './certified/submissions.ts';
+import type { Session } from './session.ts';
+import { evaluate, idOf } from './settle.ts';
+import type { WorkerState } from './state.ts';
+import { publish, work } from './work.ts';
+
+/** A worker that stands somewhere in a certified run. */
+export type Placed = WorkerState & { readonly standing: Standing };
+
+/** How long relays may take to say what they have before this worker trains without knowing. */
+const LOOK_MS = 5000;
+
+/** Plays one round; saves and tells how it ended. */
+export async function playCertified(
+  before: Placed,
+  member: Member,
+  session: Session,
+): Promise<WorkerState> {
+  const { clock, wire, store, report } = session.ports;
+  const startedMs = clock.now();
+  const start = await member.ready(certifiedOf(member.spec, before.standing, before));
+  const deciding = await openRound(start, before.standing, member, session);
+  const isOver = member.isBehind && (await isOverAlready(deciding, session));
+  const isMember = start.electorate.roster.includes(wire.me);
+  const played = isOver || !isMember ? before : await contribute(before, start, deciding, session);
+  const waitedMs = clock.now();
+  const decision = await deciding.decided;
+  const secondsWaiting = (clock.now() - waitedMs) / 1000;
+  member.noteRound({ isOver });
+  const next = await settle(played, start, decision, { startedMs, secondsWaiting }, member, session);
+  await store.save(next);
+  report({ type: 'round', ...next.rounds.at(-1)! });
+  return next;
+}
+
+/** Starts listening and voting; what was signed in this round before a restart is taken up again. */
+async function openRound(
+  { state, electorate }: Start,
+  { votes }: Standing,
+  member: Member,
+  session: Session,
+): Promise<Deciding> {
+  const { me } = session.ports.wire;
+  const own = { me, since: state.time * 1000, delays: member.delays };
+  const context = contextOf(state, electorate, own);
+  const { entry, hasForgotten } = await member.memoryOf(state.round);
+  const deciding = openDeciding({ state, context, member, session, entry, hasForgotten, votes });
+  member.follow(deciding);
+  member.announce(state);
+  return deciding;
+}
+
+/** Whether the relays have a certificate of this round. */
+async function isOverAlready(deciding: Deciding, { ports, signal }: Session): Promise<boolean> {
+  await within(deciding.looked, LOOK_MS, ports.clock, signal);
+  return deciding.isCertified;
+}
+
+/** Trains and publishes. A round that was decided meanwhile takes nothing any more. */
+async function contribute(
+  before: Placed,
+  { state, electorate }: Start,
+  deciding: Deciding,
+  session: Session,
+): Promise<WorkerState> {
+  const { modelRoot: base, parent } = state;
+  const shares = sharesOf(termsOf(state, false)!);
+  const trained = await work(before, { base, parent, roster: electorate.live, shares }, session);
+  if (deciding.isCertified) return trained;
+  deciding.enter(trained.sent);
+  await publish(trained, session);
+  return trained;
+}
+
+interface Timing {
+  readonly startedMs: number;
+  readonly secondsWaiting: number;
+}
+
+/** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
+async function settle(
+  played: WorkerState,
+  start: Start,
+  decision: Decision,
+  timing: Timing,
+  member: Member,
+  session: Session,
+): Promise<WorkerState> {
+  const { next, outcome, certificate } = decision;
+  const { sent, learned, residual, ...rest } = played;
+  const shares = sharesOf(termsOf(start.state, false)!);
+  const accepted = acceptedWorkers(start, decision);
+  const mine = sent && idOf(sent);
+  const listed = [...outcome.accepted, ...outcome.rejected].map(({ manifest }) => manifest);
+  const fate = {
+    sent: shares.chunksOf(session.ports.wire.me),
+    isSettled: mine !== undefined && listed.includes(mine),
+    moved: new Set(accepted.flatMap((worker) => [...shares.chunksOf(worker)])),
+  };
+  const summary: RoundSummary = {
+    index: outcome.round,
+    base: outcome.base,
+    digest: next.modelRoot,
+    accepted,
+    refused: [],
+    completionReason: 'certified',
+    trainingLoss: sent?.trainingLoss ?? Number.NaN,
+    ...(await evaluate(next.params.values, outcome.round, session)),
+    ...member.bytesOf(outcome),
+    residualShare: sent?.residualShare ?? Number.NaN,
+    secondsTraining: sent?.secondsTraining ?? 0,
+    secondsWaiting: timing.secondsWaiting,
+    seconds: (session.ports.clock.now() - timing.startedMs) / 1000,
+    certified: member.describe(start, decision),
+  };
+  return {
+    ...rest,
+    round: next.round,
+    params: next.params,
+    momentum: next.momentum,
+    residual: learned === undefined ? residual : residualAfter(learned, residual, fate),
+    learned: undefined,
+    cohort: accepted,
+    rounds: [...rest.rounds, summary],
+    lastSent: mine ?? rest.lastSent,
+    sent: undefined,
+    standing: standingOf(next, certificate.commits),
+  };
+}
+
+/** Whose contributions are in the model now, ascending. */
+const acceptedWorkers = ({ electorate }: Start, { outcome }: Decision): readonly WorkerId[] => [
+  ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
+];
