@@ -1,0 +1,128 @@
+/**
+ * The finished rows of `npm run bench:compression` as a table on stdout and, where a file is named, a picture: bytes per
+ * worker and round against validation loss.
+ *
+ *   npm run bench:frontier -- docs/assets/frontier.svg
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+
+const FILE = '.bench/compression.ndjson';
+const SIZE = { width: 760, height: 420 };
+const PLOT = { left: 56, right: 740, top: 24, bottom: 372 };
+const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+
+interface Row {
+  readonly label: string;
+  readonly loss: number;
+  readonly bytes: number;
+  readonly residualShare: number;
+  readonly isLast: boolean;
+}
+
+/** One setting, over all its seeds. */
+interface Point {
+  readonly settings: string;
+  readonly schedule: string;
+  readonly optimizer: string;
+  readonly workers: number;
+  readonly bytes: number;
+  readonly losses: readonly number[];
+}
+
+const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
+
+function readPoints(): readonly Point[] {
+  const rows = readFileSync(FILE, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row)
+    .filter(({ isLast }) => isLast);
+  const points = new Map<string, Point>();
+  for (const row of rows) {
+    const { seed: _, ...given } = JSON.parse(row.label) as Record<string, unknown>;
+    const { rounds = 5, innerSteps = 100, optimizer = 'adamw', workers = 4, ...rest } = given;
+    const key = JSON.stringify(given);
+    const losses = [...(points.get(key)?.losses ?? []), row.loss];
+    points.set(key, {
+      settings: describe(rest),
+      schedule: `${rounds} × ${innerSteps}`,
+      optimizer: String(optimizer),
+      workers: Number(workers),
+      bytes: Number(workers) === 1 ? 0 : row.bytes,
+      losses,
+    });
+  }
+  return [...points.values()].sort((a, b) => a.bytes - b.bytes || mean(a.losses) - mean(b.losses));
+}
+
+/** `owners 1, packing int8` of the settings that are not the default. */
+const describe = (settings: Record<string, unknown>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ') || 'default';
+
+function renderTable(points: readonly Point[]): string {
+  const lines = points.map(({ settings, schedule, optimizer, workers, bytes, losses }) => {
+    const size = bytes === 0 ? '–' : `${(bytes / 1000).toFixed(1)} kB`;
+    const seeds = losses.map((loss) => loss.toFixed(3)).join(', ');
+    return `| ${workers} × ${schedule} | ${optimizer} | ${settings} | ${size} | ${seeds} |`;
+  });
+  return [
+    '| workers, rounds, steps | optimizer | settings | payload | validation loss, one per seed |',
+    '| --- | --- | --- | --- | --- |',
+    ...lines,
+  ].join('\n');
+}
+
+const COLORS: Readonly<Record<string, string>> = { adamw: '#6e7781', muon: '#0969da' };
+
+/** Points over a logarithmic axis of bytes; circles are many short rounds, squares few long ones. */
+function renderPicture(all: readonly Point[]): string {
+  const points = all.filter(({ bytes }) => bytes > 0);
+  const losses = points.map((point) => mean(point.losses));
+  const [low, high] = [Math.min(...losses) - 0.05, Math.max(...losses) + 0.05];
+  const [least, most] = [20_000, 4_000_000];
+  const x = (bytes: number): number =>
+    PLOT.left + ((PLOT.right - PLOT.left) * Math.log(bytes / least)) / Math.log(most / least);
+  const y = (loss: number): number =>
+    PLOT.bottom - ((PLOT.bottom - PLOT.top) * (loss - low)) / (high - low);
+  const grid: string[] = [];
+  for (const bytes of [50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000]) {
+    grid.push(
+      `<line x1="${x(bytes)}" x2="${x(bytes)}" y1="${PLOT.top}" y2="${PLOT.bottom}" stroke="#d0d7de"/>`,
+      `<text x="${x(bytes)}" y="${PLOT.bottom + 18}" text-anchor="middle">${bytes / 1000} kB</text>`,
+    );
+  }
+  for (let loss = Math.ceil(low * 20) / 20; loss <= high; loss += 0.05) {
+    grid.push(
+      `<line x1="${PLOT.left}" x2="${PLOT.right}" y1="${y(loss)}" y2="${y(loss)}" stroke="#eaeef2"/>`,
+      `<text x="${PLOT.left - 8}" y="${y(loss) + 4}" text-anchor="end">${loss.toFixed(2)}</text>`,
+    );
+  }
+  const marks = points.flatMap(({ settings, schedule, optimizer, bytes, losses: seeds }) => {
+    const [cx, cy, fill] = [x(bytes), y(mean(seeds)), COLORS[optimizer] ?? '#000'];
+    const mark = schedule.startsWith('5 ')
+      ? `<rect x="${cx - 5}" y="${cy - 5}" width="10" height="10" fill="${fill}"/>`
+      : `<circle cx="${cx}" cy="${cy}" r="5.5" fill="${fill}"/>`;
+    const words = settings.replace(/packing /g, '').replace(/, residual \w+/g, '');
+    return [mark, `<text x="${cx + 9}" y="${cy + 4}" font-size="11">${words}</text>`];
+  });
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" width="${SIZE.width}" height="${SIZE.height}" role="img">`,
+    '<title>Bytes per worker and round against validation loss</title>',
+    `<rect width="${SIZE.width}" height="${SIZE.height}" fill="#ffffff"/>`,
+    `<g font-family="${FONT}" font-size="12" fill="#1f2328">`,
+    ...grid,
+    ...marks,
+    `<text x="${PLOT.right}" y="${PLOT.bottom + 38}" text-anchor="end">payload per worker and round; blue: muon, gray: adamw; circles: 20 × 25 steps, squares: 5 × 100</text>`,
+    '</g>',
+    '</svg>',
+    '',
+  ].join('\n');
+}
+
+const points = readPoints();
+console.log(renderTable(points));
+const [file] = process.argv.slice(2);
+if (file) writeFileSync(file, renderPicture(points));
