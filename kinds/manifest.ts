@@ -33,7 +33,14 @@ const MOST_SHARDS = 256;
 const members = {
   run: member(name, 'name of the run'),
   round: member(index, 'round index, from 0'),
-  base: member(hex32, 'digest of the state the worker started the round from'),
+  parent: optionalMember(
+    hex32,
+    'digest of the outcome before, the run id in round 0; in a certified run',
+  ),
+  base: member(
+    hex32,
+    'digest of the state the worker started the round from; in a certified run its model root',
+  ),
   codec: member(
     pattern(/^[a-z0-9][a-z0-9.+-]{0,63}$/, '1..64 of `a-z`, `0-9`, `.`, `+`, `-`'),
     'how the payload is packed',

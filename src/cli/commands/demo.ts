@@ -13,7 +13,11 @@ export const demo = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
     .addArgument(new Argument('<name>', 'what to train').choices(demoNames))
-    .option('--workers <n>', 'worker processes', wholeFlag('--workers', 1, 64), 4)
+    .option(
+      '--workers <n>',
+      'worker processes (4, or 8 with --long)',
+      wholeFlag('--workers', 1, 64),
+    )
     .option('--rounds <n>', fields.rounds.help, wholeFlag('--rounds', 1))
     .option('--inner-steps <n>', fields.innerSteps.help, wholeFlag('--inner-steps', 1))
     .option('--seed <n>', fields.seed.help, wholeFlag('--seed', 0), 1)
@@ -27,6 +31,7 @@ export const demo = (): Command =>
     .option('--settings <file>', 'other settings as JSON, for every worker')
     .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')
     .option('--quick', 'a minute instead of several: fewer rounds and steps')
+    .option('--long', 'many workers and rounds, until together beats alone')
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
     .action(async (name: DemoName, flags: DemoFlags) => {

@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { ConfigError } from '../../base/errors.ts';
 import { type Scope, withScope } from '../../base/scope.ts';
 import { createSecretKey, writeKeyFile } from '../../node/keys.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
@@ -20,7 +21,7 @@ export const demoNames = ['gpt', 'linear'] as const;
 export type DemoName = (typeof demoNames)[number];
 
 export interface DemoFlags {
-  readonly workers: number;
+  readonly workers?: number;
   readonly rounds?: number;
   readonly innerSteps?: number;
   readonly seed: number;
@@ -30,28 +31,43 @@ export interface DemoFlags {
   readonly settings?: string;
   readonly dir?: string;
   readonly quick?: boolean;
+  readonly long?: boolean;
   readonly headless?: boolean;
   readonly json?: boolean;
 }
 
+/** How much of a demo is played. */
+interface Extent {
+  readonly workers: number;
+  readonly rounds: number;
+  readonly innerSteps: number;
+}
+
 interface Demo {
-  readonly settings: PartialSettings & { readonly rounds: number; readonly innerSteps: number };
-  readonly quick: { readonly rounds: number; readonly innerSteps: number };
+  readonly settings: PartialSettings;
+  readonly usual: Extent;
+  readonly quick: Extent;
+  /** So long, and split so far, that nobody alone gets near what all reach together (docs/benchmarks.md). */
+  readonly long: Extent;
 }
 
 const demos: Record<DemoName, Demo> = {
   gpt: {
-    settings: { model: 'char-gpt', rounds: 5, innerSteps: 100, heartbeatInterval: 10 },
-    quick: { rounds: 3, innerSteps: 20 },
+    settings: { model: 'char-gpt', heartbeatInterval: 10 },
+    usual: { workers: 4, rounds: 5, innerSteps: 100 },
+    quick: { workers: 4, rounds: 3, innerSteps: 20 },
+    long: { workers: 8, rounds: 20, innerSteps: 25 },
   },
   linear: {
-    settings: { model: 'linear', rounds: 5, innerSteps: 80, heartbeatInterval: 10 },
-    quick: { rounds: 3, innerSteps: 40 },
+    settings: { model: 'linear', heartbeatInterval: 10 },
+    usual: { workers: 4, rounds: 5, innerSteps: 80 },
+    quick: { workers: 4, rounds: 3, innerSteps: 40 },
+    long: { workers: 4, rounds: 20, innerSteps: 80 },
   },
 };
 
-/** Who trains; more than four are numbered. */
-const NAMES = ['alice', 'bob', 'carol', 'dave'];
+/** Who trains; more are numbered. */
+const NAMES = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi'];
 
 /** Returns the exit code: 0 when every worker finished and all agree. */
 export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
@@ -59,7 +75,8 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const startedMs = Date.now();
     const interrupt = onInterrupt();
     scope.defer(interrupt.dispose);
-    const names = Array.from({ length: flags.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
+    const extent = extentOf(name, flags);
+    const names = Array.from({ length: extent.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
     const mode = flags.json || flags.headless ? 'plain' : undefined;
     const stream = flags.json ? process.stderr : process.stdout;
     const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream });
@@ -71,12 +88,12 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const data =
       name === 'gpt'
         ? await demoText({ dir, corpus: flags.corpus, onNotice, signal })
-        : demoExamples(flags.seed, flags.workers);
+        : demoExamples(flags.seed, extent.workers);
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
-    const settings = await demoSettings(name, flags);
+    const settings = await demoSettings(name, flags, extent);
     const relays = flags.relay ?? [await ownRelay(settings, scope, reporter)];
     const workers = names.map((worker, i) =>
-      workerProcess(worker, i, { dir, flags, settings, relays, corpus: data.file }),
+      workerProcess(worker, i, { dir, flags, extent, settings, relays, corpus: data.file }),
     );
     for (const worker of names) await makeKey(join(dir, worker));
     const recorder = createRecorder(names);
@@ -112,14 +129,34 @@ async function ownRelay(
   return relay.url;
 }
 
-async function demoSettings(name: DemoName, flags: DemoFlags): Promise<Demo['settings']> {
-  const { settings, quick } = demos[name];
+/** What was typed goes before what `--quick` and `--long` stand for. */
+function extentOf(name: DemoName, flags: DemoFlags): Extent {
+  if (flags.quick && flags.long) {
+    throw new ConfigError('flag/extent', '--quick and --long exclude each other', {
+      hint: 'leave one of them out',
+    });
+  }
+  const { usual, quick, long } = demos[name];
+  const extent = flags.quick ? quick : flags.long ? long : usual;
+  const { workers = extent.workers, rounds = extent.rounds } = flags;
+  return { workers, rounds, innerSteps: flags.innerSteps ?? extent.innerSteps };
+}
+
+type DemoSettings = PartialSettings & { readonly rounds: number; readonly innerSteps: number };
+
+async function demoSettings(
+  name: DemoName,
+  flags: DemoFlags,
+  { rounds, innerSteps }: Extent,
+): Promise<DemoSettings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const { profile } = flags;
-  const typed = profile === undefined ? {} : { profile };
-  const merged = { ...settings, ...(flags.quick ? quick : {}), ...file, ...typed };
-  const { rounds = merged.rounds, innerSteps = merged.innerSteps } = flags;
-  return { ...merged, rounds, innerSteps };
+  const typed = {
+    ...(profile === undefined ? {} : { profile }),
+    ...(flags.rounds === undefined ? {} : { rounds }),
+    ...(flags.innerSteps === undefined ? {} : { innerSteps }),
+  };
+  return { rounds, innerSteps, ...demos[name].settings, ...file, ...typed };
 }
 
 /** A key per worker, made here so that no worker has to tell of it. */
@@ -131,7 +168,8 @@ async function makeKey(folder: string): Promise<void> {
 interface Shared {
   readonly dir: string;
   readonly flags: DemoFlags;
-  readonly settings: Demo['settings'];
+  readonly extent: Extent;
+  readonly settings: DemoSettings;
   readonly relays: readonly string[];
   readonly corpus: string | undefined;
 }
@@ -140,9 +178,10 @@ interface Shared {
 function workerProcess(
   name: string,
   index: number,
-  { dir, flags, settings, relays, corpus }: Shared,
+  { dir, flags, extent, settings, relays, corpus }: Shared,
 ): WorkerProcess {
-  const { workers, seed, settings: file } = flags;
+  const { seed, settings: file } = flags;
+  const { workers } = extent;
   const threads = Math.max(1, Math.floor(availableParallelism() / workers));
   const args = [
     'run-training',

@@ -21,7 +21,9 @@ import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 export interface OwnManifest {
   readonly run: string;
   readonly round: number;
-  /** Digest of the state the worker started the round from. */
+  /** Digest of the outcome before, in a certified run. */
+  readonly parent?: Digest | undefined;
+  /** Digest of the state the worker started the round from; its model root in a certified run. */
   readonly base: Digest;
   /** How the payload is packed, for example `ternary`. */
   readonly codec: string;
@@ -79,7 +81,7 @@ export function buildManifest(
 ): BuiltManifest {
   const expiration = expirationOf(packing);
   const { root, bytes } = chunkTree(payload, hash);
-  const { run, round, base, codec, roster, examples, steps, prev } = own;
+  const { run, round, parent, base, codec, roster, examples, steps, prev } = own;
   const isInside = payload.length <= CHUNK_BYTES;
   const stripe = isInside ? undefined : packing.stripe;
   const plans = isInside
@@ -87,7 +89,7 @@ export function buildManifest(
     : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
   const draft = manifest.build(
     {
-      ...{ run, round, base, codec, roster, examples, steps, prev },
+      ...{ run, round, parent, base, codec, roster, examples, steps, prev },
       scope: [run, scopeOf(run, round)],
       x: root,
       ...{ root, bytes, expiration },
@@ -134,13 +136,27 @@ export function toManifest(
     const limit = context.maxPayloadBytes;
     return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
-  const { run, round, base, codec, roster, examples, steps, prev } = said;
+  const { run, round, parent, base, codec, roster, examples, steps, prev } = said;
   const { root, bytes, need, shards } = said;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
     return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
   }
   const found: Manifest = {
-    ...{ run, round, base, codec, roster, examples, steps, prev, root, bytes, need, shards },
+    ...{
+      run,
+      round,
+      parent,
+      base,
+      codec,
+      roster,
+      examples,
+      steps,
+      prev,
+      root,
+      bytes,
+      need,
+      shards,
+    },
     worker: event.pubkey,
     eventId: event.id,
     hash: said.hash,

@@ -1,0 +1,98 @@
+/**
+ * The mean of a certified round: contributions longer than so many times the lower median of the outcome's own rows are scaled down
+ * to that (norm clip); then one f64 sum in a fixed order and one division. Nothing that an outcome does not list has a say in it.
+ */
+import { compareCodePoints } from '../../tensor/params.ts';
+import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../tensor/partial-vector.ts';
+import type { Mean } from './mean.ts';
+
+/** An accepted contribution. */
+export interface ClippedRow {
+  readonly worker: string;
+  /** Made for the round before. */
+  readonly late: boolean;
+  readonly delta: PartialVector;
+  readonly weight: number;
+}
+
+export interface ClippedMeanOptions {
+  /** Length of the flat parameter vector. */
+  readonly size: number;
+  /** c: how many times the lower median is too long; 0 does not clip. */
+  readonly normBound: number;
+}
+
+/** What clipping did to a row. */
+export interface Clip {
+  readonly worker: string;
+  readonly late: boolean;
+  readonly norm: number;
+  /** What its values are multiplied with; 1 when it is short enough. */
+  readonly scale: number;
+}
+
+export interface ClippedMean extends Mean {
+  readonly clips: readonly Clip[];
+}
+
+/**
+ * Each chunk over the rows that speak of it, by ascending worker, those that are late after those on time; the order of the input
+ * does not matter. Throws without rows.
+ */
+export function clippedMean(
+  rows: readonly ClippedRow[],
+  { size, normBound }: ClippedMeanOptions,
+): ClippedMean {
+  if (rows.length === 0) throw new RangeError('the mean of no contributions is undefined');
+  const ordered = [...rows].sort(
+    (a, b) => Number(a.late) - Number(b.late) || compareCodePoints(a.worker, b.worker),
+  );
+  const clips = clip(ordered, normBound);
+  const mean = new Float64Array(size);
+  const weights = new Float64Array(chunkCount(size));
+  ordered.forEach(({ delta, weight }, i) => {
+    const scaled = weight * clips[i]!.scale;
+    for (let position = 0; position < delta.chunks.length; position++) {
+      const chunk = delta.chunks[position]!;
+      delta.addChunk(position, scaled, mean, chunk * CHUNK_LENGTH);
+      weights[chunk] = weights[chunk]! + weight;
+    }
+  });
+  const moved: number[] = [];
+  weights.forEach((weight, chunk) => {
+    if (weight === 0) return;
+    moved.push(chunk);
+    const end = Math.min(size, (chunk + 1) * CHUNK_LENGTH);
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) mean[i] = mean[i]! / weight;
+  });
+  return { mean, moved: Uint32Array.from(moved), clips };
+}
+
+function clip(rows: readonly ClippedRow[], normBound: number): readonly Clip[] {
+  const norms = rows.map(({ delta }) => normOf(delta));
+  // who sends nothing yet (a newcomer that owns no chunk) does not make everybody else too long
+  const sent = norms.filter((_, i) => rows[i]!.delta.chunks.length > 0);
+  const bound = normBound === 0 ? Number.POSITIVE_INFINITY : normBound * lowerMedian(sent);
+  return rows.map(({ worker, late }, i) => {
+    const norm = norms[i]!;
+    return { worker, late, norm, scale: norm > bound ? bound / norm : 1 };
+  });
+}
+
+/** The middle one, or the lower of the two in the middle; nothing bounds nothing. */
+function lowerMedian(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+}
+
+/** Euclidean, summed by index. */
+export function normOf(delta: PartialVector): number {
+  const room = new Float64Array(CHUNK_LENGTH);
+  let sum = 0;
+  for (let position = 0; position < delta.chunks.length; position++) {
+    room.fill(0);
+    delta.addChunk(position, 1, room, 0);
+    for (let i = 0; i < CHUNK_LENGTH; i++) sum += room[i]! * room[i]!;
+  }
+  return Math.sqrt(sum);
+}

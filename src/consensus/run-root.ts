@@ -1,0 +1,44 @@
+/**
+ * The run root: a hash tree over the digests of a run's outcomes, one leaf a round, so that one round can be shown to belong to a run
+ * without the others. A digest covers run, round, accepted manifests, result and the roots after the round.
+ */
+
+import { fromHex, isHex32, toHex } from '../base/bytes.ts';
+import { HASH_BYTES, merklePath, merkleTree, pathLength, rootFrom } from '../base/merkle.ts';
+import { bytes32 } from '../base/tagged-hash.ts';
+import type { Digest } from '../run/ids.ts';
+
+/** That a round is the one of this place in a run of so many rounds. */
+export interface RoundProof {
+  readonly round: number;
+  readonly rounds: number;
+  readonly digest: Digest;
+  /** From the leaf to the top. */
+  readonly path: readonly Digest[];
+}
+
+/** Digests are those of round 0 on. */
+export const runRoot = (digests: readonly Digest[]): Digest => treeOf(digests).root;
+
+export function proveRound(digests: readonly Digest[], round: number): RoundProof {
+  const path = merklePath(treeOf(digests), round).map(toHex);
+  return { round, rounds: digests.length, digest: digests[round]!, path };
+}
+
+/** Whether the proof leads to this run root; false for anything malformed. */
+export function isRoundOf(root: Digest, { round, rounds, digest, path }: RoundProof): boolean {
+  const isPlace = Number.isSafeInteger(rounds) && Number.isSafeInteger(round) && round >= 0;
+  if (!isPlace || round >= rounds || !isHex32(digest) || !path.every(isHex32)) return false;
+  if (path.length !== pathLength(round, rounds)) return false;
+  const extent = { count: rounds, bytes: rounds * HASH_BYTES };
+  return (
+    rootFrom(
+      bytes32(digest),
+      round,
+      path.map((hash) => fromHex(hash)!),
+      extent,
+    ) === root
+  );
+}
+
+const treeOf = (digests: readonly Digest[]) => merkleTree(digests.map(bytes32));
