@@ -1,10 +1,11 @@
 /**
  * One worker's life, top to bottom: resume, then play every round until the run ends or the signal aborts.
- * A round is train, publish, collect, settle. State is saved before a gradient is sent and after the outer step, so
- * a killed worker goes on with the same bytes.
+ * A round is train, publish, collect, settle; where a committee certifies rounds it decides instead of collecting (certify.ts).
+ * State is saved before a gradient is sent and after the outer step, so a killed worker goes on with the same bytes.
  */
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
+import { playCertified } from './certify.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
@@ -24,13 +25,16 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
   let state = start;
   try {
     for (;;) {
-      const { round, cohort } = state;
-      const digest = stateDigest(state.params);
+      const { round, cohort, standing } = state;
+      const digest = standing?.modelRoot ?? stateDigest(state.params);
       comparing.hold({ round, digest, cohort });
       heart.say({ round, digest, cohort });
       if (round >= plan.rounds) break;
       if (round === 0 && !state.sent) await waitForWorkers(session);
-      state = await playRound(state, digest, session);
+      state =
+        standing && session.member
+          ? await playCertified({ ...state, standing }, session.member, session)
+          : await playRound(state, digest, session);
     }
     await hearPeers(state, session);
     return state;

@@ -16,10 +16,10 @@ import type {
 import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
+import type { RoundListening } from '../../network/wire/control.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { Session } from '../session.ts';
 import { type Bad, draftOf, opinionOf } from './compose.ts';
-import type { Listening } from './control.ts';
 import type { Missing, Noun } from './evidence.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
 import type { Entry } from './journal.ts';
@@ -77,7 +77,7 @@ class Round implements Deciding {
   readonly looked: Promise<void>;
   readonly observer: Observer;
   readonly #options: DecidingOptions;
-  readonly #listening: Listening;
+  readonly #listening: RoundListening;
   readonly #bell = createBell();
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
@@ -109,6 +109,7 @@ class Round implements Deciding {
     this.#look = () => looked.settle();
     this.observer = createObserver(options, {
       signal: this.#signal,
+      pull: (manifest) => this.#listening.pull(manifest),
       onHeld: (worker, manifest) => this.#feed({ type: 'held', worker, manifest }),
       onFault: (events) => this.#accuse(events),
       onChange: () => this.#wake(),
@@ -128,7 +129,7 @@ class Round implements Deciding {
   enter({ event, payload }: Sealed): void {
     const { member } = this.#options;
     const noun = member.control.restore(event);
-    if (noun?.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    if (noun.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
     if (payload) member.pool.addPayload(noun.manifest, payload);
     this.take(noun);
   }
@@ -201,10 +202,19 @@ class Round implements Deciding {
   async #step(input: Input): Promise<void> {
     const { context, session } = this.#options;
     const { state, effects } = step(context, this.#machine, input, session.ports.clock.now());
+    if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
     this.#machine = state;
     // signed before anything is written, so that one write holds the state and the events it promises
     for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
     for (const effect of effects) await this.#perform(effect);
+  }
+
+  #tellHeld({ held, closed, decided }: RoundState): void {
+    const { context, member } = this.#options;
+    if (closed !== null || decided !== null) return;
+    const { round, live } = context;
+    const missing = live.filter((key) => !held.some(({ worker }) => worker === key));
+    member.tell.held(round, held.length, live.length, missing);
   }
 
   async #perform(effect: Effect): Promise<void> {
@@ -215,7 +225,7 @@ class Round implements Deciding {
       case 'send': {
         const { event, noun } = this.#eventOf(effect.message);
         control.send(event);
-        if (noun) this.take(noun);
+        this.take(noun);
         return;
       }
       case 'resend':
@@ -249,7 +259,7 @@ class Round implements Deciding {
   }
 
   /** The event of a message: the one on disk, or a new one. */
-  #eventOf(message: Message): { readonly event: string; readonly noun: Noun | undefined } {
+  #eventOf(message: Message): { readonly event: string; readonly noun: Noun } {
     const { control } = this.#options.member;
     const key = JSON.stringify(message);
     const kept = this.#own[key];
@@ -265,7 +275,7 @@ class Round implements Deciding {
 
   #accuse(events: readonly [EventId, EventId]): void {
     const { control, pool, tell } = this.#options.member;
-    const proof = control.accuse(this.#options.context.run, events);
+    const proof = control.accuse(events);
     if (proof?.noun.type !== 'fault' || !pool.add(proof.noun)) return;
     control.send(proof.event);
     tell.fault(this.#options.context.round, proof.noun);
@@ -284,7 +294,7 @@ class Round implements Deciding {
 
   /** False, after asking for what is missing. */
   #lacks(missing: readonly Missing[]): false {
-    const { session, member, context } = this.#options;
+    const { session, member, context, state } = this.#options;
     const nowMs = session.ports.clock.now();
     if (nowMs - this.#askedMs < ASK_MS && this.#askedMs > 0) return false;
     this.#askedMs = nowMs;
@@ -293,7 +303,7 @@ class Round implements Deciding {
     for (const { what, id } of missing) if (what === 'payload') this.observer.pull(id);
     if (missing.some(({ what }) => what === 'proposal')) this.#listening.again();
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
-    for (const each of others) member.obtain(each, () => this.#wake());
+    for (const each of others) void member.obtain(each, state).then(() => this.#wake());
     member.tell.lacking(context.round, missing);
     return false;
   }

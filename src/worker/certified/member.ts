@@ -1,34 +1,224 @@
 /** A worker as part of a certified run: what it keeps from round to round beside its model. */
-import type { Held, Refusal } from '../../consensus/round/round-state.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { Held } from '../../consensus/round/round-state.ts';
+import type { Control } from '../../network/wire/control.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import type { Effect } from '../../consensus/round/round-state.ts';
-import type { Control } from './control.ts';
-import type { FaultProof, Invalid, Missing } from './evidence.ts';
-import type { Journal } from './journal.ts';
-import type { Pool } from './pool.ts';
+import type { RunSpec } from '../../run/run-spec.ts';
+import type { CertifiedRound, RoundSummary } from '../events.ts';
+import type { Ports } from '../ports.ts';
+import type { Deciding, Decision } from './deciding.ts';
+import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
+import type { Missing, Noun } from './evidence.ts';
+import { type Certified, withEntropy } from './history.ts';
+import type { Entry, Journal } from './journal.ts';
+import { createPool, type Pool } from './pool.ts';
+import { createTell, type Tell } from './tell.ts';
 
-/** Tells whoever watches; each says something once. */
-export interface Tell {
-  stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
-  refused(round: number, refusal: Refusal): void;
-  fault(round: number, fault: FaultProof): void;
-  /** A check waits for these. */
-  lacking(round: number, missing: readonly Missing[]): void;
-  invalid(outcome: Outcome, why: Invalid): void;
-  uncomposable(round: number, why: Invalid): void;
-  unusable(round: number, worker: WorkerId, code: string, message: string): void;
+/** What a member needs beside the ports of any worker. */
+export interface MemberOptions {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  readonly control: Control<Noun>;
+  readonly journal: Journal;
+  /** End of this worker's reveal chain, and its value for a round. */
+  readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
+  /** The table of stakes of that id. Rejects when it cannot be had. */
+  stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
+  /** The beacon value after the outcome of a round. */
+  beacon(round: number, time: number): Promise<Digest>;
+  readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
+  readonly signal: AbortSignal;
 }
 
-export interface Member {
-  readonly control: Control;
-  readonly pool: Pool;
+/** A round that can be played: its entropy and stakes are here. */
+export interface Start {
+  readonly state: Certified;
+  readonly electorate: Electorate;
+}
+
+/** What is known of what this worker signed in a round before it was started. */
+export interface Memory {
+  readonly entry: Entry | undefined;
+  /** It signed something that is not on disk: it must not vote in this attempt. */
+  readonly hasForgotten: boolean;
+}
+
+/** Rounds whose nouns are kept: a vote of the round before is evidence of the next one. */
+const KEPT_ROUNDS = 2;
+/** Arrivals that the adaptive deadline learns from. */
+const MOST_DELAYS = 64;
+/** Between two tries to get a stake table or a beacon value. */
+const AGAIN_MS = 2000;
+/** How long relays may take to bring what this worker signed before. */
+const LOOK_MS = 5000;
+
+export class Member {
+  readonly spec: RunSpec;
+  readonly control: Control<Noun>;
+  readonly pool: Pool = createPool();
   readonly journal: Journal;
   readonly tell: Tell;
+  /** Whether others may have decided rounds that this worker does not know of. */
+  isBehind = true;
+  delays: readonly number[] = [];
+  readonly #options: MemberOptions;
+  readonly #close: () => void;
+  /** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
+  #open: readonly Deciding[] = [];
+  #entry: Promise<Entry | undefined>;
+  #announced: Digest | undefined;
+
+  constructor(options: MemberOptions) {
+    const { spec, control, journal, ports } = options;
+    this.#options = options;
+    this.spec = spec;
+    this.control = control;
+    this.journal = journal;
+    this.tell = createTell(ports.report);
+    this.#entry = journal.load();
+    const listening = control.listenToMembers({ take: (noun) => this.#take(noun) });
+    this.#close = () => listening.close();
+  }
+
+  #take(noun: Noun): void {
+    const now = this.#open.at(-1);
+    if (now) now.take(noun);
+    else this.pool.add(noun);
+  }
+
+  /** The round once everything is here that it is drawn with. */
+  async ready(certified: Certified): Promise<Start> {
+    this.pool.forgetBefore(certified.round - KEPT_ROUNDS);
+    this.control.forgetBefore(certified.round - KEPT_ROUNDS);
+    for (;;) {
+      const entropy = withEntropy(certified, this.pool);
+      const stakes = stakesOf(certified.ledger, this.pool);
+      if (entropy.ok && stakes.ok) {
+        const state = entropy.value;
+        return { state, electorate: electorateOf(state, stakes.value) };
+      }
+      const missing = [entropy, stakes].flatMap((each) =>
+        !each.ok && 'missing' in each ? each.missing : [],
+      );
+      for (const each of missing) await this.obtain(each, certified);
+    }
+  }
+
+  /** Gets a stake table or a beacon value into the pool, however long it takes. */
+  async obtain({ what, id }: Missing, { round, time }: Certified): Promise<void> {
+    const { stakes, beacon, ports, signal } = this.#options;
+    for (;;) {
+      try {
+        if (what === 'snapshot') this.pool.addStakes(id, await stakes(id));
+        else if (what === 'beacon') this.pool.addBeacon(Number(id), await beacon(round - 1, time));
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        const why = error instanceof Error ? error.message : String(error);
+        this.tell.unavailable(round, what, why);
+        await ports.clock.sleep(AGAIN_MS, signal);
+      }
+    }
+  }
+
+  /** What this worker signed in a round. Who has nothing on disk looks what relays have of it. */
+  async memoryOf(round: number): Promise<Memory> {
+    const entry = await this.#entry;
+    this.delays = this.delays.length > 0 ? this.delays : (entry?.delays ?? []);
+    if (entry) return { entry: entry.round === round ? entry : undefined, hasForgotten: false };
+    if (!this.isBehind) return { entry: undefined, hasForgotten: false };
+    await this.#look(round);
+    const { me } = this.#options.ports.wire;
+    const isOwn = (noun: Noun) =>
+      noun.key === me && 'round' in noun && noun.round === round;
+    return { entry, hasForgotten: round > 0 || [...this.pool.nouns()].some(isOwn) };
+  }
+
+  async #look(round: number): Promise<void> {
+    const { clock } = this.#options.ports;
+    const { signal } = this.#options;
+    const looked = new AbortController();
+    const listening = this.control.listen(round, {
+      take: (noun) => void this.pool.add(noun),
+      onCaughtUp: () => looked.abort(),
+    });
+    const either = AbortSignal.any([signal, looked.signal]);
+    if (!listening.caughtUp) await clock.sleep(LOOK_MS, either).catch(() => undefined);
+    listening.close();
+    signal.throwIfAborted();
+  }
+
+  learnDelays(held: readonly Held[]): void {
+    this.delays = [...this.delays, ...held.map(({ delay }) => delay)].slice(-MOST_DELAYS);
+  }
+
   /** The value of this worker's reveal chain for a round. */
-  reveal(round: number): Digest | '';
-  readonly delays: readonly number[];
-  learnDelays(held: readonly Held[]): void;
-  /** Gets a stake table or a beacon value, and calls back when it is in the pool. */
-  obtain(missing: Missing, onHere: () => void): void;
+  reveal(round: number): Digest | '' {
+    return this.#options.chain.reveal(round);
+  }
+
+  /** Goes on listening to this round; the one before stays open, older ones do not. */
+  follow(deciding: Deciding): void {
+    const [before, ...older] = [...this.#open].reverse();
+    for (const each of older) each.close();
+    this.#open = before ? [before, deciding] : [deciding];
+  }
+
+  /** A round that was over when this worker looked may not be the last such one. */
+  noteRound({ isOver }: { readonly isOver: boolean }): void {
+    this.isBehind = isOver;
+  }
+
+  /** Asks to be in the roster, until an outcome lists it. */
+  announce({ run, parent, recent, ledger }: Certified): void {
+    const { wire } = this.#options.ports;
+    const known = ledger.members.find(({ key }) => key === wire.me);
+    const isIn = known !== undefined && known.tip !== null;
+    const isFresh = this.#announced !== undefined && recent.includes(this.#announced);
+    if (isIn || isFresh || ledger.faulted.includes(wire.me)) return;
+    this.#announced = parent;
+    const { tip } = this.#options.chain;
+    const { noun, event } = this.control.sign({ type: 'join', run, after: parent, tip, evidence: '' });
+    this.control.send(event);
+    this.#take(noun);
+  }
+
+  /** The largest payload and event of what an outcome lists. */
+  bytesOf({ accepted }: Outcome): Pick<RoundSummary, 'payloadBytes' | 'eventBytes'> {
+    const manifests = accepted.flatMap(({ manifest: id }) => {
+      const noun = this.pool.noun(id);
+      return noun?.type === 'manifest' ? [noun.manifest] : [];
+    });
+    return {
+      payloadBytes: Math.max(0, ...manifests.map(({ bytes }) => bytes)),
+      eventBytes: Math.max(0, ...manifests.map(({ eventBytes }) => eventBytes)),
+    };
+  }
+
+  /** How a round ended, for people. */
+  describe({ electorate }: Start, { outcome, certificate, next }: Decision): CertifiedRound {
+    const { roster, committee } = electorate;
+    const { attempt, view, commits } = certificate;
+    const keyOf = (id: EventId) => this.pool.noun(id)?.key;
+    const culpritOf = (id: EventId) => {
+      const noun = this.pool.noun(id);
+      return noun?.type === 'fault' ? noun.culprit : undefined;
+    };
+    return {
+      ...{ result: outcome.result, attempt, view, root: next.modelRoot, of: committee.size },
+      signers: known(commits.map(keyOf)),
+      rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
+      faults: known(outcome.faults.map(culpritOf)),
+      joined: known(outcome.joins.map(keyOf)).filter((key) => !roster.includes(key)),
+    };
+  }
+
+  close(): void {
+    for (const each of this.#open) each.close();
+    this.#open = [];
+    this.#close();
+  }
 }
+
+const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
+  keys.filter((key) => key !== undefined).sort();

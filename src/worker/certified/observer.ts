@@ -1,10 +1,11 @@
 /** Observing a round: whose contributions are here in full and good, whose are not and why, and who sent two. */
 import type { Held } from '../../consensus/round/round-state.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Bad } from './compose.ts';
 import type { DecidingOptions } from './deciding.ts';
-import type { Submission } from './evidence.ts';
+import type { Submission } from '../../network/wire/certified-events.ts';
 import { termsOf } from './rows.ts';
 import { judgeManifest, judgeSubmission, sharesOf } from './submissions.ts';
 
@@ -21,6 +22,8 @@ export interface Observer {
 
 interface Wants {
   readonly signal: AbortSignal;
+  /** The payload of a manifest in chunks. */
+  pull(manifest: Manifest): Promise<Uint8Array | undefined>;
   onHeld(worker: WorkerId, manifest: EventId): void;
   /** Two manifests of one worker in one place. */
   onFault(events: readonly [EventId, EventId]): void;
@@ -32,9 +35,9 @@ const MOST_OF_ONE = 2;
 
 export function createObserver(
   { state, context, member }: DecidingOptions,
-  { signal, onHeld, onFault, onChange }: Wants,
+  { signal, pull: bring, onHeld, onFault, onChange }: Wants,
 ): Observer {
-  const { control, pool, tell } = member;
+  const { pool, tell } = member;
   const terms = termsOf(state, false)!;
   const shares = sharesOf(terms);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
@@ -45,7 +48,7 @@ export function createObserver(
     const { id, manifest } = submission;
     if (pulling.has(id)) return;
     pulling.add(id);
-    const payload = await control.pull(manifest, signal).catch(() => undefined);
+    const payload = await bring(manifest).catch(() => undefined);
     pulling.delete(id);
     if (payload === undefined || signal.aborted) return;
     pool.addPayload(manifest, payload);

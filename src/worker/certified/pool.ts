@@ -23,7 +23,7 @@ export function createPool(): Pool {
   const beacons = new Map<number, Digest>();
   return {
     noun: (id) => nouns.get(id),
-    payload: (manifest) => manifest.payload ?? payloads.get(manifest.hash)?.bytes,
+    payload: (manifest) => manifest.payload ?? payloads.get(manifest.root)?.bytes,
     proposals: (digest) =>
       [...nouns.values()].filter(
         (noun): noun is Signed<Proposal> => noun.type === 'proposal' && noun.digest === digest,
@@ -35,7 +35,7 @@ export function createPool(): Pool {
       nouns.set(noun.id, noun);
       return true;
     },
-    addPayload: ({ hash, round }, bytes) => void payloads.set(hash, { round, bytes }),
+    addPayload: ({ root, round }, bytes) => void payloads.set(root, { round, bytes }),
     addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
     addBeacon: (round, value) => void beacons.set(round, value),
     nouns: () => nouns.values(),
@@ -43,7 +43,7 @@ export function createPool(): Pool {
       for (const noun of nouns.values()) {
         if ((roundOf(noun) ?? round) < round) nouns.delete(noun.id);
       }
-      for (const [hash, payload] of payloads) if (payload.round < round) payloads.delete(hash);
+      for (const [root, payload] of payloads) if (payload.round < round) payloads.delete(root);
     },
   };
 }
@@ -51,5 +51,6 @@ export function createPool(): Pool {
 /** The round a noun belongs to; undefined for what outlives rounds. */
 export function roundOf(noun: Noun): number | undefined {
   if (noun.type === 'manifest') return noun.manifest.round;
+  if (noun.type === 'unreadable') return -1;
   return 'round' in noun ? noun.round : undefined;
 }

@@ -1,0 +1,187 @@
+/**
+ * What decides certified rounds, on its way: votes, proposals, joins, faults and manifests are signed, sent, heard, kept and sent
+ * again. What events say is read by whoever asks; here they are only genuine and of the run.
+ */
+import type { Clock } from '../../base/clock.ts';
+import type { Digest, EventId } from '../../run/ids.ts';
+import type { Join, Leave, Message } from '../../run/vote.ts';
+import { parseEvent, type SignedEvent, type Signer } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import { unlessAborted } from '../transport/deadline.ts';
+import type { Filter } from '../transport/filter.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+import { buildMessage, CONTROL_SECONDS, membersFilter, roundFilter } from './certified-events.ts';
+import type { Lifetime } from './chunks.ts';
+import { watchOutcomes } from './delivery.ts';
+import { buildFault } from './faults.ts';
+import type { Manifest } from './manifests.ts';
+import { createPuller } from './puller.ts';
+import type { Sending } from './wire.ts';
+
+/** An event of this worker, signed and not sent yet. */
+export interface OwnEvent<N> {
+  readonly noun: N;
+  /** As JSON text: what has to be on disk before it is sent. */
+  readonly event: string;
+}
+
+export interface Hearing<N> {
+  /** Nouns are handed over as they come, also several times. */
+  take(noun: N): void;
+  onCaughtUp?(): void;
+}
+
+export interface Listening {
+  /** Every reachable relay has sent what it stored. */
+  readonly caughtUp: boolean;
+  /** Asks for everything once more. */
+  again(): void;
+  close(): void;
+}
+
+export interface RoundListening extends Listening {
+  /** The payload of a manifest; undefined when it is not what was signed, or the round is closed first. */
+  pull(manifest: Manifest): Promise<Uint8Array | undefined>;
+}
+
+export interface Control<N> {
+  /** Manifests, votes, proposals and ballots of a round. */
+  listen(round: number, hearing: Hearing<N>): RoundListening;
+  /** Joins, leaves and faults of the run. */
+  listenToMembers(hearing: Hearing<N>): Listening;
+  /** Asks all relays for these events. */
+  fetch(ids: readonly EventId[], hearing: Hearing<N>): void;
+  sign(said: Message | Join | Leave): OwnEvent<N>;
+  /** Two events that are here, side by side; undefined when one of them is not. */
+  accuse(events: readonly [EventId, EventId]): OwnEvent<N> | undefined;
+  /** Takes in an own event of an earlier session. */
+  restore(event: string): N;
+  send(event: string): Sending;
+  /** Sends events that are here once more, as they are. */
+  resend(ids: readonly EventId[]): void;
+  /** Lets go of events of rounds before this one. */
+  forgetBefore(round: number): void;
+}
+
+export interface ControlOptions<N> {
+  readonly run: Digest;
+  readonly relays: RelaySet;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  /** What a verified event says; undefined for what is not of the run. */
+  read(event: SignedEvent): N | undefined;
+  /** Aborted when nothing is to be sent any more. */
+  readonly signal: AbortSignal;
+}
+
+/** Kept for all of the run; more are not. */
+const MOST_MEMBER_EVENTS = 4096;
+/** How long relays may take to answer a question for single events. */
+const FETCH_MS = 10_000;
+
+export function createControl<N>(options: ControlOptions<N>): Control<N> {
+  const { run, relays, signer, clock, read, signal } = options;
+  const kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
+  const memberEvents = new Map<EventId, SignedEvent>();
+  let latest = 0;
+
+  const lifetime = (): Lifetime => {
+    const createdAt = Math.floor(clock.now() / 1000);
+    return { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
+  };
+  const held = (id: EventId) => kept.get(id)?.event ?? memberEvents.get(id);
+  const keep = (event: SignedEvent) => void kept.set(event.id, { event, round: latest });
+
+  function own(event: SignedEvent): OwnEvent<N> {
+    const noun = read(event);
+    if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
+    keep(event);
+    return { noun, event: JSON.stringify(event) };
+  }
+
+  /** A subscription that can be asked again. */
+  function hear(filter: Filter, { take, onCaughtUp }: Hearing<N>, onEvent: typeof keep): Listening {
+    const onVerified = (event: SignedEvent) => {
+      const noun = read(event);
+      if (noun === undefined) return;
+      onEvent(event);
+      take(noun);
+    };
+    const subscribe = () =>
+      relays.subscribe([filter], {
+        onEvent: onVerified,
+        onCaughtUp: () => onCaughtUp?.(),
+      });
+    let subscription = subscribe();
+    return {
+      get caughtUp() {
+        return subscription.caughtUp;
+      },
+      again() {
+        subscription.close();
+        subscription = subscribe();
+      },
+      close: () => subscription.close(),
+    };
+  }
+
+  function fetch(ids: readonly EventId[], hearing: Hearing<N>): void {
+    const here = ids.map(held).filter((event) => event !== undefined);
+    for (const event of here) hearing.take(read(event)!);
+    const missing = ids.filter((id) => held(id) === undefined);
+    if (missing.length === 0) return;
+    const onCaughtUp = () => void (listening.caughtUp && listening.close());
+    const listening = hear({ ids: missing }, { take: (noun) => hearing.take(noun), onCaughtUp }, keep);
+    void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
+  }
+
+  return {
+    listen(round, hearing) {
+      latest = Math.max(latest, round);
+      const stop = new AbortController();
+      const puller = createPuller(options);
+      const listening = hear(roundFilter(run, round), hearing, keep);
+      return {
+        get caughtUp() {
+          return listening.caughtUp;
+        },
+        again: listening.again,
+        async pull(manifest) {
+          const found = await unlessAborted(puller.pull(manifest).done, stop.signal);
+          return found?.payload;
+        },
+        close() {
+          stop.abort(new Error('closed'));
+          puller.close();
+          listening.close();
+        },
+      };
+    },
+    listenToMembers: (hearing) =>
+      hear(membersFilter(run), hearing, (event) => {
+        if (memberEvents.size < MOST_MEMBER_EVENTS) memberEvents.set(event.id, event);
+      }),
+    fetch,
+    sign: (said) => own(signer.sign(buildMessage(said, lifetime()))),
+    accuse(ids) {
+      const [a, b] = ids.map(held);
+      return a && b && own(signer.sign(buildFault(run, [a, b], lifetime())));
+    },
+    restore(text) {
+      const parsed = parseEvent(JSON.parse(text));
+      if (!parsed.ok) throw new TypeError(`no event of ours: ${parsed.issue.message}`);
+      return own(parsed.value).noun;
+    },
+    send: (text) => watchOutcomes(relays.send(JSON.parse(text), { signal }), relays),
+    resend(ids) {
+      for (const id of ids) {
+        const event = held(id);
+        if (event) for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
+      }
+    },
+    forgetBefore(round) {
+      for (const [id, each] of kept) if (each.round < round) kept.delete(id);
+    },
+  };
+}

@@ -1,0 +1,60 @@
+/** What a certified round has to say to whoever watches; each thing once. */
+import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import type { WorkerEvent } from '../events.ts';
+import type { FaultProof, Invalid, Missing } from './evidence.ts';
+
+export interface Tell {
+  /** Contributions that are here, of those waited for. */
+  held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
+  stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
+  refused(round: number, refusal: Refusal): void;
+  fault(round: number, fault: FaultProof): void;
+  /** An outcome cannot be judged yet. */
+  lacking(round: number, missing: readonly Missing[]): void;
+  invalid(outcome: Outcome, why: Invalid): void;
+  uncomposable(round: number, why: Invalid): void;
+  unusable(round: number, worker: WorkerId, reason: string, detail: string): void;
+  unavailable(round: number, what: string, why: string): void;
+}
+
+export function createTell(report: (event: WorkerEvent) => void): Tell {
+  const told = new Set<string>();
+  const once = (key: string, event: WorkerEvent) => {
+    if (told.has(key)) return;
+    told.add(key);
+    report(event);
+  };
+  const notice = (message: string) => once(message, { type: 'notice', message });
+  return {
+    held: (round, have, want, missing) =>
+      report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
+    stalled: (round, { attempt, view, missing }) =>
+      report({ type: 'stalled', round, attempt, view, missing }),
+    refused(round, refusal) {
+      if (refusal.code !== 'conflicting-finalize') return;
+      const { expected, got } = refusal;
+      once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got });
+    },
+    fault: (round, { culprit: worker, kind }) =>
+      once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
+    lacking: (round, missing) =>
+      notice(`round ${round + 1} waits for ${listOf(missing)} that no relay has brought yet`),
+    invalid: ({ round, proposer }, { message }) =>
+      notice(`refused what ${proposer.slice(0, 8)} proposed for round ${round + 1}: ${message}`),
+    uncomposable: (round, { message }) =>
+      notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
+    unusable: (round, worker, reason, detail) =>
+      notice(
+        `a contribution of ${worker.slice(0, 8)} to round ${round + 1} does not count (${reason}): ${detail}`,
+      ),
+    unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
+  };
+}
+
+function listOf(missing: readonly Missing[]): string {
+  const counts = new Map<string, number>();
+  for (const { what } of missing) counts.set(what, (counts.get(what) ?? 0) + 1);
+  return [...counts].map(([what, count]) => `${count} ${what}${count === 1 ? '' : 's'}`).join(', ');
+}
