@@ -3,17 +3,22 @@
  * `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time plays a worker.
  */
 import { appendFileSync } from 'node:fs';
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
+import type { Journal } from '../worker/certified/journal.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import type { Store } from '../worker/ports.ts';
 import { takeLock } from './run-lock.ts';
 import { encodeState, loadState } from './state-file.ts';
+import { createVoteJournal } from './vote-journal.ts';
+import { cannotWrite, writeWhole } from './whole-file.ts';
 
 export interface RunFolder {
   readonly dir: string;
   readonly store: Store;
+  /** Used in certified runs. */
+  readonly votes: Journal;
   /** Appends one line to the log. */
   log(event: WorkerEvent): void;
   close(): Promise<void>;
@@ -35,6 +40,7 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
       load: (layout) => loadState(file, layout),
       save: (state) => writeWhole(file, encodeState(state)),
     },
+    votes: createVoteJournal(join(dir, 'votes.json')),
     log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),
     close: () => lock.release(),
   };
@@ -104,24 +110,6 @@ async function readSettingsKept(file: string): Promise<Record<string, unknown> |
   throw refuse('does not hold the settings of a run');
 }
 
-/** Replaces a file as a whole: after a crash it holds the old bytes or the new ones. */
-async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
-  const temporary = `${file}.tmp`;
-  try {
-    const handle = await open(temporary, 'w', 0o600);
-    try {
-      await handle.writeFile(bytes);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(temporary, file);
-  } catch (cause) {
-    await rm(temporary, { force: true }).catch(() => undefined);
-    throw cannotWrite(file, cause);
-  }
-}
-
 function append(file: string, line: Readonly<Record<string, unknown>>): void {
   try {
     appendFileSync(file, `${JSON.stringify(line)}\n`);
@@ -129,9 +117,3 @@ function append(file: string, line: Readonly<Record<string, unknown>>): void {
     throw cannotWrite(file, cause);
   }
 }
-
-const cannotWrite = (file: string, cause: unknown): CheckpointError =>
-  new CheckpointError('run/write', `cannot write ${file} (${(cause as Error).message})`, {
-    hint: 'make room on the disk and repeat the command; what was saved before is whole',
-    cause,
-  });

@@ -19,7 +19,7 @@ export const OWN = 'nostrain.';
 
 /** The file's bytes. */
 export function encodeState(state: WorkerState): Uint8Array {
-  const { params, momentum, moments, residual, ...record } = state;
+  const { params, momentum, moments, residual, learned, ...record } = state;
   const own = (name: string, values: Vector): NamedTensor => ({
     name: OWN + name,
     shape: [values.length],
@@ -35,6 +35,7 @@ export function encodeState(state: WorkerState): Uint8Array {
       ...tensors,
       own('momentum', momentum),
       own('residual', residual),
+      ...(learned ? [own('learned', learned)] : []),
       ...moments.map((values, i) => own(`moment.${i}`, values)),
     ],
     metadata: { format: 'nostrain-run', version: '1', worker: formatRecord(record) },
@@ -69,6 +70,8 @@ function readState({ tensors, metadata }: SafetensorsFile, layout: Layout): Work
   if (momentum?.length !== layout.size || residual?.length !== layout.size) {
     return 'momentum or residual are missing';
   }
+  const learned = own('learned');
+  if (learned && learned.length !== layout.size) return 'what it learned last is not whole';
   const moments: Float32Array[] = [];
   for (let moment = own('moment.0'); moment; moment = own(`moment.${moments.length}`)) {
     moments.push(Float32Array.from(moment));
@@ -80,6 +83,7 @@ function readState({ tensors, metadata }: SafetensorsFile, layout: Layout): Work
     params: { layout, values: joinTensors(model, layout) },
     momentum,
     residual: Float64Array.from(residual),
+    ...(learned && { learned: Float64Array.from(learned) }),
     moments,
   };
 }

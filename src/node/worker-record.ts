@@ -1,13 +1,21 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import type { WorkerState } from '../worker/state.ts';
+import { formatStanding, parseStanding } from './standing-record.ts';
 
-export type WorkerRecord = Omit<WorkerState, 'params' | 'momentum' | 'moments' | 'residual'>;
+export type WorkerRecord = Omit<
+  WorkerState,
+  'params' | 'momentum' | 'moments' | 'residual' | 'learned'
+>;
 
 /** Payloads are bytes: base64 in the text. */
-export function formatRecord({ sent, ...record }: WorkerRecord): string {
+export function formatRecord({ sent, standing, ...record }: WorkerRecord): string {
   const payload = sent?.payload && toBase64(sent.payload);
-  return JSON.stringify({ ...record, sent: sent && { ...sent, payload } });
+  return JSON.stringify({
+    ...record,
+    standing: standing && formatStanding(standing),
+    sent: sent && { ...sent, payload },
+  });
 }
 
 /** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
@@ -15,8 +23,11 @@ export function parseRecord(text: string): WorkerRecord | undefined {
   const json = jsonOf(text);
   if (!isObject(json)) return undefined;
   const { cohort, sent } = json;
+  const standing = json.standing === undefined ? undefined : parseStanding(json.standing);
+  if (json.standing !== undefined && standing === undefined) return undefined;
   const restored = {
     ...json,
+    ...(standing && { standing }),
     cohort,
     sent: isObject(sent) ? { ...withNumbers(sent, SENT), payload: payloadOf(sent) } : sent,
     rounds: Array.isArray(json.rounds)

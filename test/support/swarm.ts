@@ -32,7 +32,7 @@ const signerOf = (index: number): Signer => createSigner(secretOf(index), native
 export const largeLayout = createLayout([{ name: 'w', shape: [40_000] }]);
 
 /** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
-const arithmeticTrainer = (index: number, layout: Layout, trainMs = 0): Trainer => ({
+export const arithmeticTrainer = (index: number, layout: Layout, trainMs = 0): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
   async train(task, _onProgress, signal) {

@@ -1,5 +1,5 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
-import type { WorkerEvent } from '../../worker/events.ts';
+import type { CertifiedRound, WorkerEvent } from '../../worker/events.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
 import { safeLine } from './text.ts';
 
@@ -44,6 +44,10 @@ function describe(event: WorkerEvent): string {
     }
     case 'round':
       return describeRound(event);
+    case 'stalled':
+    case 'fault':
+    case 'conflict':
+      return describeTrouble(event);
     case 'divergence':
     case 'done':
     case 'failed':
@@ -52,12 +56,42 @@ function describe(event: WorkerEvent): string {
 }
 
 function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
-  const { index, accepted, refused, validationLoss, eventBytes, seconds, digest } = event;
+  const { index, accepted, refused, validationLoss, eventBytes, seconds, digest, certified } = event;
   const validation =
     validationLoss === undefined ? '' : `validation loss ${formatLoss(validationLoss)}, `;
   const sample =
     event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
-  return `round ${index + 1} done (${event.completionReason}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${refused.length} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
+  const how = certified ? describeCertificate(certified) : event.completionReason;
+  const dropped = certified?.rejected.length ?? refused.length;
+  return `round ${index + 1} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
+}
+
+/** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
+function describeCertificate(certified: CertifiedRound): string {
+  const { result, attempt, view, signers, of, rejected, faults, joined } = certified;
+  const recovery = attempt === 0 ? '' : ` of recovery ${attempt}`;
+  return [
+    `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
+    ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
+    ...faults.map((worker) => `removed ${short(worker)} for its fault`),
+    ...joined.map((worker) => `${short(worker)} joins`),
+  ].join(', ');
+}
+
+function describeTrouble(
+  event: Extract<WorkerEvent, { type: 'stalled' | 'fault' | 'conflict' }>,
+): string {
+  const at = `round ${event.round + 1}`;
+  switch (event.type) {
+    case 'stalled': {
+      const attempt = event.attempt === 0 ? '' : ` of recovery ${event.attempt}`;
+      return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${event.missing.map(short).join(' ')}`;
+    }
+    case 'fault':
+      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
+    case 'conflict':
+      return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
+  }
 }
 
 function describeEnd(

@@ -1,0 +1,179 @@
+/** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
+import { systemClock } from '../../src/base/clock.ts';
+import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import type { OpenSocket } from '../../src/network/transport/socket.ts';
+import { createControl } from '../../src/network/wire/control.ts';
+import { createWire } from '../../src/network/wire/create-wire.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { completeDocument } from '../../src/run/complete-spec.ts';
+import { presets } from '../../src/run/presets.ts';
+import { readSpec, type Untyped } from '../../src/run/read-spec.ts';
+import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
+import type { Layout } from '../../src/tensor/params.ts';
+import type { Noun } from '../../src/worker/certified/evidence.ts';
+import { genesisOf } from '../../src/worker/certified/history.ts';
+import type { Entry, Journal } from '../../src/worker/certified/journal.ts';
+import { Member } from '../../src/worker/certified/member.ts';
+import { toNoun } from '../../src/worker/certified/nouns.ts';
+import { standingOf } from '../../src/worker/certified/standing.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import { runWorker } from '../../src/worker/loop.ts';
+import type { Plan } from '../../src/worker/plan.ts';
+import type { Ports, Trainer } from '../../src/worker/ports.ts';
+import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { plan } from './fake-ports.ts';
+import { arithmeticTrainer, secretOf, smallLayout } from './swarm.ts';
+
+export const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
+export const keyOf = (index: number): string => signerOf(index).publicKey;
+
+export interface SpecOptions {
+  readonly founders: readonly number[];
+  readonly rounds: number;
+  readonly training?: Untyped;
+  /** Over the usual ones. */
+  readonly document?: Untyped;
+  readonly timing?: Untyped;
+}
+
+/** A spec with short times; workers wait for each other all the same. */
+export function certifiedSpec(options: SpecOptions): RunSpec {
+  const { founders, rounds, training = {}, document = {}, timing = {} } = options;
+  const settings = completeSettings(presets.linear, { model: 'linear', relay: [], run: 'run', rounds });
+  const shared = Object.fromEntries(
+    Object.entries(writeSettings(settings)).filter(([name]) => sharedNames.some((n) => n === name)),
+  );
+  const keys = founders.map(keyOf).sort();
+  const cap = settings.innerSteps * settings.batchSize;
+  return readSpec(
+    completeDocument(
+      {
+        name: 'test',
+        author: keys[0],
+        founders: keys,
+        training: { ...shared, ...training },
+        ...document,
+        timing: {
+          ...{ graceMinMs: 50, graceMaxMs: 8000, viewMs: 2000, recoveryMs: 0, ...timing },
+        },
+      },
+      {
+        data: { kind: 'made', shards: founders.length },
+        limits: { payloadBytes: 1_000_000, values: 1_000_000, weightCap: cap },
+      },
+    ),
+  );
+}
+
+/** What a worker leaves behind when its process is killed. */
+export interface Disk {
+  state: WorkerState | undefined;
+  entry: Entry | undefined;
+}
+
+export interface CertifiedMember {
+  readonly id: string;
+  readonly events: WorkerEvent[];
+  readonly disk: Disk;
+  readonly finished: Promise<WorkerState>;
+  /** As a kill: nothing is said any more, what is on disk stays. */
+  stop(): void;
+}
+
+export interface CertifiedOptions {
+  readonly index: number;
+  readonly relays: readonly string[];
+  readonly spec: RunSpec;
+  readonly layout?: Layout;
+  readonly trainMs?: number;
+  readonly trainer?: Trainer;
+  readonly disk?: Disk;
+  readonly plan?: Partial<Plan>;
+  readonly openSocket?: OpenSocket;
+  /** Alters the signer: how a hostile worker is made. */
+  readonly signer?: (signer: Signer) => Signer;
+  readonly onEvent?: (event: SignedEvent) => void;
+  readonly stakes?: ReadonlyMap<string, bigint>;
+}
+
+/** Copies through JSON where the disk would: nothing of a live object survives. */
+const memoryJournal = (disk: Disk): Journal => ({
+  load: async () => disk.entry,
+  save: async (entry) => {
+    disk.entry = structuredClone(entry);
+  },
+});
+
+/** Starts one worker; it closes its connections when it ends. */
+export function startCertified(options: CertifiedOptions): CertifiedMember {
+  const { index, spec, trainMs = 0, layout = smallLayout } = options;
+  const disk: Disk = options.disk ?? { state: undefined, entry: undefined };
+  const signer = options.signer?.(signerOf(index)) ?? signerOf(index);
+  const run = runIdOf(spec);
+  const relays = createRelaySet(options.relays, {
+    openSocket: options.openSocket ?? openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+  });
+  const { packing, eventBudget, topk: ratio, rounds, innerSteps, seed } = spec.training;
+  const wire = createWire({
+    ...{ run, layout, relays, signer, clock: systemClock, sha256: nativeSha256 },
+    ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
+  });
+  const abort = new AbortController();
+  const { signal } = abort;
+  const control = createControl<Noun>({
+    ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
+    read: (event) => toNoun(event, run, nativeCrypto),
+  });
+  const events: WorkerEvent[] = [];
+  const ports: Ports = {
+    clock: systemClock,
+    trainer: options.trainer ?? arithmeticTrainer(index, layout, trainMs),
+    wire,
+    store: {
+      load: async () => disk.state,
+      save: async (state) => {
+        if (!signal.aborted) disk.state = state;
+      },
+    },
+    report: (event) => void events.push(event),
+  };
+  const chain = createChain(secretOf(index), run, rounds);
+  const member = new Member({
+    ...{ spec, run, control, journal: memoryJournal(disk), ports, signal },
+    chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
+    stakes: async () => options.stakes ?? new Map(),
+    beacon: () => Promise.reject(new Error('no beacon here')),
+  });
+  const first = disk.state ?? firstState(spec, layout);
+  const session = {
+    plan: plan({ run, rounds, innerSteps, seed, residual: spec.training.residual, ...options.plan }),
+    ...{ ports, member, signal },
+  };
+  const finished = relays
+    .ready()
+    .then(() => runWorker(first, session))
+    .finally(() => {
+      member.close();
+      return relays.close();
+    });
+  finished.catch(() => undefined);
+  return {
+    ...{ id: signer.publicKey, events, disk, finished },
+    stop: () => abort.abort(new Error('stopped')),
+  };
+}
+
+function firstState(spec: RunSpec, layout: Layout): WorkerState {
+  const state = genesis({ layout, values: new Float32Array(layout.size) }, 1);
+  return { ...state, standing: standingOf(genesisOf(spec, state.params, nativeSha256), []) };
+}
+
+export const certifiedRounds = ({ events }: CertifiedMember) =>
+  events.filter((event) => event.type === 'round');
