@@ -1,7 +1,7 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
-import { alone, referenceWire } from '../run/presets.ts';
+import { fitting } from '../run/presets.ts';
 import {
   completeSettings,
   fields,
@@ -62,13 +62,9 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
-/** Settings as asked, over their preset; the reference's wire, or being alone, changes what is not asked for otherwise. */
-export function combineSettings(preset: PartialSettings, asked: PartialSettings): Settings {
-  const { sync, profile } = asked;
-  const isAlone = sync?.strategy === 'strict' && sync.workers === 1 && preset.packing === 'auto';
-  const fit = profile === 'nostrain/0' ? referenceWire : isAlone ? alone : {};
-  return completeSettings(preset, fit, asked);
-}
+/** Settings as asked, over their preset as it fits them. */
+export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
+  completeSettings(preset, fitting(preset, asked), asked);
 
 /** Throws where workers own chunks of the parameters and could not agree which, or a codec cannot send a part of them. */
 export function assertAgreeable(settings: Settings): void {

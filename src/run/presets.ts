@@ -80,15 +80,26 @@ export const referenceDefaults: PartialSettings = {
 };
 
 /** What the reference's wire can carry, under any model: whole deltas with classic error feedback. */
-export const referenceWire: PartialSettings = {
+const referenceWire: PartialSettings = {
   packing: 'nstr',
   owners: 0,
   fragments: 1,
   residual: 'feedback',
 };
 
-/** One worker alone need not say less than it learned: its relay is its own. */
-export const alone: PartialSettings = {
+/** From this many rounds on, each of four stretches of the model has its turn four times. */
+const MANY_ROUNDS = 16;
+
+/** How a GPT is best sent in many short rounds, and trained for that (docs/decisions/0008). */
+const inFragments = {
+  optimizer: 'muon',
+  owners: 0,
+  fragments: 4,
+} as const satisfies PartialSettings;
+
+/** One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. */
+const alone: PartialSettings = {
+  optimizer: 'muon',
   packing: 'int8',
   owners: 0,
   fragments: 1,
@@ -101,3 +112,16 @@ export const presets = {
   linear: regression,
   mlp: regression,
 } satisfies Record<string, PartialSettings>;
+
+/**
+ * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, or many rounds. Only
+ * the presets that pack for one event are so adapted.
+ */
+export function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
+  if (asked.profile === 'nostrain/0') return referenceWire;
+  if (preset.packing !== 'auto') return {};
+  if (asked.sync?.strategy === 'strict' && asked.sync.workers === 1) return alone;
+  const chosen = ['optimizer', 'owners', 'fragments', 'packing', 'residual'] as const;
+  const isOpen = chosen.every((name) => asked[name] === undefined);
+  return isOpen && (asked.rounds ?? 0) >= MANY_ROUNDS ? inFragments : {};
+}

@@ -21,6 +21,21 @@ describe('settings of a run', () => {
     expect(combineSettings(char, reference)).toMatchObject({ packing: 'nstr', owners: 0 });
   });
 
+  it('send fragments trained by muon in many rounds, unless how to send is asked for', () => {
+    const many = { ...asked, ...strict(4), rounds: 20 };
+    const char = presets['char-gpt'];
+    const fragments = { optimizer: 'muon', fragments: 4, owners: 0 };
+    expect(combineSettings(char, many)).toMatchObject(fragments);
+    expect(combineSettings(char, { ...many, rounds: 5 })).toMatchObject({ fragments: 1 });
+    expect(combineSettings(char, { ...many, owners: 2 })).toMatchObject({
+      optimizer: 'adamw',
+      fragments: 1,
+      owners: 2,
+    });
+    const linear = { ...many, model: 'linear' } as const;
+    expect(combineSettings(presets.linear, linear)).toMatchObject({ fragments: 1 });
+  });
+
   it('are those asked for, whatever would be chosen', () => {
     const own = { packing: 'ternary', owners: 2 } as const;
     expect(combineSettings(presets.gpt, { ...asked, ...strict(1), ...own })).toMatchObject(own);
