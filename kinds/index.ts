@@ -9,6 +9,7 @@ import { memberKind } from './member.ts';
 import { presence } from './presence.ts';
 import { proposal } from './proposal.ts';
 import { run } from './run.ts';
+import { snapshot } from './snapshot.ts';
 import { vote } from './vote.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
@@ -24,6 +25,7 @@ export {
   presence,
   proposal,
   run,
+  snapshot,
   vote,
 };
 
@@ -34,6 +36,7 @@ export const kinds = {
   [proposal.kind]: proposal,
   [fault.kind]: fault,
   [memberKind.kind]: memberKind,
+  [snapshot.kind]: snapshot,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,
