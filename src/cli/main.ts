@@ -12,6 +12,7 @@ import { relays } from './commands/relays.ts';
 import { run } from './commands/run.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
+import { stake } from './commands/stake.ts';
 import { trainLocal } from './commands/train-local.ts';
 import { wordError } from './word-error.ts';
 
@@ -34,6 +35,7 @@ function createProgram(): Command {
     initState(),
     hashState(),
     sample(),
+    stake(),
     doctor(),
   ];
   for (const command of commands) {

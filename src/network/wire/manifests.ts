@@ -136,27 +136,27 @@ export function toManifest(
     const limit = context.maxPayloadBytes;
     return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
+  return openManifest(event, said, hash);
+}
+
+/** The same by form alone, without any round to hold it against. */
+export function readManifest(event: SignedEvent, hash: Sha256 = sha256): Judged<Manifest> {
+  const parsed = manifest.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  return openManifest(event, parsed.value, hash);
+}
+
+type Said = Extract<ReturnType<typeof manifest.parse>, { readonly ok: true }>['value'];
+
+function openManifest(event: SignedEvent, said: Said, hash: Sha256): Judged<Manifest> {
   const { run, round, parent, base, codec, roster, examples, steps, prev } = said;
   const { root, bytes, need, shards } = said;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
     return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
   }
   const found: Manifest = {
-    ...{
-      run,
-      round,
-      parent,
-      base,
-      codec,
-      roster,
-      examples,
-      steps,
-      prev,
-      root,
-      bytes,
-      need,
-      shards,
-    },
+    ...{ run, round, parent, base, codec, roster, examples, steps, prev },
+    ...{ root, bytes, need, shards },
     worker: event.pubkey,
     eventId: event.id,
     hash: said.hash,
@@ -168,7 +168,7 @@ export function toManifest(
   const payload = fromBase64(said.payload);
   if (payload === undefined) return reject(event, 'malformed', 'not canonical base64');
   if (!isPayload(payload, found, hash)) {
-    return reject(event, 'malformed', `the payload is not of root ${root}`);
+    return reject(event, 'malformed', `the payload is not of root ${said.root}`);
   }
   const untrue = judgePayload(found, payload, hash);
   return untrue === undefined ? accept({ ...found, payload }) : { ok: false, rejection: untrue };

@@ -2,29 +2,18 @@
  * What stands behind an outcome: everything it names by id, verified and read. An outcome is judged by this and by the certified
  * past alone, so everybody who has the same bytes finds the same.
  */
+import type { Submission, Unreadable } from '../../network/wire/certified-events.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
-import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ballot, Join, Leave, Proposal, Signed, Vote } from '../../run/vote.ts';
-
-/** A worker's commitment to a payload for a round. */
-export interface Submission {
-  readonly type: 'manifest';
-  readonly manifest: Manifest;
-}
 
 /** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
 export interface FaultProof {
   readonly type: 'fault';
+  readonly run: Digest;
   readonly kind: 'equivocation' | 'broken-lock';
   readonly culprit: WorkerId;
   readonly events: readonly [EventId, EventId];
-}
-
-/** An event that its author signed and that says nothing of any use. */
-export interface Unreadable {
-  readonly type: 'unreadable';
-  readonly reason: RejectReason;
 }
 
 /** What an event of a certified run says. */

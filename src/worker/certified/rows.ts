@@ -1,16 +1,9 @@
 /** The rows of an outcome: each accepted manifest must count, each rejected one must be out for the reason given. */
+import type { Submission } from '../../network/wire/certified-events.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { AcceptedRow, RejectedRow } from '../../run/outcome.ts';
 import type { Signed } from '../../run/vote.ts';
-import {
-  type Evidence,
-  found,
-  invalid,
-  lacking,
-  type Noun,
-  type Submission,
-  type Verdict,
-} from './evidence.ts';
+import { type Evidence, found, invalid, lacking, type Noun, type Verdict } from './evidence.ts';
 import type { Certified, Draft } from './history.ts';
 import { judgeManifest, judgeSubmission, sharesOf, type Terms } from './submissions.ts';
 

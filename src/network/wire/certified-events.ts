@@ -1,0 +1,93 @@
+/** All events of a certified run in one place: what to ask relays for, what each says, and drafts of one's own. */
+import { fault } from '../../../kinds/fault.ts';
+import { manifest } from '../../../kinds/manifest.ts';
+import { memberKind } from '../../../kinds/member.ts';
+import { proposal } from '../../../kinds/proposal.ts';
+import { vote } from '../../../kinds/vote.ts';
+import type { RejectReason } from '../../run/contribution.ts';
+import type { Digest } from '../../run/ids.ts';
+import type { Ballot, Join, Leave, Message, Proposal, Signed, Vote } from '../../run/vote.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
+import type { Filter } from '../transport/filter.ts';
+import type { Lifetime } from './chunks.ts';
+import { type Accusation, toAccusation } from './faults.ts';
+import type { Judged } from './judged.ts';
+import { type Manifest, readManifest } from './manifests.ts';
+import { buildMember, toMember } from './members.ts';
+import { buildProposal, toProposal } from './proposals.ts';
+import { buildVote, toVote } from './votes.ts';
+
+/** A worker's commitment to a payload for a round. */
+export interface Submission {
+  readonly type: 'manifest';
+  readonly manifest: Manifest;
+}
+
+/** An event of a kind of ours that its author signed and that says nothing of any use. */
+export interface Unreadable {
+  readonly type: 'unreadable';
+  readonly reason: RejectReason;
+}
+
+/** What an event of a certified run says, before two of them are held against each other. */
+export type CertifiedEvent = Signed<
+  Vote | Proposal | Ballot | Join | Leave | Submission | Accusation | Unreadable
+>;
+
+/** How long relays are asked to keep what decides a round. */
+export const CONTROL_SECONDS = 90 * 86_400;
+
+/** Everything of one round that decides it. */
+export const roundFilter = (run: Digest, round: number): Filter => ({
+  kinds: [manifest.kind, vote.kind, proposal.kind, memberKind.kind],
+  '#s': [`${run}/${round}`],
+});
+
+/** Joins, leaves, ballots and faults of the whole run. */
+export const membersFilter = (run: Digest): Filter => ({
+  kinds: [fault.kind, memberKind.kind],
+  '#s': [run],
+});
+
+/** Everything of the whole run but chunks. */
+export const historyFilter = (run: Digest): Filter => ({
+  kinds: [manifest.kind, vote.kind, proposal.kind, fault.kind, memberKind.kind],
+  '#s': [run],
+});
+
+/** An unsigned event of what a worker says. */
+export function buildMessage(said: Message | Join | Leave, lifetime: Lifetime): EventDraft {
+  if (said.type === 'vote') return buildVote(said, lifetime);
+  if (said.type === 'proposal') return buildProposal(said, lifetime);
+  return buildMember(said, lifetime);
+}
+
+/** What a verified event says; undefined for other kinds and other runs. The clock of the reader plays no part. */
+export function toCertifiedEvent(
+  event: SignedEvent,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+): CertifiedEvent | undefined {
+  const judged = read(event, crypto);
+  if (judged === undefined) return undefined;
+  const signed = { id: event.id, key: event.pubkey };
+  if (!judged.ok) return { ...signed, type: 'unreadable', reason: judged.rejection.reason };
+  const said = judged.value;
+  const of = said.type === 'manifest' ? said.manifest.run : said.run;
+  return of === run ? said : undefined;
+}
+
+type Read = Exclude<CertifiedEvent, Signed<Unreadable>>;
+
+function read(event: SignedEvent, crypto: EventCrypto): Judged<Read> | undefined {
+  if (event.kind === vote.kind) return toVote(event);
+  if (event.kind === proposal.kind) return toProposal(event);
+  if (event.kind === memberKind.kind) return toMember(event);
+  if (event.kind === fault.kind) return toAccusation(event, crypto);
+  if (event.kind !== manifest.kind) return undefined;
+  const judged = readManifest(event);
+  if (!judged.ok) return judged;
+  const signed = { id: event.id, key: event.pubkey };
+  return { ok: true, value: { ...signed, type: 'manifest', manifest: judged.value } };
+}
