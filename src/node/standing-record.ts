@@ -27,7 +27,8 @@ export function parseStanding(json: unknown): Standing | undefined {
   const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, votes } = json;
   const ledger = parseKept(json.ledger);
   const before = json.before === null ? null : parsePast(json.before);
-  if (!isDigest(run) || !isDigest(parent) || !isDigest(modelRoot) || !isDigest(root)) return undefined;
+  if (!isDigest(run) || !isDigest(parent) || !isDigest(modelRoot) || !isDigest(root))
+    return undefined;
   if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
     return undefined;
   }
@@ -55,6 +56,7 @@ function parseKept(json: unknown): Ledger | undefined {
 const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 const isDigest = (value: unknown): value is string => typeof value === 'string' && isHex32(value);
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
+const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) >= 0;
 const areDigests = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every(isDigest);

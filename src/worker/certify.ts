@@ -4,7 +4,6 @@
  */
 import { within } from '../network/transport/deadline.ts';
 import type { WorkerId } from '../run/ids.ts';
-import type { RoundSummary } from './events.ts';
 import { contextOf } from './certified/context.ts';
 import { type Deciding, type Decision, openDeciding } from './certified/deciding.ts';
 import type { Member, Start } from './certified/member.ts';
@@ -12,6 +11,7 @@ import { residualAfter } from './certified/residual.ts';
 import { termsOf } from './certified/rows.ts';
 import { certifiedOf, type Standing, standingOf } from './certified/standing.ts';
 import { sharesOf } from './certified/submissions.ts';
+import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
 import { evaluate, idOf } from './settle.ts';
 import type { WorkerState } from './state.ts';
@@ -40,7 +40,14 @@ export async function playCertified(
   const decision = await deciding.decided;
   const secondsWaiting = (clock.now() - waitedMs) / 1000;
   member.noteRound({ isOver });
-  const next = await settle(played, start, decision, { startedMs, secondsWaiting }, member, session);
+  const next = await settle(
+    played,
+    start,
+    decision,
+    { startedMs, secondsWaiting, isOver },
+    member,
+    session,
+  );
   await store.save(next);
   report({ type: 'round', ...next.rounds.at(-1)! });
   return next;
@@ -88,6 +95,8 @@ async function contribute(
 interface Timing {
   readonly startedMs: number;
   readonly secondsWaiting: number;
+  /** It was over before this worker looked: nobody needs its loss. */
+  readonly isOver: boolean;
 }
 
 /** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
@@ -118,7 +127,7 @@ async function settle(
     refused: [],
     completionReason: 'certified',
     trainingLoss: sent?.trainingLoss ?? Number.NaN,
-    ...(await evaluate(next.params.values, outcome.round, session)),
+    ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
     ...member.bytesOf(outcome),
     residualShare: sent?.residualShare ?? Number.NaN,
     secondsTraining: sent?.secondsTraining ?? 0,

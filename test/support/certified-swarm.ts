@@ -1,7 +1,8 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
 import { systemClock } from '../../src/base/clock.ts';
+import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
-import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
+import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createControl } from '../../src/network/wire/control.ts';
@@ -44,7 +45,12 @@ export interface SpecOptions {
 /** A spec with short times; workers wait for each other all the same. */
 export function certifiedSpec(options: SpecOptions): RunSpec {
   const { founders, rounds, training = {}, document = {}, timing = {} } = options;
-  const settings = completeSettings(presets.linear, { model: 'linear', relay: [], run: 'run', rounds });
+  const settings = completeSettings(presets.linear, {
+    model: 'linear',
+    relay: [],
+    run: 'run',
+    rounds,
+  });
   const shared = Object.fromEntries(
     Object.entries(writeSettings(settings)).filter(([name]) => sharedNames.some((n) => n === name)),
   );
@@ -95,9 +101,8 @@ export interface CertifiedOptions {
   readonly disk?: Disk;
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
-  /** Alters the signer: how a hostile worker is made. */
-  readonly signer?: (signer: Signer) => Signer;
-  readonly onEvent?: (event: SignedEvent) => void;
+  /** How a hostile worker is made. */
+  readonly misdeeds?: Misdeeds;
   readonly stakes?: ReadonlyMap<string, bigint>;
 }
 
@@ -113,13 +118,14 @@ const memoryJournal = (disk: Disk): Journal => ({
 export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { index, spec, trainMs = 0, layout = smallLayout } = options;
   const disk: Disk = options.disk ?? { state: undefined, entry: undefined };
-  const signer = options.signer?.(signerOf(index)) ?? signerOf(index);
+  const signer = signerOf(index);
   const run = runIdOf(spec);
-  const relays = createRelaySet(options.relays, {
+  const honest = createRelaySet(options.relays, {
     openSocket: options.openSocket ?? openSocket,
     clock: systemClock,
     crypto: nativeCrypto,
   });
+  const relays = options.misdeeds ? misbehave(honest, signer, options.misdeeds) : honest;
   const { packing, eventBudget, topk: ratio, rounds, innerSteps, seed } = spec.training;
   const wire = createWire({
     ...{ run, layout, relays, signer, clock: systemClock, sha256: nativeSha256 },
@@ -153,7 +159,14 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   });
   const first = disk.state ?? firstState(spec, layout);
   const session = {
-    plan: plan({ run, rounds, innerSteps, seed, residual: spec.training.residual, ...options.plan }),
+    plan: plan({
+      run,
+      rounds,
+      innerSteps,
+      seed,
+      residual: spec.training.residual,
+      ...options.plan,
+    }),
     ...{ ports, member, signal },
   };
   const finished = relays

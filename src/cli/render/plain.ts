@@ -56,7 +56,8 @@ function describe(event: WorkerEvent): string {
 }
 
 function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
-  const { index, accepted, refused, validationLoss, eventBytes, seconds, digest, certified } = event;
+  const { index, accepted, refused, validationLoss, eventBytes, seconds, digest, certified } =
+    event;
   const validation =
     validationLoss === undefined ? '' : `validation loss ${formatLoss(validationLoss)}, `;
   const sample =

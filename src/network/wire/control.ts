@@ -132,7 +132,11 @@ export function createControl<N>(options: ControlOptions<N>): Control<N> {
     const missing = ids.filter((id) => held(id) === undefined);
     if (missing.length === 0) return;
     const onCaughtUp = () => void (listening.caughtUp && listening.close());
-    const listening = hear({ ids: missing }, { take: (noun) => hearing.take(noun), onCaughtUp }, keep);
+    const listening = hear(
+      { ids: missing },
+      { take: (noun) => hearing.take(noun), onCaughtUp },
+      keep,
+    );
     void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
   }
 
@@ -177,7 +181,8 @@ export function createControl<N>(options: ControlOptions<N>): Control<N> {
     resend(ids) {
       for (const id of ids) {
         const event = held(id);
-        if (event) for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
+        if (event)
+          for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
       }
     },
     forgetBefore(round) {

@@ -88,11 +88,7 @@ function joinsOf(chain: Chain, pool: Pool): readonly EventId[] {
 }
 
 /** One leave of each member that wants to go by now. */
-function leavesOf(
-  { round }: Chain,
-  pool: Pool,
-  roster: readonly WorkerId[],
-): readonly EventId[] {
+function leavesOf({ round }: Chain, pool: Pool, roster: readonly WorkerId[]): readonly EventId[] {
   const due = [...pool.nouns()].filter(
     (noun): noun is Signed<Leave> =>
       noun.type === 'leave' && noun.last <= round && roster.includes(noun.key),

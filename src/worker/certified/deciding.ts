@@ -13,11 +13,11 @@ import type {
   RoundContext,
   RoundState,
 } from '../../consensus/round/round-state.ts';
+import type { RoundListening } from '../../network/wire/control.ts';
+import type { Sealed } from '../../network/wire/wire.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
-import type { RoundListening } from '../../network/wire/control.ts';
-import type { Sealed } from '../../network/wire/wire.ts';
 import type { Session } from '../session.ts';
 import { type Bad, draftOf, opinionOf } from './compose.ts';
 import type { Missing, Noun } from './evidence.ts';
@@ -372,6 +372,10 @@ const isMessage = (noun: Noun): noun is AnyMessage =>
   noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
 
 const unsound = ({ round }: Outcome, why: string): RelayError =>
-  new RelayError('round/unsound', `a quorum certified an outcome of round ${round} that cannot be: ${why}`, {
-    hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
-  });
+  new RelayError(
+    'round/unsound',
+    `a quorum certified an outcome of round ${round} that cannot be: ${why}`,
+    {
+      hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
+    },
+  );

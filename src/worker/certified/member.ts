@@ -129,8 +129,7 @@ export class Member {
     if (!this.isBehind) return { entry: undefined, hasForgotten: false };
     await this.#look(round);
     const { me } = this.#options.ports.wire;
-    const isOwn = (noun: Noun) =>
-      noun.key === me && 'round' in noun && noun.round === round;
+    const isOwn = (noun: Noun) => noun.key === me && 'round' in noun && noun.round === round;
     return { entry, hasForgotten: round > 0 || [...this.pool.nouns()].some(isOwn) };
   }
 
@@ -178,7 +177,13 @@ export class Member {
     if (isIn || isFresh || ledger.faulted.includes(wire.me)) return;
     this.#announced = parent;
     const { tip } = this.#options.chain;
-    const { noun, event } = this.control.sign({ type: 'join', run, after: parent, tip, evidence: '' });
+    const { noun, event } = this.control.sign({
+      type: 'join',
+      run,
+      after: parent,
+      tip,
+      evidence: '',
+    });
     this.control.send(event);
     this.#take(noun);
   }

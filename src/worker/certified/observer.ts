@@ -1,11 +1,11 @@
 /** Observing a round: whose contributions are here in full and good, whose are not and why, and who sent two. */
 import type { Held } from '../../consensus/round/round-state.ts';
+import type { Submission } from '../../network/wire/certified-events.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Bad } from './compose.ts';
 import type { DecidingOptions } from './deciding.ts';
-import type { Submission } from '../../network/wire/certified-events.ts';
 import { termsOf } from './rows.ts';
 import { judgeManifest, judgeSubmission, sharesOf } from './submissions.ts';
 

@@ -1,7 +1,8 @@
 /** Where a worker stands in a certified run, as it is kept on disk beside the model; and the certified state made of both. */
+
+import type { ModelState } from '../../consensus/state-root.ts';
 import type { EventId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
-import type { ModelState } from '../../consensus/state-root.ts';
 import type { Certified, Chain } from './history.ts';
 
 /** What is certified without model and spec, and why it is. */

@@ -1,0 +1,66 @@
+/** How the demo's dishonest workers differ from the rest: what stands between them and their relays. Never part of an honest worker. */
+
+import { proposal } from '../../../kinds/proposal.ts';
+import { vote } from '../../../kinds/vote.ts';
+import { utf8 } from '../../base/bytes.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import type { SignedEvent, Signer } from '../../network/event.ts';
+import type { PublishOutcome } from '../../network/transport/publishing.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+
+export interface Misdeeds {
+  /** Commits to a second outcome, made up, from this round on. */
+  readonly equivocateFrom?: number;
+  /** Votes and proposals of these rounds are not sent. */
+  readonly silentFrom?: number;
+  readonly silentTo?: number;
+}
+
+/** The same relays for somebody who does that. */
+export function misbehave(relays: RelaySet, signer: Signer, misdeeds: Misdeeds): RelaySet {
+  const { equivocateFrom = Infinity, silentFrom = Infinity, silentTo = -1 } = misdeeds;
+  const send: RelaySet['send'] = (event, options) => {
+    const round = roundOf(event);
+    if (round === undefined) return relays.send(event, options);
+    if (round >= silentFrom && round <= silentTo) return relays.relays.map(pretend);
+    const outcomes = relays.send(event, options);
+    if (round >= equivocateFrom && isCommit(event)) {
+      for (const outcome of relays.send(twinOf(event, signer), options))
+        void outcome.catch(() => {});
+    }
+    return outcomes;
+  };
+  return {
+    relays: relays.relays,
+    send,
+    publish: (event, options) => Promise.all(send(event, options)),
+    subscribe: (...args) => relays.subscribe(...args),
+    status: () => relays.status(),
+    workFor: (kind) => relays.workFor(kind),
+    ready: (signal) => relays.ready(signal),
+    close: () => relays.close(),
+  };
+}
+
+/** Of votes and proposals alone. */
+function roundOf({ kind, content }: SignedEvent): number | undefined {
+  if (kind !== vote.kind && kind !== proposal.kind) return undefined;
+  return Number(JSON.parse(content).round);
+}
+
+const isCommit = ({ kind, content }: SignedEvent): boolean =>
+  kind === vote.kind && JSON.parse(content).step === 'commit';
+
+/** A commit of the same key in the same place to an outcome that nobody has. */
+function twinOf({ kind, created_at, tags, content }: SignedEvent, signer: Signer): SignedEvent {
+  const said = JSON.parse(content);
+  const digest = sha256Hex(utf8(said.digest));
+  return signer.sign({
+    ...{ kind, created_at },
+    tags: tags.map(([name, ...values]) => (name === 'x' ? ['x', digest] : [name!, ...values])),
+    content: JSON.stringify({ ...said, digest }),
+  });
+}
+
+const pretend = (relay: string): Promise<PublishOutcome> =>
+  Promise.resolve({ relay, status: 'accepted', message: '', attempts: 1, delaysMs: [] });
