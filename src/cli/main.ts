@@ -12,6 +12,7 @@ import { relays } from './commands/relays.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
 import { trainLocal } from './commands/train-local.ts';
+import { witness } from './commands/witness.ts';
 import { wordError } from './word-error.ts';
 
 /** The whole program; tests read its flags from here. */
@@ -27,6 +28,7 @@ function createProgram(): Command {
     relay(),
     relays(),
     plan(),
+    witness(),
     keygen(),
     derivePubkey(),
     initState(),
