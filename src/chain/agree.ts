@@ -44,6 +44,7 @@ export async function agree<T>(
   what: string,
   ask: (endpoint: Endpoint) => Promise<T>,
   spell: (value: T) => string,
+  hint = 'ask other endpoints with --rpc; one of these is wrong, behind or cannot answer',
 ): Promise<T> {
   const said = await askAll(endpoints, ask);
   const groups = new Map<string, T[]>();
@@ -60,8 +61,8 @@ export async function agree<T>(
   const code = groups.size > 1 ? 'chain/disagree' : 'chain/too-few';
   throw new ChainError(
     code,
-    `fewer than ${endpoints.need} endpoints agree on ${what}, and on nothing else: ${words.join('; ')}`,
-    { hint: 'ask other endpoints with --rpc; one of these is wrong, behind or cannot answer' },
+    `no one answer from ${endpoints.need} endpoints on ${what}: ${words.join('; ')}`,
+    { hint },
   );
 }
 
