@@ -31,15 +31,17 @@ export const createPost =
   };
 
 async function readBody(response: Response, maxBytes: number): Promise<string> {
-  if (response.body === null) return '';
+  const reader = response.body?.getReader();
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  // leaving the loop early cancels the rest
-  for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
-    bytes += part.length;
-    if (bytes > maxBytes) throw new ChainError('chain/answer', `an answer over ${maxBytes} bytes`);
-    text += decoder.decode(part, { stream: true });
+  for (let part = await reader?.read(); part?.value !== undefined; part = await reader!.read()) {
+    bytes += part.value.length;
+    if (bytes > maxBytes) {
+      await reader!.cancel();
+      throw new ChainError('chain/answer', `an answer over ${maxBytes} bytes`);
+    }
+    text += decoder.decode(part.value, { stream: true });
   }
   return text + decoder.decode();
 }
