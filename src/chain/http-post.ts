@@ -16,13 +16,15 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export const createPost =
   (fetch: Fetch): Post =>
   async (url, body, { signal, maxBytes }) => {
+    const lost = (cause: unknown): never => {
+      signal.throwIfAborted();
+      if (cause instanceof ChainError) throw cause;
+      throw new ChainError('chain/unreachable', 'no answer', { cause });
+    };
     const headers = { 'content-type': 'application/json' };
     const init: RequestInit = { method: 'POST', headers, body, signal, redirect: 'error' };
-    const response = await fetch(url, init).catch((cause: unknown) => {
-      signal.throwIfAborted();
-      throw new ChainError('chain/unreachable', 'no answer', { cause });
-    });
-    const text = await readBody(response, maxBytes);
+    const response = await fetch(url, init).catch(lost);
+    const text = await readBody(response, maxBytes).catch(lost);
     // JSON-RPC errors come with any status; what is no JSON says its status instead
     if (!response.ok && !text.startsWith('{')) {
       throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
