@@ -6,6 +6,7 @@ import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import type { Ledger } from '../../run/ledger.ts';
 import type { Shares } from '../../run/shares.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { divide } from '../shares.ts';
@@ -19,13 +20,24 @@ export interface Terms extends Situation {
 }
 
 /** Who sends what in a round. Throws without the entropy of its ledger. */
-export function sharesOf({ spec, run, round, ledger, layout }: Omit<Terms, 'base'>): Shares {
+export function sharesOf(terms: Omit<Terms, 'base'>): Shares {
+  const { spec, run, round, ledger, layout } = terms;
+  const known = divided.get(ledger);
+  if (known?.size === layout.size) return known.shares;
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
   const roster = liveOf(membershipOf(spec, run), ledger);
-  return divide({ run, round, base: entropy, roster, owners, fragments, size: layout.size });
+  const shares = divide({
+    ...{ run, round, base: entropy, roster, owners, fragments },
+    size: layout.size,
+  });
+  divided.set(ledger, { size: layout.size, shares });
+  return shares;
 }
+
+/** Dividing costs a hash for each key and chunk, and every row of a round asks for the same division. */
+const divided = new WeakMap<Ledger, { readonly size: number; readonly shares: Shares }>();
 
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(

@@ -1,0 +1,110 @@
+/** Everything of a run out of a heap of verified events, in whatever order they come: what a replay works on. */
+import { createAssembly } from '../../network/chunks/assemble.ts';
+import type { VerifiedChunk } from '../../network/chunks/merkle.ts';
+import { joinParts, partsOf } from '../../network/chunks/parts.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
+import { toChunk } from '../../network/wire/chunks.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import { toRun } from '../../network/wire/runs.ts';
+import { toSnapshot } from '../../network/wire/snapshots.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/run-spec.ts';
+import { stakeOf } from '../../run/stake-snapshot.ts';
+import type { Commit, Proposal, Signed } from '../../run/vote.ts';
+import type { Evidence, Noun } from './evidence.ts';
+import { toNoun } from './nouns.ts';
+
+/** Evidence that is whole: nothing is added any more. */
+export interface Gathered extends Evidence {
+  readonly nouns: ReadonlyMap<EventId, Noun>;
+  /** Proposals that follow an outcome. */
+  proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
+  /** Commits in the round that follows an outcome. */
+  commitsAfter(parent: Digest): readonly Signed<Commit>[];
+}
+
+/** Specs by run id. */
+export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {
+  const specs = new Map<Digest, RunSpec>();
+  for (const event of events) {
+    const read = toRun(event);
+    if (read.ok) specs.set(read.value.run, read.value.spec);
+  }
+  return specs;
+}
+
+export interface GatherOptions {
+  /** Values of the beacon by the round they come after, where the run has one. */
+  readonly beacons?: ReadonlyMap<number, Digest>;
+  readonly crypto?: EventCrypto;
+}
+
+/** Reads verified events of one run. Others are left out. */
+export function gather(
+  events: Iterable<SignedEvent>,
+  { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
+  { beacons, crypto = pureCrypto }: GatherOptions = {},
+): Gathered {
+  const nouns = new Map<EventId, Noun>();
+  const chunks = new Map<Digest, VerifiedChunk[]>();
+  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
+  const { payloadBytes } = spec.limits;
+  for (const event of events) {
+    const noun = toNoun(event, run, crypto);
+    if (noun !== undefined) nouns.set(noun.id, noun);
+    const chunk = toChunk(event, { maxPayloadBytes: payloadBytes });
+    if (chunk.ok) push(chunks, chunk.value.root, chunk.value);
+    const named = event.tags.find(([tag]) => tag === 'x')?.[1] ?? '';
+    const table = toSnapshot(event, named);
+    if (table.ok) tables.set(named, stakeOf(table.value));
+  }
+  const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const proposals = byId.filter((noun) => noun.type === 'proposal');
+  const commits = byId.filter((noun) => noun.type === 'vote').filter(isCommit);
+  return {
+    nouns,
+    noun: (id) => nouns.get(id),
+    payload: (manifest) => manifest.payload ?? assemble(manifest, chunks, payloadBytes),
+    proposals: indexBy(proposals, ({ digest }) => digest),
+    proposalsAfter: indexBy(proposals, ({ parent }) => parent),
+    commitsAfter: indexBy(commits, ({ parent }) => parent),
+    stakes: (snapshot) => tables.get(snapshot),
+    beacon: (round) => beacons?.get(round),
+  };
+}
+
+const isCommit = (noun: Noun): noun is Signed<Commit> =>
+  noun.type === 'vote' && noun.step === 'commit';
+
+function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
+function indexBy<T>(
+  items: readonly T[],
+  keyOf: (item: T) => Digest,
+): (key: Digest) => readonly T[] {
+  const index = new Map<Digest, T[]>();
+  for (const item of items) push(index, keyOf(item), item);
+  return (key) => index.get(key) ?? [];
+}
+
+/** A payload out of its chunks, whole or striped. */
+function assemble(
+  manifest: Manifest,
+  chunks: ReadonlyMap<Digest, readonly VerifiedChunk[]>,
+  maxBytes: number,
+): Uint8Array | undefined {
+  if (manifest.bytes > maxBytes) return undefined;
+  const parts = partsOf(manifest).roots.map((part) => {
+    const assembly = createAssembly(part, { maxBytes });
+    if (!assembly.ok) return undefined;
+    for (const chunk of chunks.get(part.root) ?? []) assembly.value.add(chunk);
+    const result = assembly.value.result();
+    return result.ok ? result.bytes : undefined;
+  });
+  return joinParts(parts, manifest);
+}
