@@ -3,7 +3,8 @@ import { systemClock } from '../base/clock.ts';
 import { withScope } from '../base/scope.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import { initialParameters } from '../model/parameters.ts';
-import { createSigner } from '../network/event.ts';
+import { createSigner, type Signer } from '../network/event.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import { estimateEventSize } from '../network/wire/event-size.ts';
 import { loadKey } from '../node/keys.ts';
@@ -20,6 +21,7 @@ import { runWorker } from '../worker/loop.ts';
 import type { Plan } from '../worker/plan.ts';
 import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
+import { type CertifiedOptions, createMember, firstCertified } from './certified.ts';
 import type { Connection } from './connection.ts';
 import { type FixedData, measuredOf, mostPayloadBytes, prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, connectRelays, stripeOver } from './relays.ts';
@@ -37,8 +39,10 @@ export interface PlayOptions {
   readonly keyDir?: string | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
-  /** Larger payloads are refused unread; default what the model needs at most. */
-  readonly maxPayloadBytes?: number | undefined;
+  /** A run whose rounds are certified by its committees. */
+  readonly certified?: CertifiedOptions | undefined;
+  /** What a dishonest worker of a demo puts between itself and its relays. */
+  readonly through?: ((relays: RelaySet, signer: Signer) => RelaySet) | undefined;
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
@@ -56,7 +60,8 @@ const SAMPLE_LENGTH = 160;
 /** Plays the worker to its end and returns its final state. */
 export const play = (options: PlayOptions): Promise<WorkerState> =>
   withScope(async (scope) => {
-    const { settings, dir, signal } = options;
+    const { settings, dir, signal, certified } = options;
+    const spec = certified?.spec;
     const folder = await openRunFolder(dir);
     scope.defer(() => folder.close());
     const report = (event: WorkerEvent) => {
@@ -69,8 +74,9 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     notices.forEach(onNotice);
     await agreeOnSettings(dir, writeSettings(settings));
     const signer = createSigner(secretKey, nativeCrypto);
-    const relays = await connectRelays(settings.relay, options.connection, signer, signal);
-    scope.defer(() => relays.close());
+    const own = await connectRelays(settings.relay, options.connection, signer, signal);
+    scope.defer(() => own.close());
+    const relays = options.through?.(own, signer) ?? own;
 
     const task = await prepareTask(settings, { ...options, onNotice });
     const { device, threads } = options;
@@ -88,7 +94,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
-    const maxContainerBytes = options.maxPayloadBytes ?? mostPayloadBytes(layout);
+    const maxContainerBytes = spec?.limits.payloadBytes ?? mostPayloadBytes(layout);
     const wire = createWire({
       profile,
       run,
@@ -107,14 +113,18 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     scope.defer(() => wire.close());
     report(hello(settings, trainer, wire.me, state));
     const ports = { clock: systemClock, trainer, wire, store: folder.store, report };
-    const final = await runWorker(state, { plan: planOf(settings, task, trainer), ports, signal });
+    const parts = { relays, signer, secretKey, journal: folder.votes, ports, signal };
+    const member = certified && createMember(certified, parts);
+    scope.defer(() => member?.close());
+    const plan = planOf(settings, task, trainer);
+    const final = await runWorker(state, { plan, ports, member, signal });
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
 
 /** The saved state, or the seeded (or given) one. */
 async function firstState(
-  { settings, start }: PlayOptions,
+  { settings, start, certified }: PlayOptions,
   { model }: Task,
   trainer: Trainer,
   store: Store,
@@ -123,7 +133,9 @@ async function firstState(
   if (saved) return saved;
   const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
   const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
-  return genesis({ layout: trainer.layout, values }, lossBefore);
+  return certified
+    ? firstCertified(certified.spec, lossBefore)
+    : genesis({ layout: trainer.layout, values }, lossBefore);
 }
 
 function hello(

@@ -1,7 +1,7 @@
 /** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Argument, Command } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
@@ -14,6 +14,8 @@ import type { RunSpec } from '../../run/run-spec.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import { connectionOf } from '../connection.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../flags.ts';
+import { assertPlayable } from '../certified.ts';
+import { type Misdeeds, misbehave } from '../demo/misdeeds.ts';
 import { onInterrupt } from '../interrupt.ts';
 import type { FixedData } from '../prepare.ts';
 import { connectRelays } from '../relays.ts';
@@ -34,12 +36,19 @@ export const joinRun = (): Command =>
     addSettingFlags(
       new Command('join')
         .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(new Argument('<run>', 'file or naddr1… of the run')),
+        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+        .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
+        .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
     ),
     'your data folder',
   ).action(joinIn);
 
-async function joinIn(source: string, flags: WorkerFlags, command: Command): Promise<void> {
+interface JoinFlags extends WorkerFlags {
+  readonly stake?: string;
+  readonly misdeeds?: Misdeeds;
+}
+
+async function joinIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
   assertWritable({ outputFormat: 'auto', ...flags });
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
@@ -52,6 +61,7 @@ async function joinIn(source: string, flags: WorkerFlags, command: Command): Pro
     const find = { relays: asked.relay, dir: flags.dir, connection, signer, signal };
     const { run, spec, relays } = await findRun(source, find);
     assertNoContradiction(spec, asked);
+    assertPlayable(spec);
     assertAdmitted(spec, signer.publicKey);
     const place = placeIn(spec, signer.publicKey, asked);
     const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
@@ -61,12 +71,12 @@ async function joinIn(source: string, flags: WorkerFlags, command: Command): Pro
     const connect = () => connectRelays(relays, connection, signer, signal);
     const slice = await sliceOf(spec, dir, connect, signal);
     assertFits(spec, slice);
-    // certified rounds begin here: the loop gets the spec too, and plays by its committees instead of by `sync`
     await playToEnd(
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        maxPayloadBytes: spec.limits.payloadBytes,
+        certified: { spec, stakeFile: flags.stake },
+        through: flags.misdeeds && ((each, own) => misbehave(each, own, flags.misdeeds!)),
       },
       flags,
       { title: `run ${spec.name}`, interrupt },
@@ -88,13 +98,6 @@ function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags):
       hint: 'name yours with --corpus FILE',
     });
   }
-  const { owners, sync, waitFor } = settings;
-  if (owners === 0 || sync.strategy === 'strict' || waitFor >= 2) return;
-  throw new ConfigError(
-    'flag/owners',
-    'workers that own chunks must know each other before the first round',
-    { hint: 'say how many train together: --sync strict:N, or --wait-for N' },
-  );
 }
 
 async function openDir(dir: string, spec: RunSpec): Promise<void> {

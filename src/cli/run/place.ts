@@ -31,20 +31,13 @@ export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): 
   });
 }
 
-/** Which part of the data, and when a round closes, for a worker who does not say. */
-export function placeIn(
+/** Which part of the data: the one asked for; else by place among the founders; else drawn by key. */
+export const placeIn = (
   spec: RunSpec,
   me: WorkerId,
   asked: PartialSettings,
-): Pick<Settings, 'shard' | 'sync'> {
-  const { founders } = spec;
-  const isFounder = founders.includes(me) && founders.length > 1;
-  const strict = { strategy: 'strict', workers: founders.length } as const;
-  const sync = asked.sync ?? (isFounder ? strict : { strategy: 'timeout' });
-  return { shard: shardIn(spec, me, asked.shard), sync };
-}
+): Pick<Settings, 'shard'> => ({ shard: shardIn(spec, me, asked.shard) });
 
-/** The one asked for; else by place among the founders; else drawn by key. */
 function shardIn({ data, founders }: RunSpec, me: WorkerId, asked: Shard | undefined): Shard {
   if (data.kind === 'own') return asked ?? { index: 1, count: 1 };
   const count = data.shards;

@@ -224,11 +224,10 @@ describe('a place in a run', () => {
     const spec = sampleSpec();
     const [first, second] = spec.founders;
     expect(placeIn(spec, first!, {})).toEqual({
-      ...{ shard: { index: 1, count: 2 }, sync: { strategy: 'strict', workers: 2 } },
+      shard: { index: 1, count: 2 },
     });
     expect(placeIn(spec, second!, {}).shard).toEqual({ index: 2, count: 2 });
     const drawn = placeIn(spec, carol!, {});
-    expect(drawn.sync).toEqual({ strategy: 'timeout' });
     expect(drawn).toEqual(placeIn(spec, carol!, {}));
     expect(placeIn(spec, carol!, { shard: { index: 2, count: 2 } }).shard.index).toBe(2);
     expect(() => placeIn(spec, carol!, { shard: { index: 1, count: 3 } })).toThrow(
