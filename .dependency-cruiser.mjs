@@ -4,7 +4,7 @@ const rows = [
   ['run'],
   ['model', 'consensus', 'network'],
   ['worker'],
-  ['node', 'dashboard'],
+  ['node', 'chain', 'dashboard'],
   ['cli'],
 ];
 const dir = (names) => `^src/(${names.join('|')})/`;

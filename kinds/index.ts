@@ -5,14 +5,16 @@ import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
 import { manifest } from './manifest.ts';
 import { presence } from './presence.ts';
+import { snapshot } from './snapshot.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { checkpoint, chunk, gradient, heartbeat, manifest, presence };
+export { checkpoint, chunk, gradient, heartbeat, manifest, presence, snapshot };
 
 export const kinds = {
   [manifest.kind]: manifest,
   [chunk.kind]: chunk,
+  [snapshot.kind]: snapshot,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,

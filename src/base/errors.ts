@@ -34,3 +34,6 @@ export class TrainingError extends NostrainError {}
 
 /** Saved state is missing, broken or belongs to something else. */
 export class CheckpointError extends NostrainError {}
+
+/** A chain, or those who serve it, did not give what was needed, or gave what could not be proved. */
+export class ChainError extends NostrainError {}

@@ -11,6 +11,7 @@ import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
+import { stake } from './commands/stake.ts';
 import { trainLocal } from './commands/train-local.ts';
 import { wordError } from './word-error.ts';
 
@@ -32,6 +33,7 @@ function createProgram(): Command {
     initState(),
     hashState(),
     sample(),
+    stake(),
     doctor(),
   ];
   for (const command of commands) {

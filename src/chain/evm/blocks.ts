@@ -1,0 +1,115 @@
+/** Which block a snapshot is of: its number follows from the schedule, its hash from k endpoints, and both only once it is final. */
+import type { Clock } from '../../base/clock.ts';
+import { ChainError } from '../../base/errors.ts';
+import { agree, askAll, type Endpoints } from '../agree.ts';
+import type { Endpoint } from '../json-rpc.ts';
+import { type Header, readHeader } from './header.ts';
+import { numberOf, toQuantity } from './hex.ts';
+
+export interface ChainAccess {
+  /** CAIP-2: `eip155:1`. */
+  readonly chain: string;
+  readonly endpoints: Endpoints;
+  readonly clock: Clock;
+  /** How long to wait for a block to become final, and between two looks. */
+  readonly waitMs: number;
+  readonly pollMs: number;
+}
+
+/** Throws `chain/wrong-chain` unless every endpoint that answers is of the chain, and `chain/too-few` unless k answer. */
+export async function assertChain(
+  { chain, endpoints }: ChainAccess,
+  signal: AbortSignal,
+): Promise<void> {
+  const said = await askAll(endpoints, (endpoint) => endpoint.call('eth_chainId', [], signal));
+  for (const each of said) {
+    if ('problem' in each) continue;
+    const found = `eip155:${numberOf(each.value)}`;
+    if (found === chain) continue;
+    throw new ChainError(
+      'chain/wrong-chain',
+      `${each.endpoint.name} is of ${found}, not of ${chain}`,
+    );
+  }
+  const problems = said.flatMap((each) => ('problem' in each ? [each.problem] : []));
+  if (said.length - problems.length >= endpoints.need) return;
+  throw new ChainError(
+    'chain/too-few',
+    `fewer than ${endpoints.need} endpoints answer: ${problems.join('; ')}`,
+  );
+}
+
+/** Waits until at least k endpoints say that `height` is final, and returns the highest number of which k say so. */
+export async function waitFinal(
+  access: ChainAccess,
+  height: number,
+  signal: AbortSignal,
+): Promise<number> {
+  const { endpoints, clock, waitMs, pollMs } = access;
+  const deadline = clock.now() + waitMs;
+  for (;;) {
+    const said = await askAll(endpoints, (endpoint) => finalNumber(endpoint, signal));
+    const numbers = said.flatMap((each) => ('value' in each ? [each.value] : []));
+    const final = numbers.sort((a, b) => b - a)[endpoints.need - 1];
+    if (final !== undefined && final >= height) return final;
+    if (clock.now() + pollMs > deadline) throw notFinal(height, final, said);
+    await clock.sleep(pollMs, signal);
+  }
+}
+
+function notFinal(
+  height: number,
+  final: number | undefined,
+  said: readonly ({ readonly problem: string } | object)[],
+): ChainError {
+  const problems = said.flatMap((each) => ('problem' in each ? [each.problem] : []));
+  const at =
+    final === undefined ? 'too few endpoints say which block is' : `block ${final} is the last one`;
+  return new ChainError(
+    'chain/not-final',
+    [`block ${height} is not final: ${at}`, ...problems].join('; '),
+    {
+      hint: 'wait, or name an earlier block with --height',
+      data: { height, final },
+    },
+  );
+}
+
+async function finalNumber(endpoint: Endpoint, signal: AbortSignal): Promise<number> {
+  const block = await endpoint.call('eth_getBlockByNumber', ['finalized', false], signal);
+  return verified(endpoint, block).number;
+}
+
+/** The header at a height, of one hash from at least k endpoints. */
+export const headerAt = (
+  { endpoints }: ChainAccess,
+  height: number,
+  signal: AbortSignal,
+): Promise<Header> =>
+  agree(
+    endpoints,
+    `block ${height}`,
+    async (endpoint) => {
+      const block = await endpoint.call(
+        'eth_getBlockByNumber',
+        [toQuantity(height), false],
+        signal,
+      );
+      const header = verified(endpoint, block);
+      if (header.number === height) return header;
+      throw new ChainError(
+        'chain/answer',
+        `${endpoint.name} gave block ${header.number} for ${height}`,
+      );
+    },
+    ({ hash }) => hash,
+  );
+
+function verified(endpoint: Endpoint, block: unknown): Header {
+  const header = readHeader(block);
+  if (header.ok) return header.value;
+  throw new ChainError('chain/answer', `${endpoint.name}: ${header.issue.message}`);
+}
+
+/** How state is asked for: by hash (EIP-1898), so that a reorganized block fails instead of answering for another one. */
+export const blockId = ({ hash }: Header) => ({ blockHash: `0x${hash}`, requireCanonical: true });

@@ -1,0 +1,209 @@
+/**
+ * Stakes that are balances of a token: ERC-20 at the block itself, or the past votes of ERC-5805. Whose balances is a list of
+ * keys, part of the parameters by its hash. Only an ERC-20 whose storage slot is known is proved; else k endpoints must agree.
+ */
+import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
+import { ChainError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { stakeParams } from '../../run/stake-json.ts';
+import { stakeRows } from '../../run/stake-snapshot.ts';
+import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake-source.ts';
+import { agree, assertEnough, firstProved } from '../agree.ts';
+import type { Endpoint } from '../json-rpc.ts';
+import { callData, textOf, wordAt } from './abi.ts';
+import { evmAddress } from './address.ts';
+import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
+import type { Header } from './header.ts';
+import { dataOf, toData } from './hex.ts';
+import { mappingSlot, readStorageProof } from './proof.ts';
+
+export interface TokenPlace {
+  readonly standard: 'erc20' | 'erc5805';
+  /** 20 bytes. */
+  readonly token: Uint8Array;
+  /** Storage slot of the token's mapping from account to balance; only of ERC-20, makes balances proved. */
+  readonly balanceSlot?: number | undefined;
+  /** Whose balances count; each is that of the key's own EVM account. */
+  readonly keys: readonly WorkerId[];
+}
+
+/** Calls under way at once, and keys in one proof. */
+const AT_ONCE = 16;
+
+interface Account {
+  readonly key: WorkerId;
+  readonly address: Uint8Array;
+}
+
+/** A token as a source. */
+export function createTokenSource(
+  access: ChainAccess,
+  place: TokenPlace,
+  schedule: SnapshotSchedule,
+): StakeSource {
+  assertEnough(access.endpoints);
+  const { standard, token, balanceSlot } = place;
+  const accounts = accountsOf(place.keys);
+  return {
+    name: `${standard} ${toData(token)} on ${access.chain}`,
+    async snapshot(epoch, signal) {
+      const height = heightOf(schedule, epoch);
+      await assertChain(access, signal);
+      // a token answers for a timepoint only once it is past
+      const final = await waitFinal(access, height + (standard === 'erc5805' ? 1 : 0), signal);
+      const header = await headerAt(access, height, signal);
+      const read = await readerOf(access, place, header, final, signal);
+      const stakes: [WorkerId, bigint][] = [];
+      for (let i = 0; i < accounts.length; i += AT_ONCE) {
+        const some = accounts.slice(i, i + AT_ONCE);
+        const balances = await read(some);
+        for (const [j, { key }] of some.entries()) stakes.push([key, balances[j]!]);
+      }
+      return {
+        ...{ chain: access.chain, strategy: standard },
+        params: stakeParams({
+          ...{ token: toData(token), keys: keyListHash(place.keys) },
+          ...(balanceSlot === undefined ? {} : { balanceSlot }),
+        }),
+        ...{ height, blockHash: header.hash, rows: stakeRows(stakes) },
+        unit: standard === 'erc20' ? 'token' : 'votes',
+      };
+    },
+  };
+}
+
+/** Names a set of keys, in whatever order they are given. */
+export const keyListHash = (keys: readonly WorkerId[]): string =>
+  sha256Hex(
+    concatBytes(utf8('nostrain/keys/1'), ...[...new Set(keys)].sort().map((key) => fromHex(key)!)),
+  );
+
+function accountsOf(keys: readonly WorkerId[]): readonly Account[] {
+  return [...new Set(keys)].map((key) => {
+    const address = evmAddress(key);
+    if (address !== undefined) return { key, address };
+    throw new ChainError('chain/key', `${key} is no public key, so no account belongs to it`);
+  });
+}
+
+type Reader = (accounts: readonly Account[]) => Promise<readonly bigint[]>;
+
+async function readerOf(
+  access: ChainAccess,
+  { standard, token, balanceSlot }: TokenPlace,
+  header: Header,
+  final: number,
+  signal: AbortSignal,
+): Promise<Reader> {
+  if (standard === 'erc20' && balanceSlot !== undefined) {
+    return (accounts) => provedBalances(access, { token, balanceSlot, accounts }, header, signal);
+  }
+  if (standard === 'erc20') {
+    return callReader(access, token, header, signal, ({ address }) =>
+      callData('balanceOf(address)', address),
+    );
+  }
+  const anchor = await headerAt(access, final, signal);
+  const timepoint = await timepointOf(access, token, { header, anchor }, signal);
+  return callReader(access, token, anchor, signal, ({ address }) =>
+    callData('getPastVotes(address,uint256)', address, timepoint),
+  );
+}
+
+const STATE_HINT =
+  'name endpoints with --rpc that keep the state of that block, or take the snapshot as a file from whoever could read it';
+
+const callReader =
+  (
+    { endpoints }: ChainAccess,
+    token: Uint8Array,
+    at: Header,
+    signal: AbortSignal,
+    dataFor: (account: Account) => string,
+  ): Reader =>
+  (accounts) =>
+    Promise.all(
+      accounts.map((account) =>
+        agree(
+          endpoints,
+          `what ${account.key} has`,
+          async (endpoint) => {
+            const answer = await ethCall(endpoint, token, dataFor(account), at, signal);
+            const value = answer.length === 32 ? wordAt(answer, 0) : undefined;
+            if (value !== undefined) return value;
+            throw new ChainError(
+              'chain/answer',
+              `${endpoint.name}: the contract answers no integer`,
+            );
+          },
+          String,
+          STATE_HINT,
+        ),
+      ),
+    );
+
+/** What an ERC-6372 clock showed at the snapshot's block: its number or its time. */
+async function timepointOf(
+  { endpoints }: ChainAccess,
+  token: Uint8Array,
+  { header, anchor }: { readonly header: Header; readonly anchor: Header },
+  signal: AbortSignal,
+): Promise<bigint> {
+  const ask = async (endpoint: Endpoint) =>
+    textOf(await ethCall(endpoint, token, callData('CLOCK_MODE()'), anchor, signal)) ?? '';
+  const mode = await agree(endpoints, 'the clock of the token', ask, String, STATE_HINT);
+  if (mode === 'mode=blocknumber&from=default') return BigInt(header.number);
+  if (mode === 'mode=timestamp' && anchor.timestamp > header.timestamp) {
+    return BigInt(header.timestamp);
+  }
+  if (mode === 'mode=timestamp') {
+    throw new ChainError('chain/not-final', `no final block is later than block ${header.number}`, {
+      hint: 'try again when the chain has moved on',
+    });
+  }
+  throw new ChainError(
+    'chain/clock',
+    `the token counts time as ${JSON.stringify(mode)}, which is not known here`,
+  );
+}
+
+async function ethCall(
+  endpoint: Endpoint,
+  to: Uint8Array,
+  data: string,
+  at: Header,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const answer = dataOf(
+    await endpoint.call('eth_call', [{ to: toData(to), data }, blockId(at)], signal),
+  );
+  if (answer !== undefined) return answer;
+  throw new ChainError('chain/answer', `${endpoint.name}: eth_call answers no bytes`);
+}
+
+interface Slots {
+  readonly token: Uint8Array;
+  readonly balanceSlot: number;
+  readonly accounts: readonly Account[];
+}
+
+const provedBalances = (
+  { endpoints }: ChainAccess,
+  { token, balanceSlot, accounts }: Slots,
+  header: Header,
+  signal: AbortSignal,
+): Promise<readonly bigint[]> =>
+  firstProved(
+    endpoints,
+    `balances at block ${header.number}`,
+    async (endpoint) => {
+      const keys = accounts.map(({ address }) => mappingSlot(address, BigInt(balanceSlot)));
+      const params = [toData(token), keys.map(toData), blockId(header)];
+      const answer = await endpoint.call('eth_getProof', params, signal);
+      const values = readStorageProof(answer, header.stateRoot, token, keys);
+      if (values.ok) return values.value;
+      throw new ChainError('chain/unproved', `${endpoint.name}: ${values.issue.message}`);
+    },
+    STATE_HINT,
+  );

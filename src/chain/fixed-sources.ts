@@ -1,0 +1,55 @@
+/** Sources without a chain: a document that somebody hands over, as a file or as an event. It proves nothing but its own id. */
+import { ChainError, ConfigError } from '../base/errors.ts';
+import type { SignedEvent } from '../network/event.ts';
+import { snapshotFilter, toSnapshot } from '../network/wire/snapshots.ts';
+import type { Digest } from '../run/ids.ts';
+import { parseStakeJson } from '../run/stake-json.ts';
+import { type StakeSnapshot, snapshotId } from '../run/stake-snapshot.ts';
+import type { StakeSource } from '../run/stake-source.ts';
+
+/** A JSON document under a name; with an id, none but that one. Throws `stake/file` for what is no snapshot. */
+export function createFileSource(name: string, text: string, id?: Digest): StakeSource {
+  const parsed = parseStakeJson(text);
+  if (!parsed.ok) {
+    throw new ConfigError('stake/file', `${name} is no stake snapshot: ${parsed.issue.message}`, {
+      hint: 'nostrain stake snapshot makes one',
+    });
+  }
+  const found = snapshotId(parsed.value);
+  if (id !== undefined && found !== id) {
+    throw new ConfigError('stake/other', `${name} is snapshot ${found}, not ${id}`);
+  }
+  return fixedSource(`file ${name}`, async () => parsed.value);
+}
+
+/** Events that match, verified; whoever has relays brings this. */
+export type FindEvents = (
+  filter: ReturnType<typeof snapshotFilter>,
+  signal: AbortSignal,
+) => Promise<readonly SignedEvent[]>;
+
+/** The snapshot of an id from any event that carries it; what else is found under that id is ignored. */
+export const createEventSource = (id: Digest, find: FindEvents): StakeSource =>
+  fixedSource(`event of snapshot ${id}`, async (signal) => {
+    const problems: string[] = [];
+    for (const event of await find(snapshotFilter(id), signal)) {
+      const read = toSnapshot(event, id);
+      if (read.ok) return read.value;
+      problems.push(`${event.id}: ${read.issue.message}`);
+    }
+    const seen = problems.length === 0 ? 'no event says it is' : problems.slice(0, 5).join('; ');
+    throw new ChainError('chain/no-event', `no event carries snapshot ${id}: ${seen}`, {
+      hint: 'ask other relays, or whoever made the run for the file',
+    });
+  });
+
+const fixedSource = (
+  name: string,
+  read: (signal: AbortSignal) => Promise<StakeSnapshot>,
+): StakeSource => ({
+  name,
+  snapshot(epoch, signal) {
+    if (epoch === 0) return read(signal);
+    throw new ChainError('chain/epoch', `${name} has no epoch ${epoch}: only a chain goes on`);
+  },
+});

@@ -1,0 +1,75 @@
+/** The source that must give a document's numbers again, from what the document says of itself. */
+import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
+import { ConfigError } from '../base/errors.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type { StakeSnapshot } from '../run/stake-snapshot.ts';
+import type { SnapshotSchedule, StakeSource } from '../run/stake-source.ts';
+import type { ChainAccess } from './evm/blocks.ts';
+import { dataOf } from './evm/hex.ts';
+import { createRegistrySource } from './evm/registry-source.ts';
+import { createTokenSource, keyListHash } from './evm/token-source.ts';
+
+export interface RederiveOptions {
+  /** How the chain is reached; its chain must be the document's. */
+  readonly access: Omit<ChainAccess, 'chain'>;
+  /** Whose balances a token snapshot is of. */
+  readonly keys?: readonly WorkerId[] | undefined;
+  /** At which blocks; default the document's own, as epoch 0. */
+  readonly schedule?: SnapshotSchedule;
+}
+
+/** Throws `stake/strategy` where a document is of no chain, `stake/params` where it does not say what is needed. */
+export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): StakeSource {
+  const { strategy, chain, height } = snapshot;
+  const { keys, schedule = { base: height, period: 0 } } = options;
+  const access = { ...options.access, chain };
+  const params = paramsOf(snapshot);
+  if (strategy === 'registry') {
+    const place = { contract: address(params, 'contract'), from: whole(params, 'from') };
+    return createRegistrySource(access, place, schedule);
+  }
+  if (strategy !== 'erc20' && strategy !== 'erc5805') {
+    throw new ConfigError(
+      'stake/strategy',
+      `nothing can be asked about a snapshot by ${strategy}`,
+      {
+        hint: 'compare its id with the one in the run spec',
+      },
+    );
+  }
+  if (keys === undefined)
+    throw new ConfigError('stake/keys', 'whose balances these are is not given', { hint: KEYS });
+  if (keyListHash(keys) !== params.keys)
+    throw new ConfigError('stake/keys', 'these are other keys than those of the document', {
+      hint: KEYS,
+    });
+  const balanceSlot = params.balanceSlot === undefined ? undefined : whole(params, 'balanceSlot');
+  const place = { standard: strategy, token: address(params, 'token'), balanceSlot, keys } as const;
+  return createTokenSource(access, place, schedule);
+}
+
+const KEYS = 'give the list the document was made with: --keys FILE';
+
+type Params = Readonly<Record<string, Json>>;
+
+function paramsOf({ params }: StakeSnapshot): Params {
+  const parsed = parseJson(params);
+  if (parsed.ok && isJsonObject(parsed.value)) return parsed.value;
+  throw wrong('params');
+}
+
+function address(params: Params, name: string): Uint8Array {
+  const bytes = dataOf(params[name], 20);
+  if (bytes !== undefined) return bytes;
+  throw wrong(name);
+}
+
+function whole(params: Params, name: string): number {
+  const value = params[name];
+  if (typeof value === 'bigint' && value >= 0n && value <= BigInt(Number.MAX_SAFE_INTEGER))
+    return Number(value);
+  throw wrong(name);
+}
+
+const wrong = (name: string): ConfigError =>
+  new ConfigError('stake/params', `the parameters of the document say no ${name} that can be used`);

@@ -1,0 +1,103 @@
+/** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, and shows them. */
+import { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import { sourceOf } from '../../chain/rederive.ts';
+import { stakeDifference } from '../../run/stake-difference.ts';
+import { formatStakeJson, parseStakeJson } from '../../run/stake-json.ts';
+import { type StakeSnapshot, snapshotId } from '../../run/stake-snapshot.ts';
+import { wholeFlag } from '../flags.ts';
+import { onInterrupt } from '../interrupt.ts';
+import { writeResult } from '../output.ts';
+import { type AccessFlags, accessOf, addAccessFlags } from '../stake/access.ts';
+import { deriveSnapshot, type SnapshotFlags } from '../stake/derive.ts';
+import { publishOver } from '../stake/events.ts';
+import { orRefuse, readKeys, readText } from '../stake/files.ts';
+import { addSnapshotFlags } from '../stake/snapshot-flags.ts';
+import { formatStakes } from '../stake/table.ts';
+
+export const stake = (): Command =>
+  new Command('stake')
+    .description('who has how much at stake: snapshots that a run is founded on')
+    .addCommand(snapshot())
+    .addCommand(verify())
+    .addCommand(show());
+
+const snapshot = (): Command =>
+  addSnapshotFlags(
+    new Command('snapshot').description(
+      'make a snapshot document, from a list of yours, an event or a chain',
+    ),
+  ).action(
+    async (flags: SnapshotFlags & { readonly output?: string; readonly publish?: boolean }) => {
+      await interruptibly(async (signal) => {
+        const made = await deriveSnapshot(flags, signal);
+        await writeResult(formatStakeJson(made), flags.output);
+        process.stderr.write(
+          `snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}\n`,
+        );
+        if (flags.publish) await publishOver(flags.relay, made, signal);
+      });
+    },
+  );
+
+interface VerifyFlags extends AccessFlags {
+  readonly id?: string;
+  readonly keys?: string;
+}
+
+const verify = (): Command =>
+  addAccessFlags(
+    new Command('verify')
+      .description('check a snapshot document, and derive it again from its chain')
+      .argument('<file>', 'the document')
+      .option('--id <hex>', 'the id it must have')
+      .option('--keys <file>', 'of tokens: whose balances count, one npub per line'),
+  ).action(async (file: string, flags: VerifyFlags) => {
+    await interruptibly(async (signal) => {
+      const said = await readDocument(file);
+      const id = snapshotId(said);
+      if (flags.id !== undefined && flags.id !== id) {
+        throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`);
+      }
+      process.stdout.write(`snapshot ${id}: the document is whole\n`);
+      if (said.strategy === 'file' || flags.rpc.length === 0) {
+        const why = said.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
+        process.stdout.write(`its numbers were not compared with anything: ${why}\n`);
+        return;
+      }
+      const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
+      const source = sourceOf(said, { access: accessOf(flags), keys });
+      const difference = stakeDifference(said, await source.snapshot(0, signal));
+      if (difference === undefined) {
+        process.stdout.write(`${source.name} gives the same at block ${said.height}\n`);
+        return;
+      }
+      const { field, one, other } = difference;
+      throw new ConfigError(
+        'stake/differs',
+        `${field} is ${one} in the document, ${other} by ${source.name}`,
+      );
+    });
+  });
+
+const show = (): Command =>
+  new Command('show')
+    .description('who has which share of a snapshot')
+    .argument('<file>', 'the document')
+    .option('--top <n>', 'how many keys to show', wholeFlag('--top', 1), 20)
+    .action(async (file: string, { top }: { readonly top: number }) => {
+      const width = process.stdout.columns ?? 120;
+      process.stdout.write(formatStakes(await readDocument(file), width, top));
+    });
+
+const readDocument = async (file: string): Promise<StakeSnapshot> =>
+  orRefuse(file, parseStakeJson(await readText(file)));
+
+async function interruptibly(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const interrupt = onInterrupt();
+  try {
+    await work(interrupt.signal);
+  } finally {
+    interrupt.dispose();
+  }
+}

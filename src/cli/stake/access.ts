@@ -1,0 +1,72 @@
+/** Flags by which the stake commands reach a chain or relays, and what they become. */
+import type { Command } from 'commander';
+import { systemClock } from '../../base/clock.ts';
+import { ConfigError } from '../../base/errors.ts';
+import type { Endpoints } from '../../chain/agree.ts';
+import type { ChainAccess } from '../../chain/evm/blocks.ts';
+import { createPost } from '../../chain/http-post.ts';
+import { createEndpoint } from '../../chain/json-rpc.ts';
+import { wholeFlag } from '../flags.ts';
+
+export interface AccessFlags {
+  readonly rpc: readonly string[];
+  readonly agree?: number;
+  readonly wait: number;
+  readonly rpcTimeout: number;
+}
+
+const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
+
+/** Adds `--rpc`, `--agree`, `--wait` and `--rpc-timeout`. */
+export const addAccessFlags = (command: Command): Command =>
+  command
+    .option('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable', collect, [])
+    .option(
+      '--agree <k>',
+      'how many endpoints must say the same (default: more than half)',
+      wholeFlag('--agree', 1, 100),
+    )
+    .option(
+      '--wait <s>',
+      'seconds to wait for the block to become final',
+      wholeFlag('--wait', 0),
+      0,
+    )
+    .option(
+      '--rpc-timeout <s>',
+      'seconds to wait for an answer',
+      wholeFlag('--rpc-timeout', 1, 600),
+      30,
+    );
+
+/** Endpoints as the flags name them; throws `flag/rpc` for none and for what is no web address. */
+function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
+  if (rpc.length === 0) {
+    throw new ConfigError('flag/rpc', 'no endpoint of the chain is given', {
+      hint: 'add --rpc URL, best several',
+    });
+  }
+  const all = [...new Set(rpc)].map((url) => {
+    if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+      throw new ConfigError('flag/rpc', `${url} is no http:// or https:// address`);
+    }
+    return createEndpoint(url, {
+      post: createPost(fetch),
+      clock: systemClock,
+      timeoutMs: 1000 * rpcTimeout,
+    });
+  });
+  return { all, need: agree ?? Math.floor(all.length / 2) + 1 };
+}
+
+const POLL_MS = 2000;
+
+/** How a source reaches its chain. */
+export const accessOf = (flags: AccessFlags): Omit<ChainAccess, 'chain'> => ({
+  ...{
+    endpoints: endpointsOf(flags),
+    clock: systemClock,
+    waitMs: 1000 * flags.wait,
+    pollMs: POLL_MS,
+  },
+});

@@ -1,0 +1,22 @@
+/** Files of the stake commands: documents, lists of stakes, lists of keys. Anything wrong names the file and the line. */
+import { readFile } from 'node:fs/promises';
+import { ConfigError } from '../../base/errors.ts';
+import type { Result } from '../../base/result.ts';
+import { parseKeyList } from '../../chain/stake-list.ts';
+import type { WorkerId } from '../../run/ids.ts';
+
+/** Text of a file, or a ConfigError that names it. */
+export const readText = (file: string): Promise<string> =>
+  readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new ConfigError('stake/file', `cannot read ${file}`, { cause });
+  });
+
+/** The value, or a ConfigError that names the file and the place. */
+export function orRefuse<T>(file: string, result: Result<T>): T {
+  if (result.ok) return result.value;
+  throw new ConfigError('stake/file', `${file}: ${result.issue.at}: ${result.issue.message}`);
+}
+
+/** Keys of a file, one npub or hex key per line. */
+export const readKeys = async (file: string): Promise<readonly WorkerId[]> =>
+  orRefuse(file, parseKeyList(await readText(file)));

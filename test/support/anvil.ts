@@ -1,0 +1,109 @@
+/** A real chain under a test, with what tests do to it; and endpoints that lie about it. */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
+import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
+import { createPost } from '../../src/chain/http-post.ts';
+import { createEndpoint, type Endpoint } from '../../src/chain/json-rpc.ts';
+import {
+  bondFor,
+  type DeployedRegistry,
+  deployRegistry,
+  type Sender,
+  sendTransaction,
+  type Transaction,
+  unlockedAccounts,
+} from '../../src/chain/registry/registry-calls.ts';
+import { findAnvil, startLocalChain } from '../../src/node/local-chain.ts';
+
+const program = findAnvil();
+/** Whether anvil can run here; says so once where it cannot. */
+export const hasAnvil = program !== undefined;
+if (!hasAnvil) console.warn('no anvil for this machine: tests on a real chain are skipped');
+
+export const never = new AbortController().signal;
+
+export const endpointAt = (url: string, maxBytes = 1024 * 1024): Endpoint =>
+  createEndpoint(url, { post: createPost(fetch), clock: systemClock, timeoutMs: 10_000, maxBytes });
+
+export interface TestChain {
+  readonly url: string;
+  readonly endpoint: Endpoint;
+  readonly accounts: readonly string[];
+  call(method: string, ...params: readonly unknown[]): Promise<unknown>;
+  send(transaction: Transaction): ReturnType<typeof sendTransaction>;
+  deploy(unbondingSeconds?: bigint): Promise<DeployedRegistry>;
+  bond(registry: DeployedRegistry, funder: number, key: string, value: bigint): Promise<void>;
+  mine(blocks: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Anvil whose blocks are final two later, unless flags say otherwise. */
+export async function startAnvil(...flags: readonly string[]): Promise<TestChain> {
+  const usual = flags.includes('--slots-in-an-epoch') ? [] : ['--slots-in-an-epoch', '1'];
+  const { url, stop } = await startLocalChain(program!, [...usual, ...flags]);
+  const endpoint = endpointAt(url);
+  const sender: Sender = { endpoint, clock: systemClock, signal: never };
+  const accounts = await unlockedAccounts(sender);
+  const call = (method: string, ...params: readonly unknown[]) =>
+    endpoint.call(method, params, never);
+  const send = (transaction: Transaction) => sendTransaction(sender, transaction);
+  return {
+    ...{ url, endpoint, accounts, call, send, stop },
+    deploy: (unbondingSeconds = 3600n) => deployRegistry(sender, accounts[0]!, unbondingSeconds),
+    async bond(registry, funder, key, value) {
+      await send(bondFor(registry, accounts[funder]!, key, value));
+    },
+    async mine(blocks) {
+      await call('anvil_mine', `0x${blocks.toString(16)}`);
+    },
+  };
+}
+
+/** How the sources of a test reach the chain; by default the one endpoint must agree with itself. */
+export const accessTo = (
+  all: readonly Endpoint[],
+  need = all.length,
+  clock: Clock = systemClock,
+): ChainAccess => ({
+  ...{ chain: 'eip155:31337', endpoints: { all, need }, clock },
+  ...{ waitMs: 0, pollMs: 20 },
+});
+
+export interface LyingEndpoint {
+  readonly endpoint: Endpoint;
+  readonly url: string;
+  readonly server: Server;
+}
+
+interface Call {
+  readonly method: string;
+  readonly params: readonly unknown[];
+}
+
+/** An endpoint between a chain and its reader that alters what it likes of the answer; null fails the call. */
+export async function startLying(
+  url: string,
+  alter: (call: Call, result: unknown) => unknown,
+): Promise<LyingEndpoint> {
+  const server = createServer(async (request, response) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = Buffer.concat(parts).toString();
+    const upstream = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+    const answer = (await upstream.json()) as { id: unknown; result?: unknown; error?: unknown };
+    const result = answer.result === undefined ? undefined : alter(JSON.parse(body), answer.result);
+    const error = { code: -32_000, message: 'query returned more than 10000 results' };
+    const changed = result === null ? { error } : { result, error: answer.error };
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: answer.id, ...changed }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { endpoint: endpointAt(address), url: address, server };
+}
