@@ -28,15 +28,16 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
   try {
     for (;;) {
       const { round, cohort } = state;
-      const digest = stateDigest(state.params);
-      comparing.hold({ round, digest, cohort });
-      heart.say({ round, digest, cohort });
-      if (round >= plan.rounds) break;
+      const pulse = { round, digest: stateDigest(state.params), cohort };
+      comparing.hold(pulse);
+      if (round >= plan.rounds) {
+        await hearPeers(state, heart.tell(pulse), session);
+        return state;
+      }
+      heart.say(pulse);
       if (round === 0 && !state.sent) await waitForWorkers(session);
-      state = await playRound(state, digest, session);
+      state = await playRound(state, pulse.digest, session);
     }
-    await hearPeers(state, session);
-    return state;
   } finally {
     await comparing.stop();
     await heart.stop();

@@ -89,12 +89,16 @@ const delivered = () => ({
   settled: Promise.resolve({ accepted: ['fake'], failed: [] }),
 });
 
-export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = {}): FakePorts {
+export function fakePorts(
+  clock: Clock,
+  { trainMs = 0, isPaced = false }: { trainMs?: number; isPaced?: boolean } = {},
+): FakePorts {
   const bell = createBell();
   const beats = new Map<string, Beat>();
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
   let caughtUp = false;
+  let signMs = clock.now();
   const [events, beatsSent, saved, sent]: [
     WorkerEvent[],
     (OwnBeat & { atMs: number })[],
@@ -105,7 +109,12 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
     me: ME,
     bell,
     beats,
+    get silentMs() {
+      return clock.now() - signMs;
+    },
+    isPaced,
     beat(beat) {
+      signMs = clock.now();
       beatsSent.push({ ...beat, atMs: clock.now() });
       return delivered();
     },
@@ -117,6 +126,7 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
     },
     send({ event }) {
       sent.push(event);
+      signMs = clock.now();
       contributions.set(ME, contribution(ME, JSON.parse(event).delta));
       bell.ring();
       return delivered();

@@ -12,7 +12,7 @@ const start = () => genesis({ layout, values: new Float32Array(2) }, 9);
 
 function play(
   more: Parameters<typeof plan>[0],
-  options: { trainMs?: number } = {},
+  options: { trainMs?: number; isPaced?: boolean } = {},
   state = start(),
 ) {
   const clock = createManualClock();
@@ -68,6 +68,26 @@ describe('runWorker', () => {
     expect(ports.beatsSent.at(-1)?.leaving).toBe(true);
     await clock.advance(60_000);
     expect(ports.beatsSent).toHaveLength(5);
+  });
+
+  it('beats only after an interval without a gradient where relays limit what they are sent', async () => {
+    const alone = { sync: { strategy: 'strict', workers: 1 }, heartbeatSeconds: 60 } as const;
+    const atsOf = async (isPaced: boolean, trainMs: number) => {
+      const { clock, ports, outcome } = play({ ...alone, rounds: 4 }, { trainMs, isPaced });
+      const startMs = clock.now();
+      await clock.advance(1e6);
+      expect((await outcome).value?.round).toBe(4);
+      return ports.beatsSent.map(({ atMs, leaving }) => [(atMs - startMs) / 1000, leaving]);
+    };
+    // the first, the final state, the goodbye
+    expect(await atsOf(true, 50_000)).toEqual([[0, false], [200, false], [200, true]]); // biome-ignore format: one run
+    expect(await atsOf(true, 100_000)).toEqual(
+      [0, 60, 160, 260, 360, 400, 400].map((at, i) => [at, i === 6]),
+    );
+    // any rate goes: every change is told
+    expect(await atsOf(false, 50_000)).toEqual(
+      [0, 50, 100, 150, 200, 200].map((at, i) => [at, i === 5]),
+    );
   });
 
   it('waits for its peers before the first round, and says so when nobody comes', async () => {

@@ -38,6 +38,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   return {
     beatFilter: { kinds: [presence.kind], '#s': [run] },
     capabilities: ['manifest'],
+    gradientsBeat: true,
     buildBeat: (beat) => buildPresence(run, beat),
     readBeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
     async seal({ delta, shares, ...own }) {

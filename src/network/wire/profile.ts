@@ -47,6 +47,8 @@ export interface ProfileOptions extends WireOptions {
 export interface Profile {
   readonly beatFilter: Filter;
   readonly capabilities: readonly string[];
+  /** A gradient is as good as a beat: who signs one is there, and beats beside it are left out. */
+  readonly gradientsBeat: boolean;
   buildBeat(beat: Beat): EventDraft;
   readBeat(event: SignedEvent): Judged<Beat>;
   seal(gradient: OwnGradient): Promise<SealedGradient>;

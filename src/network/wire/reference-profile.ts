@@ -20,6 +20,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
   return {
     beatFilter: { kinds: [heartbeat.kind], '#s': [run] },
     capabilities: ['gradient-event'],
+    gradientsBeat: false, // the reference looks at heartbeats alone
     buildBeat: (beat) => buildHeartbeat(run, beat),
     readBeat: (event) => toBeat(event, { run, nowSeconds: clock.now() / 1000 }),
     async seal({ delta, shares: _, ...own }) {
