@@ -71,7 +71,8 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     const reason = await collect(inbox, round, session);
     const secondsWaiting = (clock.now() - publishedMs) / 1000;
 
-    const next = await settle(trained, inbox, { base, reason, startedMs, secondsWaiting }, session);
+    const closing = { base, shares, reason, startedMs, secondsWaiting };
+    const next = await settle(trained, inbox, closing, session);
     await store.save(next);
     session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
     publishCheckpoint(next, session);

@@ -89,9 +89,18 @@ const delivered = () => ({
   settled: Promise.resolve({ accepted: ['fake'], failed: [] }),
 });
 
+export interface FakeOptions {
+  readonly trainMs?: number;
+  readonly isPaced?: boolean;
+  /** Share of every value that is sent. */
+  readonly sends?: number;
+  /** Whether the own gradient is among those averaged. */
+  readonly counts?: boolean;
+}
+
 export function fakePorts(
   clock: Clock,
-  { trainMs = 0, isPaced = false }: { trainMs?: number; isPaced?: boolean } = {},
+  { trainMs = 0, isPaced = false, sends = 1, counts = true }: FakeOptions = {},
 ): FakePorts {
   const bell = createBell();
   const beats = new Map<string, Beat>();
@@ -119,15 +128,19 @@ export function fakePorts(
       return delivered();
     },
     seal: async ({ delta, round, base, examples }) => {
-      const own = contribution(ME, [...delta], { round, base, examples });
-      const event = JSON.stringify({ id: 'f'.repeat(64), delta: [...delta] });
+      const values = Array.from(delta, (value) => value * sends);
+      const own = contribution(ME, values, { round, base, examples });
+      const event = JSON.stringify({ id: `${round}`.repeat(64), delta: values });
       const sizes = { payloadBytes: 1, eventBytes: 2 };
       return { event, payload: undefined, sent: own.delta, ...sizes };
     },
+    open: ({ event }) => contribution(ME, JSON.parse(event).delta).delta,
     send({ event }) {
       sent.push(event);
       signMs = clock.now();
-      contributions.set(ME, contribution(ME, JSON.parse(event).delta));
+      const { id, delta } = JSON.parse(event);
+      if (counts) contributions.set(ME, contribution(ME, delta, { eventId: id }));
+      else rejections.push({ reason: 'other-roster', worker: ME, detail: 'refused by the test' });
       bell.ring();
       return delivered();
     },

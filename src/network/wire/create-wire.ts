@@ -43,6 +43,7 @@ export function createWire(options: WireOptions): Wire {
     },
     beat: signs.beat,
     seal: profile.seal,
+    open: profile.open,
     send(sealed) {
       const sending = profile.send(sealed);
       signs.gradient(sealed, sending);

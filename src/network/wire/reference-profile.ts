@@ -33,6 +33,13 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       const event = JSON.stringify(signer.sign(draft));
       return { event, payload: undefined, sent, payloadBytes, eventBytes };
     },
+    open({ event }, { round }) {
+      const own = JSON.parse(event) as SignedEvent;
+      const any = { base: '', checkBase: false, nowSeconds: own.created_at };
+      const judged = toContribution(own, { ...options, round, ...any });
+      if (!judged.ok) throw new TypeError(`not a gradient of ours: ${judged.rejection.detail}`);
+      return judged.value.delta;
+    },
     send: ({ event }) =>
       watchOutcomes(relays.send(JSON.parse(event) as SignedEvent, { signal }), relays),
     openRound: (request) => ({

@@ -119,6 +119,8 @@ export interface Wire {
   /** Some relay limits how much it is sent: what can be left out should be. */
   readonly isPaced: boolean;
   seal(gradient: OwnGradient): Promise<SealedGradient>;
+  /** What receivers decode of it, also after a restart. */
+  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'shares'>): PartialVector;
   /** Counts it in the open round, and sends it. */
   send(sealed: Sealed): Sending;
   /** Undefined where the profile has no such event, or the state is too large for one. */
