@@ -28,6 +28,7 @@ const common: PartialSettings = {
   residual: 'feedback',
   weights: 'examples',
   maxExamples: 0,
+  normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   waitFor: 0,

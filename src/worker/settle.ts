@@ -37,6 +37,7 @@ export async function settle(
     size: params.layout.size,
     weights: plan.weights,
     cap: plan.weightCap,
+    normalize: plan.normalize,
   });
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };

@@ -28,6 +28,7 @@ export const plan = (more: Partial<Plan> = {}): Plan => ({
   fragments: 1,
   weights: 'equal',
   weightCap: 1,
+  normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeoutMs: 10_000,
   waitFor: 1,

@@ -125,6 +125,7 @@ const sent: PartialVector = {
   addChunk(_, weight, target, at) {
     for (let i = 0; i < CHUNK_LENGTH; i++) target[at + i]! += weight;
   },
+  weighChunk: () => undefined,
 };
 /** The chunks begin with what a worker keeps of a delta of 3 everywhere, when chunks 0 and 1 moved. */
 const kept = (rule: 'feedback' | 'local' | 'owned' | 'none') => {

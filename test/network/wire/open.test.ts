@@ -28,7 +28,7 @@ it.each<[ProfileName, PackingName, number]>([
     ...{ ratio: 0.9, maxContainerBytes: 10 * size },
   });
   const roster = [1, 2, 3].map((index) => signerOf(index).publicKey).sort();
-  const shares = divide({ run: 'r', round: 7, base, roster, owners, size });
+  const shares = divide({ run: 'r', round: 7, base, roster, owners, fragments: 1, size });
   const own = { round: 7, base, shares, steps: 1, examples: 1, prev: undefined };
   const { sent, event, payload, eventBytes } = await wire.seal({ ...own, delta });
   const saved: Sealed = { event, payload: payload?.slice(), eventBytes };

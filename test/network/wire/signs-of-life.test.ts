@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 const size = smallLayout.size;
-const shares = divide({ ...{ run: 'r', round: 0, base: 'b'.repeat(64), roster: [], owners: 0, size } }); // biome-ignore format: one line
+const shares = divide({ ...{ run: 'r', round: 0, base: 'b'.repeat(64), roster: [], owners: 0, fragments: 1, size } }); // biome-ignore format: one line
 const base = 'b'.repeat(64);
 const pulse = { round: 0, digest: base, cohort: undefined, intervalSeconds: 60 };
 const beat = { ...pulse, examples: undefined, leaving: false };
