@@ -72,7 +72,8 @@ export function playRounds(recipe: Recipe, rounds: number, until: number): reado
     round: 0,
     base: '0'.repeat(64),
     roster: names,
-    owners: 0, fragments: 1,
+    owners: 0,
+    fragments: 1,
     size: FEATURES,
   });
   let params: Vector = new Float32Array(FEATURES);

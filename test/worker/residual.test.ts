@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type ResidualRule, residualRules } from '../../src/run/settings.ts';
+import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
 import { deltaOf, giveBack, localStart, takeSent } from '../../src/worker/residual.ts';
@@ -9,7 +10,6 @@ import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';
 import { type FakeOptions, fakePorts, layout, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
-import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { dense } from '../support/vectors.ts';
 
 const PEER = 'b'.repeat(64);

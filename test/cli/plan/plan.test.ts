@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
 import { runCommand } from '../../support/command-line.ts';
@@ -170,6 +170,27 @@ it('heartbeats that are all a public relay takes are named', async () => {
   const { stdout } = await runCommand(...HUNDRED, '--workers-per-ip', '5');
   expect(stdout).toContain('floor: none on a public relay');
   expect(stdout).toContain('heartbeats every 60 s are all it takes');
+});
+
+it('the README and docs/public-relays.md tell the numbers of the plan', async () => {
+  const four = ['--model', 'char-gpt', '--workers', '4', '--round-seconds', '60'];
+  const { cost, floorSeconds } = await planned(...four);
+  const three = await planned(...four, '--workers', '3');
+  const own = ['--heartbeat-interval', '120', '--workers-per-ip', '4'];
+  const calm = await planned(...four, ...own);
+  const kB = (bytes: number) => `${Math.round(bytes / 1000)} kB`;
+  const read = async (file: string) =>
+    (await readFile(file, 'utf8')).replaceAll(/\s+/g, ' ').replaceAll('` `', ' ');
+  const readme = await read('README.md');
+  const page = await read('docs/public-relays.md');
+  expect(cost.toEachRelay.events).toBe(2);
+  expect(readme).toContain(
+    `one event of ${kB(cost.commit.bytes)} and at most one heartbeat a minute`,
+  );
+  expect(readme).toContain(`no less than ${floorSeconds} s`);
+  expect(page).toContain(`one event of ${kB(cost.commit.bytes)} per round`);
+  expect(page).toContain(`three it is ${kB(three.cost.commit.bytes)}`);
+  expect(page).toContain(`or ${calm.floorSeconds} s with`);
 });
 
 it('workers behind one address are told the share of each', async () => {
