@@ -66,24 +66,23 @@ const FORM =
 export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
   completeSettings(preset, fitting(preset, asked), asked);
 
-/** Throws where workers own chunks of the parameters and could not agree which, or a codec cannot send a part of them. */
+/** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {
-  const { sync, owners, waitFor } = settings;
-  if (settings.packing === 'nstr' && settings.fragments > 1) {
+  const { sync, owners, fragments, waitFor, packing } = settings;
+  if (packing === 'nstr' && fragments > 1) {
     throw new ConfigError('flag/fragments', 'nstr sends the whole model, never a fragment of it', {
       hint: 'give --packing auto, or --fragments 1',
     });
   }
-  if (owners === 0 || sync.strategy === 'strict') return;
-  const all = '--owners 0 --packing nstr --topk 0.3 --residual feedback';
-  if (sync.strategy === 'async') {
+  const all = '--owners 0 --fragments 1 --packing nstr --topk 0.3 --residual feedback';
+  if (sync.strategy === 'async' && (owners > 0 || fragments > 1)) {
     throw new ConfigError(
       'flag/owners',
-      'async workers do not start from the same bits, so none of them owns chunks',
+      'async workers are in different rounds, so none of them can be told which part to send',
       { hint: `let every worker send everything: ${all}` },
     );
   }
-  if (waitFor >= 2) return;
+  if (owners === 0 || sync.strategy === 'strict' || waitFor >= 2) return;
   throw new ConfigError(
     'flag/owners',
     'workers that own chunks must know each other before the first round',

@@ -28,6 +28,7 @@ const common: PartialSettings = {
   residual: 'feedback',
   weights: 'examples',
   maxExamples: 0,
+  normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   waitFor: 0,
@@ -43,14 +44,15 @@ const gpt: PartialSettings = {
   rounds: 5,
   innerSteps: 100,
   batchSize: 32,
-  optimizer: 'adamw',
+  optimizer: 'muon',
   localLearningRate: 3e-3,
   warmupSteps: 50,
   finalShare: 0.1,
   weightDecay: 0.1,
   clipNorm: 1,
   packing: 'auto',
-  owners: 1,
+  owners: 2,
+  fragments: 2,
   topk: 0.3,
   residual: 'owned',
   roundTimeout: 600,
@@ -87,19 +89,8 @@ const referenceWire: PartialSettings = {
   residual: 'feedback',
 };
 
-/** From this many rounds on, each of four stretches of the model has its turn four times. */
-const MANY_ROUNDS = 16;
-
-/** How a GPT is best sent in many short rounds, and trained for that (docs/decisions/0008). */
-const inFragments = {
-  optimizer: 'muon',
-  owners: 0,
-  fragments: 4,
-} as const satisfies PartialSettings;
-
 /** One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. */
 const alone: PartialSettings = {
-  optimizer: 'muon',
   packing: 'int8',
   owners: 0,
   fragments: 1,
@@ -114,14 +105,13 @@ export const presets = {
 } satisfies Record<string, PartialSettings>;
 
 /**
- * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, or many rounds. Only
- * the presets that pack for one event are so adapted.
+ * What being asked for something changes of what was not asked for: the reference's wire, or a worker alone. Only the presets
+ * that pack for one event are so adapted.
  */
 export function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
-  if (asked.profile === 'nostrain/0') return referenceWire;
-  if (preset.packing !== 'auto') return {};
-  if (asked.sync?.strategy === 'strict' && asked.sync.workers === 1) return alone;
-  const chosen = ['optimizer', 'owners', 'fragments', 'packing', 'residual'] as const;
-  const isOpen = chosen.every((name) => asked[name] === undefined);
-  return isOpen && (asked.rounds ?? 0) >= MANY_ROUNDS ? inFragments : {};
+  const isPacked = preset.packing === 'auto';
+  if (asked.profile === 'nostrain/0')
+    return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
+  const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
+  return isPacked && isAlone ? alone : {};
 }

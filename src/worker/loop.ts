@@ -27,17 +27,19 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
     for (;;) {
       const { round, cohort, standing } = state;
       const digest = standing?.modelRoot ?? stateDigest(state.params);
-      comparing.hold({ round, digest, cohort });
-      heart.say({ round, digest, cohort });
-      if (round >= plan.rounds) break;
+      const pulse = { round, digest, cohort };
+      comparing.hold(pulse);
+      if (round >= plan.rounds) {
+        await hearPeers(state, heart.tell(pulse), session);
+        return state;
+      }
+      heart.say(pulse);
       if (round === 0 && !state.sent) await waitForWorkers(session);
       state =
         standing && session.member
           ? await playCertified({ ...state, standing }, session.member, session)
           : await playRound(state, digest, session);
     }
-    await hearPeers(state, session);
-    return state;
   } finally {
     await comparing.stop();
     await heart.stop();
@@ -69,7 +71,8 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     const reason = await collect(inbox, round, session);
     const secondsWaiting = (clock.now() - publishedMs) / 1000;
 
-    const next = await settle(trained, inbox, { base, reason, startedMs, secondsWaiting }, session);
+    const closing = { base, shares, reason, startedMs, secondsWaiting };
+    const next = await settle(trained, inbox, closing, session);
     await store.save(next);
     session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
     publishCheckpoint(next, session);

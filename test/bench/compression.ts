@@ -138,7 +138,8 @@ async function simulate(setup: Setup): Promise<void> {
       );
     }
     const cohort = played.map(({ contribution }) => contribution);
-    const mean = meanDelta(cohort, { size: layout.size, weights: 'equal', cap: 1 });
+    const { normalize } = settings;
+    const mean = meanDelta(cohort, { size: layout.size, weights: 'equal', cap: 1, normalize });
     const outer = { learningRate: settings.outerLearningRate, momentum: settings.momentum };
     const stepped = nesterovStep(params.values, momentum, mean, outer);
     params = { layout, values: stepped.values };

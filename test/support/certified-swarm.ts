@@ -140,7 +140,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const events: WorkerEvent[] = [];
   const ports: Ports = {
     clock: systemClock,
-    trainer: options.trainer ?? arithmeticTrainer(index, layout, trainMs),
+    trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock: systemClock, trainMs }),
     wire,
     store: {
       load: async () => disk.state,

@@ -173,6 +173,10 @@ function view(
         const n = lengthOf(chunks[position]!, size);
         code.add(payload, PAYLOAD_HEADER_BYTES + position * stride, n, weight, target, at);
       },
+      weighChunk(position, weight, target, at) {
+        const end = at + lengthOf(chunks[position]!, size);
+        for (let i = at; i < end; i++) target[i] = target[i]! + weight;
+      },
     };
   }
   const { offsets, firsts, indices } = places;
@@ -188,6 +192,14 @@ function view(
       for (let i = 0; i < k; i++) {
         const to = at + indices[first + i]!;
         target[to] = target[to]! + few[i]!;
+      }
+    },
+    weighChunk(position, weight, target, at) {
+      const k = keptOf(packing.kept, lengthOf(chunks[position]!, size));
+      const first = firsts[position]!;
+      for (let i = first; i < first + k; i++) {
+        const to = at + indices[i]!;
+        target[to] = target[to]! + weight;
       }
     },
   };

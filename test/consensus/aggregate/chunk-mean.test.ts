@@ -14,7 +14,7 @@ const size = 9 * CHUNK_LENGTH + 11;
 const workers = [0, 1, 2, 3].map((i) => toHex(sha256(Uint8Array.of(i))));
 const digest = new Uint8Array(32);
 
-const options = { size, weights: 'examples', cap: 100 } as const;
+const options = { size, weights: 'examples', cap: 100, normalize: 'workers' } as const;
 const meanOf = (cohort: readonly Contribution[]) => meanDelta(cohort, options);
 
 /** What each worker sends of a delta of its own. */
