@@ -1,14 +1,17 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
 import { Command, CommanderError } from 'commander';
+import { archive } from './commands/archive.ts';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
 import { doctor } from './commands/doctor.ts';
+import { explain } from './commands/explain.ts';
 import { hashState } from './commands/hash-state.ts';
 import { initState } from './commands/init-state.ts';
 import { keygen } from './commands/keygen.ts';
 import { plan } from './commands/plan.ts';
 import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays.ts';
+import { replay } from './commands/replay.ts';
 import { run } from './commands/run.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
@@ -36,6 +39,9 @@ function createProgram(): Command {
     derivePubkey(),
     initState(),
     hashState(),
+    replay(),
+    archive(),
+    explain(),
     sample(),
     stake(),
     doctor(),

@@ -70,7 +70,7 @@ export function certify(
       return wrong(`${vote.id} is of another view or committee than ${first.id}`);
     }
   }
-  const seated = committeeOf(situation, { digest, attempt, ctx }, evidence, electorate);
+  const seated = seatedIn(situation, first, evidence, electorate);
   if (!seated.ok) return seated;
   const committee = seated.value;
   const stranger = commits.find(({ key }) => !committee.members.includes(key));
@@ -89,13 +89,9 @@ export function certify(
 }
 
 /** The committee that a vote names. Of a recovery attempt it follows from the ballots that a proposal lists. */
-function committeeOf(
+export function seatedIn(
   situation: Situation,
-  {
-    digest,
-    attempt,
-    ctx,
-  }: { readonly digest: Digest; readonly attempt: number; readonly ctx: Digest },
+  { digest, attempt, ctx }: Pick<Commit, 'digest' | 'attempt' | 'ctx'>,
   evidence: Evidence,
   electorate: Electorate,
 ): Verdict<Committee> {

@@ -3,10 +3,11 @@
  * parameter and both roots. No key, no clock, no network.
  */
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
+import type { Committee } from '../../run/committee.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
-import { type Certificate, certify } from './certificate.ts';
+import { type Certificate, certify, seatedIn } from './certificate.ts';
 import { electorateOf, stakesOf } from './electorate.ts';
 import type { Invalid, Missing, Verdict } from './evidence.ts';
 import type { Gathered } from './gather.ts';
@@ -109,7 +110,6 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
   const bare = applyToChain(withoutModel(state), outcome, events);
   if (!bare.ok) return { checked: 'nothing', ...reasonsOf(bare) };
   const missing = whole?.missing ?? [];
-  // a void round leaves the model as it was, so nothing is lost by what is not here
   return { checked: 'chain', next: bare.value, missing };
 }
 
@@ -149,7 +149,10 @@ function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decide
   const lacks: Missing[] = [];
   for (const group of inGroups(commits)) {
     const { digest } = group[0]!;
-    const judged = certify(state, digest, onlyMembers(group, chain), events, electorate);
+    const committee = seatedIn(state, group[0]!, events, electorate);
+    const judged = committee.ok
+      ? certify(state, digest, votesOf(committee.value, group), events, electorate)
+      : committee;
     if (!judged.ok) {
       if ('missing' in judged) lacks.push(...judged.missing);
       continue;
@@ -162,15 +165,14 @@ function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decide
   return { ok: true, value: [...decided.values()] };
 }
 
-/** One commit a key; those of keys outside the roster would only spoil a quorum. */
-function onlyMembers(
+/** One commit of each member; what others say does not count, nor may it spoil a quorum. */
+function votesOf(
+  { members }: Committee,
   commits: readonly Signed<Commit>[],
-  { ledger }: Chain,
 ): readonly Signed<Commit>[] {
-  const roster = new Set(ledger.members.map(({ key }) => key));
   const byKey = new Map<WorkerId, Signed<Commit>>();
   for (const commit of commits) {
-    if (roster.has(commit.key) && !byKey.has(commit.key)) byKey.set(commit.key, commit);
+    if (members.includes(commit.key) && !byKey.has(commit.key)) byKey.set(commit.key, commit);
   }
   return [...byKey.values()];
 }

@@ -1,0 +1,69 @@
+/** `nostrain explain`: why one worker's contribution to one round was or was not counted. */
+import { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import { readKey } from '../../run/spec-fields.ts';
+import { explain as explainRound } from '../../worker/certified/explain.ts';
+import { gather } from '../../worker/certified/gather.ts';
+import { genesisOf } from '../../worker/certified/history.ts';
+import { type ReplayedRound, replay } from '../../worker/certified/replay.ts';
+import { startOf } from '../../worker/certified/start.ts';
+import { wholeFlag } from '../flags.ts';
+import { addSourceFlags, openSource, type SourceFlags } from '../history/source.ts';
+import { onInterrupt } from '../interrupt.ts';
+import { asJson } from '../output.ts';
+
+interface Flags extends SourceFlags {
+  readonly round: number;
+  readonly worker: string;
+  readonly json?: boolean;
+}
+
+export const explain = (): Command =>
+  addSourceFlags(
+    new Command('explain').description(
+      "say why a worker's contribution to a round was or was not counted",
+    ),
+  )
+    .requiredOption('--round <n>', 'the round, from 0', wholeFlag('--round', 0))
+    .requiredOption('--worker <npub>', 'whose contribution')
+    .option('--events <file>', 'read this instead of asking relays')
+    .option('--json', 'tell it as JSON')
+    .action(async (flags: Flags) => {
+      const interrupt = onInterrupt();
+      try {
+        const worker = readKey(flags.worker);
+        if (worker === undefined) {
+          throw new ConfigError('flag/worker', `--worker ${flags.worker} is not a public key`, {
+            hint: 'give npub1… or 64 hex digits',
+          });
+        }
+        const { run, spec, events } = await openSource(flags, interrupt.signal);
+        const gathered = gather(events, { run, spec }, { crypto: nativeCrypto });
+        const [asked, after] = rounds(
+          replay(genesisOf(spec, startOf(spec)), gathered),
+          flags.round,
+        );
+        if (asked === undefined) {
+          throw new ConfigError('flag/round', `the run has no round ${flags.round} that is here`);
+        }
+        const told = explainRound(worker, asked, after, gathered);
+        const text = `${told.why.join('\n')}\n`;
+        process.stdout.write(flags.json ? asJson({ worker, round: flags.round, ...told }) : text);
+      } finally {
+        interrupt.dispose();
+      }
+    });
+
+/** That round and the next one. */
+function rounds(
+  playing: Generator<ReplayedRound, unknown>,
+  wanted: number,
+): readonly (ReplayedRound | undefined)[] {
+  const found: ReplayedRound[] = [];
+  for (const round of playing) {
+    if (round.round >= wanted) found.push(round);
+    if (found.length === 2) break;
+  }
+  return found;
+}

@@ -1,0 +1,34 @@
+/** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
+import { Command } from 'commander';
+import { replayReport } from '../history/report.ts';
+import { addSourceFlags, openSource, type SourceFlags } from '../history/source.ts';
+import { formatEnd, formatLine } from '../history/words.ts';
+import { onInterrupt } from '../interrupt.ts';
+import { asJson } from '../output.ts';
+
+interface Flags extends SourceFlags {
+  readonly json?: boolean;
+}
+
+export const replay = (): Command =>
+  addSourceFlags(
+    new Command('replay').description(
+      'recompute a certified run from its events and name the first bad round; needs no key',
+    ),
+  )
+    .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
+    .option('--json', 'tell it as JSON')
+    .action(async (flags: Flags) => {
+      const interrupt = onInterrupt();
+      try {
+        const { events, bad, ...which } = await openSource(flags, interrupt.signal);
+        const onLine = (line: Parameters<typeof formatLine>[0]) => {
+          if (!flags.json) process.stdout.write(formatLine(line));
+        };
+        const report = replayReport(which, events, bad, onLine);
+        process.stdout.write(flags.json ? asJson(report) : formatEnd(report));
+        if (!report.ok) process.exitCode = 1;
+      } finally {
+        interrupt.dispose();
+      }
+    });

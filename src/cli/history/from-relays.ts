@@ -1,0 +1,91 @@
+/** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
+import { chunk } from '../../../kinds/chunk.ts';
+import { run as runKind } from '../../../kinds/run.ts';
+import { systemClock } from '../../base/clock.ts';
+import { partsOf } from '../../network/chunks/parts.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { historyFilter } from '../../network/wire/certified-events.ts';
+import { readManifest } from '../../network/wire/manifests.ts';
+import { toProposal } from '../../network/wire/proposals.ts';
+import { snapshotFilter } from '../../network/wire/snapshots.ts';
+import type { Digest } from '../../run/ids.ts';
+
+export interface Asking {
+  readonly relays: RelaySet;
+  readonly signal: AbortSignal;
+  /** Unix seconds: what was signed before is known already. */
+  readonly since?: number | undefined;
+  /** How many events came by now. */
+  tell(have: number): void;
+}
+
+const POLL_MS = 100;
+const PATIENCE_MS = 60_000;
+/** Roots in one filter. */
+const MOST_ROOTS = 50;
+/** A round's worth of one worker's events, times a long run. */
+const MOST_PER_AUTHOR = 1_000_000;
+
+/** Everything relays have of a run; what they send that is not genuine is dropped on the way. */
+export async function fetchHistory(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
+  const found = new Map<string, SignedEvent>();
+  const take = (event: SignedEvent) => {
+    found.set(event.id, event);
+    asking.tell(found.size);
+  };
+  const { since } = asking;
+  const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
+  await collect([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
+  const events = [...found.values()];
+  await collect(snapshotsOf(events).map(snapshotFilter), asking, take);
+  const roots = rootsOf(events);
+  for (let i = 0; i < roots.length; i += MOST_ROOTS) {
+    const some = roots.slice(i, i + MOST_ROOTS);
+    await collect([{ kinds: [chunk.kind], '#x': some }], asking, take);
+  }
+  return [...found.values()];
+}
+
+/** Payloads that are not inside their manifests. */
+function rootsOf(events: readonly SignedEvent[]): readonly Digest[] {
+  const roots = events.flatMap((event) => {
+    const said = readManifest(event);
+    if (!said.ok || said.value.payload !== undefined) return [];
+    return partsOf(said.value).roots.map(({ root }) => root);
+  });
+  return [...new Set(roots)];
+}
+
+/** Tables of stake that outcomes name. */
+function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
+  const named = events.flatMap((event) => {
+    const proposal = toProposal(event);
+    return proposal.ok && proposal.value.outcome.snapshot !== ''
+      ? [proposal.value.outcome.snapshot]
+      : [];
+  });
+  return [...new Set(named)];
+}
+
+async function collect(
+  filters: readonly Filter[],
+  { relays, signal }: Asking,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  if (filters.length === 0) return;
+  const untilMs = systemClock.now() + PATIENCE_MS;
+  const subscription = relays.subscribe(
+    filters,
+    { onEvent: take },
+    { recheck: false, maxPerAuthor: MOST_PER_AUTHOR },
+  );
+  try {
+    while (!subscription.caughtUp && systemClock.now() < untilMs) {
+      await systemClock.sleep(POLL_MS, signal);
+    }
+  } finally {
+    subscription.close();
+  }
+}

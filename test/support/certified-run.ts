@@ -1,0 +1,312 @@
+/** A whole certified run without networking: keys from seeds, made-up deltas, real signed events, everybody on the committee. */
+import { sha256 } from '../../src/base/hash.ts';
+import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
+import { buildMessage } from '../../src/network/wire/certified-events.ts';
+import { buildFault } from '../../src/network/wire/faults.ts';
+import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { createPacker } from '../../src/network/wire/packer.ts';
+import { buildRun } from '../../src/network/wire/runs.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import type { Committee } from '../../src/run/committee.ts';
+import type { Digest, EventId, WorkerId } from '../../src/run/ids.ts';
+import { outcomeDigest } from '../../src/run/outcome.ts';
+import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import type { Commit, Join, Leave, Message } from '../../src/run/vote.ts';
+import { type Electorate, electorateOf, stakesOf } from '../../src/worker/certified/electorate.ts';
+import type { Verdict } from '../../src/worker/certified/evidence.ts';
+import { gather } from '../../src/worker/certified/gather.ts';
+import {
+  type Certified,
+  completeOutcome,
+  type Draft,
+  genesisOf,
+} from '../../src/worker/certified/history.ts';
+import { termsOf } from '../../src/worker/certified/rows.ts';
+import { startOf } from '../../src/worker/certified/start.ts';
+import { sharesOf } from '../../src/worker/certified/submissions.ts';
+import { sampleSpec } from './run-spec.ts';
+
+/** What happens in one round; numbers are those of `signerOf`. Everybody of the roster plays by the rules unless said otherwise. */
+export interface Round {
+  readonly result?: 'final' | 'void';
+  /** Send no manifest in time. */
+  readonly absent?: readonly number[];
+  /** Whose manifest of the round before, made only now, is listed as late. */
+  readonly late?: readonly number[];
+  /** Send a manifest that starts from other bits; it is listed with the reason. */
+  readonly elsewhere?: readonly number[];
+  /** Send one in time that the outcome does not list. */
+  readonly ignored?: readonly number[];
+  /** Cast no vote. */
+  readonly silent?: readonly number[];
+  readonly joins?: readonly number[];
+  readonly leaves?: readonly number[];
+  /** Commits to two outcomes; the proof is listed in the next round. */
+  readonly equivocator?: number;
+  /** View that succeeds. */
+  readonly view?: number;
+  /** Recovery attempt that succeeds, from ballots of these; everybody without. */
+  readonly attempt?: number;
+  readonly balloting?: readonly number[];
+  /** The whole quorum certifies a model root that nobody computed. */
+  readonly forgeModelRoot?: boolean;
+}
+
+/** What the generator knows of a finished round. */
+export interface Played {
+  readonly digest: Digest;
+  readonly modelRoot: Digest;
+  readonly ledgerRoot: Digest;
+  readonly proposer: WorkerId;
+}
+
+export interface GeneratedRun {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  readonly events: readonly SignedEvent[];
+  readonly rounds: readonly Played[];
+  readonly state: Certified;
+}
+
+const START = 1_800_000_000;
+
+const NUMBERS = Array.from({ length: 12 }, (_, i) => i + 1);
+const signers: readonly Signer[] = NUMBERS.map((number) =>
+  createSigner(new Uint8Array(32).fill(number), nativeCrypto),
+);
+
+/** The same keys as elsewhere in the tests, made once. */
+export const signerOf = (number: number): Signer => signers[number - 1]!;
+
+/** Founders 1 to 4. */
+export const certifiedSpec = (change: Record<string, unknown> = {}): RunSpec =>
+  sampleSpec({
+    author: signerOf(1).publicKey,
+    founders: [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort(),
+    name: 'made up',
+    ...change,
+    training: { rounds: 8, momentum: 0.5, outerLearningRate: 0.7, ...Object(change.training) },
+  });
+
+/** One of each: a late worker, a void round, a newcomer, an equivocator and the proof against it, a leaver, two failed views. */
+export const eventful: readonly Round[] = [
+  {},
+  { absent: [4], joins: [5] },
+  { late: [4], silent: [2] },
+  { result: 'void', view: 4 },
+  { equivocator: 3, elsewhere: [5] },
+  { view: 2, ignored: [2] },
+  { leaves: [4] },
+];
+
+export function generateRun(
+  rounds: readonly Round[] = eventful,
+  spec = certifiedSpec({ late: 'defer' }),
+  extra: readonly SignedEvent[] = [],
+): GeneratedRun {
+  const author = signerOf(1);
+  const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
+  const played: Played[] = [];
+  let generating: Generating = {
+    ...{ spec, run: runIdOf(spec), events, votes: [], faults: [], delays: new Map() },
+    state: genesisOf(spec, startOf(spec)),
+    before: null,
+  };
+  for (const round of rounds) {
+    generating = playRound(generating, round, played);
+  }
+  const { run, state } = generating;
+  return { spec, run, events, rounds: played, state };
+}
+
+interface Generating {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  readonly events: SignedEvent[];
+  readonly state: Certified;
+  readonly before: Certified | null;
+  /** Commits of the round before. */
+  readonly votes: readonly EventId[];
+  readonly faults: readonly EventId[];
+  readonly delays: ReadonlyMap<number, SignedEvent>;
+}
+
+const life = (round: number) => ({
+  createdAt: START + 60 * round,
+  expiresAt: START + 60 * round + 86_400,
+});
+
+const numberOf = (key: WorkerId): number =>
+  NUMBERS.find((number) => signerOf(number).publicKey === key)!;
+
+function playRound(at: Generating, round: Round, played: Played[]): Generating {
+  const { spec, run, state, events } = at;
+  const found = gather(events, at);
+  const stakes = value(stakesOf(state.ledger, found));
+  const electorate = electorateOf(state, stakes);
+  const roster = electorate.roster.map(numberOf);
+  const say = (number: number, message: Message | Join | Leave): SignedEvent =>
+    keep(at, signerOf(number).sign(buildMessage(message, life(state.round))));
+  const joining = [...(state.round === 0 ? roster : []), ...(round.joins ?? [])];
+  const joins = joining.map((number) => say(number, joinOf(spec, run, state, number)));
+  const leaves = (round.leaves ?? []).map((number) =>
+    say(number, { type: 'leave', run, last: state.round }),
+  );
+  const result = round.result ?? 'final';
+  const sent = submissions(at, round, roster);
+  const seats = seatsOf(at, round, electorate, say);
+  const { committee, ballots } = seats;
+  const draft: Draft = {
+    ...{ run, round: state.round, parent: state.parent, base: state.modelRoot, result },
+    time: START + 60 * state.round + 30,
+    proposer: seats.proposer,
+    reveal: revealOf(chainOf(spec, run, numberOf(seats.proposer)), state.round),
+    ballots,
+    accepted: result === 'void' ? [] : sent.accepted,
+    rejected: result === 'void' ? [] : sent.rejected,
+    votes: at.votes,
+    ...{ joins: idsOf(joins), leaves: idsOf(leaves), faults: at.faults },
+    snapshot: state.ledger.nextSnapshot ?? '',
+  };
+  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at)));
+  const outcome = round.forgeModelRoot ? { ...computed, modelRoot: 'd'.repeat(64) } : computed;
+  const digest = outcomeDigest(outcome);
+  const { attempt, ctx } = committee;
+  const view = round.view ?? 0;
+  const place = { run, round: state.round, attempt, parent: state.parent, ctx, view, digest };
+  const proposal = { type: 'proposal', step: 'prepare', justify: -1, prepares: [] } as const;
+  say(numberOf(seats.proposer), { ...proposal, ...place, outcome, ballots });
+  const voters = committee.members.map(numberOf).filter((n) => !round.silent?.includes(n));
+  const prepare = { type: 'vote', step: 'prepare', justify: -1 } as const;
+  for (const number of voters) {
+    if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...place });
+  }
+  const commit: Commit = {
+    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+    ...place,
+  };
+  const votes = voters.map((number) => say(number, commit));
+  const { equivocator } = round;
+  const faults =
+    equivocator === undefined
+      ? []
+      : [accuse(at, equivocator, votes[voters.indexOf(equivocator)]!, commit)];
+  const { modelRoot, ledgerRoot } = outcome;
+  played.push({ digest, modelRoot, ledgerRoot, proposer: seats.proposer });
+  return { ...at, state: next, before: state, votes: idsOf(votes), faults, delays: sent.delays };
+}
+
+/** A second commit of a voter, to nothing that exists, and the proof of both. */
+function accuse(at: Generating, number: number, first: SignedEvent, commit: Commit): EventId {
+  const second = buildMessage({ ...commit, digest: 'f'.repeat(64) }, life(at.state.round));
+  const draft = buildFault(
+    at.run,
+    [first, keep(at, signerOf(number).sign(second))],
+    life(at.state.round),
+  );
+  return keep(at, signerOf(1).sign(draft)).id;
+}
+
+interface Seats {
+  readonly committee: Committee;
+  readonly proposer: WorkerId;
+  readonly ballots: readonly EventId[];
+}
+
+function seatsOf(
+  { run, state }: Generating,
+  { attempt = 0, view = 0, balloting }: Round,
+  { roster, committee, draw, proposers }: Electorate,
+  say: (number: number, message: Message) => SignedEvent,
+): Seats {
+  const { round, parent } = state;
+  if (attempt === 0) {
+    return { committee, proposer: committee.members[view % committee.size]!, ballots: [] };
+  }
+  const numbers = balloting ?? roster.map(numberOf);
+  const ballots = numbers.map((number) =>
+    say(number, { type: 'ballot', run, round, attempt, parent, prepared: null }),
+  );
+  const keys = numbers.map((number) => signerOf(number).publicKey);
+  const ranked = proposers(attempt);
+  return {
+    committee: draw(attempt, keys),
+    proposer: ranked[view % ranked.length]!,
+    ballots: idsOf(ballots),
+  };
+}
+
+/** Manifests of the round, and of the round before where they are late. */
+function submissions(at: Generating, round: Round, roster: readonly number[]) {
+  const { state, before } = at;
+  const index = (number: number) =>
+    state.ledger.members.findIndex(({ key }) => key === signerOf(number).publicKey);
+  const isAway = (number: number) => round.absent?.includes(number);
+  const delays = new Map<number, SignedEvent>();
+  for (const number of round.absent ?? []) delays.set(number, manifestOf(at, state, number));
+  const made = roster
+    .filter((number) => !isAway(number) && !round.elsewhere?.includes(number))
+    .map((number) => ({ number, event: keep(at, manifestOf(at, state, number)) }));
+  const late = (round.late ?? []).map((number) => ({
+    number,
+    event: keep(at, at.delays.get(number) ?? manifestOf(at, before!, number)),
+  }));
+  const rejected = (round.elsewhere ?? []).map((number) => {
+    const event = keep(at, manifestOf(at, { ...state, modelRoot: 'e'.repeat(64) }, number));
+    return { index: index(number), manifest: event.id, reason: 'base-mismatch' };
+  });
+  const accepted = [
+    ...made
+      .filter(({ number }) => !round.ignored?.includes(number))
+      .map(({ number, event }) => ({ index: index(number), late: false, manifest: event.id })),
+    ...late.map(({ number, event }) => ({ index: index(number), late: true, manifest: event.id })),
+  ].sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late));
+  return { accepted, rejected, delays };
+}
+
+function manifestOf({ spec, run }: Generating, state: Certified, number: number): SignedEvent {
+  const signer = signerOf(number);
+  const { round, parent, modelRoot: base, params } = state;
+  const terms = termsOf(state, false)!;
+  const shares = sharesOf(terms);
+  const { packing, eventBudget, topk } = spec.training;
+  const packer = createPacker({
+    ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },
+    maxContainerBytes: spec.limits.payloadBytes,
+  });
+  const delta = deltaOf(params.layout.size, round, number);
+  const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, shares });
+  const said = { run, round, parent, base, codec, roster: shares.digest };
+  const own = { ...said, examples: 10 * number, steps: 5 };
+  return signer.sign(buildManifest(own, payload, life(round)).draft);
+}
+
+/** Small numbers that look like nothing; worker 2 is loud, so that its norm is clipped. */
+const deltaOf = (size: number, round: number, number: number): Float64Array =>
+  Float64Array.from({ length: size }, (_, i) => {
+    const loud = number === 2 ? 40 : 1;
+    return (loud * (((i + 1) * 37 + round * 101 + number * 53) % 200)) / 1000 - 0.1;
+  });
+
+const chainOf = (spec: RunSpec, run: Digest, number: number) =>
+  createChain(new Uint8Array(32).fill(100 + number), run, spec.training.rounds);
+
+const joinOf = (spec: RunSpec, run: Digest, state: Certified, number: number): Join => ({
+  ...{ type: 'join', run, after: state.parent, evidence: '' },
+  tip: tipOf(chainOf(spec, run, number)),
+});
+
+function keep({ events }: Generating, event: SignedEvent): SignedEvent {
+  if (!events.some(({ id }) => id === event.id)) events.push(event);
+  return event;
+}
+
+const idsOf = (events: readonly SignedEvent[]): readonly EventId[] =>
+  events.map(({ id }) => id).sort();
+
+/** The value of a verdict that a test relies on. */
+export function value<T>(verdict: Verdict<T>): T {
+  if (verdict.ok) return verdict.value;
+  throw new Error(JSON.stringify(verdict));
+}
