@@ -1,5 +1,6 @@
 /** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
 import { Argument, Command, Option } from 'commander';
+import { runCertifiedDemo } from '../demo/certified/run-certified.ts';
 import { fields } from '../../run/settings.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from '../demo/run-demo.ts';
 import { wholeFlag } from '../flags.ts';
@@ -12,7 +13,7 @@ const profileOption = () =>
 export const demo = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
-    .addArgument(new Argument('<name>', 'what to train').choices(demoNames))
+    .addArgument(new Argument('<name>', 'what to train').choices([...demoNames, 'certified']))
     .option(
       '--workers <n>',
       'worker processes (4, or 8 with --long)',
@@ -34,6 +35,6 @@ export const demo = (): Command =>
     .option('--long', 'many workers and rounds, until together beats alone')
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
-    .action(async (name: DemoName, flags: DemoFlags) => {
-      process.exitCode = await runDemo(name, flags);
+    .action(async (name: DemoName | 'certified', flags: DemoFlags) => {
+      process.exitCode = await (name === 'certified' ? runCertifiedDemo(flags) : runDemo(name, flags));
     });

@@ -41,13 +41,27 @@ export async function runSwarm(
 }
 
 function runOne(
-  { name, args }: WorkerProcess,
+  worker: WorkerProcess,
   onEvent: (name: string, event: WorkerEvent) => void,
   signal: AbortSignal,
 ): Promise<Omit<Exit, 'stopped'>> {
-  const child = startSelf(args);
-  const stop = () => void child.kill('SIGINT');
+  const { exit, kill } = startWorker(worker, onEvent);
+  const stop = () => kill('SIGINT');
   signal.addEventListener('abort', stop, { once: true });
+  return exit.finally(() => signal.removeEventListener('abort', stop));
+}
+
+export interface Running {
+  readonly exit: Promise<Omit<Exit, 'stopped'>>;
+  kill(signal: 'SIGINT' | 'SIGKILL'): void;
+}
+
+/** Starts one worker; nothing but its own end or a kill stops it. */
+export function startWorker(
+  { name, args }: WorkerProcess,
+  onEvent: (name: string, event: WorkerEvent) => void,
+): Running {
+  const child = startSelf(args);
   let words = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     words = (words + text).slice(-STDERR_KEPT);
@@ -57,13 +71,11 @@ function runOne(
     const event = parseEvent(line);
     if (event) onEvent(name, event);
   });
-  return new Promise((resolve) => {
-    child.on('close', (code) => {
-      signal.removeEventListener('abort', stop);
-      resolve({ name, code: code ?? 1, words: words.trim() });
-    });
+  const exit = new Promise<Omit<Exit, 'stopped'>>((resolve) => {
+    child.on('close', (code) => resolve({ name, code: code ?? 1, words: words.trim() }));
     child.on('error', (error) => resolve({ name, code: 1, words: error.message }));
   });
+  return { exit, kill: (signal) => void child.kill(signal) };
 }
 
 /** This very program again, from the sources or as built. In its own group, so that Ctrl-C reaches it once, through us. */

@@ -45,8 +45,8 @@ export interface Memory {
 
 /** Rounds whose nouns are kept: a vote of the round before is evidence of the next one. */
 const KEPT_ROUNDS = 2;
-/** Arrivals that the adaptive deadline learns from. */
-const MOST_DELAYS = 64;
+/** Rounds that the adaptive deadline learns from. */
+const LEARNT_ROUNDS = 3;
 /** Between two tries to get a stake table or a beacon value. */
 const AGAIN_MS = 2000;
 /** How long relays may take to bring what this worker signed before. */
@@ -67,6 +67,8 @@ export class Member {
   #open: readonly Deciding[] = [];
   #entry: Promise<Entry | undefined>;
   #announced: Digest | undefined;
+  /** How long manifests took, round by round. */
+  #arrivals: readonly (readonly number[])[] = [];
 
   constructor(options: MemberOptions) {
     const { spec, control, journal, ports } = options;
@@ -124,7 +126,10 @@ export class Member {
   /** What this worker signed in a round. Who has nothing on disk looks what relays have of it. */
   async memoryOf(round: number): Promise<Memory> {
     const entry = await this.#entry;
-    this.delays = this.delays.length > 0 ? this.delays : (entry?.delays ?? []);
+    if (this.delays.length === 0 && entry) {
+      this.#arrivals = [entry.delays];
+      this.delays = entry.delays;
+    }
     if (entry) return { entry: entry.round === round ? entry : undefined, hasForgotten: false };
     if (!this.isBehind) return { entry: undefined, hasForgotten: false };
     await this.#look(round);
@@ -148,7 +153,8 @@ export class Member {
   }
 
   learnDelays(held: readonly Held[]): void {
-    this.delays = [...this.delays, ...held.map(({ delay }) => delay)].slice(-MOST_DELAYS);
+    this.#arrivals = [...this.#arrivals, held.map(({ delay }) => delay)].slice(-LEARNT_ROUNDS);
+    this.delays = this.#arrivals.flat();
   }
 
   /** The value of this worker's reveal chain for a round. */

@@ -1,0 +1,104 @@
+/** Who plays the demo of certified rounds and what befalls them, each in its turn: at no time are more than two of seven away. */
+import { join } from 'node:path';
+import type { Signer } from '../../../network/event.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
+import type { Misdeeds } from '../misdeeds.ts';
+import { type Exit, type Running, startWorker, type WorkerProcess } from '../swarm.ts';
+
+interface CrewMember {
+  readonly name: string;
+  readonly misdeeds?: Misdeeds;
+  /** Killed once this round is over, started again after that one. */
+  readonly away?: { readonly after: number; readonly until: number };
+}
+
+/** In the order of their keys' places in the demo; the first one is honest and stays. */
+export const crew: readonly CrewMember[] = [
+  { name: 'alice' },
+  { name: 'bob' },
+  { name: 'carol' },
+  { name: 'dave', misdeeds: { silentFrom: 1, silentTo: 2 } },
+  { name: 'erin' },
+  { name: 'frank', away: { after: 2, until: 4 } },
+  { name: 'grace', misdeeds: { equivocateFrom: 5 } },
+];
+
+/** A worker of the demo with its key. */
+export interface Hand {
+  readonly name: string;
+  readonly pubkey: WorkerId;
+  readonly signer: Signer;
+  readonly keyFile: string;
+}
+
+interface Stage {
+  readonly dir: string;
+  /** The run spec. */
+  readonly file: string;
+  readonly relays: readonly string[];
+  readonly corpus: string;
+  readonly stakeFile: string;
+}
+
+interface Watch {
+  onEvent(name: string, event: WorkerEvent): void;
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** Plays all of them to the end of the run; a stop reaches all of them. */
+export async function playCrew(
+  stage: Stage,
+  { onEvent, onNotice, signal }: Watch,
+): Promise<readonly Omit<Exit, 'stopped'>[]> {
+  const running = new Map<string, Running>();
+  const exits = new Map<string, Promise<Omit<Exit, 'stopped'>>>();
+  const take = (name: string, event: WorkerEvent) => {
+    onEvent(name, event);
+    if (name !== crew[0]!.name || event.type !== 'round') return;
+    for (const member of crew) {
+      if (member.away?.after === event.index) {
+        onNotice(`${member.name} is killed`);
+        running.get(member.name)?.kill('SIGKILL');
+      }
+      if (member.away?.until === event.index) {
+        onNotice(`${member.name} is started again`);
+        start(member);
+      }
+    }
+  };
+  function start(member: CrewMember): void {
+    const worker = startWorker(processOf(member, stage), take);
+    running.set(member.name, worker);
+    exits.set(member.name, worker.exit);
+    // without it the others could only wait for it
+    if (!member.away) void worker.exit.then(({ code }) => code !== 0 && stop());
+  }
+  const stop = () => {
+    for (const { kill } of running.values()) kill('SIGINT');
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  crew.forEach(start);
+  // those that stay end last; who was killed has an exit of its second life by then
+  const staying = crew.filter(({ away }) => away === undefined);
+  await Promise.all(staying.map(({ name }) => exits.get(name)));
+  const all = await Promise.all(exits.values());
+  signal.removeEventListener('abort', stop);
+  return all;
+}
+
+/** The command line of one worker; the first one evaluates for all. */
+function processOf({ name, misdeeds }: CrewMember, stage: Stage): WorkerProcess {
+  const { dir, file, relays, corpus, stakeFile } = stage;
+  const folder = join(dir, name);
+  const args = [
+    ...['run', 'join', file, '--dir', folder, '--key-file', join(folder, 'key')],
+    ...['--corpus', corpus, '--stake', stakeFile, '--wait-for', `${crew.length}`],
+    ...['--device', 'cpu', '--threads', '1', '--heartbeat-interval', '10', '--report', 'ndjson'],
+    ...relays.flatMap((url) => ['--relay', url]),
+    ...(misdeeds === undefined ? [] : ['--misdeeds', JSON.stringify(misdeeds)]),
+    ...(name === crew[0]!.name ? [] : ['--no-evaluate']),
+  ];
+  return { name, args };
+}

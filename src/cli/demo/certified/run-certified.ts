@@ -1,0 +1,170 @@
+/**
+ * `nostrain demo certified`: seven workers that need not trust each other over three relays of which one lies. A witness is silent,
+ * a worker is killed and comes back, another one votes twice; in turn, so that a quorum can always be reached.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { systemClock } from '../../../base/clock.ts';
+import { type Scope, withScope } from '../../../base/scope.ts';
+import { createSigner, type SignedEvent } from '../../../network/event.ts';
+import { publishRun } from '../../../network/wire/run-board.ts';
+import { createSecretKey, writeKeyFile } from '../../../node/keys.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
+import { formatStakeJson } from '../../../run/stake-json.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
+import { inOrder } from '../../commands/archive.ts';
+import { startRelay } from '../../commands/relay.ts';
+import { connectionOf } from '../../connection.ts';
+import { replayReport } from '../../history/report.ts';
+import { fetchFrom } from '../../history/source.ts';
+import { onInterrupt } from '../../interrupt.ts';
+import { asJson } from '../../output.ts';
+import { connectRelays } from '../../relays.ts';
+import { createReporter, type Reporter } from '../../reporter.ts';
+import { publishOver } from '../../stake/events.ts';
+import { demoText } from '../demo-data.ts';
+import { demoFolder } from '../demo-folder.ts';
+import type { DemoFlags } from '../run-demo.ts';
+import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
+import { crew, type Hand, playCrew } from './crew.ts';
+import { demoSpec } from './demo-spec.ts';
+import { demoStakes } from './demo-stakes.ts';
+
+/** How long a relay on this machine may take to answer. */
+const TIMEOUT_S = 10;
+
+/** Returns the exit code: 0 when all honest workers agree, whoever misbehaved was named, and the run replays. */
+export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
+  withScope(async (scope) => {
+    const startedMs = Date.now();
+    const interrupt = onInterrupt();
+    scope.defer(interrupt.dispose);
+    const { signal } = interrupt;
+    const mode = flags.json || flags.headless ? 'plain' : undefined;
+    const stream = flags.json ? process.stderr : process.stdout;
+    const names = crew.map(({ name }) => name);
+    const reporter = createReporter(mode, { title: 'demo certified', workers: names, stream });
+    scope.defer(() => reporter.close());
+    const onNotice = (message: string) => reporter.notice(message);
+
+    const dir = resolve(await demoFolder('certified', flags.dir, scope));
+    const hands = await Promise.all(crew.map((member) => enlist(member.name, dir)));
+    const relays = await startRelays(scope, reporter);
+    const corpus = await demoText({ dir, corpus: flags.corpus, onNotice, signal });
+    const stakes = await demoStakes(hands, { scope, signal, onNotice });
+    const stakeFile = join(dir, 'stakes.json');
+    await writeFile(stakeFile, formatStakeJson(stakes.snapshot));
+    const spec = await demoSpec(hands, {
+      ...{ stake: stakes.rule, corpus: corpus.file!, quick: flags.quick === true },
+      ...{ seed: flags.seed, onNotice, signal },
+    });
+    const file = join(dir, 'run.json');
+    await writeFile(file, asJson(spec));
+    await announce(spec, hands[0]!, relays, signal);
+    await publishOver(relays, stakes.snapshot, signal);
+
+    const cast = crew.map(({ name, misdeeds }, i) => ({
+      ...{ name, pubkey: hands[i]!.pubkey },
+      hostile: misdeeds?.equivocateFrom !== undefined,
+    }));
+    const recorder = createCertifiedRecorder(cast);
+    const onEvent = (name: string, event: WorkerEvent) => {
+      recorder.take(name, event);
+      reporter.event(name, event);
+    };
+    const exits = await playCrew(
+      { dir, file, relays, corpus: corpus.file!, stakeFile },
+      { onEvent, onNotice, signal },
+    );
+    signal.throwIfAborted();
+    const { events, eventsFile } = await keepEvents(spec, relays, dir, signal);
+    const report = replayReport({ run: runIdOf(spec), spec }, events);
+    const document = recorder.document(events, {
+      replay: { ok: report.ok, rounds: report.rounds },
+      eventsFile,
+      wallSeconds: (Date.now() - startedMs) / 1000,
+    });
+    reporter.close();
+    const failed = exits.filter(({ code }) => code !== 0);
+    return tellEnd(document, failed, flags.json === true);
+  });
+
+/** A folder and a key of its own. */
+async function enlist(name: string, dir: string): Promise<Hand> {
+  const folder = join(dir, name);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const secretKey = createSecretKey();
+  const keyFile = join(folder, 'key');
+  await writeKeyFile(keyFile, secretKey);
+  const signer = createSigner(secretKey, nativeCrypto);
+  return { name, pubkey: signer.publicKey, signer, keyFile };
+}
+
+/** Two that do what a relay does, and one that forges, forgets and says that it has nothing. */
+async function startRelays(scope: Scope, reporter: Reporter): Promise<readonly string[]> {
+  const local = { host: '127.0.0.1', port: 0 };
+  const lies = { forge: 0.1, postdate: 0.1, discard: 0.2, drop: 0.2, falseEose: 0.2, duplicate: 0.2 };
+  const relays = await Promise.all([
+    startRelay(local),
+    startRelay({ ...local, faults: lies, seed: 1 }),
+    startRelay(local),
+  ]);
+  for (const relay of relays) scope.defer(() => relay.close());
+  const urls = relays.map(({ url }) => url);
+  reporter.notice(`relays: ${urls.join(', ')}; the second one lies`);
+  return urls;
+}
+
+async function announce(
+  spec: RunSpec,
+  { signer }: Hand,
+  urls: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  const relays = await connectRelays(urls, connectionOf({ timeout: TIMEOUT_S }), signer, signal);
+  const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+  await publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) });
+  await relays.close();
+}
+
+/** Everything the relays have of the run, in a file that stays. */
+async function keepEvents(
+  spec: RunSpec,
+  relay: readonly string[],
+  dir: string,
+  signal: AbortSignal,
+): Promise<{ readonly events: readonly SignedEvent[]; readonly eventsFile: string }> {
+  const events = inOrder(await fetchFrom({ relay, timeout: TIMEOUT_S }, runIdOf(spec), signal));
+  const eventsFile = join(dir, 'events.jsonl');
+  await writeFile(eventsFile, events.map((event) => `${JSON.stringify(event)}\n`).join(''));
+  return { events, eventsFile };
+}
+
+/** The verdict in words (or JSON), and the exit code. */
+function tellEnd(
+  document: CertifiedDocument,
+  failed: readonly { readonly name: string; readonly code: number; readonly words: string }[],
+  json: boolean,
+): number {
+  if (json) process.stdout.write(asJson(document));
+  const say = (line: string) => (json ? process.stderr : process.stdout).write(`${line}\n`);
+  for (const { name, code, words } of failed) say(`${name} failed (exit ${code}): ${words}`);
+  const { agreed, rounds, faults, replay, workers, eventsFile, wallSeconds } = document;
+  const isNamed = workers.every(
+    ({ name, hostile }) => !hostile || faults.some(({ worker }) => worker === name),
+  );
+  for (const { kind, worker, round } of faults) say(`${worker}: ${kind} in round ${round + 1}`);
+  say(
+    agreed
+      ? `all honest workers hold one root, ${rounds.at(-1)?.root.slice(0, 16)}…, after ${rounds.length} rounds, ${wallSeconds.toFixed(0)} s`
+      : 'the honest workers do NOT agree',
+  );
+  say(
+    replay.ok
+      ? `the run replays: nostrain replay --events ${eventsFile}`
+      : `the run does NOT replay from ${eventsFile}`,
+  );
+  return agreed && isNamed && replay.ok && failed.length === 0 ? 0 : 1;
+}
