@@ -2,7 +2,7 @@
  * What there is to see of a run: a pure fold of what its workers say. Nothing here draws; nothing here knows the time.
  */
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { WorkerEvent } from '../worker/events.ts';
+import type { CertifiedRound, WorkerEvent } from '../worker/events.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
 
 type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'done' | 'failed';
@@ -44,6 +44,8 @@ export interface RoundView {
   readonly eventBytes: number;
   readonly seconds: number;
   readonly sample?: string;
+  /** How a committee ended it, where one did. */
+  readonly certified?: CertifiedRound;
 }
 
 interface Notice {
@@ -110,12 +112,36 @@ export function fold(view: View, name: string, event: WorkerEvent): View {
     }
     case 'round':
       return { ...next, finished: foldRound(view.finished, name, event) };
+    case 'stalled':
+    case 'fault':
+    case 'conflict':
+      return notify(next, name, troubleOf(event));
     case 'failed':
       return notify(next, name, event.message);
     default:
       return next;
   }
 }
+
+/** What is wrong in a certified round, in words. */
+export function troubleOf(
+  event: Extract<WorkerEvent, { type: 'stalled' | 'fault' | 'conflict' }>,
+): string {
+  const at = `round ${event.round + 1}`;
+  switch (event.type) {
+    case 'stalled': {
+      const attempt = event.attempt === 0 ? '' : ` of recovery ${event.attempt}`;
+      const missing = event.missing.map(short).join(' ');
+      return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${missing}`;
+    }
+    case 'fault':
+      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
+    case 'conflict':
+      return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
+  }
+}
+
+const short = (id: string): string => id.slice(0, 8);
 
 /** Adds a line about the whole (`name` empty) or one worker. */
 export const notify = (view: View, name: string, message: string): View => ({
@@ -205,9 +231,14 @@ function foldRound(
   const before = finished.find(({ index }) => index === event.index);
   const digests = new Map([...(before?.digests ?? []), [name, event.digest] as const]);
   const share = before?.digests.has(name) ? 0 : 1 / digests.size;
-  const trainingLoss = before
-    ? before.trainingLoss + share * (event.trainingLoss - before.trainingLoss)
-    : event.trainingLoss;
+  // who only followed a round has no loss
+  const isNew = Number.isFinite(event.trainingLoss);
+  const isFirst = before === undefined || !Number.isFinite(before.trainingLoss);
+  const trainingLoss =
+    isFirst || !isNew
+      ? (isNew ? event : (before ?? event)).trainingLoss
+      : before.trainingLoss + share * (event.trainingLoss - before.trainingLoss);
+  const certified = event.certified ?? before?.certified;
   const validationLoss = event.validationLoss ?? before?.validationLoss;
   const sample = event.sample ?? before?.sample;
   const round: RoundView = {
@@ -215,12 +246,16 @@ function foldRound(
     digests,
     trainingLoss,
     accepted: Math.min(event.accepted.length, before?.accepted ?? Number.POSITIVE_INFINITY),
-    refused: Math.max(event.refused.length, before?.refused ?? 0),
+    refused: Math.max(
+      event.certified?.rejected.length ?? event.refused.length,
+      before?.refused ?? 0,
+    ),
     payloadBytes: Math.max(event.payloadBytes, before?.payloadBytes ?? 0),
     eventBytes: Math.max(event.eventBytes, before?.eventBytes ?? 0),
     seconds: Math.max(event.seconds, before?.seconds ?? 0),
     ...(validationLoss === undefined ? {} : { validationLoss }),
     ...(sample === undefined ? {} : { sample }),
+    ...(certified === undefined ? {} : { certified }),
   };
   return [...finished.filter(({ index }) => index !== event.index), round].sort(
     (a, b) => a.index - b.index,

@@ -91,7 +91,8 @@ function startSelf(args: readonly string[]): ChildProcess {
 
 function parseEvent(line: string): WorkerEvent | undefined {
   try {
-    return JSON.parse(line);
+    // JSON has no NaN: it was written as null
+    return JSON.parse(line, (_, value: unknown) => (value === null ? Number.NaN : value));
   } catch {
     return undefined;
   }

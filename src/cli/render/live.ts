@@ -115,7 +115,7 @@ function numbers({ loss, tokensPerSecond }: WorkerView, unit: string): string {
 const ROUND_HEADING = '  round  validation    training  per worker  counted  refused    time  bits';
 
 function roundRow(view: View, round: RoundView, columns: number, paint: Paint): string {
-  const { validationLoss, trainingLoss, eventBytes, accepted, refused, seconds } = round;
+  const { validationLoss, trainingLoss, eventBytes, accepted, refused, seconds, certified } = round;
   const cells = [
     `${round.index + 1}`.padStart(7),
     (validationLoss === undefined ? '-' : formatLoss(validationLoss)).padStart(10),
@@ -128,7 +128,10 @@ function roundRow(view: View, round: RoundView, columns: number, paint: Paint): 
   const line = clip(cells.join('  '), columns);
   const [mark, style] = MARKS[agreementOf(view, round)];
   const digest = round.digests.values().next().value ?? '';
-  const bits = clip(`  ${mark} ${digest.slice(0, 8)}`, columns - [...line].length);
+  const how = certified
+    ? `  ${certified.result} ${certified.signers.length}/${certified.of}`
+    : '';
+  const bits = clip(`  ${mark} ${digest.slice(0, 8)}${how}`, columns - [...line].length);
   return (refused > 0 ? paint.yellow(line) : line) + paint[style](bits);
 }
 

@@ -1,9 +1,11 @@
 /** Numbers as people read them. Never locale-dependent, so that lines can be compared. */
 
-export const formatLoss = (loss: number): string =>
-  Number.isFinite(loss) && Math.abs(loss) < 1e6 && (loss === 0 || Math.abs(loss) >= 1e-3)
-    ? loss.toFixed(4)
-    : loss.toExponential(2);
+/** `-` where there is none, as of a round that a worker only followed. */
+export function formatLoss(loss: number): string {
+  if (Number.isNaN(loss)) return '-';
+  const isPlain = Math.abs(loss) < 1e6 && (loss === 0 || Math.abs(loss) >= 1e-3);
+  return isPlain ? loss.toFixed(4) : loss.toExponential(2);
+}
 
 /** 834,048 */
 export const formatCount = (count: number): string =>

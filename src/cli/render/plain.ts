@@ -1,4 +1,5 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
+import { troubleOf } from '../../dashboard/view.ts';
 import type { CertifiedRound, WorkerEvent } from '../../worker/events.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
 import { safeLine } from './text.ts';
@@ -47,7 +48,7 @@ function describe(event: WorkerEvent): string {
     case 'stalled':
     case 'fault':
     case 'conflict':
-      return describeTrouble(event);
+      return troubleOf(event);
     case 'divergence':
     case 'done':
     case 'failed':
@@ -77,22 +78,6 @@ function describeCertificate(certified: CertifiedRound): string {
     ...faults.map((worker) => `removed ${short(worker)} for its fault`),
     ...joined.map((worker) => `${short(worker)} joins`),
   ].join(', ');
-}
-
-function describeTrouble(
-  event: Extract<WorkerEvent, { type: 'stalled' | 'fault' | 'conflict' }>,
-): string {
-  const at = `round ${event.round + 1}`;
-  switch (event.type) {
-    case 'stalled': {
-      const attempt = event.attempt === 0 ? '' : ` of recovery ${event.attempt}`;
-      return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${event.missing.map(short).join(' ')}`;
-    }
-    case 'fault':
-      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
-    case 'conflict':
-      return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
-  }
 }
 
 function describeEnd(
