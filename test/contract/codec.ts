@@ -2,33 +2,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NostrainError } from '../../src/base/errors.ts';
-import { deriveKey, philox } from '../../src/base/rng.ts';
 import { codecs, type Packing, payloadBytesAtMost } from '../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES, type PayloadScope } from '../../src/network/codec/payload-header.ts';
 import { addPartial, CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { drawnDelta, scopeOf } from '../support/drawn-delta.ts';
 import { valuesOf } from '../support/vectors.ts';
-
-/** Run and roster of every payload here, and all chunks unless given. */
-export function scopeOf(size: number, chunks?: readonly number[]): PayloadScope {
-  const all = Array.from({ length: Math.ceil(size / CHUNK_LENGTH) }, (_, i) => i);
-  return {
-    run: new Uint8Array(32).fill(7),
-    round: 5,
-    size,
-    roster: new Uint8Array(32).fill(8),
-    chunks: Uint32Array.from(chunks ?? all),
-  };
-}
-
-/** A delta of sums of uniform draws, each chunk with its own size. */
-export function drawnDelta(size: number, stream = 0): Float64Array {
-  const key = deriveKey('test/codec', stream);
-  return Float64Array.from({ length: size }, (_, i) => {
-    const [a, b, c, d] = philox(key, i, 0, 0, 0);
-    return ((a + b - c - d) / 2 ** 40) * (1 + Math.floor(i / CHUNK_LENGTH));
-  });
-}
 
 const energy = (vector: Float64Array) => vector.reduce((sum, value) => sum + value * value, 0);
 const bitsOf = (vector: Float64Array) => new BigUint64Array(vector.buffer.slice(0));

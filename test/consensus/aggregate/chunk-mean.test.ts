@@ -6,8 +6,8 @@ import { ownedChunks } from '../../../src/consensus/committee/hrw.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
-import { drawnDelta, scopeOf } from '../../contract/codec.ts';
 import { contribution } from '../../support/contributions.ts';
+import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { valuesOf } from '../../support/vectors.ts';
 
 const size = 9 * CHUNK_LENGTH + 11;

@@ -6,7 +6,8 @@ import { decodePayload, encodePayload } from '../../../src/network/codec/payload
 import { selectLargest } from '../../../src/network/codec/selection.ts';
 import { chunkValues } from '../../../src/network/codec/values/value-code.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
-import { drawnDelta, scopeOf, testCodec } from '../../contract/codec.ts';
+import { testCodec } from '../../contract/codec.ts';
+import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { valuesOf } from '../../support/vectors.ts';
 
 for (const codec of Object.keys(codecs) as CodecName[]) {
