@@ -13,6 +13,13 @@ const energy = (vector: Float64Array) => vector.reduce((sum, value) => sum + val
 const bitsOf = (vector: Float64Array) => new BigUint64Array(vector.buffer.slice(0));
 const single = fc.float({ noNaN: true, min: Math.fround(-1e30), max: Math.fround(1e30) });
 const tied = fc.constantFrom(0, -0, 1, -1, 0.5, -0.5, 2, 5e-324, 1e-45, -1e-40, 1e-38, 1e30);
+/** Multiples of one small number, not too far apart: their differences to what is sent have few enough bits to be exact. */
+const exact = fc
+  .array(fc.oneof(fc.integer({ min: -(2 ** 20), max: 2 ** 20 }), fc.constant(0)), {
+    minLength: 1,
+    maxLength: 90,
+  })
+  .map((list) => Float64Array.from(list, (value) => value * 2 ** -24));
 const vectors = fc
   .array(fc.oneof(single, tied), { minLength: 1, maxLength: 70 })
   .map((values) => Float64Array.from(values));
@@ -64,6 +71,27 @@ export function testCodec(packing: Packing): void {
       addPartial(residual, sent, 1);
       const worst = residual.reduce((most, value, i) => Math.max(most, value - delta[i]!), 0);
       expect(Math.abs(worst)).toBeLessThan(1e-18);
+    });
+
+    test('what a receiver decodes and the residual are the delta, exactly', () => {
+      fc.assert(
+        fc.property(exact, (delta) => {
+          const scope = scopeOf(delta.length);
+          const result = decodePayload(encode(delta, scope).payload, scope);
+          if (!result.ok) throw new Error(result.issue.code);
+          const sent = valuesOf(result.value.delta);
+          const residual = delta.slice();
+          addPartial(residual, result.value.delta, -1);
+          delta.forEach((value, i) => {
+            // no rounding hides in it: what the subtraction lost is nothing
+            expect(value - residual[i]! - sent[i]!).toBe(0);
+            expect(sent[i]! + residual[i]! === value).toBe(true);
+          });
+          addPartial(residual, result.value.delta, 1);
+          expect(residual).toEqual(delta);
+        }),
+        { numRuns: 300 },
+      );
     });
 
     test('a weight is applied with one rounding per value', () => {

@@ -20,10 +20,10 @@ export const packings: readonly Packing[] = (Object.keys(codecs) as CodecName[])
 );
 
 /** Integers from 0 to below the number given. */
-export type Draw = (below: number) => number;
+type Draw = (below: number) => number;
 
 /** A linear congruential generator. */
-export function createDraw(seed: number): Draw {
+function createDraw(seed: number): Draw {
   let state = seed;
   return (below) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
