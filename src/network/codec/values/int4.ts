@@ -3,7 +3,7 @@
  * magnitude over 7 where that is less: on deltas of training, clipping the few largest halves the error.
  */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { type ChunkValues, nearest, singleOf, type ValueCode } from './value-code.ts';
+import { type ChunkValues, largestMagnitude, nearest, type ValueCode } from './value-code.ts';
 
 const MOST = 7;
 /** Level per root mean square. */
@@ -23,10 +23,11 @@ const LARGER = Uint8Array.from({ length: 256 }, (_, i) =>
   Math.max(Math.abs(CODES[2 * i]!), Math.abs(CODES[2 * i + 1]!)),
 );
 
-function levelFor({ floats, largest }: ChunkValues, n: number): number {
+function levelFor(values: ChunkValues, n: number): number {
+  const { floats } = values;
   let squares = 0;
   for (let i = 0; i < n; i++) squares += floats[i]! * floats[i]!;
-  return levelBits(Math.min(singleOf(largest) / MOST, SHARE * Math.sqrt(squares / n)));
+  return levelBits(Math.min(largestMagnitude(values, n) / MOST, SHARE * Math.sqrt(squares / n)));
 }
 
 /** Weight × value for each code of the chunk at hand. */

@@ -1,6 +1,6 @@
 /** Eight bits per value: integers from -127 to 127 times a level, which is the largest magnitude over 127. */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { nearest, singleOf, type ValueCode } from './value-code.ts';
+import { largestMagnitude, nearest, type ValueCode } from './value-code.ts';
 
 const MOST = 127;
 /** What can be said of a byte: that it is -127 or 127, that it is -128, that it is neither nor 0. */
@@ -17,10 +17,11 @@ const terms = new Float64Array(256);
 export const int8: ValueCode = {
   bytes: (n) => 2 + n,
 
-  write({ floats, largest }, n, out, at) {
-    const level = levelBits(singleOf(largest) / MOST);
+  write(values, n, out, at) {
+    const level = levelBits(largestMagnitude(values, n) / MOST);
     if (level === 0) return;
     writeLevelBits(out, at, level);
+    const { floats } = values;
     const perLevel = 1 / levelOf(level);
     for (let i = 0; i < n; i++) out[at + 2 + i] = nearest(floats[i]! * perLevel);
   },

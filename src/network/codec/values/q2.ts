@@ -9,6 +9,7 @@ import {
   SAMPLE,
   singleBits,
   sumAbove,
+  sumAboveSampled,
   sumOfMagnitudes,
   type ValueCode,
 } from './value-code.ts';
@@ -20,7 +21,7 @@ const SIGNS = 0x55;
 
 /** Bits of both levels, the lower one first. */
 function levelsFor(values: ChunkValues, n: number): readonly [number, number] {
-  const all = sumOfMagnitudes(values, n);
+  const all = values.sum;
   const taken = Math.ceil(n / SAMPLE);
   const sampled = sumOfMagnitudes(values, n, SAMPLE);
   let [lower, upper] = [all / n, all / n];
@@ -29,7 +30,7 @@ function levelsFor(values: ChunkValues, n: number): readonly [number, number] {
     if (count < of) lower = Math.max(0, total - sum) / (of - count);
   };
   for (let i = 0; i < SAMPLED; i++) {
-    const { count, sum } = sumAbove(values, n, (lower + upper) / 2, SAMPLE);
+    const { count, sum } = sumAboveSampled(values, n, (lower + upper) / 2);
     step(count, sum, sampled, taken);
   }
   const { count, sum } = sumAbove(values, n, (lower + upper) / 2);
