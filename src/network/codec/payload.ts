@@ -24,7 +24,7 @@ import {
   writePayloadHeader,
 } from './payload-header.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
-import { type ChunkValues, chunkValues, sumOfMagnitudes } from './values/value-code.ts';
+import { addUp, type ChunkValues, chunkValues } from './values/value-code.ts';
 
 export interface EncodedPayload {
   readonly payload: Uint8Array;
@@ -63,7 +63,7 @@ export function encodePayload(
     const k = keptOf(packing.kept, n);
     selectInChunk(all, n, k, room, indices);
     for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
-    few.sum = sumOfMagnitudes(few, k);
+    addUp(few, k);
     code.write(few, k, out, at);
     places.offsets[position] = at;
     places.indices.set(indices.subarray(0, k), places.firsts[position]);
@@ -195,7 +195,7 @@ function load(delta: Vector, from: number, n: number, values: ChunkValues): void
   const { floats } = values;
   floats.set(delta.subarray(from, from + n));
   // f32 magnitudes of a chunk cannot add up to more than an f64 holds
-  values.sum = sumOfMagnitudes(values, n);
+  addUp(values, n);
   if (Number.isFinite(values.sum)) return;
   const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
   throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, {

@@ -26,7 +26,14 @@ const LARGER = Uint8Array.from({ length: 256 }, (_, i) =>
 function levelFor(values: ChunkValues, n: number): number {
   const { floats } = values;
   let squares = 0;
-  for (let i = 0; i < n; i++) squares += floats[i]! * floats[i]!;
+  const whole = n & ~3;
+  for (let i = 0; i < whole; i += 4) {
+    squares += floats[i]! * floats[i]!;
+    squares += floats[i + 1]! * floats[i + 1]!;
+    squares += floats[i + 2]! * floats[i + 2]!;
+    squares += floats[i + 3]! * floats[i + 3]!;
+  }
+  for (let i = whole; i < n; i++) squares += floats[i]! * floats[i]!;
   return levelBits(Math.min(largestMagnitude(values, n) / MOST, SHARE * Math.sqrt(squares / n)));
 }
 
@@ -42,13 +49,22 @@ export const int4: ValueCode = {
     writeLevelBits(out, at, level);
     const perLevel = 1 / levelOf(level);
     const { floats } = values;
-    const whole = n & ~1;
+    const whole = n & ~3;
     let to = at + 2;
-    for (let i = 0; i < whole; i += 2) {
-      const first = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
-      out[to++] = first | (CLIPPED[nearest(floats[i + 1]! * perLevel) + REACH]! << 4);
+    for (let i = 0; i < whole; i += 4) {
+      const a = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
+      const b = CLIPPED[nearest(floats[i + 1]! * perLevel) + REACH]!;
+      const c = CLIPPED[nearest(floats[i + 2]! * perLevel) + REACH]!;
+      const d = CLIPPED[nearest(floats[i + 3]! * perLevel) + REACH]!;
+      out[to] = a | (b << 4);
+      out[to + 1] = c | (d << 4);
+      to += 2;
     }
-    if (whole < n) out[to] = CLIPPED[nearest(floats[whole]! * perLevel) + REACH]!;
+    for (let i = whole; i < n; i++) {
+      const code = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
+      const byte = to + ((i - whole) >>> 1);
+      out[byte] = out[byte]! | (code << (4 * (i & 1)));
+    }
   },
 
   flaw(bytes, at, n) {

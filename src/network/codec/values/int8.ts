@@ -23,7 +23,20 @@ export const int8: ValueCode = {
     writeLevelBits(out, at, level);
     const { floats } = values;
     const perLevel = 1 / levelOf(level);
-    for (let i = 0; i < n; i++) out[at + 2 + i] = nearest(floats[i]! * perLevel);
+    const whole = n & ~3;
+    let to = at + 2;
+    for (let i = 0; i < whole; i += 4) {
+      const a = nearest(floats[i]! * perLevel);
+      const b = nearest(floats[i + 1]! * perLevel);
+      const c = nearest(floats[i + 2]! * perLevel);
+      const d = nearest(floats[i + 3]! * perLevel);
+      out[to] = a;
+      out[to + 1] = b;
+      out[to + 2] = c;
+      out[to + 3] = d;
+      to += 4;
+    }
+    for (let i = whole; i < n; i++) out[to++] = nearest(floats[i]! * perLevel);
   },
 
   flaw(bytes, at, n) {

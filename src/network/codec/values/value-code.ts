@@ -3,11 +3,13 @@
 /** Bits of an f32 without its sign; order of magnitudes is order of these integers. */
 export const MAGNITUDE = 0x7fff_ffff;
 
-/** Values of one chunk as f32, the same memory as integers, and Σ|v| of those in use in f64, by index. */
+/** Values of one chunk as f32, the same memory as integers, and sums of the magnitudes in use, see `addUp`. */
 export interface ChunkValues {
   readonly floats: Float32Array;
   readonly bits: Int32Array;
   sum: number;
+  /** Of every fifth value. */
+  sampled: number;
 }
 
 /** What is wrong with a chunk from a stranger. */
@@ -35,14 +37,28 @@ export interface ValueCode {
 /** Room for the values of one chunk. */
 export function chunkValues(length: number): ChunkValues {
   const floats = new Float32Array(length);
-  return { floats, bits: new Int32Array(floats.buffer), sum: 0 };
+  return { floats, bits: new Int32Array(floats.buffer), sum: 0, sampled: 0 };
 }
 
-/** Σ|v| in f64, by index; of every `stride`-th value. */
-export function sumOfMagnitudes({ floats }: ChunkValues, n: number, stride = 1): number {
+/** Sets the sums: of the first n magnitudes in f64, by index. */
+export function addUp(values: ChunkValues, n: number): void {
+  const { floats } = values;
   let sum = 0;
-  for (let i = 0; i < n; i += stride) sum += Math.abs(floats[i]!);
-  return sum;
+  let sampled = 0;
+  const whole = n - (n % SAMPLE);
+  for (let i = 0; i < whole; i += SAMPLE) {
+    const first = Math.abs(floats[i]!);
+    sum += first;
+    sampled += first;
+    sum += Math.abs(floats[i + 1]!);
+    sum += Math.abs(floats[i + 2]!);
+    sum += Math.abs(floats[i + 3]!);
+    sum += Math.abs(floats[i + 4]!);
+  }
+  if (whole < n) sampled += Math.abs(floats[whole]!);
+  for (let i = whole; i < n; i++) sum += Math.abs(floats[i]!);
+  values.sum = sum;
+  values.sampled = sampled;
 }
 
 /** The largest of the first n magnitudes. */
