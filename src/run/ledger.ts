@@ -1,0 +1,166 @@
+/**
+ * What a run remembers beside the model: round, roster, entropy, stake snapshot. Together with the model it is the state that a
+ * committee certifies, so whoever joins can go on from both without the past. Its bytes are canonical JSON.
+ */
+import { concatBytes, isHex32, utf8 } from '../base/bytes.ts';
+import {
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  parseJson,
+} from '../base/canonical-json.ts';
+import { sha256Hex } from '../base/hash.ts';
+import { ok, type Result, refuse } from '../base/result.ts';
+import type { Digest, WorkerId } from './ids.ts';
+
+/** A key in the roster. */
+export interface Member {
+  readonly key: WorkerId;
+  /** End of its reveal chain; null until an outcome lists its join. */
+  readonly tip: Digest | null;
+  /** The first round whose roster has it; 0 for founders. */
+  readonly joined: number;
+  /** The last final outcome that saw it: accepted its work, or lists its vote. -1 for none. */
+  readonly lastSeen: number;
+  /** The same before the last outcome of all. */
+  readonly seenBefore: number;
+  /** Rolling score in millionths. */
+  readonly score: number;
+}
+
+export interface Ledger {
+  /** The round to come. */
+  readonly round: number;
+  /**
+   * Of this round; null while its beacon is not known. Not among the bytes: it follows from `mixed` and the beacon, which comes
+   * after the outcome that the bytes are certified by.
+   */
+  readonly entropy: Digest | null;
+  /** What the outcome before gave to the entropy; null in round 0. */
+  readonly mixed: { readonly entropy: Digest; readonly reveal: Digest | '' } | null;
+  /** The stake snapshot that holds in this round, and the one of the next. */
+  readonly snapshot: Digest | null;
+  readonly nextSnapshot: Digest | null;
+  /** Outer steps taken: final outcomes so far. */
+  readonly steps: number;
+  /** The roster, ascending by key. */
+  readonly members: readonly Member[];
+  /** Keys proven to have signed two things in one place; they cannot come back. Ascending. */
+  readonly faulted: readonly WorkerId[];
+  /** Rounds of the last final outcomes, ascending; as many as liveness and absence look back on. */
+  readonly finals: readonly number[];
+  /** Who was on the ballots of the last outcome, ascending; null where it needed none. */
+  readonly ballots: readonly WorkerId[] | null;
+  /** Whose contribution to the last round may still be listed, late; ascending. */
+  readonly late: readonly WorkerId[];
+}
+
+/** The most keys of a roster: an outcome names them by u16. */
+const MOST_MEMBERS = 65_536;
+/** Largest canonical form that is read. */
+export const MAX_LEDGER_BYTES = 32 << 20;
+
+/** The canonical bytes: JSON of all but the entropy, members as arrays of their fields in the order above. */
+export const ledgerBytes = (ledger: Ledger): Uint8Array => utf8(canonicalJson(toJson(ledger)));
+
+/** SHA-256 of `nostrain/ledger/1` and the canonical bytes. */
+export const ledgerRoot = (ledger: Ledger): Digest => bytesRoot(ledgerBytes(ledger));
+
+const bytesRoot = (bytes: Uint8Array): Digest =>
+  sha256Hex(concatBytes(utf8('nostrain/ledger/1'), bytes));
+
+function toJson(ledger: Ledger): JsonObject {
+  const { entropy, round, steps, members, finals, mixed, ...rest } = ledger;
+  return {
+    ...rest,
+    mixed: mixed && { ...mixed },
+    round: BigInt(round),
+    steps: BigInt(steps),
+    finals: finals.map(BigInt),
+    members: members.map(({ key, tip, joined, lastSeen, seenBefore, score }) => [
+      key,
+      tip,
+      ...[joined, lastSeen, seenBefore, score].map(BigInt),
+    ]),
+  };
+}
+
+/** The ledger of bytes from anyone, its entropy left open, if they are those of this root. */
+export function parseLedger(bytes: Uint8Array, root: Digest): Result<Ledger> {
+  if (bytes.length > MAX_LEDGER_BYTES) {
+    return refuse('too-large', 'ledger', `${bytes.length} bytes, at most ${MAX_LEDGER_BYTES}`);
+  }
+  if (bytesRoot(bytes) !== root) return refuse('wrong-root', 'ledger', `not the ledger of ${root}`);
+  const json = parseJson(new TextDecoder().decode(bytes));
+  if (!json.ok) return json;
+  const ledger = isJsonObject(json.value) ? fromJson(json.value) : undefined;
+  // what a committee certified is well formed unless its members are all wrong
+  return ledger !== undefined && bytesRoot(ledgerBytes(ledger)) === root
+    ? ok(ledger)
+    : refuse('bad-ledger', 'ledger', 'not a ledger in canonical form');
+}
+
+function fromJson(said: JsonObject): Ledger | undefined {
+  const { mixed } = said;
+  const members = list(said.members, readMember);
+  const faulted = ascending(said.faulted);
+  const late = ascending(said.late);
+  const finals = list(said.finals, (round) => whole(round, 0));
+  const ballots = said.ballots === null ? null : ascending(said.ballots);
+  const [round, steps] = [whole(said.round, 0), whole(said.steps, 0)];
+  const [snapshot, nextSnapshot] = [digestOrNull(said.snapshot), digestOrNull(said.nextSnapshot)];
+  const before = mixed === null ? null : readMixed(mixed);
+  if (members === undefined || faulted === undefined || late === undefined) return undefined;
+  if (finals === undefined || ballots === undefined || before === undefined) return undefined;
+  if (round === undefined || steps === undefined) return undefined;
+  if (snapshot === undefined || nextSnapshot === undefined) return undefined;
+  if (members.some(({ key }, i) => i > 0 && members[i - 1]!.key >= key)) return undefined;
+  const rest = { snapshot, nextSnapshot, steps, members, faulted, finals, ballots, late };
+  return { round, entropy: null, mixed: before, ...rest };
+}
+
+function readMember(json: Json): Member | undefined {
+  if (!Array.isArray(json) || json.length !== 6) return undefined;
+  const fields: readonly Json[] = json;
+  const key = digestOrNull(fields[0]);
+  const tip = digestOrNull(fields[1]);
+  const joined = whole(fields[2], 0);
+  const [lastSeen, seenBefore] = [whole(fields[3], -1), whole(fields[4], -1)];
+  const score = whole(fields[5], Number.MIN_SAFE_INTEGER);
+  if (!key || tip === undefined || joined === undefined) return undefined;
+  if (lastSeen === undefined || seenBefore === undefined || score === undefined) return undefined;
+  return { key, tip, joined, lastSeen, seenBefore, score };
+}
+
+function readMixed(json: Json | undefined): Ledger['mixed'] | undefined {
+  if (!isJsonObject(json)) return undefined;
+  const entropy = digestOrNull(json.entropy);
+  const reveal = json.reveal === '' ? '' : digestOrNull(json.reveal);
+  return entropy && reveal !== undefined && reveal !== null ? { entropy, reveal } : undefined;
+}
+
+function whole(json: Json | undefined, least: number): number | undefined {
+  if (typeof json !== 'bigint') return undefined;
+  const value = Number(json);
+  return Number.isSafeInteger(value) && value >= least ? value : undefined;
+}
+
+function digestOrNull(json: Json | undefined): string | null | undefined {
+  if (json === null) return null;
+  return typeof json === 'string' && isHex32(json) ? json : undefined;
+}
+
+function list<T>(
+  json: Json | undefined,
+  read: (item: Json) => T | undefined,
+): readonly T[] | undefined {
+  if (!Array.isArray(json) || json.length > MOST_MEMBERS) return undefined;
+  const items = json.map(read).filter((item) => item !== undefined);
+  return items.length === json.length ? items : undefined;
+}
+
+function ascending(json: Json | undefined): readonly WorkerId[] | undefined {
+  const keys = list(json, (item) => digestOrNull(item) ?? undefined);
+  return keys?.every((key, i) => i === 0 || keys[i - 1]! < key) ? keys : undefined;
+}
