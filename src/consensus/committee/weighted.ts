@@ -1,0 +1,143 @@
+/**
+ * Weighted rendezvous hashing: everybody who knows the members, their weights and a seed draws the same keys in the same order,
+ * and a key's chance to come first is its share of the weight (an exponential race; Efraimidis and Spirakis 2006). Integers
+ * decide: no engine's logarithm takes part. docs/committee.md has the rule to the bit.
+ */
+import { concatBytes, utf8 } from '../../base/bytes.ts';
+import { hashTails, WORDS } from '../../base/sha256-tails.ts';
+import type { WorkerId } from '../../run/ids.ts';
+
+export interface Weighted {
+  readonly key: WorkerId;
+  /** From 1 to 2^128 - 1. */
+  readonly weight: bigint;
+}
+
+/** Members made ready for draws; in any order. */
+export interface Pool {
+  readonly members: readonly Weighted[];
+  /** Keys as big-endian words, eight each. */
+  readonly keys: Uint32Array;
+  /** Weights as doubles, close enough to tell who cannot win. */
+  readonly weights: Float64Array;
+}
+
+/** A pool with eight lots for each of its keys. */
+export interface Lots extends Pool {
+  readonly lots: Uint32Array;
+}
+
+/** Draws that one hash of each key is enough for. */
+export const TURNS = WORDS;
+const MOST_WEIGHT = 2n ** 128n - 1n;
+/** First bytes of what is hashed; zeros fill them up to 32. */
+const TAG = utf8('nostrain/draw/1');
+/** By character code. */
+const NO_DIGIT = 255;
+const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
+[...'0123456789abcdef'].forEach((digit, value) => {
+  DIGIT[digit.charCodeAt(0)] = value;
+});
+/** A little below 1 / ln 2. */
+const LEAST_BITS = 1.44;
+
+/** Checks and reads the members once, for as many draws as there will be. */
+export function createPool(members: readonly Weighted[]): Pool {
+  const keys = new Uint32Array(members.length * WORDS);
+  const weights = new Float64Array(members.length);
+  members.forEach(({ key, weight }, i) => {
+    if (!readKey(key, keys, i * WORDS)) throw new RangeError(`${key} is not a public key`);
+    if (weight < 1n || weight > MOST_WEIGHT) throw new RangeError(`${weight} is not a weight`);
+    weights[i] = Number(weight);
+  });
+  if (!isDistinct(members)) throw new RangeError('a key is in the pool twice');
+  return { members, keys, weights };
+}
+
+/** Rosters come in ascending order, which is quick to see. */
+const isDistinct = (members: readonly Weighted[]): boolean =>
+  members.every(({ key }, i) => i === 0 || members[i - 1]!.key < key) ||
+  new Set(members.map(({ key }) => key)).size === members.length;
+
+/** The lots of all keys under a seed of 32 bytes. */
+export function drawLots(pool: Pool, seed: Uint8Array): Lots {
+  if (seed.length !== 32) throw new RangeError('a seed has 32 bytes');
+  const prefix = concatBytes(TAG, new Uint8Array(32 - TAG.length), seed);
+  return { ...pool, lots: hashTails(prefix, pool.keys) };
+}
+
+/** The `count` best in one of the eight turns, best first; all of them where there are no more. */
+export function bestOf(lots: Lots, turn: number, count: number): readonly Weighted[] {
+  if (!(turn >= 0 && turn < TURNS)) throw new RangeError(`turn ${turn} of ${TURNS}`);
+  const { members, weights } = lots;
+  const most = Math.min(count, members.length);
+  let ahead: Scored[] = [];
+  let cut = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < members.length; i++) {
+    const top = lots.lots[i * WORDS + turn]!;
+    // its bits are above this bound, so its score is above the score to beat: no need to compute either exactly
+    if ((0xffff_ffff - top) * LEAST_BITS > cut * weights[i]!) continue;
+    ahead.push({ ...members[i]!, bits: bitsOf(lotOf(lots, i, turn)) });
+    if (ahead.length < 2 * most) continue;
+    ahead = ahead.sort(byScore).slice(0, most);
+    cut = scoreOf(ahead.at(-1));
+  }
+  return ahead.sort(byScore).slice(0, most);
+}
+
+interface Scored extends Weighted {
+  /** 256 - log2 of the lot, in 2^-64. */
+  readonly bits: bigint;
+}
+
+/** By bits / weight without dividing; equal scores by key. */
+function byScore(a: Scored, b: Scored): number {
+  const [left, right] = [a.bits * b.weight, b.bits * a.weight];
+  if (left === right) return a.key < b.key ? -1 : 1;
+  return left < right ? -1 : 1;
+}
+
+/** Bits per weight, in 2^-32. */
+const scoreOf = (scored: Scored | undefined): number =>
+  scored === undefined ? 0 : Number(scored.bits) / 2 ** 32 / Number(scored.weight);
+
+/** The words of a key from this turn's on and then those before it, as a number from 1 to 2^256 - 1. */
+function lotOf({ lots }: Lots, index: number, turn: number): bigint {
+  let lot = 0n;
+  for (let i = 0; i < WORDS; i++) {
+    lot = (lot << 32n) | BigInt(lots[index * WORDS + ((turn + i) % WORDS)]!);
+  }
+  return lot | 1n;
+}
+
+/**
+ * 256 - log2 of a lot in 2^-64, from 1 to 2^72: the fraction bit by bit, each by squaring the 128 leading bits and keeping 128
+ * again.
+ */
+export function bitsOf(lot: bigint): bigint {
+  const whole = BigInt(lot.toString(2).length - 1);
+  let mantissa = whole < 127n ? lot << (127n - whole) : lot >> (whole - 127n);
+  let log = whole;
+  for (let bit = 0; bit < 64; bit++) {
+    mantissa = (mantissa * mantissa) >> 127n;
+    const carry = mantissa >> 128n;
+    mantissa >>= carry;
+    log = (log << 1n) | carry;
+  }
+  return (256n << 64n) - log;
+}
+
+/** Writes 64 lowercase hex digits as eight words; false where the text is anything else. */
+function readKey(text: string, out: Uint32Array, at: number): boolean {
+  let isHex = text.length === 8 * WORDS;
+  for (let i = 0; i < WORDS; i++) {
+    let word = 0;
+    for (let j = 8 * i; j < 8 * i + 8; j++) {
+      const digit = DIGIT[text.charCodeAt(j)] ?? NO_DIGIT;
+      isHex &&= digit !== NO_DIGIT;
+      word = (word << 4) | digit;
+    }
+    out[at + i] = word;
+  }
+  return isHex;
+}
