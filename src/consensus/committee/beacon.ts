@@ -1,0 +1,59 @@
+/**
+ * Randomness from outside, mixed into the entropy: a round of drand (BLS12-381, key on G2, signatures on G1, unchained), which
+ * proves itself whoever brings it, or the hash of a finalized block. Fetching either is not done here.
+ */
+import { bls12_381 } from '@noble/curves/bls12-381.js';
+import { fromHex } from '../../base/bytes.ts';
+import { sha256, sha256Hex } from '../../base/hash.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Digest } from '../../run/ids.ts';
+
+/** A chain of drand, as a run spec pins it. */
+export interface DrandChain {
+  /** 96 bytes on G2, in hex. */
+  readonly publicKey: string;
+  /** Unix seconds of its round 1. */
+  readonly genesis: number;
+  readonly periodSeconds: number;
+}
+
+/** The chain with a round every three seconds. */
+export const quicknet: DrandChain = {
+  publicKey:
+    '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a',
+  genesis: 1_692_803_367,
+  periodSeconds: 3,
+};
+
+const DOMAIN = 'BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_';
+
+/** The first round at or after a moment in unix seconds. */
+export const drandRoundAt = ({ genesis, periodSeconds }: DrandChain, seconds: number): number =>
+  1 + Math.max(0, Math.ceil((seconds - genesis) / periodSeconds));
+
+/** The randomness of a round if this is its signature. */
+export function drandRandomness(
+  { publicKey }: DrandChain,
+  round: number,
+  signature: string,
+): Result<Digest> {
+  const bytes = fromHex(signature);
+  if (bytes?.length !== 48) return refuse('bad-beacon', 'signature', 'not 48 bytes in hex');
+  return isSigned(publicKey, round, bytes)
+    ? ok(sha256Hex(bytes))
+    : refuse('bad-beacon', 'signature', `not the signature of drand round ${round}`);
+}
+
+function isSigned(publicKey: string, round: number, signature: Uint8Array): boolean {
+  const number = new Uint8Array(8);
+  new DataView(number.buffer).setBigUint64(0, BigInt(round));
+  const { shortSignatures, G2 } = bls12_381;
+  const message = shortSignatures.hash(sha256(number), DOMAIN);
+  const key = G2.Point.fromHex(publicKey);
+  try {
+    return shortSignatures.verify(signature, message, key);
+  } catch {
+    // bytes that are no point of the group
+    return false;
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Which changes of the roster an outcome may make: the part of its validity that is about members. What it lists is judged by
+ * the ledger alone; that the events behind it are genuine is checked where they are read.
+ */
+import { toHex } from '../../base/bytes.ts';
+import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { Ledger } from '../../run/ledger.ts';
+import { quorumOf } from '../committee/quorum.ts';
+import { isReveal } from '../committee/reveal.ts';
+import { type Join, keysOf, type MembershipRules, type RosterChange } from './membership.ts';
+
+/** The joins a proposer lists of those it knows: all of members that have no tip yet, and the first newcomers by lot. */
+export function chooseJoins(
+  rules: MembershipRules,
+  ledger: Ledger,
+  known: readonly Join[],
+): readonly Join[] {
+  const once = [...new Map(known.map((join) => [join.key, join])).values()];
+  const good = once.filter((join) => refuseJoin(rules, ledger, join) === undefined);
+  const inRoster = new Set(keysOf(ledger.members));
+  const lots = new Map(good.map(({ key }) => [key, joinLot(ledger, key)]));
+  const newcomers = good
+    .filter(({ key }) => !inRoster.has(key))
+    .sort((a, b) => (lots.get(a.key)! < lots.get(b.key)! ? -1 : 1));
+  return [
+    ...good.filter(({ key }) => inRoster.has(key)),
+    ...newcomers.slice(0, joinLimit(rules, ledger)),
+  ];
+}
+
+/** Newcomers come in the order of hash(entropy, key). */
+const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
+  if (entropy === null) throw new RangeError('joins before the entropy of the round');
+  return toHex(taggedHash('nostrain/join/1', bytes32(entropy), bytes32(key)));
+};
+
+const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): number =>
+  joinsPerRound || Math.max(1, Math.floor(members.length / 4));
+
+function refuseJoin(
+  rules: MembershipRules,
+  ledger: Ledger,
+  { key }: Join,
+): ChangeFault | undefined {
+  const { admission, founders } = rules;
+  if (ledger.faulted.includes(key)) return 'join-of-faulted';
+  const isListed = admission.kind === 'open' || [...founders, ...admission.keys].includes(key);
+  if (!isListed) return 'join-not-admitted';
+  const member = ledger.members.find((each) => each.key === key);
+  return member && member.tip !== null ? 'join-of-member' : undefined;
+}
+
+/** Why an outcome cannot follow this ledger. Stable names: they are shown and tested. */
+export type ChangeFault =
+  | 'wrong-round'
+  | 'proposer-not-in-roster'
+  | 'wrong-reveal'
+  | 'too-few-founders'
+  | 'too-many-joins'
+  | 'join-twice'
+  | 'join-of-faulted'
+  | 'join-of-member'
+  | 'join-not-admitted'
+  | 'leave-not-in-roster'
+  | 'fault-not-in-roster'
+  | 'snapshot-out-of-turn';
+
+/** The first thing wrong with a change, or nothing: the part of an outcome's validity that is about members. */
+export function refuseChange(
+  rules: MembershipRules,
+  ledger: Ledger,
+  change: RosterChange,
+): ChangeFault | undefined {
+  const roster = new Map(ledger.members.map((member) => [member.key, member]));
+  const isMember = (key: WorkerId) => roster.has(key);
+  const { round, proposer, reveal, joins } = change;
+  if (round !== ledger.round) return 'wrong-round';
+  const author = roster.get(proposer);
+  if (author === undefined) return 'proposer-not-in-roster';
+  if (!isReveal(author.tip, round, reveal)) return 'wrong-reveal';
+  if (!change.leaves.every(isMember)) return 'leave-not-in-roster';
+  if (!change.faults.every(isMember)) return 'fault-not-in-roster';
+  if (!isSnapshotInTurn(rules, ledger, change)) return 'snapshot-out-of-turn';
+  const keys = new Set(joins.map(({ key }) => key));
+  if (keys.size !== joins.length) return 'join-twice';
+  const newcomers = joins.filter(({ key }) => !isMember(key));
+  if (newcomers.length > joinLimit(rules, ledger)) return 'too-many-joins';
+  const founders = rules.founders.filter((key) => keys.has(key)).length;
+  const needed = quorumOf(rules.committee.quorum, rules.founders.length);
+  if (round === 0 && founders < needed) return 'too-few-founders';
+  return joins.map((join) => refuseJoin(rules, ledger, join)).find((fault) => fault !== undefined);
+}
+
+/** The one that is to come already, or in a round of the spec's interval any other. */
+function isSnapshotInTurn(
+  { stake }: MembershipRules,
+  { nextSnapshot, round }: Ledger,
+  { snapshot }: RosterChange,
+): boolean {
+  if (snapshot === (nextSnapshot ?? '')) return true;
+  return snapshot !== '' && !!stake.every && round > 0 && round % stake.every === 0;
+}
