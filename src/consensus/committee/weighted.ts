@@ -38,8 +38,9 @@ const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
 [...'0123456789abcdef'].forEach((digit, value) => {
   DIGIT[digit.charCodeAt(0)] = value;
 });
-/** A little below 1 / ln 2. */
+/** A little below and above 1 / ln 2. */
 const LEAST_BITS = 1.44;
+const MOST_BITS = 1.45;
 
 /** Checks and reads the members once, for as many draws as there will be. */
 export function createPool(members: readonly Weighted[]): Pool {
@@ -69,20 +70,39 @@ export function drawLots(pool: Pool, seed: Uint8Array): Lots {
 /** The `count` best in one of the eight turns, best first; all of them where there are no more. */
 export function bestOf(lots: Lots, turn: number, count: number): readonly Weighted[] {
   if (!(turn >= 0 && turn < TURNS)) throw new RangeError(`turn ${turn} of ${TURNS}`);
-  const { members, weights } = lots;
-  const most = Math.min(count, members.length);
-  let ahead: Scored[] = [];
+  const ahead = inTheRunning(lots, turn, count);
+  if (ahead.length < 2) return ahead.map((i) => lots.members[i]!).slice(0, count);
+  return ahead
+    .map((i) => ({ ...lots.members[i]!, bits: bitsOf(lotOf(lots, i, turn)) }))
+    .sort(byScore)
+    .slice(0, count)
+    .map(({ key, weight }) => ({ key, weight }));
+}
+
+/**
+ * Everybody whose score may be among the `count` best, judged by the first word of the lot: with x = 1 - lot / 2^256 the bits are
+ * between x / ln 2 and x / (1 - x) / ln 2. The margins are far wider than doubles are wrong, so nobody who wins is left out.
+ */
+function inTheRunning({ members, weights, lots }: Lots, turn: number, count: number): number[] {
   let cut = Number.POSITIVE_INFINITY;
+  let highs: number[] = [];
   for (let i = 0; i < members.length; i++) {
-    const top = lots.lots[i * WORDS + turn]!;
-    // its bits are above this bound, so its score is above the score to beat: no need to compute either exactly
-    if ((0xffff_ffff - top) * LEAST_BITS > cut * weights[i]!) continue;
-    ahead.push({ ...members[i]!, bits: bitsOf(lotOf(lots, i, turn)) });
-    if (ahead.length < 2 * most) continue;
-    ahead = ahead.sort(byScore).slice(0, most);
-    cut = scoreOf(ahead.at(-1));
+    const top = lots[i * WORDS + turn]!;
+    const most = MOST_BITS * (2 ** 32 - top);
+    const unit = top * weights[i]!;
+    if (!(most < cut * unit)) continue;
+    highs.push(most / unit);
+    if (highs.length < 2 * count) continue;
+    highs = highs.sort((a, b) => a - b).slice(0, count);
+    cut = highs.at(-1) ?? 0;
   }
-  return ahead.sort(byScore).slice(0, most);
+  if (highs.length >= count) cut = 2 ** 32 * highs.sort((a, b) => a - b)[count - 1]!;
+  const ahead: number[] = [];
+  for (let i = 0; i < members.length; i++) {
+    const least = LEAST_BITS * (2 ** 32 - 1 - lots[i * WORDS + turn]!);
+    if (least <= cut * weights[i]!) ahead.push(i);
+  }
+  return ahead;
 }
 
 interface Scored extends Weighted {
@@ -96,10 +116,6 @@ function byScore(a: Scored, b: Scored): number {
   if (left === right) return a.key < b.key ? -1 : 1;
   return left < right ? -1 : 1;
 }
-
-/** Bits per weight, in 2^-32. */
-const scoreOf = (scored: Scored | undefined): number =>
-  scored === undefined ? 0 : Number(scored.bits) / 2 ** 32 / Number(scored.weight);
 
 /** The words of a key from this turn's on and then those before it, as a number from 1 to 2^256 - 1. */
 function lotOf({ lots }: Lots, index: number, turn: number): bigint {
