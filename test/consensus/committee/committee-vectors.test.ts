@@ -1,0 +1,94 @@
+/** Everything that other implementations must compute alike, against what a program in another language made of the rules. */
+import { expect, it, test } from 'vitest';
+import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
+import {
+  type CommitteeRules,
+  committeeOf,
+  rankOf,
+} from '../../../src/consensus/committee/committee.ts';
+import { firstEntropy, nextEntropy } from '../../../src/consensus/committee/entropy.ts';
+import { createChain, isReveal, revealOf, tipOf } from '../../../src/consensus/committee/reveal.ts';
+import { bitsOf } from '../../../src/consensus/committee/weighted.ts';
+import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+const vectors = readVectors<{
+  readonly run: string;
+  readonly bits: readonly { readonly lot: string; readonly bits: string }[];
+  readonly committees: readonly {
+    readonly run: string;
+    readonly round: number;
+    readonly attempt: number;
+    readonly parent: string;
+    readonly entropy: string;
+    readonly eligible: readonly string[];
+    readonly stakes: Readonly<Record<string, string>> | null;
+    readonly rules: CommitteeRules;
+    readonly expected: {
+      readonly rank: readonly string[];
+      readonly members: readonly string[];
+      readonly weights: readonly string[];
+      readonly quorum: number;
+      readonly ctx: string;
+    };
+  }[];
+  readonly entropies: readonly {
+    readonly round: number;
+    readonly reveal: string;
+    readonly beacon: string;
+    readonly entropy: string;
+  }[];
+  readonly reveals: {
+    readonly secret: string;
+    readonly rounds: number;
+    readonly tip: string;
+    readonly reveals: readonly string[];
+  };
+  readonly ledger: { readonly text: string; readonly root: string };
+}>('committee.json');
+
+test.each(vectors.bits)('bits of lot $lot', ({ lot, bits }) => {
+  expect(bitsOf(BigInt(`0x${lot}`))).toBe(BigInt(bits));
+});
+
+test.each(vectors.committees)('committee of round $round, attempt $attempt', (vector) => {
+  const { stakes: told, expected, ...input } = vector;
+  const stakes = told && new Map(Object.entries(told).map(([key, stake]) => [key, BigInt(stake)]));
+  expect(rankOf({ ...input, stakes })).toEqual(expected.rank);
+  const { members, weights, quorum, ctx, size } = committeeOf({ ...input, stakes });
+  expect({ members, weights: weights.map(String), quorum, ctx }).toEqual({
+    members: expected.members,
+    weights: expected.weights,
+    quorum: expected.quorum,
+    ctx: expected.ctx,
+  });
+  expect(size).toBe(members.length);
+});
+
+it('the entropy of every round', () => {
+  const [first, ...others] = vectors.entropies;
+  expect(firstEntropy(vectors.run)).toBe(first!.entropy);
+  let entropy = first!.entropy;
+  for (const { round, reveal, beacon, entropy: expected } of others) {
+    entropy = nextEntropy({ run: vectors.run, round, entropy, reveal, beacon });
+    expect(entropy).toBe(expected);
+  }
+});
+
+it('a reveal chain', () => {
+  const { secret, rounds, tip, reveals } = vectors.reveals;
+  const chain = createChain(fromHex(secret)!, vectors.run, rounds);
+  expect(tipOf(chain)).toBe(tip);
+  reveals.forEach((reveal, round) => {
+    expect(revealOf(chain, round)).toBe(reveal);
+    expect(isReveal(tip, round, reveal)).toBe(true);
+  });
+});
+
+it('the bytes and the root of a ledger', () => {
+  const { text, root } = vectors.ledger;
+  const parsed = parseLedger(utf8(text), root);
+  if (!parsed.ok) throw new Error(parsed.issue.message);
+  expect(toHex(ledgerBytes(parsed.value))).toBe(toHex(utf8(text)));
+  expect(ledgerRoot(parsed.value)).toBe(root);
+});
