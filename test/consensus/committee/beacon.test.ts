@@ -1,0 +1,76 @@
+import { bls12_381 } from '@noble/curves/bls12-381.js';
+import { describe, expect, it } from 'vitest';
+import { toHex } from '../../../src/base/bytes.ts';
+import {
+  drandRandomness,
+  drandRoundAt,
+  quicknet,
+} from '../../../src/consensus/committee/beacon.ts';
+
+/** Round 1000 of quicknet, as its operators published it. */
+const ROUND = 1000;
+const SIGNATURE =
+  'b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39';
+const RANDOMNESS = 'fe290beca10872ef2fb164d2aa4442de4566183ec51c56ff3cd603d930e54fdd';
+
+describe('drand', () => {
+  it('a published round of quicknet proves itself', () => {
+    expect(drandRandomness(quicknet, ROUND, SIGNATURE)).toEqual({ ok: true, value: RANDOMNESS });
+  });
+
+  it('the signature of another round, a changed one, and what is none are refused', () => {
+    const { Point } = bls12_381.G1;
+    const other = Point.fromHex(SIGNATURE).add(Point.BASE);
+    const bad = [SIGNATURE.replace('b4', 'b5'), SIGNATURE.slice(2), '', 'zz'.repeat(48), 'c0'.padEnd(96, '0'), other.toHex(true)]; // biome-ignore format: one list
+    for (const each of bad) expect(drandRandomness(quicknet, ROUND, each).ok).toBe(false);
+    expect(drandRandomness(quicknet, ROUND + 1, SIGNATURE).ok).toBe(false);
+  });
+
+  it('no second signature comes of adding a point outside the group', () => {
+    const { Point } = bls12_381.G1;
+    const order = Point.Fn.ORDER;
+    let stray = Point.ZERO;
+    for (let x = 1n; stray.is0(); x++) {
+      const y = rootOf(x);
+      // the part of the point that the group's order does not undo
+      if (y !== undefined) stray = timesOrder(Point.fromAffine({ x, y }), order);
+    }
+    // the library writes down no such point, so this does: x and two flags
+    const { x, y } = Point.fromHex(SIGNATURE).add(stray).toAffine();
+    const bytes = Point.Fp.toBytes(x);
+    bytes[0]! |= 2n * y > Point.Fp.ORDER ? 0xa0 : 0x80;
+    const hex = toHex(bytes);
+    expect(hex).not.toBe(SIGNATURE);
+    expect(drandRandomness(quicknet, ROUND, hex).ok).toBe(false);
+  });
+
+  it('the round at a moment is the first at or after it', () => {
+    const { genesis } = quicknet;
+    expect(drandRoundAt(quicknet, genesis - 100)).toBe(1);
+    expect(drandRoundAt(quicknet, genesis)).toBe(1);
+    expect(drandRoundAt(quicknet, genesis + 1)).toBe(2);
+    expect(drandRoundAt(quicknet, genesis + 3)).toBe(2);
+    expect(drandRoundAt(quicknet, genesis + 3 * (ROUND - 1))).toBe(ROUND);
+  });
+});
+
+/** A y on BLS12-381 over a given x, if there is one. */
+function rootOf(x: bigint): bigint | undefined {
+  const { Fp } = bls12_381.G1.Point;
+  try {
+    return Fp.sqrt(Fp.add(Fp.mul(Fp.sqr(x), x), 4n));
+  } catch {
+    return undefined;
+  }
+}
+
+type G1 = typeof bls12_381.G1.Point.BASE;
+
+function timesOrder(point: G1, order: bigint): G1 {
+  let sum = bls12_381.G1.Point.ZERO;
+  for (const bit of order.toString(2)) {
+    sum = sum.double();
+    if (bit === '1') sum = sum.add(point);
+  }
+  return sum;
+}

@@ -1,0 +1,156 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../relay/server.ts';
+import {
+  type CommitteeInput,
+  committeeOf,
+  rankOf,
+} from '../../../src/consensus/committee/committee.ts';
+import { cappedStakes, hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
+import { keyOf, keysUpTo } from '../../support/members.ts';
+
+const input = (change: Partial<CommitteeInput> = {}): CommitteeInput => ({
+  ...{ run: keyOf(1000), round: 5, attempt: 0, parent: keyOf(1001), entropy: keyOf(1002) },
+  ...{ eligible: keysUpTo(20), stakes: null },
+  rules: { size: 7, quorum: 'bft', weights: 'equal', minStake: '0' },
+  ...change,
+});
+const staked = (stakes: readonly (number | bigint)[], change: Partial<CommitteeInput> = {}) =>
+  input({
+    eligible: keysUpTo(stakes.length),
+    stakes: new Map(stakes.map((stake, i) => [keyOf(i), BigInt(stake)])),
+    rules: { size: 64, quorum: 'bft', weights: 'stake', minStake: '0' },
+    ...change,
+  });
+
+let open: Relay | undefined;
+afterEach(async () => {
+  await open?.close();
+  open = undefined;
+});
+
+describe('R-02', () => {
+  it('1,000 committees of rounds and attempts are drawn without a frame to the relay', async () => {
+    open = await createRelay();
+    const before = open.stats();
+    const drawn = Array.from({ length: 1000 }, (_, i) =>
+      committeeOf(input({ round: Math.floor(i / 4), attempt: i % 4 })),
+    );
+    expect(new Set(drawn.map(({ ctx }) => ctx)).size).toBe(1000);
+    expect(open.stats()).toEqual(before);
+    expect(before.connections).toBe(0);
+  });
+});
+
+describe('T-05: the committee', () => {
+  it('is the same for any order of the keys', () => {
+    fc.assert(
+      fc.property(
+        fc.shuffledSubarray([...keysUpTo(20)], { minLength: 20, maxLength: 20 }),
+        (eligible) => {
+          expect(committeeOf(input({ eligible }))).toEqual(committeeOf(input()));
+        },
+      ),
+    );
+  });
+
+  it('changes with run, round, attempt, entropy and members; the parent is bound as well', () => {
+    const changes: Partial<CommitteeInput>[] = [
+      {},
+      { run: keyOf(7) },
+      { round: 6 },
+      { attempt: 1 },
+      { attempt: 8 },
+      { entropy: keyOf(7) },
+      { eligible: keysUpTo(20).filter((key) => key !== committeeOf(input()).members[3]) },
+    ];
+    const all = changes.map((change) => committeeOf(input(change)));
+    expect(new Set(all.map(({ members }) => members.join())).size).toBe(all.length);
+    const moved = committeeOf(input({ parent: keyOf(7) }));
+    expect(moved.members).toEqual(all[0]!.members);
+    expect(new Set([...all, moved].map(({ ctx }) => ctx)).size).toBe(all.length + 1);
+  });
+
+  it('is drawn from keys with enough stake only, never from others that train', () => {
+    const rules = { size: 64, quorum: 'bft', weights: 'stake', minStake: '10' } as const;
+    const { members } = committeeOf(staked([9, 10, 11, 0, 100], { rules }));
+    expect([...members].sort()).toEqual([keyOf(1), keyOf(2), keyOf(4)].sort());
+    const unknown = staked([5, 5], { eligible: keysUpTo(4) });
+    expect([...committeeOf(unknown).members].sort()).toEqual([keyOf(0), keyOf(1)].sort());
+  });
+
+  it('has min(K, keys) seats and the quorum of that many', () => {
+    const sizes = [0, 1, 2, 3, 4, 7, 20].map((count) => {
+      const { size, quorum, members } = committeeOf(input({ eligible: keysUpTo(count) }));
+      expect(members).toHaveLength(size);
+      return [size, quorum];
+    });
+    expect(sizes).toEqual([[0, 1], [1, 1], [2, 2], [3, 3], [4, 3], [7, 5], [7, 5]]); // biome-ignore format: pairs
+  });
+
+  it('its first seats are those of the whole ranking', () => {
+    const ranking = rankOf(input());
+    expect(new Set(ranking).size).toBe(20);
+    expect(committeeOf(input()).members).toEqual(ranking.slice(0, 7));
+  });
+
+  it('signatures of others, and second ones, do not count towards the quorum', () => {
+    const committee = committeeOf(input());
+    const outsiders = keysUpTo(20).filter((key) => !committee.members.includes(key));
+    const four = committee.members.slice(0, 4);
+    expect(hasQuorum(committee, [...four, ...four, ...outsiders])).toBe(false);
+    expect(hasQuorum(committee, committee.members.slice(2))).toBe(true);
+    expect(hasQuorum(committeeOf(input({ eligible: [] })), outsiders)).toBe(false);
+  });
+});
+
+describe('the quorum in stake', () => {
+  it('dust keys that hold all the seats but one decide nothing; with the big one they do', () => {
+    const committee = committeeOf(staked([1000, ...new Array<number>(20).fill(1)]));
+    const dust = committee.members.filter((key) => key !== keyOf(0));
+    expect(dust).toHaveLength(20);
+    expect(hasQuorum(committee, dust)).toBe(false);
+    expect(hasQuorum(committee, [keyOf(0), ...dust.slice(6)])).toBe(true);
+    expect(hasQuorum(committee, [keyOf(0), ...dust.slice(0, 13)])).toBe(false);
+  });
+
+  it('nobody counts for more than it takes to block: all others together fall short by little', () => {
+    const stake = fc.bigInt({ min: 1n, max: 2n ** 128n - 1n });
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(stake, fc.bigInt({ min: 1n, max: 9n })), {
+          minLength: 1,
+          maxLength: 20,
+        }),
+        fc.constantFrom('bft' as const, 'cft' as const),
+        (stakes, rule) => {
+          const seats = stakes.length;
+          const quorum = quorumOf(rule, seats);
+          const capped = cappedStakes(stakes, quorum);
+          const total = capped.reduce((a, b) => a + b);
+          const blocking = BigInt(seats - quorum + 1);
+          const most = [...capped].sort((a, b) => (a < b ? 1 : -1))[0]!;
+          expect(most * BigInt(seats) <= blocking * total).toBe(true);
+          // one more would be too much, or nothing was cut
+          const next = stakes.map((each) => (each < most + 1n ? each : most + 1n));
+          const sum = next.reduce((a, b) => a + b);
+          const isUncut = capped.every((each, i) => each === stakes[i]);
+          expect(isUncut || (most + 1n) * BigInt(seats) > blocking * sum).toBe(true);
+          capped.forEach((each, i) => {
+            const isCut = stakes[i]! > most;
+            expect(each).toBe(isCut ? most : stakes[i]);
+          });
+        },
+      ),
+    );
+  });
+
+  it('equal stakes need no more than the seats', () => {
+    for (const count of [1, 4, 7, 16]) {
+      const committee = committeeOf(staked(new Array<number>(count).fill(5)));
+      const signers = committee.members.slice(0, committee.quorum);
+      expect(hasQuorum(committee, signers)).toBe(true);
+      expect(hasQuorum(committee, signers.slice(1))).toBe(false);
+    }
+  });
+});

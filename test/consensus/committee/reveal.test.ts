@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import { firstEntropy, nextEntropy } from '../../../src/consensus/committee/entropy.ts';
+import { createChain, isReveal, revealOf, tipOf } from '../../../src/consensus/committee/reveal.ts';
+import { keyOf, seedOf } from '../../support/members.ts';
+
+const run = keyOf(1);
+const rounds = 20;
+const chain = createChain(seedOf(1), run, rounds);
+const tip = tipOf(chain);
+
+describe('a reveal chain', () => {
+  it('has one value for each round, and it counts in that round only', () => {
+    const reveals = Array.from({ length: rounds }, (_, round) => revealOf(chain, round));
+    expect(reveals[0]).toBe('');
+    expect(new Set(reveals).size).toBe(rounds);
+    reveals.forEach((reveal, made) => {
+      for (let round = 0; round < rounds; round++) {
+        expect(isReveal(tip, round, reveal)).toBe(round === made);
+      }
+    });
+  });
+
+  it('is another one for another secret and for another run', () => {
+    const tips = [
+      tip,
+      tipOf(createChain(seedOf(2), run, rounds)),
+      tipOf(createChain(seedOf(1), keyOf(2), rounds)),
+    ];
+    expect(new Set(tips).size).toBe(3);
+  });
+
+  it('without a certified tip there is no reveal after round 0', () => {
+    expect(isReveal(null, 0, '')).toBe(true);
+    expect(isReveal(null, 3, '')).toBe(false);
+    expect(isReveal(tip, 3, '')).toBe(false);
+    expect(isReveal(null, 3, revealOf(chain, 3))).toBe(false);
+    expect(isReveal(tip, 0, revealOf(chain, 1))).toBe(false);
+  });
+
+  it('ends with the run', () => {
+    expect(() => revealOf(chain, rounds)).toThrow(RangeError);
+    expect(() => createChain(new Uint8Array(31), run, rounds)).toThrow(RangeError);
+  });
+});
+
+describe('entropy', () => {
+  const entropy = firstEntropy(run);
+  const mixture = { run, round: 1, entropy, reveal: keyOf(5), beacon: '' as const };
+
+  it('changes with everything that is mixed in', () => {
+    const all = [
+      mixture,
+      { ...mixture, run: keyOf(2) },
+      { ...mixture, round: 2 },
+      { ...mixture, entropy: keyOf(9) },
+      { ...mixture, reveal: keyOf(6) },
+      { ...mixture, reveal: '' },
+      { ...mixture, beacon: keyOf(5) },
+      { ...mixture, reveal: '', beacon: keyOf(5) },
+    ];
+    expect(new Set(all.map(nextEntropy)).size).toBe(all.length);
+  });
+
+  it('refuses what is not 32 bytes', () => {
+    expect(() => nextEntropy({ ...mixture, reveal: 'abcd' })).toThrow(RangeError);
+    expect(() => firstEntropy('abcd')).toThrow(RangeError);
+  });
+});

@@ -1,0 +1,275 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { toHex, utf8 } from '../../../src/base/bytes.ts';
+import { sha256 } from '../../../src/base/hash.ts';
+import {
+  bestOf,
+  bitsOf,
+  createPool,
+  drawLots,
+  TURNS,
+  type Weighted,
+} from '../../../src/consensus/committee/weighted.ts';
+import { keyOf, membersOf, seedOf } from '../../support/members.ts';
+
+const draw = (members: readonly Weighted[], seed: Uint8Array, turn: number, count: number) =>
+  bestOf(drawLots(createPool(members), seed), turn, count).map(({ key }) => key);
+
+/** The rule as the page states it: every score exactly, with Node's own hash and no shortcut. */
+function ranked(members: readonly Weighted[], seed: Uint8Array, turn: number): readonly string[] {
+  const tag = Buffer.alloc(32);
+  tag.write('nostrain/draw/1');
+  const scored = members.map(({ key, weight }) => {
+    const sum = createHash('sha256').update(tag).update(seed).update(Buffer.from(key, 'hex'));
+    const hex = sum.digest('hex');
+    const turned = hex.slice(8 * turn) + hex.slice(0, 8 * turn);
+    return { key, weight, bits: bitsOf(BigInt(`0x${turned}`) | 1n) };
+  });
+  scored.sort((a, b) => {
+    const difference = a.bits * b.weight - b.bits * a.weight;
+    return difference === 0n ? (a.key < b.key ? -1 : 1) : difference < 0n ? -1 : 1;
+  });
+  return scored.map(({ key }) => key);
+}
+
+const weight = fc.oneof(
+  fc.bigInt({ min: 1n, max: 4n }),
+  fc.bigInt({ min: 1n, max: 2n ** 128n - 1n }),
+  fc.integer({ min: 0, max: 127 }).map((bits) => 2n ** BigInt(bits)),
+);
+const turns = fc.integer({ min: 0, max: TURNS - 1 });
+
+/** Σ (seen - expected)² / expected. */
+const chiSquare = (seen: readonly number[], expected: readonly number[]): number =>
+  seen.reduce((sum, count, i) => sum + (count - expected[i]!) ** 2 / expected[i]!, 0);
+/** p = 0.01 at 99 degrees of freedom. */
+const LIMIT_99 = 134.64;
+
+/** How often each member comes among the first `count`, over so many draws. */
+function counted(members: readonly Weighted[], draws: number, count: number): number[] {
+  const pool = createPool(members);
+  const place = new Map(members.map(({ key }, i) => [key, i]));
+  const seen = members.map(() => 0);
+  for (let from = 0; from < draws; from += TURNS) {
+    const lots = drawLots(pool, seedOf(from));
+    for (let turn = 0; turn < Math.min(TURNS, draws - from); turn++) {
+      for (const { key } of bestOf(lots, turn, count)) seen[place.get(key)!]!++;
+    }
+  }
+  return seen;
+}
+
+/**
+ * Chance to be among the first K of an exponential race, to 10^-9: over x = e^-t, a member's own arrival times the chance that
+ * fewer than K others (each there with chance 1 - x^w) came before.
+ */
+function inclusion(weights: readonly number[], index: number, count: number): number {
+  const own = weights[index]!;
+  const others = weights.filter((_, i) => i !== index);
+  const steps = 4000;
+  let sum = 0;
+  for (let step = 0; step <= steps; step++) {
+    const x = step / steps;
+    let before = [1, ...new Array<number>(count - 1).fill(0)];
+    for (const each of others) {
+      const there = 1 - x ** each;
+      before = before.map((p, i) => p * (1 - there) + (i === 0 ? 0 : before[i - 1]! * there));
+    }
+    const value = own * x ** (own - 1) * before.reduce((a, b) => a + b);
+    sum += value * (step === 0 || step === steps ? 1 : step % 2 === 1 ? 4 : 2);
+  }
+  return sum / (3 * steps);
+}
+
+describe('a draw', () => {
+  it('gives what computing every score exactly gives, whatever the weights', () => {
+    fc.assert(
+      fc.property(
+        fc.array(weight, { minLength: 1, maxLength: 40 }),
+        fc.nat(),
+        turns,
+        fc.integer({ min: 0, max: 45 }),
+        (weights, number, turn, count) => {
+          const members = membersOf(weights);
+          const expected = ranked(members, seedOf(number), turn);
+          expect(draw(members, seedOf(number), turn, count)).toEqual(expected.slice(0, count));
+        },
+      ),
+    );
+  });
+
+  it('does not depend on the order of the members, and one draw is the beginning of a longer one', () => {
+    fc.assert(
+      fc.property(
+        fc.array(weight, { minLength: 1, maxLength: 30 }).chain((weights) => {
+          const members = membersOf(weights);
+          return fc.tuple(
+            fc.constant(members),
+            fc.shuffledSubarray([...members], { minLength: members.length }),
+          );
+        }),
+        turns,
+        ([members, shuffled], turn) => {
+          const all = draw(members, seedOf(1), turn, members.length);
+          expect(draw(shuffled, seedOf(1), turn, members.length)).toEqual(all);
+          expect(draw(shuffled, seedOf(1), turn, 3)).toEqual(all.slice(0, 3));
+        },
+      ),
+    );
+  });
+
+  it('finds the winners of many as it finds those of few', () => {
+    const members = membersOf(Array.from({ length: 3000 }, (_, i) => 1 + ((i * 7919) % 1000)));
+    for (const turn of [0, 5]) {
+      expect(draw(members, seedOf(2), turn, 16)).toEqual(
+        ranked(members, seedOf(2), turn).slice(0, 16),
+      );
+    }
+  });
+
+  it('is another one for each seed and each turn', () => {
+    const members = membersOf(new Array(64).fill(1));
+    const orders = [0, 1, 2].flatMap((seed) =>
+      Array.from({ length: TURNS }, (_, turn) => draw(members, seedOf(seed), turn, 64).join()),
+    );
+    expect(new Set(orders).size).toBe(3 * TURNS);
+  });
+
+  it('refuses what is no key, no weight, no seed, no turn, and a key twice', () => {
+    const key = keyOf(1);
+    const bad = [
+      key.toUpperCase(),
+      key.slice(1),
+      `${key}0`,
+      `${key.slice(1)}é`,
+      `${key.slice(1)}g`,
+    ];
+    for (const each of bad)
+      expect(() => createPool([{ key: each, weight: 1n }])).toThrow(RangeError);
+    for (const each of [0n, -1n, 2n ** 128n]) {
+      expect(() => createPool([{ key, weight: each }])).toThrow(RangeError);
+    }
+    expect(() => createPool([{ key, weight: 1n }, { key, weight: 2n }])).toThrow(RangeError); // biome-ignore format: a pair
+    expect(() => drawLots(createPool([]), new Uint8Array(31))).toThrow(RangeError);
+    expect(() => draw([], seedOf(0), 8, 1)).toThrow(RangeError);
+    expect(draw([], seedOf(0), 0, 5)).toEqual([]);
+  });
+});
+
+describe('the logarithm', () => {
+  it('is exact for powers of two, falls with the lot, and is never zero', () => {
+    for (const power of [0, 1, 64, 127, 128, 255]) {
+      expect(bitsOf(2n ** BigInt(power))).toBe(BigInt(256 - power) << 64n);
+    }
+    expect(bitsOf(2n ** 256n - 1n)).toBeGreaterThan(0n);
+    const lots = fc.bigInt({ min: 1n, max: 2n ** 256n - 1n });
+    fc.assert(
+      fc.property(lots, lots, (a, b) => {
+        expect(bitsOf(a) >= bitsOf(b)).toBe(a <= b || bitsOf(a) === bitsOf(b));
+        expect(Number(bitsOf(a)) / 2 ** 64).toBeCloseTo(256 - Math.log2(Number(a)), 9);
+      }),
+    );
+  });
+});
+
+describe('R-04: proportionality', () => {
+  const hundred = Array.from({ length: 100 }, (_, i) => i + 1);
+  const draws = 200_000;
+  const shares = hundred.map((each) => (draws * each) / 5050);
+
+  it('200,000 draws of one among weights 1 to 100 fit their shares (chi-square, p > 0.01)', () => {
+    const seen = counted(membersOf(hundred), draws, 1);
+    expect(seen.reduce((a, b) => a + b)).toBe(draws);
+    expect(chiSquare(seen, shares)).toBeLessThan(LIMIT_99);
+  });
+
+  it('control: the highest SHA-256(id, draw, stake) is not proportional, by the same test', () => {
+    const few = 1500;
+    const members = membersOf(hundred);
+    const seen = members.map(() => 0);
+    for (let i = 0; i < few; i++) {
+      const hashes = members.map(({ key, weight: stake }) =>
+        createHash('sha256').update(key).update(seedOf(i)).update(String(stake)).digest('hex'),
+      );
+      seen[hashes.indexOf([...hashes].sort().at(-1)!)]!++;
+    }
+    const scaled = shares.map((each) => (each * few) / draws);
+    expect(chiSquare(seen, scaled)).toBeGreaterThan(10 * LIMIT_99);
+  });
+
+  it('eight seats: inclusion within 2 % of exact successive sampling', () => {
+    const weights = [2, 3, 4, 5].flatMap((each) => new Array<number>(5).fill(each));
+    const rounds = 24_000;
+    const seen = counted(membersOf(weights), rounds, 8);
+    for (const each of [2, 3, 4, 5]) {
+      const group = weights.flatMap((w, i) => (w === each ? [seen[i]!] : []));
+      const mean = group.reduce((a, b) => a + b) / group.length / rounds;
+      const exact = inclusion(weights, weights.indexOf(each), 8);
+      expect(Math.abs(mean / exact - 1)).toBeLessThan(0.02);
+    }
+    const all = weights.map((_, i) => inclusion(weights, i, 8));
+    expect(all.reduce((a, b) => a + b)).toBeCloseTo(8, 6);
+  });
+});
+
+describe('R-05: minimal disruption', () => {
+  const members = membersOf(Array.from({ length: 60 }, (_, i) => 1 + (i % 7)));
+  const pool = createPool(members);
+  const draws = Array.from({ length: 100 }, (_, i) => i);
+  const assign = (from: readonly Weighted[], count: number): readonly (readonly string[])[] => {
+    const those = from === members ? pool : createPool(from);
+    return draws.flatMap((i) => {
+      const lots = drawLots(those, seedOf(i));
+      return Array.from({ length: TURNS }, (_, turn) =>
+        bestOf(lots, turn, count).map(({ key }) => key),
+      );
+    });
+  };
+
+  it('a leaver changes only the assignments it was in, and there one comes up', () => {
+    const leaver = members[13]!.key;
+    const before = assign(members, 8);
+    const after = assign(
+      members.filter(({ key }) => key !== leaver),
+      8,
+    );
+    const held = before.filter((keys) => keys.includes(leaver)).length;
+    expect(held).toBeGreaterThan(50);
+    before.forEach((keys, i) => {
+      const stayed = keys.filter((key) => key !== leaver);
+      expect(after[i]!.slice(0, stayed.length)).toEqual(stayed);
+      if (stayed.length === keys.length) expect(after[i]).toEqual(keys);
+    });
+  });
+
+  it('a newcomer of equal weight takes K / (N + 1) of the seats, give or take 3 σ', () => {
+    const equal = membersOf(new Array(60).fill(1));
+    const [count, total] = [8, draws.length * TURNS];
+    const before = assign(equal.slice(0, 59), count);
+    const after = assign(equal, count);
+    const changed = before.filter((keys, i) => keys.join() !== after[i]!.join()).length;
+    const chance = count / 60;
+    const sigma = Math.sqrt(total * chance * (1 - chance));
+    expect(Math.abs(changed - total * chance)).toBeLessThan(3 * sigma);
+    before.forEach((keys, i) => {
+      const stayed = after[i]!.filter((key) => key !== equal[59]!.key);
+      expect(keys.slice(0, stayed.length)).toEqual(stayed);
+    });
+  });
+
+  it('more weight for one key only moves what that key gains', () => {
+    const heavier = members.map((each, i) => (i === 5 ? { ...each, weight: 50n } : each));
+    const [before, after] = [assign(members, 4), assign(heavier, 4)];
+    before.forEach((keys, i) => {
+      const others = after[i]!.filter((key) => key !== members[5]!.key);
+      expect(keys.filter((key) => key !== members[5]!.key).slice(0, others.length)).toEqual(others);
+    });
+  });
+});
+
+it('hex keys are read as bytes are', () => {
+  const key = toHex(sha256(utf8('a key')));
+  const [only] = createPool([{ key, weight: 1n }]).keys;
+  expect(only).toBe(Number.parseInt(key.slice(0, 8), 16));
+});
