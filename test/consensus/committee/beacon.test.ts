@@ -35,11 +35,9 @@ describe('drand', () => {
       // the part of the point that the group's order does not undo
       if (y !== undefined) stray = timesOrder(Point.fromAffine({ x, y }), order);
     }
-    // the library writes down no such point, so this does: x and two flags
-    const { x, y } = Point.fromHex(SIGNATURE).add(stray).toAffine();
-    const bytes = Point.Fp.toBytes(x);
-    bytes[0]! |= 2n * y > Point.Fp.ORDER ? 0xa0 : 0x80;
-    const hex = toHex(bytes);
+    const genuine = Point.fromHex(SIGNATURE);
+    expect(written(genuine)).toBe(SIGNATURE);
+    const hex = written(genuine.add(stray));
     expect(hex).not.toBe(SIGNATURE);
     expect(drandRandomness(quicknet, ROUND, hex).ok).toBe(false);
   });
@@ -62,6 +60,15 @@ function rootOf(x: bigint): bigint | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** 48 bytes of a point, in the group or not: x and two flags. The library writes down none outside. */
+function written(point: G1): string {
+  const { Fp } = bls12_381.G1.Point;
+  const { x, y } = point.toAffine();
+  const bytes = Fp.toBytes(x);
+  bytes[0]! |= 2n * y > Fp.ORDER ? 0xa0 : 0x80;
+  return toHex(bytes);
 }
 
 type G1 = typeof bls12_381.G1.Point.BASE;

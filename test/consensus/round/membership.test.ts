@@ -1,0 +1,180 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  completeLedger,
+  firstLedger,
+  liveOf,
+  nextLedger,
+  type RosterChange,
+  seatable,
+} from '../../../src/consensus/round/membership.ts';
+import type { Ledger } from '../../../src/run/ledger.ts';
+import { keyOf } from '../../support/members.ts';
+import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
+
+const rules = rulesOf();
+const roster = ({ members }: Ledger) => members.map(({ key }) => key);
+const keys = (...indices: readonly number[]) => indices.map(keyOf).sort();
+const FINAL = {};
+const VOID = { result: 'void', seen: [], accepted: [] } as const;
+/** A final outcome that sees all of 0 to 3 but these. */
+const without = (...away: readonly number[]): Partial<RosterChange> => ({
+  seen: keys(0, 1, 2, 3).filter((key) => !away.map(keyOf).includes(key)),
+});
+
+describe('the roster', () => {
+  it('begins with the founders, who all decide round 0', () => {
+    const ledger = firstLedger(rules);
+    expect(roster(ledger)).toEqual(keys(0, 1, 2, 3));
+    expect(seatable(ledger, liveOf(rules, ledger))).toEqual(keys(0, 1, 2, 3));
+  });
+
+  it('after round 0 a key without a certified tip has no seat until an outcome lists its join', () => {
+    const ledger = play(rules, { joins: [0, 1, 2].map(joinOf) });
+    expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 2, 3));
+    expect(seatable(ledger, liveOf(rules, ledger))).toEqual(keys(0, 1, 2));
+    const later = nextLedger(rules, ledger, changeOf(ledger, { joins: [joinOf(3)] }));
+    expect(seatable(later, liveOf(rules, later))).toEqual(keys(0, 1, 2, 3));
+  });
+
+  it('takes joins and leaves from final and void outcomes alike', () => {
+    for (const outcome of [FINAL, VOID]) {
+      const ledger = play(rules, FINAL, { ...outcome, joins: [joinOf(9)], leaves: [keyOf(2)] });
+      expect(roster(ledger)).toEqual(keys(0, 1, 3, 9));
+    }
+  });
+
+  it('R-09: drops whoever is proven to have signed two things, for good', () => {
+    const ledger = play(rules, FINAL, { faults: [keyOf(2)] }, FINAL);
+    expect(roster(ledger)).toEqual(keys(0, 1, 3));
+    expect(ledger.faulted).toEqual(keys(2));
+    expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 3));
+  });
+
+  it('drops who was seen in none of the last final outcomes; voids do not count', () => {
+    const away = without(3);
+    expect(roster(play(rules, away, away))).toContain(keyOf(3));
+    expect(roster(play(rules, away, VOID, VOID, away))).toContain(keyOf(3));
+    expect(roster(play(rules, away, VOID, away, away))).toEqual(keys(0, 1, 2));
+    expect(roster(play(rules, away, away, FINAL, away, away))).toContain(keyOf(3));
+  });
+
+  it('gives a newcomer as many rounds to be seen as everybody', () => {
+    const late = { joins: [joinOf(9)] };
+    const outcomes = [FINAL, FINAL, FINAL, late, without(), without()];
+    expect(roster(play(rules, ...outcomes))).toContain(keyOf(9));
+    expect(roster(play(rules, ...outcomes, without()))).not.toContain(keyOf(9));
+  });
+});
+
+describe('R-07: a late joiner', () => {
+  const joined = [FINAL, FINAL, FINAL, { joins: [joinOf(9)] }];
+
+  it('is not eligible before it was in two rosters and seen', () => {
+    const seen = [joined, [...joined, FINAL], [...joined, FINAL, FINAL]].map((outcomes) => {
+      const ledger = play(rules, ...outcomes);
+      return [ledger.round, liveOf(rules, ledger).includes(keyOf(9))];
+    });
+    expect(seen).toEqual([[4, false], [5, false], [6, true]]); // biome-ignore format: pairs
+  });
+
+  it('while there are few rounds to look back on, two rosters are enough', () => {
+    const ledger = play(rules, { joins: [0, 1, 2, 3, 9].map(joinOf) });
+    expect(liveOf(rules, ledger)).not.toContain(keyOf(9));
+    const next = nextLedger(rules, ledger, changeOf(ledger, without()));
+    expect(liveOf(rules, next)).toContain(keyOf(9));
+  });
+
+  it('a leaver that comes back is a newcomer', () => {
+    const back = [FINAL, FINAL, { leaves: [keyOf(2)] }, { joins: [joinOf(2)] }];
+    expect(liveOf(rules, play(rules, ...back))).not.toContain(keyOf(2));
+    expect(liveOf(rules, play(rules, ...back, FINAL))).not.toContain(keyOf(2));
+  });
+});
+
+describe('live', () => {
+  it('leaves out who was not seen lately, and takes it back when it is', () => {
+    const away = without(3);
+    const live = (...outcomes: readonly Partial<RosterChange>[]) =>
+      liveOf(rules, play(rules, ...outcomes)).includes(keyOf(3));
+    expect(live(FINAL, away, away)).toBe(true);
+    // not seen in rounds 1 and 2, and round 3 does not decide about round 4
+    expect(live(FINAL, away, away, FINAL)).toBe(false);
+    expect(live(FINAL, away, away, FINAL, FINAL)).toBe(true);
+    expect(live(FINAL, away, VOID, VOID, away)).toBe(true);
+  });
+
+  it('no outcome chooses who may sit in the next round: it can only remove', () => {
+    const subset = fc.subarray([0, 1, 2, 3]);
+    const outcome = fc
+      .record({ seen: subset, leaves: subset, faults: subset, isVoid: fc.boolean() })
+      .map(
+        ({ seen, leaves, faults, isVoid }): Partial<RosterChange> => ({
+          result: isVoid ? 'void' : 'final',
+          seen: keys(...seen),
+          leaves: keys(...leaves),
+          faults: keys(...faults),
+          joins: [joinOf(7)],
+        }),
+      );
+    const past = fc.array(
+      subset.map((seen) => ({ seen: keys(...seen) })),
+      { maxLength: 6 },
+    );
+    fc.assert(
+      fc.property(past, outcome, (before, last) => {
+        const ledger = play(rulesOf({ absentRounds: 50 }), FINAL, ...before);
+        const quiet = nextLedger(rules, ledger, changeOf(ledger, VOID));
+        const next = nextLedger(rules, ledger, changeOf(ledger, last));
+        const gone = new Set([...last.leaves!, ...last.faults!]);
+        const stay = new Set(roster(next));
+        expect(liveOf(rules, next)).toEqual(
+          liveOf(rules, quiet).filter((key) => !gone.has(key) && stay.has(key)),
+        );
+      }),
+    );
+  });
+
+  it('after a recovery only who was on its ballots sits in the next round, and in that one only', () => {
+    const ledger = play(rules, FINAL, FINAL, { ballotKeys: keys(3, 0, 1) });
+    expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 3));
+    expect(roster(ledger)).toEqual(keys(0, 1, 2, 3));
+    const next = nextLedger(rules, ledger, changeOf(ledger));
+    expect(liveOf(rules, next)).toEqual(keys(0, 1, 2, 3));
+  });
+});
+
+describe('what else the ledger keeps', () => {
+  it('a stake snapshot takes effect two rounds after the outcome that names it', () => {
+    const stake = { source: 'evm', snapshot: keyOf(70), every: 2 };
+    const first = rulesOf({ stake });
+    const named = play(first, FINAL, FINAL, { snapshot: keyOf(71) });
+    expect([named.snapshot, named.nextSnapshot]).toEqual([keyOf(70), keyOf(71)]);
+    const next = nextLedger(first, named, changeOf(named));
+    expect([next.round, next.snapshot]).toEqual([4, keyOf(71)]);
+  });
+
+  it('the entropy of a run with a beacon waits for it, and the root does not', () => {
+    const withBeacon = rulesOf({ beacon: { kind: 'drand' } });
+    const waiting = play(withBeacon, FINAL);
+    expect(waiting.entropy).toBe(null);
+    const there = completeLedger(withBeacon, waiting, keyOf(80));
+    expect(there.entropy).not.toBe(null);
+    expect(there).toEqual(play(withBeacon, { beacon: keyOf(80) }));
+    expect(there.entropy).not.toBe(completeLedger(withBeacon, waiting, keyOf(81)).entropy);
+    expect(() => nextLedger(withBeacon, waiting, changeOf(waiting))).toThrow(RangeError);
+  });
+
+  it('who may still bring a late contribution: everybody not accepted, after a void everybody', () => {
+    const defer = rulesOf({ late: 'defer' });
+    expect(play(defer, { accepted: keys(0, 2) }).late).toEqual(keys(1, 3));
+    expect(play(defer, FINAL, VOID).late).toEqual(keys(0, 1, 2, 3));
+    expect(play(defer, { accepted: [], joins: [joinOf(9)] }).late).not.toContain(keyOf(9));
+    expect(play(rules, { accepted: keys(0, 2) }).late).toEqual([]);
+  });
+
+  it('outer steps taken, and only as many rounds as it looks back on', () => {
+    const ledger = play(rules, FINAL, VOID, FINAL, FINAL, VOID, FINAL, FINAL);
+    expect([ledger.round, ledger.steps, ledger.finals]).toEqual([7, 5, [3, 5, 6]]);
+  });
+});

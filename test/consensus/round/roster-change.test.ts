@@ -1,0 +1,106 @@
+import fc from 'fast-check';
+import { describe, expect, it, test } from 'vitest';
+import { revealOf } from '../../../src/consensus/committee/reveal.ts';
+import {
+  firstLedger,
+  type MembershipRules,
+  type RosterChange,
+} from '../../../src/consensus/round/membership.ts';
+import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
+import { keyOf } from '../../support/members.ts';
+import { chainOf, changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
+
+const rules = rulesOf();
+const FINAL = {};
+const ledger = play(rules, FINAL, FINAL);
+const judge = (change: Partial<RosterChange>, under: MembershipRules = rules) =>
+  refuseChange(under, ledger, changeOf(ledger, change));
+
+describe('a change of the roster', () => {
+  it('stands when it keeps to the rules', () => {
+    expect(judge({})).toBeUndefined();
+    expect(judge({ joins: [joinOf(9)], leaves: [keyOf(1)], faults: [keyOf(2)] })).toBeUndefined();
+    expect(judge({ proposer: keyOf(3), reveal: revealOf(chainOf(3), 2) })).toBeUndefined();
+    expect(judge({ seen: [keyOf(99)] })).toBeUndefined();
+    const first = firstLedger(rules);
+    expect(refuseChange(rules, first, changeOf(first))).toBeUndefined();
+  });
+
+  test.each<[string, Partial<RosterChange>]>([
+    ['wrong-round', { round: 3 }],
+    ['proposer-not-in-roster', { proposer: keyOf(9) }],
+    ['wrong-reveal', { proposer: keyOf(1) }],
+    ['wrong-reveal', { reveal: '' }],
+    ['wrong-reveal', { reveal: revealOf(chainOf(0), 3) }],
+    ['leave-not-in-roster', { leaves: [keyOf(9)] }],
+    ['fault-not-in-roster', { faults: [keyOf(9)] }],
+    ['too-many-joins', { joins: [joinOf(8), joinOf(9)] }],
+    ['join-twice', { joins: [joinOf(9), { ...joinOf(8), key: keyOf(9) }] }],
+    ['join-of-member', { joins: [joinOf(1)] }],
+    ['snapshot-out-of-turn', { snapshot: keyOf(70) }],
+  ])('%s', (fault, change) => {
+    expect(judge(change)).toBe(fault);
+  });
+
+  it('too-few-founders: outcome 0 lists the joins of a quorum of them, and they are not capped', () => {
+    const first = firstLedger(rules);
+    const joins = [0, 1].map(joinOf);
+    expect(refuseChange(rules, first, changeOf(first, { joins }))).toBe('too-few-founders');
+    const others = [0, 1, 2, 9].map(joinOf);
+    expect(refuseChange(rules, first, changeOf(first, { joins: others }))).toBeUndefined();
+  });
+
+  it('join-of-faulted and join-not-admitted', () => {
+    const after = play(rules, FINAL, { faults: [keyOf(2)] });
+    const joins = [joinOf(2)];
+    expect(refuseChange(rules, after, changeOf(after, { joins }))).toBe('join-of-faulted');
+    const closed = rulesOf({ admission: { kind: 'list', keys: [keyOf(8)] } });
+    expect(judge({ joins: [joinOf(9)] }, closed)).toBe('join-not-admitted');
+    expect(judge({ joins: [joinOf(8)] }, closed)).toBeUndefined();
+  });
+
+  it('names another snapshot in the rounds of its interval only', () => {
+    const evm = rulesOf({ stake: { source: 'evm', snapshot: keyOf(70), every: 2 } });
+    const named = (...outcomes: readonly Partial<RosterChange>[]) => {
+      const before = play(evm, ...outcomes);
+      return refuseChange(evm, before, changeOf(before, { snapshot: keyOf(71) }));
+    };
+    expect(named(FINAL)).toBe('snapshot-out-of-turn');
+    expect(named(FINAL, FINAL)).toBeUndefined();
+    const before = play(evm, FINAL, FINAL);
+    expect(refuseChange(evm, before, changeOf(before, { snapshot: '' }))).toBe(
+      'snapshot-out-of-turn',
+    );
+  });
+});
+
+describe('the joins a proposer lists', () => {
+  const known = Array.from({ length: 12 }, (_, i) => joinOf(20 + i));
+
+  it('are the first newcomers by lot, whatever order they are known in', () => {
+    const wide = rulesOf({ joinsPerRound: 4 });
+    const chosen = chooseJoins(wide, ledger, known);
+    expect(chosen).toHaveLength(4);
+    fc.assert(
+      fc.property(fc.shuffledSubarray(known, { minLength: 12 }), (shuffled) => {
+        expect(chooseJoins(wide, ledger, shuffled)).toEqual(chosen);
+      }),
+      { numRuns: 20 },
+    );
+    const other = play(rules, FINAL, { proposer: keyOf(1), reveal: revealOf(chainOf(1), 1) });
+    expect(chooseJoins(wide, other, known)).not.toEqual(chosen);
+  });
+
+  it('are at most a quarter of the roster, and a change made of them stands', () => {
+    const chosen = chooseJoins(rules, ledger, [...known, joinOf(1), known[0]!]);
+    expect(chosen).toHaveLength(1);
+    expect(judge({ joins: chosen })).toBeUndefined();
+  });
+
+  it('include members that have no tip yet, beside the newcomers', () => {
+    const few = play(rules, { joins: [0, 1, 2].map(joinOf) });
+    const chosen = chooseJoins(rules, few, [...known, joinOf(3)]);
+    expect(chosen[0]).toEqual(joinOf(3));
+    expect(chosen).toHaveLength(2);
+  });
+});
