@@ -2,7 +2,7 @@
 import { alignColumns } from '../render/columns.ts';
 import { formatBytes, formatCount } from '../render/numbers.ts';
 import { MOST_MEASURED, measureCoordinator, modelCoordinator } from './coordinator.ts';
-import { type DrawTimes, timeDraws } from './draw-bench.ts';
+import { costOfDraws, type DrawCosts } from './draw-bench.ts';
 
 export interface BenchInput {
   readonly keys: readonly number[];
@@ -13,7 +13,7 @@ export interface BenchInput {
   readonly readsPerSecond: number | undefined;
 }
 
-export interface BenchRow extends DrawTimes {
+export interface BenchRow extends DrawCosts {
   readonly keys: number;
   readonly coordinatorMs: number;
   readonly isMeasured: boolean;
@@ -28,16 +28,20 @@ export interface Bench {
   readonly rows: readonly BenchRow[];
 }
 
+/** Members in draws that nobody counts, until the engine has compiled everything. */
+const WARM_UP = 2000;
+
 /** Takes the sizes in ascending order, so that the memory of a row holds nothing of a larger one. */
 export async function runBench(
   { keys, seats, rttMs, readsPerSecond }: BenchInput,
   tell: (words: string) => void,
 ): Promise<Bench> {
   const sizes = keys.toSorted((a, b) => a - b);
-  const drawn: (DrawTimes & { readonly keys: number })[] = [];
+  costOfDraws(WARM_UP, seats);
+  const drawn: (DrawCosts & { readonly keys: number })[] = [];
   for (const size of sizes) {
     tell(`drawing ${seats} of ${formatCount(size)}`);
-    drawn.push({ keys: size, ...timeDraws(size, seats) });
+    drawn.push({ keys: size, ...costOfDraws(size, seats) });
   }
   const measured = new Map<number, number>();
   for (const size of new Set([...sizes.filter((each) => each <= MOST_MEASURED), MOST_MEASURED])) {
@@ -72,7 +76,7 @@ export function formatBench({ seats, rttMs, readsPerSecond, rows }: Bench): stri
     '',
     ...alignColumns([heads, ...cells], 110),
     '',
-    'cold: from members as text. new round: members read. cached: one more draw of the same round.',
+    'Processor time. cold: from members as text. new round: members read. cached: one more of its draws.',
     'memory: the most this process held above its start, garbage included.',
     `measured: over a relay of ours on loopback. modelled: 2 x ${rttMs} ms and ${formatCount(readsPerSecond)} reads/s.`,
   ];

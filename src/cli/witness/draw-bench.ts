@@ -1,6 +1,4 @@
-/** How long it takes one core to find the witnesses among N members, and what it holds meanwhile. */
-
-import { toHex } from '../../base/bytes.ts';
+/** What it takes one core to find the witnesses among N members, and what it holds meanwhile. */
 import { sha256 } from '../../base/hash.ts';
 import { u32 } from '../../base/tagged-hash.ts';
 import {
@@ -10,50 +8,59 @@ import {
   TURNS,
   type Weighted,
 } from '../../consensus/committee/weighted.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 
-export interface DrawTimes {
+/** Milliseconds of processor time; other programs on the machine do not count. */
+export interface DrawCosts {
   /** From members as text to the seats. */
   readonly coldMs: number;
   /** With members read: a round nobody has drawn for yet. */
   readonly roundMs: number;
   /** With the round's lots there: one more of its eight draws. */
   readonly cachedMs: number;
-  /** The most this process held above what it had held before, its garbage included. */
+  /** The most this process held above what it held before there were members, its garbage included. */
   readonly memoryBytes: number;
 }
 
 const REPEATS = 5;
 
-/** Medians of a few repeats, the first one thrown away. */
-export function timeDraws(keys: number, seats: number): DrawTimes {
+/** Costs of one draw; the times are medians of a few more. */
+export function costOfDraws(keys: number, seats: number): DrawCosts {
   const before = process.memoryUsage().rss;
   const members = makeMembers(keys);
-  const times = Array.from({ length: REPEATS + 1 }, (_, i) => timeOnce(members, seats, i)).slice(1);
+  timeOnce(members, seats, 0);
+  const memoryBytes = Math.max(0, 1024 * process.resourceUsage().maxRSS - before);
+  const times = Array.from({ length: REPEATS }, (_, i) => timeOnce(members, seats, 1 + i));
   const median = (pick: (time: (typeof times)[number]) => number) =>
     times.map(pick).toSorted((a, b) => a - b)[Math.floor(REPEATS / 2)]!;
   return {
     coldMs: median(({ cold }) => cold),
     roundMs: median(({ round }) => round),
     cachedMs: median(({ cached }) => cached),
-    memoryBytes: Math.max(0, 1024 * process.resourceUsage().maxRSS - before),
+    memoryBytes,
   };
 }
 
 function timeOnce(members: readonly Weighted[], seats: number, seed: number) {
-  const start = performance.now();
+  const start = processorMs();
   const pool = createPool(members);
-  const read = performance.now();
+  const read = processorMs();
   const lots = drawLots(pool, sha256(u32(seed)));
   bestOf(lots, 0, seats);
-  const drawn = performance.now();
+  const drawn = processorMs();
   for (let turn = 1; turn < TURNS; turn++) bestOf(lots, turn, seats);
-  const end = performance.now();
+  const end = processorMs();
   return { cold: drawn - start, round: drawn - read, cached: (end - drawn) / (TURNS - 1) };
+}
+
+function processorMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }
 
 /** Keys that are no keys, with stakes over three orders of magnitude. */
 const makeMembers = (count: number): readonly Weighted[] =>
   Array.from({ length: count }, (_, i) => ({
-    key: toHex(sha256(u32(i))),
+    key: Buffer.from(nativeSha256(u32(i))).toString('hex'),
     weight: BigInt(1 + ((i * 7919) % 1000)) * 10n ** 18n,
   }));
