@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readVectors } from '../../support/vectors.ts';
 import { run } from '../../browser/weighted-order.ts';
+import { readVectors } from '../../support/vectors.ts';
 
 const { orders } = readVectors<{
   readonly orders: readonly { readonly count: number; readonly digest: string }[];
