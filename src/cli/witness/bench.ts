@@ -49,14 +49,14 @@ export async function runBench(
     tell(`coordinator: 1 write and ${formatCount(size)} reads over a relay here`);
     measured.set(size, await measureCoordinator(size, seats));
   }
-  const rate = readsPerSecond ?? MOST_MEASURED / measured.get(MOST_MEASURED)!;
+  const rate = readsPerSecond ?? (1000 * MOST_MEASURED) / measured.get(MOST_MEASURED)!;
   const rows = drawn.map((row) => {
-    const seconds = measured.get(row.keys);
+    const ms = measured.get(row.keys);
     const model = modelCoordinator(row.keys, { rttMs, readsPerSecond: rate });
     return {
       ...row,
-      coordinatorMs: 1000 * (seconds ?? model),
-      isMeasured: seconds !== undefined,
+      coordinatorMs: ms ?? model,
+      isMeasured: ms !== undefined,
       messages: 1 + row.keys,
     };
   });
@@ -79,7 +79,7 @@ export function formatBench({ seats, rttMs, readsPerSecond, rows }: Bench): stri
     '',
     'Processor time. cold: from members as text. new round: members read. cached: one more of its draws.',
     'memory: the most this process held above its start, garbage included.',
-    `measured: over a relay of ours on loopback. modelled: 2 x ${rttMs} ms and ${formatCount(readsPerSecond)} reads/s.`,
+    `measured: a relay of ours and its readers on loopback. modelled: 2 x ${rttMs} ms and ${formatCount(readsPerSecond)} reads/s.`,
   ];
   return `${lines.join('\n')}\n`;
 }

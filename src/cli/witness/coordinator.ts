@@ -9,6 +9,7 @@ import type { Socket } from '../../network/transport/socket.ts';
 import { createSecretKey } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { openSocket } from '../../node/sockets.ts';
+import { processorMs } from './processor-ms.ts';
 
 /** Measured up to here. */
 export const MOST_MEASURED = 1000;
@@ -16,7 +17,7 @@ const CONNECTIONS = 50;
 /** A regular kind that nothing of ours uses. */
 const KIND = 1573;
 
-/** Seconds of one write and N reads over loopback. */
+/** Milliseconds of processor time of one write and N reads over loopback: the relay's and the readers' together. */
 export async function measureCoordinator(members: number, seats: number): Promise<number> {
   const relay = await createRelay();
   const sockets = await Promise.all(
@@ -24,7 +25,7 @@ export async function measureCoordinator(members: number, seats: number): Promis
   );
   try {
     const event = announce(seats);
-    const start = performance.now();
+    const start = processorMs();
     await ask(sockets[0]!, ['EVENT', event], 'OK');
     await Promise.all(
       sockets.map(async (socket, i) => {
@@ -34,18 +35,18 @@ export async function measureCoordinator(members: number, seats: number): Promis
         }
       }),
     );
-    return (performance.now() - start) / 1000;
+    return processorMs() - start;
   } finally {
     for (const socket of sockets) socket.close();
     await relay.close();
   }
 }
 
-/** Seconds by the model: a round trip to write, one to read, and the relay's time for N reads. */
+/** Milliseconds by the model: a round trip to write, one to read, and the relay's time for N reads. */
 export const modelCoordinator = (
   members: number,
   { rttMs, readsPerSecond }: { readonly rttMs: number; readonly readsPerSecond: number },
-): number => (2 * rttMs) / 1000 + members / readsPerSecond;
+): number => 2 * rttMs + (1000 * members) / readsPerSecond;
 
 /** The witnesses of a rotation as a coordinator would state them. */
 function announce(seats: number): SignedEvent {

@@ -9,6 +9,7 @@ import {
   type Weighted,
 } from '../../consensus/committee/weighted.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
+import { processorMs } from './processor-ms.ts';
 
 /** Milliseconds of processor time; other programs on the machine do not count. */
 export interface DrawCosts {
@@ -51,11 +52,6 @@ function timeOnce(members: readonly Weighted[], seats: number, seed: number) {
   for (let turn = 1; turn < TURNS; turn++) bestOf(lots, turn, seats);
   const end = processorMs();
   return { cold: drawn - start, round: drawn - read, cached: (end - drawn) / (TURNS - 1) };
-}
-
-function processorMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1000;
 }
 
 /** Keys that are no keys, with stakes over three orders of magnitude. */
