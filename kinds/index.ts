@@ -1,4 +1,5 @@
 /** All kinds by number: what a program in any language must know to take part. */
+import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';
 import { fault } from './fault.ts';
@@ -14,11 +15,12 @@ import { vote } from './vote.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { checkpoint, chunk, fault, gradient, heartbeat, manifest, memberKind, presence, proposal, run, snapshot, vote };
+export { certifiedCheckpoint, checkpoint, chunk, fault, gradient, heartbeat, manifest, memberKind, presence, proposal, run, snapshot, vote };
 
 export const kinds = {
   [manifest.kind]: manifest,
   [chunk.kind]: chunk,
+  [certifiedCheckpoint.kind]: certifiedCheckpoint,
   [vote.kind]: vote,
   [proposal.kind]: proposal,
   [snapshot.kind]: snapshot,
