@@ -201,7 +201,8 @@ export class World {
     machine.state = state;
     this.#step(machine, { type: 'restart' });
     for (const worker of machine.context.roster) {
-      if (this.dice.chance(0.7)) this.#later(machine, { type: 'held', worker, manifest: `m ${worker}` });
+      if (this.dice.chance(0.7))
+        this.#later(machine, { type: 'held', worker, manifest: `m ${worker}` });
     }
   }
 
