@@ -1,6 +1,7 @@
 /**
  * Presence (37811, addressable): a worker says it is alive, in which round, and on which bits.
- * Sent at each round start and then at the advertised interval; a newer one replaces it. Nothing is decided by it.
+ * Sent once at first, then when nothing else told it for an interval (a manifest does), and at each round start to relays
+ * that take any rate; a newer one replaces it. Nothing is decided by it.
  */
 import {
   canonicalObject,
@@ -34,7 +35,7 @@ export const presence = defineKind({
   kind: 37811,
   name: 'presence',
   summary: 'a worker is alive, in which round, and on which bits',
-  sent: 'at each round start and then at the advertised interval; a newer one replaces it',
+  sent: 'at first, then when neither it nor a manifest went out for an interval; a newer one replaces it',
   tags: {
     slot: one('d', name, 'the run: one presence per worker'),
     nostrain,

@@ -1,5 +1,5 @@
 /** What this relay accepts, in one place: policies enforce these numbers and the NIP-11 document reports them. */
-import type { Rate } from './rates.ts';
+import type { AddressRate, Rate } from './rates.ts';
 
 export interface Limits {
   /** Largest event, as JSON with only the seven fields of NIP-01, in bytes. */
@@ -37,6 +37,8 @@ export interface Limits {
   readonly minPow: number;
   /** Events of one author over time. */
   readonly eventRates: readonly Rate[];
+  /** Events of one address: so many at once, then so many a minute; undefined takes any rate. */
+  readonly addressRate: AddressRate | undefined;
   /** Connections from one address over time. */
   readonly connectionRates: readonly Rate[];
   /** Messages of one address over time. */
@@ -73,6 +75,7 @@ export const defaultLimits: Limits = {
   ephemeralKeepSeconds: 0,
   minPow: 0,
   eventRates: [],
+  addressRate: undefined,
   connectionRates: [],
   messageRates: [],
   kinds: undefined,

@@ -1,5 +1,11 @@
 /** So many per period: sliding windows over what happened, one per name and rate. */
 
+/** The other way to limit: so many at once, then so many a minute. */
+export interface AddressRate {
+  readonly atOnce: number;
+  readonly perMinute: number;
+}
+
 export interface Rate {
   readonly count: number;
   readonly periodMs: number;

@@ -61,6 +61,10 @@ export class Session implements Connection {
     if (core.auth !== 'none') this.challenge();
   }
 
+  get address(): string {
+    return this.#origin.address;
+  }
+
   get limits(): Limits {
     return this.core.limits;
   }
@@ -89,7 +93,11 @@ export class Session implements Connection {
   }
 
   nowSeconds(): number {
-    return Math.floor(this.core.nowMs() / 1000);
+    return Math.floor(this.nowMs() / 1000);
+  }
+
+  nowMs(): number {
+    return this.core.nowMs();
   }
 
   say(...message: readonly unknown[]): void {

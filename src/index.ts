@@ -1,6 +1,7 @@
 /** The public API: everything here runs in a browser too; what needs Node.js is in `nostrain/node`. */
 export { type Clock, systemClock } from './base/clock.ts';
 export {
+  ChainError,
   CheckpointError,
   ConfigError,
   NostrainError,

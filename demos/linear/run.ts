@@ -35,6 +35,7 @@ const plan: Plan = {
   fragments: 1,
   weights: 'equal',
   weightCap: 1,
+  normalize: 'workers',
   sync: { strategy: 'strict', workers: 2 },
   roundTimeoutMs: 30_000,
   waitFor: 2,

@@ -35,11 +35,14 @@ export type AuthMode = 'none' | 'write' | 'all';
 /** What a policy may know of the connection the event came by. */
 export interface PolicySession {
   readonly number: number;
+  /** Where it comes from; several connections may share it. */
+  readonly address: string;
   readonly limits: Limits;
   readonly auth: AuthMode;
   /** Keys that proved themselves on this connection. */
   readonly keys: ReadonlySet<string>;
   nowSeconds(): number;
+  nowMs(): number;
   /** Whether a URL names this relay. */
   isMine(url: string): boolean;
 }

@@ -1,5 +1,6 @@
 /** The policies of an ordinary relay, cheapest first. */
 import type { Limits } from '../limits.ts';
+import { createAddressRate } from './address-rate.ts';
 import { allowedKinds } from './allowed-kinds.ts';
 import { authenticated } from './authenticated.ts';
 import { contentLength } from './content-length.ts';
@@ -14,7 +15,7 @@ import { tagLimits } from './tag-limits.ts';
 import { verifiedSignature } from './verified-signature.ts';
 
 /** One relay's own list: rates are counted in it. */
-export const createStandardPolicies = ({ eventRates }: Limits): readonly Policy[] => [
+export const createStandardPolicies = ({ eventRates, addressRate }: Limits): readonly Policy[] => [
   eventSize,
   contentLength,
   tagLimits,
@@ -26,4 +27,5 @@ export const createStandardPolicies = ({ eventRates }: Limits): readonly Policy[
   proofOfWork,
   verifiedSignature,
   createEventRates(eventRates),
+  ...(addressRate === undefined ? [] : [createAddressRate(addressRate)]),
 ];

@@ -16,13 +16,15 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export const createPost =
   (fetch: Fetch): Post =>
   async (url, body, { signal, maxBytes }) => {
+    const lost = (cause: unknown): never => {
+      signal.throwIfAborted();
+      if (cause instanceof ChainError) throw cause;
+      throw new ChainError('chain/unreachable', 'no answer', { cause });
+    };
     const headers = { 'content-type': 'application/json' };
     const init: RequestInit = { method: 'POST', headers, body, signal, redirect: 'error' };
-    const response = await fetch(url, init).catch((cause: unknown) => {
-      signal.throwIfAborted();
-      throw new ChainError('chain/unreachable', 'no answer', { cause });
-    });
-    const text = await readBody(response, maxBytes);
+    const response = await fetch(url, init).catch(lost);
+    const text = await readBody(response, maxBytes).catch(lost);
     // JSON-RPC errors come with any status; what is no JSON says its status instead
     if (!response.ok && !text.startsWith('{')) {
       throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
@@ -31,15 +33,17 @@ export const createPost =
   };
 
 async function readBody(response: Response, maxBytes: number): Promise<string> {
-  if (response.body === null) return '';
+  const reader = response.body?.getReader();
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  // leaving the loop early cancels the rest
-  for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
-    bytes += part.length;
-    if (bytes > maxBytes) throw new ChainError('chain/answer', `an answer over ${maxBytes} bytes`);
-    text += decoder.decode(part, { stream: true });
+  for (let part = await reader?.read(); part?.value !== undefined; part = await reader!.read()) {
+    bytes += part.value.length;
+    if (bytes > maxBytes) {
+      await reader!.cancel();
+      throw new ChainError('chain/answer', `an answer over ${maxBytes} bytes`);
+    }
+    text += decoder.decode(part.value, { stream: true });
   }
   return text + decoder.decode();
 }

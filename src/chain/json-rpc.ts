@@ -47,7 +47,7 @@ const told = (who: string, error: ChainError): ChainError =>
   new ChainError(error.code, `${who}: ${error.message}`, { cause: error });
 
 /** Host and port of a URL; API keys usually are in what follows. */
-export function nameOf(url: string): string {
+function nameOf(url: string): string {
   try {
     return new URL(url).host;
   } catch {

@@ -6,7 +6,7 @@ import type { WorkerId } from '../run/ids.ts';
 import { MAX_STAKE, type StakeSnapshot, stakeRows } from '../run/stake-snapshot.ts';
 
 /** A key as people write it, npub or hex, or undefined. */
-export function readKey(text: string): WorkerId | undefined {
+function readKey(text: string): WorkerId | undefined {
   if (isHex32(text)) return text;
   try {
     const decoded = decode(text);

@@ -1,7 +1,7 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
-import { alone, referenceWire } from '../run/presets.ts';
+import { fitting } from '../run/presets.ts';
 import {
   completeSettings,
   fields,
@@ -62,32 +62,27 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
-/** Settings as asked, over their preset; the reference's wire, or being alone, changes what is not asked for otherwise. */
-export function combineSettings(preset: PartialSettings, asked: PartialSettings): Settings {
-  const { sync, profile } = asked;
-  const isAlone = sync?.strategy === 'strict' && sync.workers === 1 && preset.packing === 'auto';
-  const fit = profile === 'nostrain/0' ? referenceWire : isAlone ? alone : {};
-  return completeSettings(preset, fit, asked);
-}
+/** Settings as asked, over their preset as it fits them. */
+export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
+  completeSettings(preset, fitting(preset, asked), asked);
 
-/** Throws where workers own chunks of the parameters and could not agree which, or a codec cannot send a part of them. */
+/** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {
-  const { sync, owners, waitFor } = settings;
-  if (settings.packing === 'nstr' && settings.fragments > 1) {
+  const { sync, owners, fragments, waitFor, packing } = settings;
+  if (packing === 'nstr' && fragments > 1) {
     throw new ConfigError('flag/fragments', 'nstr sends the whole model, never a fragment of it', {
       hint: 'give --packing auto, or --fragments 1',
     });
   }
-  if (owners === 0 || sync.strategy === 'strict') return;
-  const all = '--owners 0 --packing nstr --topk 0.3 --residual feedback';
-  if (sync.strategy === 'async') {
+  const all = '--owners 0 --fragments 1 --packing nstr --topk 0.3 --residual feedback';
+  if (sync.strategy === 'async' && (owners > 0 || fragments > 1)) {
     throw new ConfigError(
       'flag/owners',
-      'async workers do not start from the same bits, so none of them owns chunks',
+      'async workers are in different rounds, so none of them can be told which part to send',
       { hint: `let every worker send everything: ${all}` },
     );
   }
-  if (waitFor >= 2) return;
+  if (owners === 0 || sync.strategy === 'strict' || waitFor >= 2) return;
   throw new ConfigError(
     'flag/owners',
     'workers that own chunks must know each other before the first round',

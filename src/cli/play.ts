@@ -189,6 +189,7 @@ function planOf(settings: Settings, task: Task, trainer: Trainer): Plan {
     fragments: settings.fragments,
     weights: settings.weights,
     weightCap: settings.maxExamples || innerSteps * batchSize,
+    normalize: settings.normalize,
     sync,
     roundTimeoutMs: settings.roundTimeout * 1000,
     waitFor: settings.waitFor || peers,

@@ -28,6 +28,7 @@ const common: PartialSettings = {
   residual: 'feedback',
   weights: 'examples',
   maxExamples: 0,
+  normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   waitFor: 0,
@@ -43,14 +44,15 @@ const gpt: PartialSettings = {
   rounds: 5,
   innerSteps: 100,
   batchSize: 32,
-  optimizer: 'adamw',
+  optimizer: 'muon',
   localLearningRate: 3e-3,
   warmupSteps: 50,
   finalShare: 0.1,
   weightDecay: 0.1,
   clipNorm: 1,
   packing: 'auto',
-  owners: 1,
+  owners: 2,
+  fragments: 2,
   topk: 0.3,
   residual: 'owned',
   roundTimeout: 600,
@@ -80,15 +82,15 @@ export const referenceDefaults: PartialSettings = {
 };
 
 /** What the reference's wire can carry, under any model: whole deltas with classic error feedback. */
-export const referenceWire: PartialSettings = {
+const referenceWire: PartialSettings = {
   packing: 'nstr',
   owners: 0,
   fragments: 1,
   residual: 'feedback',
 };
 
-/** One worker alone need not say less than it learned: its relay is its own. */
-export const alone: PartialSettings = {
+/** One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. */
+const alone: PartialSettings = {
   packing: 'int8',
   owners: 0,
   fragments: 1,
@@ -101,3 +103,15 @@ export const presets = {
   linear: regression,
   mlp: regression,
 } satisfies Record<string, PartialSettings>;
+
+/**
+ * What being asked for something changes of what was not asked for: the reference's wire, or a worker alone. Only the presets
+ * that pack for one event are so adapted.
+ */
+export function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
+  const isPacked = preset.packing === 'auto';
+  if (asked.profile === 'nostrain/0')
+    return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
+  const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
+  return isPacked && isAlone ? alone : {};
+}

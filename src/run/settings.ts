@@ -35,6 +35,9 @@ export type PackingName = (typeof packingNames)[number];
 export const residualRules = ['feedback', 'local', 'owned', 'none'] as const;
 export type ResidualRule = (typeof residualRules)[number];
 
+export const normalizations = ['workers', 'senders'] as const;
+export type Normalization = (typeof normalizations)[number];
+
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
 export const fields = {
@@ -119,6 +122,11 @@ export const fields = {
   maxExamples: whole(
     '--max-examples <n>',
     'no contribution weighs more; 0 means inner steps x batch size',
+  ),
+  normalize: choice(
+    '--normalize <rule>',
+    'whose weights a value is divided by: of all who send its chunk, or of those who sent the value',
+    normalizations,
   ),
   sync: sync('--sync <strategy>', 'when a round closes: timeout, strict:N, quorum, async'),
   roundTimeout: real(

@@ -11,7 +11,7 @@ import {
 } from './stake-snapshot.ts';
 
 /** Longest file there can be, with room for spaces. */
-export const MAX_STAKE_JSON = 64 * 1024 * 1024;
+const MAX_STAKE_JSON = 64 * 1024 * 1024;
 const MEMBERS = 'blockHash chain height id params rows strategy total unit'.split(' ');
 
 /** The document, two spaces of indent, one row per line. */

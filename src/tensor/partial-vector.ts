@@ -16,6 +16,8 @@ export interface PartialVector {
    * rounded once, so that every worker gets the same bits.
    */
   addChunk(position: number, weight: number, target: Float64Array, at: number): void;
+  /** Adds the weight alone, for every value of the chunk that was sent; what is not sent of a listed chunk is taken as zero. */
+  weighChunk(position: number, weight: number, target: Float64Array, at: number): void;
 }
 
 /** How many chunks a vector of this size has. */
@@ -29,5 +31,13 @@ export function addPartial(target: Float64Array, partial: PartialVector, weight:
   const { chunks } = partial;
   for (let i = 0; i < chunks.length; i++) {
     partial.addChunk(i, weight, target, chunks[i]! * CHUNK_LENGTH);
+  }
+}
+
+/** target += weight for every value that was sent. */
+export function weighPartial(target: Float64Array, partial: PartialVector, weight: number): void {
+  const { chunks } = partial;
+  for (let i = 0; i < chunks.length; i++) {
+    partial.weighChunk(i, weight, target, chunks[i]! * CHUNK_LENGTH);
   }
 }

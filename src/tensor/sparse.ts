@@ -26,5 +26,12 @@ export function partialOf({ size, indices, values }: SparseVector): PartialVecto
         target[to] = target[to]! + values[i]! * weight;
       }
     },
+    weighChunk(position, weight, target, at) {
+      const shift = at - position * CHUNK_LENGTH;
+      for (let i = firsts[position]!; i < firsts[position + 1]!; i++) {
+        const to = indices[i]! + shift;
+        target[to] = target[to]! + weight;
+      }
+    },
   };
 }

@@ -1,4 +1,7 @@
-/** Heartbeats: one at every change, then one an interval, also while the inner steps run; a last one says goodbye. */
+/**
+ * Heartbeats: the first at once, then one whenever this worker has given no sign of life for an interval, also while the
+ * inner steps run; a last one says goodbye. Relays that take any rate also hear of every change when it happens.
+ */
 import { within } from '../network/transport/deadline.ts';
 import type { Beat } from '../run/beat.ts';
 import { isStale } from '../run/beat.ts';
@@ -13,8 +16,10 @@ export interface Pulse {
 }
 
 export interface Heart {
-  /** Sends a beat now and keeps sending it every interval. */
+  /** Beats say this from now on. */
   say(pulse: Pulse): void;
+  /** Sends a beat that says this now; true as soon as a relay took it. */
+  tell(pulse: Pulse): Promise<boolean>;
   /** Sends the leaving beat and stops. */
   stop(): Promise<void>;
 }
@@ -23,36 +28,44 @@ export interface Heart {
 const FAREWELL_MS = 3000;
 
 export function createHeart({ plan, ports: { clock, wire, report } }: Session): Heart {
+  const intervalMs = plan.heartbeatSeconds * 1000;
   const stopping = new AbortController();
   let pulse: Pulse | undefined;
   let beating: Promise<void> | undefined;
 
   /** Resolves once a relay took it or none did; the run does not wait for that. */
-  async function send(leaving: boolean): Promise<void> {
-    if (!pulse) return;
+  async function send(leaving: boolean): Promise<boolean> {
+    if (!pulse) return false;
     const { taken, settled } = wire.beat({
       ...pulse,
       intervalSeconds: plan.heartbeatSeconds,
       examples: undefined,
       leaving,
     });
-    if (await taken) return;
+    if (await taken) return true;
+    if (leaving) return false;
     const why = (await settled).failed.map(({ relay, message }) => `${relay} ${message}`);
     report({ type: 'notice', message: `no relay took the heartbeat (${why.join('; ')})` });
+    return false;
   }
 
   async function keepBeating(): Promise<void> {
     while (!stopping.signal.aborted) {
-      await clock.sleep(plan.heartbeatSeconds * 1000, stopping.signal).catch(() => undefined);
-      if (!stopping.signal.aborted) void send(false);
+      const dueMs = intervalMs - wire.silentMs;
+      if (dueMs <= 0) void send(false);
+      await clock.sleep(dueMs <= 0 ? intervalMs : dueMs, stopping.signal).catch(() => undefined);
     }
   }
 
   return {
     say(next) {
       pulse = next;
-      void send(false);
+      if (!beating || !wire.isPaced) void send(false);
       beating ??= keepBeating();
+    },
+    tell(next) {
+      pulse = next;
+      return send(false);
     },
     async stop() {
       stopping.abort();

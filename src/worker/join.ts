@@ -1,6 +1,7 @@
 /** The two moments a worker waits for its peers outside a round: before the first one, and after the last. */
 import { ringOrDeadline } from '../base/bell.ts';
 import { RelayError } from '../base/errors.ts';
+import { within } from '../network/transport/deadline.ts';
 import { liveWorkers } from './heart.ts';
 import type { Session } from './session.ts';
 import type { WorkerState } from './state.ts';
@@ -34,12 +35,17 @@ const noPeers = (plan: Session['plan'], have: number): RelayError =>
     },
   );
 
-/** Waits until everybody whose gradient made the final state has said which state they ended in, or some seconds. */
+/**
+ * Waits until everybody whose gradient made the final state has said which state they ended in, and this one has been heard,
+ * or some seconds; where relays limit what they are sent, for a beat's turn longer.
+ */
 export async function hearPeers(
   state: WorkerState,
-  { ports: { clock, wire }, signal }: Session,
+  told: Promise<boolean>,
+  { plan, ports: { clock, wire }, signal }: Session,
 ): Promise<void> {
-  const deadlineMs = clock.now() + FAREWELL_MS;
+  const patienceMs = FAREWELL_MS + (wire.isPaced ? plan.heartbeatSeconds * 1000 : 0);
+  const deadlineMs = clock.now() + patienceMs;
   const silent = () =>
     (state.cohort ?? []).some(
       (worker) => worker !== wire.me && (wire.beats.get(worker)?.round ?? -1) < state.round,
@@ -47,4 +53,5 @@ export async function hearPeers(
   while (silent() && clock.now() < deadlineMs) {
     await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
   }
+  await within(told, deadlineMs - clock.now(), clock, signal);
 }

@@ -28,15 +28,16 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
   try {
     for (;;) {
       const { round, cohort } = state;
-      const digest = stateDigest(state.params);
-      comparing.hold({ round, digest, cohort });
-      heart.say({ round, digest, cohort });
-      if (round >= plan.rounds) break;
+      const pulse = { round, digest: stateDigest(state.params), cohort };
+      comparing.hold(pulse);
+      if (round >= plan.rounds) {
+        await hearPeers(state, heart.tell(pulse), session);
+        return state;
+      }
+      heart.say(pulse);
       if (round === 0 && !state.sent) await waitForWorkers(session);
-      state = await playRound(state, digest, session);
+      state = await playRound(state, pulse.digest, session);
     }
-    await hearPeers(state, session);
-    return state;
   } finally {
     await comparing.stop();
     await heart.stop();
@@ -70,7 +71,8 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     const reason = await collect(inbox, round, session);
     const secondsWaiting = (clock.now() - publishedMs) / 1000;
 
-    const next = await settle(trained, inbox, { base, reason, startedMs, secondsWaiting }, session);
+    const closing = { base, shares, reason, startedMs, secondsWaiting };
+    const next = await settle(trained, inbox, closing, session);
     await store.save(next);
     session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
     publishCheckpoint(next, session);

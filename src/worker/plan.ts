@@ -1,6 +1,6 @@
 /** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
-import type { ResidualRule } from '../run/settings.ts';
+import type { Normalization, ResidualRule } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 
 export interface Plan {
@@ -24,6 +24,7 @@ export interface Plan {
   readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
+  readonly normalize: Normalization;
   readonly sync: Sync;
   /** How long to collect after publishing, absolute. */
   readonly roundTimeoutMs: number;

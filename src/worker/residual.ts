@@ -53,6 +53,21 @@ export function takeSent(
   return { residual: delta, share };
 }
 
+/**
+ * The residual after all when what was sent did not count: the delta before sending, up to one rounding per value. Under
+ * `none` what did not arrive is lost, like what was never sent.
+ */
+export function giveBack(
+  residual: Float64Array,
+  sent: PartialVector,
+  rule: ResidualRule,
+): Float64Array {
+  if (rule === 'none') return residual;
+  const whole = residual.slice();
+  addPartial(whole, sent, 1);
+  return whole;
+}
+
 /** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */
 function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
   const own = new Set(sent);

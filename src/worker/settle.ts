@@ -4,15 +4,18 @@ import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Shares } from '../run/shares.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { RoundSummary } from './events.ts';
+import { giveBack } from './residual.ts';
 import type { Session } from './session.ts';
 import type { Sent, WorkerState } from './state.ts';
 
 /** How the round went until now. */
 export interface Closing {
   readonly base: Digest;
+  readonly shares: Shares;
   readonly reason: CompletionReason;
   readonly startedMs: number;
   readonly secondsWaiting: number;
@@ -28,10 +31,13 @@ export async function settle(
   const { plan, ports } = session;
   const { params, sent } = state;
   const cohort = inOrder([...inbox.contributions.values()]);
+  const id = idOf(sent);
+  const counts = cohort.some(({ eventId }) => eventId === id);
   const mean = meanDelta(cohort, {
     size: params.layout.size,
     weights: plan.weights,
     cap: plan.weightCap,
+    normalize: plan.normalize,
   });
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };
@@ -50,7 +56,7 @@ export async function settle(
     ...(await evaluate(next.values, state.round, session)),
     payloadBytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
     eventBytes: Math.max(...cohort.map(({ eventBytes }) => eventBytes)),
-    residualShare: sent.residualShare,
+    residualShare: counts ? sent.residualShare : 1,
     secondsTraining: sent.secondsTraining,
     secondsWaiting: closing.secondsWaiting,
     seconds: (ports.clock.now() - closing.startedMs) / 1000,
@@ -60,15 +66,26 @@ export async function settle(
     round: state.round + 1,
     params: next,
     momentum: stepped.momentum,
+    residual: counts ? state.residual : unsent(state, closing.shares, session),
     cohort: accepted,
     folded: fold(state.folded, cohort),
     rounds: [...state.rounds, summary],
-    lastSent: idOf(sent),
+    lastSent: id,
     sent: undefined,
   };
 }
 
 const idOf = ({ event }: Sent): string => (JSON.parse(event) as { readonly id: string }).id;
+
+/** What is left to send when the gradient did not count; under `async` others may still use it later. */
+function unsent(
+  { residual, sent, round }: WorkerState & { readonly sent: Sent },
+  shares: Shares,
+  { plan, ports: { wire } }: Session,
+): Float64Array {
+  if (plan.sync.strategy === 'async') return residual;
+  return giveBack(residual, wire.open(sent, { round, shares }), plan.residual);
+}
 
 /** The newest round of each worker that is in the model now. */
 function fold(

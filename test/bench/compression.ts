@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
+import { combineSettings } from '../../src/cli/flags.ts';
 import { gptSpec, optimizerOf } from '../../src/cli/prepare.ts';
 import { meanDelta } from '../../src/consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
@@ -23,7 +24,7 @@ import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { createTrainer, type Trainer } from '../../src/node/trainer.ts';
 import type { Contribution } from '../../src/run/contribution.ts';
 import { presets } from '../../src/run/presets.ts';
-import { completeSettings, readSettings, type Settings } from '../../src/run/settings.ts';
+import { readSettings, type Settings } from '../../src/run/settings.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
@@ -87,7 +88,8 @@ function finished(): readonly Row[] {
 function readSetup(label: string): Setup {
   const { form = 'interleaved', workers = 4, own = '1/1', ...given } = JSON.parse(label);
   const unused = { run: RUN, relay: [], model: 'char-gpt' } as const;
-  const settings = completeSettings(presets['char-gpt'], unused, readSettings(given, 'settings'));
+  const asked = { ...unused, ...readSettings(given, 'settings') };
+  const settings = combineSettings(presets['char-gpt'], asked);
   return { label, workers, form, own, settings };
 }
 
@@ -136,7 +138,8 @@ async function simulate(setup: Setup): Promise<void> {
       );
     }
     const cohort = played.map(({ contribution }) => contribution);
-    const mean = meanDelta(cohort, { size: layout.size, weights: 'equal', cap: 1 });
+    const { normalize } = settings;
+    const mean = meanDelta(cohort, { size: layout.size, weights: 'equal', cap: 1, normalize });
     const outer = { learningRate: settings.outerLearningRate, momentum: settings.momentum };
     const stepped = nesterovStep(params.values, momentum, mean, outer);
     params = { layout, values: stepped.values };

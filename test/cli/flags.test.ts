@@ -9,8 +9,10 @@ describe('settings of a run', () => {
   it('send a part each among several workers, everything alone and on the wire of the reference', () => {
     const char = presets['char-gpt'];
     expect(combineSettings(char, { ...asked, ...strict(3) })).toMatchObject({
+      optimizer: 'muon',
       packing: 'auto',
-      owners: 1,
+      owners: 2,
+      fragments: 2,
       residual: 'owned',
     });
     expect(combineSettings(char, { ...asked, ...strict(1) })).toMatchObject({
@@ -18,7 +20,12 @@ describe('settings of a run', () => {
       owners: 0,
     });
     const reference = { ...asked, ...strict(3), profile: 'nostrain/0' } as const;
-    expect(combineSettings(char, reference)).toMatchObject({ packing: 'nstr', owners: 0 });
+    expect(combineSettings(char, reference)).toMatchObject({
+      optimizer: 'adamw',
+      packing: 'nstr',
+      owners: 0,
+      fragments: 1,
+    });
   });
 
   it('are those asked for, whatever would be chosen', () => {

@@ -94,7 +94,7 @@ describe('the clipped mean', () => {
     ...{ worker, late, weight },
     delta: dense(delta),
   });
-  const options = { size: 2, normBound: 0 };
+  const options = { size: 2, normBound: 0, normalize: 'workers' } as const;
 
   it('is the weighted mean, whatever the order of rows', () => {
     const rows = [row('b', [1, 2], 3), row('a', [5, 6], 1), row('a', [9, 9], 2, true)];
@@ -105,7 +105,7 @@ describe('the clipped mean', () => {
 
   it('scales down what is longer than so many times the lower median of the rows', () => {
     const rows = [row('a', [3, 4]), row('b', [0, 5]), row('c', [300, 400]), row('d', [6, 8])];
-    const { clips } = clippedMean(rows, { size: 2, normBound: 2 });
+    const { clips } = clippedMean(rows, { ...options, normBound: 2 });
     expect(clips.map(({ scale }) => scale)).toEqual([1, 1, 10 / 500, 1]);
     expect(normOf(rows[2]!.delta)).toBe(500);
   });
@@ -117,7 +117,7 @@ describe('the clipped mean', () => {
       { worker: 'b', late: false, weight: 1, delta: none },
       { worker: 'c', late: false, weight: 1, delta: none },
     ];
-    const { clips, mean } = clippedMean(rows, { size: 2, normBound: 1 });
+    const { clips, mean } = clippedMean(rows, { ...options, normBound: 1 });
     expect(clips[0]).toMatchObject({ scale: 1 });
     expect([...mean]).toEqual([3, 4]);
   });

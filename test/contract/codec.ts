@@ -2,38 +2,24 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NostrainError } from '../../src/base/errors.ts';
-import { deriveKey, philox } from '../../src/base/rng.ts';
 import { codecs, type Packing, payloadBytesAtMost } from '../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES, type PayloadScope } from '../../src/network/codec/payload-header.ts';
 import { addPartial, CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { drawnDelta, scopeOf } from '../support/drawn-delta.ts';
 import { valuesOf } from '../support/vectors.ts';
-
-/** Run and roster of every payload here, and all chunks unless given. */
-export function scopeOf(size: number, chunks?: readonly number[]): PayloadScope {
-  const all = Array.from({ length: Math.ceil(size / CHUNK_LENGTH) }, (_, i) => i);
-  return {
-    run: new Uint8Array(32).fill(7),
-    round: 5,
-    size,
-    roster: new Uint8Array(32).fill(8),
-    chunks: Uint32Array.from(chunks ?? all),
-  };
-}
-
-/** A delta of sums of uniform draws, each chunk with its own size. */
-export function drawnDelta(size: number, stream = 0): Float64Array {
-  const key = deriveKey('test/codec', stream);
-  return Float64Array.from({ length: size }, (_, i) => {
-    const [a, b, c, d] = philox(key, i, 0, 0, 0);
-    return ((a + b - c - d) / 2 ** 40) * (1 + Math.floor(i / CHUNK_LENGTH));
-  });
-}
 
 const energy = (vector: Float64Array) => vector.reduce((sum, value) => sum + value * value, 0);
 const bitsOf = (vector: Float64Array) => new BigUint64Array(vector.buffer.slice(0));
 const single = fc.float({ noNaN: true, min: Math.fround(-1e30), max: Math.fround(1e30) });
 const tied = fc.constantFrom(0, -0, 1, -1, 0.5, -0.5, 2, 5e-324, 1e-45, -1e-40, 1e-38, 1e30);
+/** Multiples of one small number, not too far apart: their differences to what is sent have few enough bits to be exact. */
+const exact = fc
+  .array(fc.oneof(fc.integer({ min: -(2 ** 20), max: 2 ** 20 }), fc.constant(0)), {
+    minLength: 1,
+    maxLength: 90,
+  })
+  .map((list) => Float64Array.from(list, (value) => value * 2 ** -24));
 const vectors = fc
   .array(fc.oneof(single, tied), { minLength: 1, maxLength: 70 })
   .map((values) => Float64Array.from(values));
@@ -85,6 +71,27 @@ export function testCodec(packing: Packing): void {
       addPartial(residual, sent, 1);
       const worst = residual.reduce((most, value, i) => Math.max(most, value - delta[i]!), 0);
       expect(Math.abs(worst)).toBeLessThan(1e-18);
+    });
+
+    test('what a receiver decodes and the residual are the delta, exactly', () => {
+      fc.assert(
+        fc.property(exact, (delta) => {
+          const scope = scopeOf(delta.length);
+          const result = decodePayload(encode(delta, scope).payload, scope);
+          if (!result.ok) throw new Error(result.issue.code);
+          const sent = valuesOf(result.value.delta);
+          const residual = delta.slice();
+          addPartial(residual, result.value.delta, -1);
+          delta.forEach((value, i) => {
+            // no rounding hides in it: what the subtraction lost is nothing
+            expect(value - residual[i]! - sent[i]!).toBe(0);
+            expect(sent[i]! + residual[i]! === value).toBe(true);
+          });
+          addPartial(residual, result.value.delta, 1);
+          expect(residual).toEqual(delta);
+        }),
+        { numRuns: 300 },
+      );
     });
 
     test('a weight is applied with one rounding per value', () => {

@@ -5,6 +5,7 @@ import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
   completeSettings,
   fields,
+  normalizations,
   packingNames,
   readSettings,
   residualRules,
@@ -59,6 +60,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   residual: fc.constantFrom(...residualRules),
   weights: fc.constantFrom('examples', 'equal'),
   maxExamples: whole(0),
+  normalize: fc.constantFrom(...normalizations),
   sync: fc.oneof(
     fc.constantFrom('timeout', 'quorum', 'async').map((strategy) => ({ strategy })),
     fc

@@ -28,6 +28,7 @@ export const plan = (more: Partial<Plan> = {}): Plan => ({
   fragments: 1,
   weights: 'equal',
   weightCap: 1,
+  normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeoutMs: 10_000,
   waitFor: 1,
@@ -89,12 +90,25 @@ const delivered = () => ({
   settled: Promise.resolve({ accepted: ['fake'], failed: [] }),
 });
 
-export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = {}): FakePorts {
+export interface FakeOptions {
+  readonly trainMs?: number;
+  readonly isPaced?: boolean;
+  /** Share of every value that is sent. */
+  readonly sends?: number;
+  /** Whether the own gradient is among those averaged. */
+  readonly counts?: boolean;
+}
+
+export function fakePorts(
+  clock: Clock,
+  { trainMs = 0, isPaced = false, sends = 1, counts = true }: FakeOptions = {},
+): FakePorts {
   const bell = createBell();
   const beats = new Map<string, Beat>();
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
   let caughtUp = false;
+  let signMs = clock.now();
   const [events, beatsSent, saved, sent]: [
     WorkerEvent[],
     (OwnBeat & { atMs: number })[],
@@ -105,19 +119,29 @@ export function fakePorts(clock: Clock, { trainMs = 0 }: { trainMs?: number } = 
     me: ME,
     bell,
     beats,
+    get silentMs() {
+      return clock.now() - signMs;
+    },
+    isPaced,
     beat(beat) {
+      signMs = clock.now();
       beatsSent.push({ ...beat, atMs: clock.now() });
       return delivered();
     },
     seal: async ({ delta, round, base, examples }) => {
-      const own = contribution(ME, [...delta], { round, base, examples });
-      const event = JSON.stringify({ id: 'f'.repeat(64), delta: [...delta] });
+      const values = Array.from(delta, (value) => value * sends);
+      const own = contribution(ME, values, { round, base, examples });
+      const event = JSON.stringify({ id: `${round}`.repeat(64), delta: values });
       const sizes = { payloadBytes: 1, eventBytes: 2 };
       return { event, payload: undefined, sent: own.delta, ...sizes };
     },
+    open: ({ event }) => contribution(ME, JSON.parse(event).delta).delta,
     send({ event }) {
       sent.push(event);
-      contributions.set(ME, contribution(ME, JSON.parse(event).delta));
+      signMs = clock.now();
+      const { id, delta } = JSON.parse(event);
+      if (counts) contributions.set(ME, contribution(ME, delta, { eventId: id }));
+      else rejections.push({ reason: 'other-roster', worker: ME, detail: 'refused by the test' });
       bell.ring();
       return delivered();
     },

@@ -1,5 +1,5 @@
 /** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { philox, unit } from '../../src/base/rng.ts';
 import type { Stripe } from '../../src/network/chunks/erasure.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
@@ -32,11 +32,15 @@ const signerOf = (index: number): Signer => createSigner(secretOf(index), native
 export const largeLayout = createLayout([{ name: 'w', shape: [40_000] }]);
 
 /** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
-const arithmeticTrainer = (index: number, layout: Layout, trainMs = 0): Trainer => ({
+const arithmeticTrainer = (
+  index: number,
+  layout: Layout,
+  { clock, trainMs }: { readonly clock: Clock; readonly trainMs: number },
+): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
   async train(task, _onProgress, signal) {
-    await systemClock.sleep(trainMs, signal);
+    await clock.sleep(trainMs, signal);
     const params = task.params.map(
       (value, i) => value * 0.9 + unit(philox([index, task.round], i, 0, 0, 0)[0]) - 0.5,
     );
@@ -68,19 +72,24 @@ export interface MemberOptions {
   readonly stripe?: Stripe;
   readonly packing?: PackingName;
   readonly layout?: Layout;
+  /** Default the system's. */
+  readonly clock?: Clock;
+  /** As `--relay-rate`. */
+  readonly eventsPerMinute?: number;
   /** Stands between the worker and its relays. */
   readonly openSocket?: OpenSocket;
 }
 
 /** Starts one worker; it closes its connections when it ends. */
 export function startMember(options: MemberOptions): Member {
-  const { index, trainMs = 0, start, layout = smallLayout } = options;
+  const { index, trainMs = 0, start, layout = smallLayout, clock = systemClock } = options;
   const signer = signerOf(index);
   const run = options.plan.run ?? 'swarm';
   const relays = createRelaySet(options.relays, {
     openSocket: options.openSocket ?? openSocket,
-    clock: systemClock,
+    clock,
     crypto: nativeCrypto,
+    ...(options.eventsPerMinute === undefined ? {} : { eventsPerMinute: options.eventsPerMinute }),
   });
   const wire = createWire({
     profile: options.profile ?? 'nostrain/1',
@@ -88,7 +97,7 @@ export function startMember(options: MemberOptions): Member {
     layout,
     relays,
     signer,
-    clock: systemClock,
+    clock,
     sha256: nativeSha256,
     packing: options.packing,
     ratio: 0.5,
@@ -97,8 +106,8 @@ export function startMember(options: MemberOptions): Member {
   });
   const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
   const ports: Ports = {
-    clock: systemClock,
-    trainer: options.trainer ?? arithmeticTrainer(index, layout, trainMs),
+    clock,
+    trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock, trainMs }),
     wire,
     store: { load: async () => undefined, save: async (state) => void saved.push(state) },
     report: (event) => void events.push(event),

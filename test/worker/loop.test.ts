@@ -3,18 +3,13 @@ import { stateDigest } from '../../src/tensor/digest.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';
-import { fakePorts, layout, ME, plan } from '../support/fake-ports.ts';
+import { type FakeOptions, fakePorts, layout, ME, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
-import { dense } from '../support/vectors.ts';
 
 const B = 'b'.repeat(64);
 const start = () => genesis({ layout, values: new Float32Array(2) }, 9);
 
-function play(
-  more: Parameters<typeof plan>[0],
-  options: { trainMs?: number } = {},
-  state = start(),
-) {
+function play(more: Parameters<typeof plan>[0], options: FakeOptions = {}, state = start()) {
   const clock = createManualClock();
   const ports = fakePorts(clock, options);
   const abort = new AbortController();
@@ -70,6 +65,26 @@ describe('runWorker', () => {
     expect(ports.beatsSent).toHaveLength(5);
   });
 
+  it('beats only after an interval without a gradient where relays limit what they are sent', async () => {
+    const alone = { sync: { strategy: 'strict', workers: 1 }, heartbeatSeconds: 60 } as const;
+    const atsOf = async (isPaced: boolean, trainMs: number) => {
+      const { clock, ports, outcome } = play({ ...alone, rounds: 4 }, { trainMs, isPaced });
+      const startMs = clock.now();
+      await clock.advance(1e6);
+      expect((await outcome).value?.round).toBe(4);
+      return ports.beatsSent.map(({ atMs, leaving }) => [(atMs - startMs) / 1000, leaving]);
+    };
+    // the first, the final state, the goodbye
+    expect(await atsOf(true, 50_000)).toEqual([[0, false], [200, false], [200, true]]); // biome-ignore format: one run
+    expect(await atsOf(true, 100_000)).toEqual(
+      [0, 60, 160, 260, 360, 400, 400].map((at, i) => [at, i === 6]),
+    );
+    // any rate goes: every change is told
+    expect(await atsOf(false, 50_000)).toEqual(
+      [0, 50, 100, 150, 200, 200].map((at, i) => [at, i === 5]),
+    );
+  });
+
   it('waits for its peers before the first round, and says so when nobody comes', async () => {
     const { clock, ports, outcome } = play({ waitFor: 2 });
     await clock.advance(4_000);
@@ -101,15 +116,8 @@ describe('runWorker', () => {
 
   it('keeps exactly what was not sent, and forgets it without error feedback', async () => {
     for (const residual of ['feedback', 'none'] as const) {
-      const { clock, ports, outcome } = play({ rounds: 1, residual });
       // half of what was asked to be sent goes out
-      const { seal } = ports.wire;
-      Object.assign(ports.wire, {
-        seal: async (own: Parameters<typeof seal>[0]) => {
-          const sealed = await seal(own);
-          return { ...sealed, sent: dense(own.delta, 0.5) };
-        },
-      });
+      const { clock, ports, outcome } = play({ rounds: 1, residual }, { sends: 0.5 });
       ports.arrive(contribution(B, [0, 0]));
       await clock.advance(20_000);
       const { value } = await outcome;

@@ -1,6 +1,121 @@
-import { expect, it } from 'vitest';
+/** What a worker learned and the others did not get is kept as its rule says, also when a whole message was in vain. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type ResidualRule, residualRules } from '../../src/run/settings.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
-import { localStart, takeSent } from '../../src/worker/residual.ts';
+import { runWorker } from '../../src/worker/loop.ts';
+import type { Plan } from '../../src/worker/plan.ts';
+import { deltaOf, giveBack, localStart, takeSent } from '../../src/worker/residual.ts';
+import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { contribution } from '../support/contributions.ts';
+import { type FakeOptions, fakePorts, layout, plan } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
+import { dense } from '../support/vectors.ts';
+
+const PEER = 'b'.repeat(64);
+
+/** One worker beside a peer that has nothing to add; every round closes at its deadline. */
+async function playOn(start: WorkerState, more: Partial<Plan>, options: FakeOptions) {
+  const clock = createManualClock();
+  const ports = fakePorts(clock, options);
+  const abort = new AbortController();
+  const session = { plan: plan({ rounds: 1, ...more }), ports, signal: abort.signal };
+  const run = runWorker(start, session);
+  run.catch(() => undefined);
+  await clock.advance(1);
+  ports.arrive(contribution(PEER, [0, 0], { round: start.round }));
+  return {
+    ports,
+    async finish(): Promise<WorkerState> {
+      await clock.advance(20_000);
+      return run;
+    },
+    async kill(): Promise<void> {
+      abort.abort(new Error('killed'));
+      await clock.advance(10_000);
+    },
+  };
+}
+
+const fresh = () => genesis({ layout, values: new Float32Array(2) }, 9);
+const numbers = (values: ArrayLike<number>) => Array.from(values);
+
+/** Rounds end with a residual and the next gradient; every round learns 0.5 and half of what is due is sent. */
+const rules: readonly {
+  readonly rule: ResidualRule;
+  readonly counted: number;
+  readonly refused: number;
+  readonly sentNext: number;
+}[] = [
+  // in vain: all 0.5 is due again, beside the 0.5 of the next round
+  { rule: 'feedback', counted: 0.25, refused: 0.5, sentNext: 0.5 },
+  { rule: 'local', counted: 0.25, refused: 0.5, sentNext: 0.5 },
+  { rule: 'owned', counted: 0.25, refused: 0.5, sentNext: 0.5 },
+  { rule: 'none', counted: 0, refused: 0, sentNext: 0.25 },
+];
+
+describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNext }) => {
+  it('a gradient that counted leaves what was not sent', async () => {
+    const state = await (await playOn(fresh(), { residual }, { sends: 0.5 })).finish();
+    expect(numbers(state.residual)).toEqual([counted, counted]);
+    expect(state.rounds[0]!.residualShare).toBe(0.25);
+  });
+
+  it('one that did not count is given back, and sent with the next', async () => {
+    const half = { sends: 0.5 };
+    const lost = await (await playOn(fresh(), { residual }, { ...half, counts: false })).finish();
+    expect(numbers(lost.residual)).toEqual([refused, refused]);
+    expect(lost.rounds[0]).toMatchObject({ accepted: [PEER], residualShare: 1 });
+    const next = await playOn(lost, { residual, rounds: 2 }, half);
+    await next.finish();
+    expect(JSON.parse(next.ports.sent[0]!).delta).toEqual([sentNext, sentNext]);
+  });
+
+  it('a worker killed before it knew gives it back once, and once only', async () => {
+    const options = { sends: 0.5, counts: false };
+    const first = await playOn(fresh(), { residual }, options);
+    await first.kill();
+    const sealed = first.ports.saved.at(-1)!;
+    expect(sealed.sent).toBeDefined();
+    expect(numbers(sealed.residual)).toEqual([counted, counted]);
+    const again = await playOn(sealed, { residual }, options);
+    const settled = await again.finish();
+    expect(again.ports.sent).toEqual(first.ports.sent);
+    expect(numbers(settled.residual)).toEqual([refused, refused]);
+    const twice = await (await playOn(settled, { residual }, options)).finish();
+    expect(numbers(twice.residual)).toEqual([refused, refused]);
+  });
+
+  it('async: others may still use it later, so it is not given back', async () => {
+    const more = { residual, sync: { strategy: 'async' } } as const;
+    const run = await playOn(fresh(), more, { sends: 0.5, counts: false });
+    run.ports.catchUp();
+    expect(numbers((await run.finish()).residual)).toEqual([counted, counted]);
+  });
+});
+
+it('gives back to the bit what was taken, where the difference is exact', () => {
+  const steps = fc.array(fc.integer({ min: -1e6, max: 1e6 }), { minLength: 1, maxLength: 9 });
+  fc.assert(
+    fc.property(steps, fc.constantFrom(...residualRules), (values, rule) => {
+      const delta = Float64Array.from(values);
+      const sent = dense(values.map((value) => Math.round(value / 3)));
+      const { residual } = takeSent(delta.slice(), sent, rule, sent.chunks);
+      const back = numbers(giveBack(residual, sent, rule));
+      expect(back).toEqual(rule === 'none' ? values.map(() => 0) : values);
+    }),
+  );
+});
+
+it('a residual is either in the start of the next inner steps or in their delta, never in both', () => {
+  const [shared, residual] = [Float32Array.of(1, 2), Float64Array.of(0.5, -0.25)];
+  for (const rule of residualRules) {
+    const start = localStart(shared, residual, rule);
+    // nothing learned: what is due is the residual, or nothing where it was dropped
+    const due = numbers(deltaOf(shared, start, residual, rule));
+    expect(due).toEqual(rule === 'none' ? [0, 0] : [0.5, -0.25]);
+  }
+});
 
 const size = 3 * CHUNK_LENGTH;
 /** Says 1 for every value of the first chunk. */
@@ -10,6 +125,7 @@ const sent: PartialVector = {
   addChunk(_, weight, target, at) {
     for (let i = 0; i < CHUNK_LENGTH; i++) target[at + i]! += weight;
   },
+  weighChunk: () => undefined,
 };
 /** The chunks begin with what a worker keeps of a delta of 3 everywhere, when chunks 0 and 1 moved. */
 const kept = (rule: 'feedback' | 'local' | 'owned' | 'none') => {

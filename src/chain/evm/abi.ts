@@ -18,7 +18,7 @@ export const eventTopic = (signature: string): string => toData(keccak_256(utf8(
 export const encodeWords = (...words: readonly Word[]): Uint8Array =>
   concatBytes(...words.map(word));
 
-export function word(value: Word): Uint8Array {
+function word(value: Word): Uint8Array {
   if (typeof value === 'bigint') return slotKey(value);
   const out = new Uint8Array(32);
   out.set(value, 32 - value.length);

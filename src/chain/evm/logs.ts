@@ -19,7 +19,9 @@ export interface LogQuery {
 }
 
 const FIRST_RANGE = 10_000;
-const MOST_LOGS = 4_000_000;
+const MOST_LOGS = 1_000_000;
+/** An endpoint that serves a few blocks at a time is of no use for millions of them. */
+const MOST_CALLS = 20_000;
 
 /** Logs in the order the endpoint gives them; throws what the endpoint says when it does not even serve one block. */
 export async function readLogs(
@@ -29,12 +31,16 @@ export async function readLogs(
 ): Promise<readonly Log[]> {
   const logs: Log[] = [];
   let range = FIRST_RANGE;
+  let calls = 0;
   for (let start = from; start <= to; ) {
     const end = Math.min(to, start + range - 1);
     const filter = {
       ...{ address, topics: [topic] },
       ...{ fromBlock: toQuantity(start), toBlock: toQuantity(end) },
     };
+    if (++calls > MOST_CALLS) {
+      throw new ChainError('chain/answer', `${endpoint.name}: not done after ${MOST_CALLS} ranges`);
+    }
     let page: unknown;
     try {
       page = await endpoint.call('eth_getLogs', [filter], signal);

@@ -1,5 +1,5 @@
 /** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, and shows them. */
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { sourceOf } from '../../chain/rederive.ts';
 import { stakeDifference } from '../../run/stake-difference.ts';
@@ -9,9 +9,10 @@ import { wholeFlag } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { writeResult } from '../output.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../stake/access.ts';
-import { deriveSnapshot, type SnapshotFlags, STAKE_SOURCES } from '../stake/derive.ts';
+import { deriveSnapshot, type SnapshotFlags } from '../stake/derive.ts';
 import { publishOver } from '../stake/events.ts';
 import { orRefuse, readKeys, readText } from '../stake/files.ts';
+import { addSnapshotFlags } from '../stake/snapshot-flags.ts';
 import { formatStakes } from '../stake/table.ts';
 
 export const stake = (): Command =>
@@ -21,46 +22,11 @@ export const stake = (): Command =>
     .addCommand(verify())
     .addCommand(show());
 
-const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
-
 const snapshot = (): Command =>
-  addAccessFlags(
-    new Command('snapshot')
-      .description('make a snapshot document, from a list of yours, an event or a chain')
-      .addOption(
-        new Option('--from <source>', 'where the numbers come from')
-          .choices(STAKE_SOURCES)
-          .makeOptionMandatory(),
-      )
-      .option('-o, --output <file>', 'document to write; without it to stdout')
-      .option('--list <file>', 'of --from file: lines like npub1… 100')
-      .option('--unit <word>', 'of --from file: what is counted', 'stake')
-      .option('--id <hex>', 'of --from event: which snapshot')
-      .option(
-        '--relay <url>',
-        'where to look for the event, and to --publish; repeatable',
-        collect,
-        [],
-      )
-      .option('--publish', 'send the snapshot to the relays as an event')
-      .option('--contract <0x…>', 'the registry, or the token')
-      .option(
-        '--from-block <n>',
-        'block that created the registry',
-        wholeFlag('--from-block', 0),
-        0,
-      )
-      .option(
-        '--height <n>',
-        'block of the snapshot (default: the newest final one)',
-        wholeFlag('--height', 0),
-      )
-      .option('--keys <file>', 'of tokens: whose balances count, one npub per line')
-      .option(
-        '--balance-slot <n>',
-        'of erc20: storage slot of its balances, to prove them',
-        wholeFlag('--balance-slot', 0),
-      ),
+  addSnapshotFlags(
+    new Command('snapshot').description(
+      'make a snapshot document, from a list of yours, an event or a chain',
+    ),
   ).action(
     async (flags: SnapshotFlags & { readonly output?: string; readonly publish?: boolean }) => {
       await interruptibly(async (signal) => {

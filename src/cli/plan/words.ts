@@ -1,6 +1,6 @@
 /** A plan for people: what a round costs, how long it must last, which relays carry it, and what would help. */
 import type { CostInput, Load, RoundCost } from '../../network/wire/cost.ts';
-import { PUBLIC_BUDGET } from '../../network/wire/cost.ts';
+import { PUBLIC_BUDGET, paceSeconds } from '../../network/wire/cost.ts';
 import { alignColumns } from '../render/columns.ts';
 import { formatBytes, formatCount, wholeSeconds } from '../render/numbers.ts';
 import { safeLine, wrap } from '../render/text.ts';
@@ -87,12 +87,14 @@ const formatEvents = (events: number): string =>
 
 function wordFloor({ floorSeconds, workersPerIp, input }: Plan): string {
   const { atOnce, perMinute } = PUBLIC_BUDGET;
-  const shared = workersPerIp === 1 ? '' : `, which ${workersPerIp} workers share`;
+  const share = `, which ${workersPerIp} workers share: each with --relay-rate ${Number((perMinute / workersPerIp).toFixed(2))}`;
+  const shared = workersPerIp === 1 ? '' : share;
   const budget = `a public relay (${atOnce} events at once, then ${perMinute} a minute from one IP${shared})`;
   if (!Number.isFinite(floorSeconds)) {
     return `floor: none on ${budget}: heartbeats every ${input.heartbeatSeconds} s are all it takes`;
   }
-  return `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}`;
+  const wait = wholeSeconds(paceSeconds({ perMinute, workersPerIp }));
+  return `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}; up to ${wait} s of them an event waits for its turn`;
 }
 
 function relayRows({ relays }: Plan): readonly string[] {

@@ -40,7 +40,7 @@ export const addAccessFlags = (command: Command): Command =>
     );
 
 /** Endpoints as the flags name them; throws `flag/rpc` for none and for what is no web address. */
-export function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
+function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
   if (rpc.length === 0) {
     throw new ConfigError('flag/rpc', 'no endpoint of the chain is given', {
       hint: 'add --rpc URL, best several',

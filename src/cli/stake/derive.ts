@@ -8,6 +8,8 @@ import { dataOf, numberOf } from '../../chain/evm/hex.ts';
 import { createRegistrySource } from '../../chain/evm/registry-source.ts';
 import { createTokenSource } from '../../chain/evm/token-source.ts';
 import { createEventSource } from '../../chain/fixed-sources.ts';
+import { parseLinks } from '../../chain/psyche/links.ts';
+import { createPsycheSource } from '../../chain/psyche/psyche-source.ts';
 import { parseStakeList } from '../../chain/stake-list.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
 import type { StakeSource } from '../../run/stake-source.ts';
@@ -16,7 +18,7 @@ import { findOver } from './events.ts';
 import { orRefuse, readKeys, readText } from './files.ts';
 
 /** Where `stake snapshot` takes numbers from. */
-export const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805'] as const;
+export const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
 
 export interface SnapshotFlags extends AccessFlags {
   readonly from: (typeof STAKE_SOURCES)[number];
@@ -29,6 +31,13 @@ export interface SnapshotFlags extends AccessFlags {
   readonly height?: number;
   readonly keys?: string;
   readonly balanceSlot?: number;
+  readonly chain: string;
+  readonly account?: string;
+  readonly run?: string;
+  readonly epoch?: number;
+  readonly weights: 'equal' | 'earned';
+  readonly links?: string;
+  readonly cutoff?: number;
 }
 
 /** The snapshot the flags ask for. */
@@ -40,8 +49,26 @@ export async function deriveSnapshot(
     const file = needed(flags, 'list', '--list FILE, lines like: npub1… 100');
     return orRefuse(file, parseStakeList(await readText(file), flags.unit));
   }
-  const source = flags.from === 'event' ? eventSource(flags) : await chainSource(flags, signal);
-  return source.snapshot(0, signal);
+  return (await sourceFor(flags, signal)).snapshot(0, signal);
+}
+
+const sourceFor = (
+  flags: SnapshotFlags,
+  signal: AbortSignal,
+): StakeSource | Promise<StakeSource> => {
+  if (flags.from === 'event') return eventSource(flags);
+  return flags.from === 'psyche' ? psycheSource(flags) : chainSource(flags, signal);
+};
+
+async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
+  const account = needed(flags, 'account', '--account ADDRESS of the coordinator');
+  const run = needed(flags, 'run', '--run NAME of the Psyche run');
+  const file = needed(flags, 'links', '--links FILE, a JSON list: docs/stake.md');
+  const { chain, weights } = flags;
+  const [epoch, cutoff] = [neededNumber(flags, 'epoch'), neededNumber(flags, 'cutoff')];
+  const links = orRefuse(file, parseLinks(await readText(file)));
+  const place = { account, run, weights, cutoff, links };
+  return createPsycheSource({ ...accessOf(flags), chain }, place, { base: epoch, period: 0 });
 }
 
 function eventSource(flags: SnapshotFlags): StakeSource {
@@ -82,12 +109,16 @@ async function chainSource(flags: SnapshotFlags, signal: AbortSignal): Promise<S
   );
 }
 
-function needed(
-  flags: SnapshotFlags,
-  name: 'list' | 'id' | 'contract' | 'keys',
-  how: string,
-): string {
+type TextFlag = 'list' | 'id' | 'contract' | 'keys' | 'account' | 'run' | 'links';
+
+function needed(flags: SnapshotFlags, name: TextFlag, how: string): string {
   const value = flags[name];
   if (value !== undefined) return value;
   throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name}`, { hint: how });
+}
+
+function neededNumber(flags: SnapshotFlags, name: 'epoch' | 'cutoff'): number {
+  const value = flags[name];
+  if (value !== undefined) return value;
+  throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name} N`);
 }

@@ -4,8 +4,9 @@
  * own are averaged chunk by chunk; a chunk that nobody sent has no mean and must not move.
  */
 import type { Contribution } from '../../run/contribution.ts';
+import type { Normalization } from '../../run/settings.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import { addPartial, CHUNK_LENGTH, chunkCount } from '../../tensor/partial-vector.ts';
+import { addPartial, CHUNK_LENGTH, chunkCount, weighPartial } from '../../tensor/partial-vector.ts';
 
 export interface MeanOptions {
   /** Length of the flat parameter vector. */
@@ -14,6 +15,8 @@ export interface MeanOptions {
   readonly weights: 'examples' | 'equal';
   /** No single worker weighs more than this. */
   readonly cap: number;
+  /** What a value's sum is divided by: the weight of all who send its chunk, as the reference does, or of those who sent the value. */
+  readonly normalize: Normalization;
 }
 
 export interface Mean {
@@ -39,10 +42,12 @@ export function meanDelta(cohort: readonly Contribution[], options: MeanOptions)
   const { size } = options;
   const mean = new Float64Array(size);
   const weights = new Float64Array(chunkCount(size));
+  const senders = options.normalize === 'senders' ? new Float64Array(size) : undefined;
   for (const { delta, examples } of inOrder(cohort)) {
     const weight = weightOf(examples, options);
     addPartial(mean, delta, weight);
     for (const chunk of delta.chunks) weights[chunk] = weights[chunk]! + weight;
+    if (senders) weighPartial(senders, delta, weight);
   }
   const moved: number[] = [];
   weights.forEach((weight, chunk) => {
@@ -50,7 +55,10 @@ export function meanDelta(cohort: readonly Contribution[], options: MeanOptions)
     moved.push(chunk);
     const share = 1 / weight;
     const end = Math.min(size, (chunk + 1) * CHUNK_LENGTH);
-    for (let i = chunk * CHUNK_LENGTH; i < end; i++) mean[i] = mean[i]! * share;
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) {
+      // a value that nobody sent stays zero
+      mean[i] = mean[i]! * (senders && senders[i]! > 0 ? 1 / senders[i]! : share);
+    }
   });
   return { mean, moved: Uint32Array.from(moved) };
 }

@@ -2,33 +2,90 @@
  * The k largest magnitudes of a chunk, equal ones going to the lower index: a radix select over the 31 bits of the magnitude,
  * 11, 10 and 10 at a time. Two passes over the chunk whatever k is; the rest looks at little more than k values.
  */
-import { type ChunkValues, MAGNITUDE } from './values/value-code.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { type ChunkValues, MAGNITUDE, singleBits } from './values/value-code.ts';
 
-/** Values per digit; room for any chunk. */
-export const selectionRoom = (): Uint16Array => new Uint16Array(2048);
+/** The top digit of a magnitude is its exponent and three bits of its fraction; this many bits are below it. */
+const BELOW_TOP = 20;
+const TOP_DIGITS = 2048;
+
+/** Where the selection counts; one serves for all chunks. */
+export interface SelectionRoom {
+  /** Values per digit; of top digits, those of negative values come after those of positive ones. */
+  readonly counts: Uint16Array;
+  /** Magnitudes, without their top digit, of the values that may be dropped. */
+  readonly candidates: Int32Array;
+}
+
+/** Room for any chunk. */
+export const selectionRoom = (): SelectionRoom => ({
+  counts: new Uint16Array(2 * TOP_DIGITS),
+  candidates: new Int32Array(CHUNK_LENGTH),
+});
 
 /** Writes the k ascending indices of the first n values that are sent; `indices` has room for n. */
 export function selectInChunk(
-  { bits }: ChunkValues,
+  { bits, sum }: ChunkValues,
   n: number,
   k: number,
-  counts: Uint16Array,
+  room: SelectionRoom,
   indices: Uint16Array,
 ): void {
+  const { counts } = room;
+  countTopDigits(bits, n, counts);
+  // no magnitude is above their sum
+  let digit = singleBits(sum) >>> BELOW_TOP;
+  let above = 0;
+  for (;;) {
+    const here = counts[digit]! + counts[TOP_DIGITS + digit]!;
+    if (above + here >= k) break;
+    above += here;
+    digit--;
+  }
+  const found = gatherAbove(bits, n, (digit << BELOW_TOP) - 1, indices);
+  if (found > k) dropSmallest(bits, k, found, { digit, above }, room, indices);
+}
+
+/** Four at a time and signs apart: neighbors that add to the same counter wait for each other. */
+function countTopDigits(bits: Int32Array, n: number, counts: Uint16Array): void {
   counts.fill(0);
-  for (let i = 0; i < n; i++) {
-    const digit = (bits[i]! & MAGNITUDE) >>> 20;
+  const whole = n & ~3;
+  for (let i = 0; i < whole; i += 4) {
+    const a = bits[i]! >>> BELOW_TOP;
+    const b = bits[i + 1]! >>> BELOW_TOP;
+    const c = bits[i + 2]! >>> BELOW_TOP;
+    const d = bits[i + 3]! >>> BELOW_TOP;
+    counts[a] = counts[a]! + 1;
+    counts[b] = counts[b]! + 1;
+    counts[c] = counts[c]! + 1;
+    counts[d] = counts[d]! + 1;
+  }
+  for (let i = whole; i < n; i++) {
+    const digit = bits[i]! >>> BELOW_TOP;
     counts[digit] = counts[digit]! + 1;
   }
-  const top = descend(counts, 2047, k);
-  const below = (top.digit << 20) - 1;
+}
+
+/** Writes the indices of magnitudes above a threshold; returns how many. */
+function gatherAbove(bits: Int32Array, n: number, threshold: number, indices: Uint16Array): number {
   let found = 0;
-  for (let i = 0; i < n; i++) {
-    // written always, kept only where the place moves on: no branch on what no processor can guess
+  const whole = n & ~3;
+  // written always, kept only where the place moves on: no branch on what no processor can guess
+  for (let i = 0; i < whole; i += 4) {
     indices[found] = i;
-    found += (below - (bits[i]! & MAGNITUDE)) >>> 31;
+    found += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
+    indices[found] = i + 1;
+    found += (threshold - (bits[i + 1]! & MAGNITUDE)) >>> 31;
+    indices[found] = i + 2;
+    found += (threshold - (bits[i + 2]! & MAGNITUDE)) >>> 31;
+    indices[found] = i + 3;
+    found += (threshold - (bits[i + 3]! & MAGNITUDE)) >>> 31;
   }
-  if (found > k) dropSmallest(bits, k, found, top, counts, indices);
+  for (let i = whole; i < n; i++) {
+    indices[found] = i;
+    found += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
+  }
+  return found;
 }
 
 /** Of the indices found, whose magnitudes have the top digit or a larger one, keeps k. */
@@ -37,28 +94,40 @@ function dropSmallest(
   k: number,
   found: number,
   top: Rank,
-  counts: Uint16Array,
+  { counts, candidates }: SelectionRoom,
   indices: Uint16Array,
 ): void {
-  let { digit: prefix, above } = top;
-  for (const shift of [10, 0]) {
-    counts.fill(0, 0, 1024);
-    for (let i = 0; i < found; i++) {
-      const magnitude = bits[indices[i]!]! & MAGNITUDE;
-      if (magnitude >>> (shift + 10) !== prefix) continue;
-      const digit = (magnitude >>> shift) & 1023;
-      counts[digit] = counts[digit]! + 1;
-    }
-    const next = descend(counts, 1023, k - above);
-    above += next.above;
-    prefix = (prefix << 10) | next.digit;
+  const beyond = (top.digit + 1) << BELOW_TOP;
+  let length = 0;
+  for (let i = 0; i < found; i++) {
+    const magnitude = bits[indices[i]!]! & MAGNITUDE;
+    candidates[length] = magnitude & ((1 << BELOW_TOP) - 1);
+    length += (magnitude - beyond) >>> 31;
   }
-  let ties = k - above;
+  counts.fill(0, 0, 1024);
+  for (let i = 0; i < length; i++) {
+    const digit = candidates[i]! >>> 10;
+    counts[digit] = counts[digit]! + 1;
+  }
+  const middle = descend(counts, k - top.above);
+  counts.fill(0, 0, 1024);
+  for (let i = 0; i < length; i++) {
+    if (candidates[i]! >>> 10 !== middle.digit) continue;
+    const digit = candidates[i]! & 1023;
+    counts[digit] = counts[digit]! + 1;
+  }
+  const last = descend(counts, k - top.above - middle.above);
+  const least = (top.digit << BELOW_TOP) | (middle.digit << 10) | last.digit;
+  let ties = k - top.above - middle.above - last.above;
   let to = 0;
   for (let i = 0; to < k; i++) {
     const index = indices[i]!;
     const magnitude = bits[index]! & MAGNITUDE;
-    if (magnitude > prefix || (magnitude === prefix && ties-- > 0)) indices[to++] = index;
+    // 1 for one that equals the least and still has room
+    const tie = (((magnitude ^ least) - 1) & -ties) >>> 31;
+    indices[to] = index;
+    to += ((least - magnitude) >>> 31) + tie;
+    ties -= tie;
   }
 }
 
@@ -67,9 +136,9 @@ interface Rank {
   readonly above: number;
 }
 
-/** The digit that the `wanted`-th largest has, and how many have a larger one. */
-function descend(counts: Uint16Array, from: number, wanted: number): Rank {
-  let digit = from;
+/** The digit below 1024 that the `wanted`-th largest has, and how many have a larger one. */
+function descend(counts: Uint16Array, wanted: number): Rank {
+  let digit = 1023;
   let above = 0;
   while (above + counts[digit]! < wanted) above += counts[digit--]!;
   return { digit, above };

@@ -24,16 +24,13 @@ import {
   writePayloadHeader,
 } from './payload-header.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
-import { type ChunkValues, chunkValues, MAGNITUDE } from './values/value-code.ts';
+import { addUp, type ChunkValues, chunkValues } from './values/value-code.ts';
 
 export interface EncodedPayload {
   readonly payload: Uint8Array;
   /** Exactly what a receiver decodes; the delta minus this is the residual. */
   readonly sent: PartialVector;
 }
-
-/** Bits of infinity as f32; those of NaN are above. */
-const INFINITE = 0x7f80_0000;
 
 /** Packs the owned chunks of a delta. Throws when one of their values is not finite as f32. */
 export function encodePayload(
@@ -66,7 +63,7 @@ export function encodePayload(
     const k = keptOf(packing.kept, n);
     selectInChunk(all, n, k, room, indices);
     for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
-    few.largest = all.largest;
+    addUp(few, k);
     code.write(few, k, out, at);
     places.offsets[position] = at;
     places.indices.set(indices.subarray(0, k), places.firsts[position]);
@@ -173,6 +170,10 @@ function view(
         const n = lengthOf(chunks[position]!, size);
         code.add(payload, PAYLOAD_HEADER_BYTES + position * stride, n, weight, target, at);
       },
+      weighChunk(position, weight, target, at) {
+        const end = at + lengthOf(chunks[position]!, size);
+        for (let i = at; i < end; i++) target[i] = target[i]! + weight;
+      },
     };
   }
   const { offsets, firsts, indices } = places;
@@ -190,19 +191,24 @@ function view(
         target[to] = target[to]! + few[i]!;
       }
     },
+    weighChunk(position, weight, target, at) {
+      const k = keptOf(packing.kept, lengthOf(chunks[position]!, size));
+      const first = firsts[position]!;
+      for (let i = first; i < first + k; i++) {
+        const to = at + indices[i]!;
+        target[to] = target[to]! + weight;
+      }
+    },
   };
 }
 
 /** Values of a chunk as f32. Throws when one is not finite. */
 function load(delta: Vector, from: number, n: number, values: ChunkValues): void {
-  const { floats, bits } = values;
-  let largest = 0;
-  for (let i = 0; i < n; i++) {
-    floats[i] = delta[from + i]!;
-    largest = Math.max(largest, bits[i]! & MAGNITUDE);
-  }
-  values.largest = largest;
-  if (largest < INFINITE) return;
+  const { floats } = values;
+  floats.set(delta.subarray(from, from + n));
+  // f32 magnitudes of a chunk cannot add up to more than an f64 holds
+  addUp(values, n);
+  if (Number.isFinite(values.sum)) return;
   const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
   throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, {
     hint: 'training diverged; lower the learning rate or clip gradients',

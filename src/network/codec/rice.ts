@@ -67,40 +67,46 @@ export function readRice(
   from: number,
 ): number | RiceFlaw {
   const mask = (1 << r) - 1;
-  let read = at;
-  let bits = 0;
-  let fill = 0;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const end = 8 * bytes.length;
+  let bit = 8 * at;
   let index = -1;
   for (let i = 0; i < k; i++) {
     let gap = 0;
-    for (;;) {
-      if (fill === 0) {
-        if (read >= bytes.length) return 'truncated';
-        bits = bytes[read++]!;
-        fill = 8;
-      }
-      // the lowest zero bit; bits above the fill are zero
-      const ones = 31 - Math.clz32(~bits & (bits + 1));
-      if (ones < fill) {
-        gap += ones << r;
-        bits >>>= ones + 1;
-        fill -= ones + 1;
-        break;
-      }
-      gap += fill << r;
-      bits = 0;
-      fill = 0;
+    let window = windowAt(view, bit);
+    let ones = trailingOnes(window);
+    while (ones > LONGEST_RUN) {
+      gap += LONGEST_RUN << r;
       if (gap >= n) return 'bad-index';
+      bit += LONGEST_RUN;
+      window = windowAt(view, bit);
+      ones = trailingOnes(window);
     }
-    for (; fill < r; fill += 8) {
-      if (read >= bytes.length) return 'truncated';
-      bits |= bytes[read++]! << fill;
-    }
-    index += 1 + gap + (bits & mask);
+    gap += (ones << r) | ((window >>> (ones + 1)) & mask);
+    bit += ones + 1 + r;
+    index += 1 + gap;
     if (index >= n) return 'bad-index';
-    bits >>>= r;
-    fill -= r;
+    if (bit > end) return 'truncated';
     indices[from + i] = index;
   }
-  return bits === 0 ? read : 'bad-padding';
+  const unused = bit & 7;
+  if (unused > 0 && bytes[bit >>> 3]! >>> unused !== 0) return 'bad-padding';
+  return (bit + 7) >>> 3;
 }
+
+/** Bits of a window; a load of four bytes holds as many wherever in its first byte one begins. */
+const WINDOW = 25;
+/** More ones than this are read in parts, so that a gap fits a window: ones, a zero and the low bits. */
+const LONGEST_RUN = WINDOW - 1 - LARGEST_PARAMETER;
+
+/** The bits from a place on, the first one lowest; zeros beyond the end. */
+function windowAt(view: DataView, bit: number): number {
+  const at = bit >>> 3;
+  let word = 0;
+  if (at + 4 <= view.byteLength) word = view.getUint32(at, true);
+  else for (let i = at; i < view.byteLength; i++) word |= view.getUint8(i) << (8 * (i - at));
+  return (word >>> (bit & 7)) & ((1 << WINDOW) - 1);
+}
+
+/** How many of the lowest bits of a window are 1. */
+const trailingOnes = (window: number): number => 31 - Math.clz32(~window & (window + 1));

@@ -31,7 +31,7 @@ export class TokenBucket {
   /** When `#tokens` was right; in the future during a pause. */
   #countedMs: number;
   #refusals = 0;
-  /** Since when every token was waited for. */
+  /** Since when every token was waited for; a token that was there ends it. */
   #busySinceMs: number | undefined;
   #waiting = 0;
   /** Resolves when the last in line has its token or has left. */
@@ -67,6 +67,7 @@ export class TokenBucket {
     this.#waiting++;
     try {
       await unlessAborted(before, signal);
+      if (this.waitMs === 0) return this.#drawAtOnce();
       for (let ms = this.waitMs; ms > 0; ms = this.waitMs) {
         this.#busySinceMs ??= Math.max(this.#clock.now(), this.#countedMs);
         await this.#clock.sleep(ms, signal);
@@ -80,7 +81,7 @@ export class TokenBucket {
 
   /** A token if one is there and nobody is in line. */
   takeNow(): Token | undefined {
-    return this.#waiting > 0 || this.waitMs > 0 ? undefined : this.#draw();
+    return this.#waiting > 0 || this.waitMs > 0 ? undefined : this.#drawAtOnce();
   }
 
   /**
@@ -124,11 +125,15 @@ export class TokenBucket {
     this.#countedMs = nowMs;
   }
 
+  #drawAtOnce(): Token {
+    this.#busySinceMs = undefined;
+    return this.#draw();
+  }
+
   #draw(): Token {
     const nowMs = this.#clock.now();
     this.#tokens--;
-    if (this.#tokens >= 1) this.#busySinceMs = undefined;
-    else if (this.#busySinceMs !== undefined && nowMs - this.#busySinceMs >= MINUTE_MS) {
+    if (this.#busySinceMs !== undefined && nowMs - this.#busySinceMs >= MINUTE_MS) {
       this.#perMinute *= 1.5;
       this.#busySinceMs = nowMs;
     }

@@ -41,6 +41,7 @@ export interface RoundCost {
   readonly commit: Load;
   /** Of one relay: the whole payload, or one shard of it. */
   readonly chunks: Load;
+  /** One an interval, at most: those that a gradient makes needless are not sent. A relay that takes any rate gets one more a round. */
   readonly heartbeats: Load;
   readonly checkpoint: Load;
   /** What one worker sends to one relay. */
@@ -51,7 +52,7 @@ export interface RoundCost {
   readonly received: Load;
   /** 0 where there are none. */
   readonly largestChunkBytes: number;
-  /** Events to one relay in a round of no length: all but the heartbeats in between. */
+  /** Events to one relay in a round of no length: all but the heartbeats. */
   readonly fixedEvents: number;
 }
 
@@ -87,7 +88,7 @@ export function roundCost(input: CostInput): RoundCost {
   const commit = load(1, profile === 'nostrain/0' ? gradientBytes(input) : manifestBytes(input));
   const part = isStriped ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
   const chunks = isInside ? NOTHING : chunksOf(part);
-  const beats = 1 + input.roundSeconds / input.heartbeatSeconds;
+  const beats = input.roundSeconds / input.heartbeatSeconds;
   const heartbeats = load(beats, beats * heartbeatBytes(input));
   const checkpoint = checkpointBytes === undefined ? NOTHING : load(1, checkpointBytes);
   const toEachRelay = total(commit, chunks, heartbeats, checkpoint);
@@ -103,7 +104,7 @@ export function roundCost(input: CostInput): RoundCost {
     sent: times(toEachRelay, relays),
     received: times(fromEach, workers - 1),
     largestChunkBytes: isInside ? 0 : chunkBytes(part, Math.max(0, chunks.events - 2)),
-    fixedEvents: toEachRelay.events - beats + 1,
+    fixedEvents: toEachRelay.events - beats,
   };
 }
 
@@ -183,9 +184,16 @@ export interface FloorInput {
   readonly perMinute: number;
 }
 
+/** Seconds between two events of one worker, and the longest that one of them waits for its turn. */
+export const paceSeconds = ({
+  perMinute,
+  workersPerIp,
+}: Pick<FloorInput, 'perMinute' | 'workersPerIp'>): number => (60 / perMinute) * workersPerIp;
+
 /** Seconds a round must last so that the relay takes all its events; Infinity where heartbeats alone are too many. */
 export function floorSeconds(input: FloorInput): number {
-  const pace = (60 / input.perMinute) * input.workersPerIp;
-  const left = 1 - pace / input.heartbeatSeconds;
-  return left <= 0 ? Number.POSITIVE_INFINITY : (pace * input.fixedEvents) / left;
+  const { fixedEvents, heartbeatSeconds } = input;
+  const pace = paceSeconds(input);
+  if (pace >= heartbeatSeconds) return Number.POSITIVE_INFINITY;
+  return (pace * fixedEvents * heartbeatSeconds) / (heartbeatSeconds - pace);
 }

@@ -5,55 +5,48 @@ import type { Beat } from '../../run/beat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { MAX_WORK_BYTES } from '../proof-of-work.ts';
 import type { Subscription } from '../transport/relay-set.ts';
-import { watchLater, watchOutcomes } from './delivery.ts';
 import { createNativeProfile } from './native-profile.ts';
 import type { Profile } from './profile.ts';
 import { createReferenceProfile } from './reference-profile.ts';
 import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
+import { createSignsOfLife } from './signs-of-life.ts';
 import type { Wire, WireOptions } from './wire.ts';
 
 const profiles = { 'nostrain/1': createNativeProfile, 'nostrain/0': createReferenceProfile };
 
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(options: WireOptions): Wire {
-  const { relays, signer, clock } = options;
+  const { relays, signer } = options;
   const stop = new AbortController();
-  const signWorked = workedSigner(options, stop.signal);
-  const profile = profiles[options.profile ?? 'nostrain/1']({
+  const profileOptions = {
     ...options,
     sha256: options.sha256 ?? sha256,
-    signWorked,
+    signWorked: workedSigner(options, stop.signal),
     signal: stop.signal,
-  });
+  };
+  const profile = profiles[options.profile ?? 'nostrain/1'](profileOptions);
   const bell = createBell();
   const beats = new Map<string, Beat>();
   const open = new Set<OpenInbox>();
-  let lastBeatSeconds = 0;
+  const signs = createSignsOfLife(profileOptions, profile);
 
   const hearing = hearBeats(options, profile, beats, bell);
   return {
     me: signer.publicKey,
     bell,
     beats,
-    beat(own) {
-      // relays keep the newest heartbeat, so one worker's must never share a second
-      lastBeatSeconds = Math.max(Math.floor(clock.now() / 1000), lastBeatSeconds + 1);
-      const beat: Beat = {
-        ...own,
-        worker: signer.publicKey,
-        capabilities: profile.capabilities,
-        relays: relays.relays,
-        createdAt: lastBeatSeconds,
-      };
-      const { signal } = stop;
-      const signed = signWorked(profile.buildBeat(beat));
-      return watchLater(
-        signed.then((event) => watchOutcomes(relays.send(event, { signal }), relays)),
-      );
+    get silentMs() {
+      return signs.silentMs;
     },
+    get isPaced() {
+      return relays.status().some(({ limits }) => limits.eventsPerMinute !== undefined);
+    },
+    beat: signs.beat,
     seal: profile.seal,
+    open: profile.open,
     send(sealed) {
       const sending = profile.send(sealed);
+      signs.gradient(sealed, sending);
       // counted at once: no relay has to bring the own gradient back
       for (const inbox of open) inbox.take(JSON.parse(sealed.event));
       return sending;
@@ -64,6 +57,7 @@ export function createWire(options: WireOptions): Wire {
         relays,
         bell,
         reader: profile.openRound(request),
+        onHeard: (event) => profile.gradientsBeat && refresh(beats, event),
         onClose: () => open.delete(inbox),
       });
       open.add(inbox);
@@ -83,6 +77,12 @@ export function createWire(options: WireOptions): Wire {
       await relays.close();
     },
   };
+}
+
+/** A worker that signs gradients is there. */
+function refresh(beats: Map<string, Beat>, { pubkey, created_at }: SignedEvent): void {
+  const held = beats.get(pubkey);
+  if (held && held.createdAt < created_at) beats.set(pubkey, { ...held, createdAt: created_at });
 }
 
 /** Relays that want work of every event get it for small ones, where somebody does it. */

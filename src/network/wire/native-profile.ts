@@ -5,7 +5,9 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
+import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import type { SignedEvent } from '../event.ts';
 import { codecReason } from './gradients.ts';
 import { accept, type Judged, refusal } from './judged.ts';
 import {
@@ -38,6 +40,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   return {
     beatFilter: { kinds: [presence.kind], '#s': [run] },
     capabilities: ['manifest'],
+    gradientsBeat: true,
     buildBeat: (beat) => buildPresence(run, beat),
     readBeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
     async seal({ delta, shares, ...own }) {
@@ -50,6 +53,14 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       const event = JSON.stringify(await signWorked(draft));
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
       return { event, payload: beside, sent, payloadBytes: payload.length, eventBytes };
+    },
+    open({ event, payload }, place) {
+      const said = manifest.parse(JSON.parse(event) as SignedEvent);
+      const bytes = payload ?? (said.ok ? fromBase64(said.value.payload ?? '') : undefined);
+      if (!said.ok || !bytes) throw new TypeError('not a manifest of ours');
+      const opened = packer.open(bytes, said.value.codec, { ...place, worker: signer.publicKey });
+      if (!opened.ok) throw new TypeError(`not a payload of ours: ${opened.issue.message}`);
+      return opened.value;
     },
     send: sending.send,
     openRound: (request) => openReader(request, options, { packer, sending }),

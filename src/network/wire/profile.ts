@@ -2,6 +2,7 @@
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -47,9 +48,13 @@ export interface ProfileOptions extends WireOptions {
 export interface Profile {
   readonly beatFilter: Filter;
   readonly capabilities: readonly string[];
+  /** A gradient is as good as a beat: who signs one is there, and beats beside it are left out. */
+  readonly gradientsBeat: boolean;
   buildBeat(beat: Beat): EventDraft;
   readBeat(event: SignedEvent): Judged<Beat>;
   seal(gradient: OwnGradient): Promise<SealedGradient>;
+  /** Throws a `TypeError` when it is not one of ours. */
+  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'shares'>): PartialVector;
   send(sealed: Sealed): Sending;
   openRound(request: RoundRequest): RoundReader;
   checkpoint(own: OwnCheckpoint): Sending | undefined;

@@ -20,6 +20,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
   return {
     beatFilter: { kinds: [heartbeat.kind], '#s': [run] },
     capabilities: ['gradient-event'],
+    gradientsBeat: false, // the reference looks at heartbeats alone
     buildBeat: (beat) => buildHeartbeat(run, beat),
     readBeat: (event) => toBeat(event, { run, nowSeconds: clock.now() / 1000 }),
     async seal({ delta, shares: _, ...own }) {
@@ -31,6 +32,13 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       );
       const event = JSON.stringify(signer.sign(draft));
       return { event, payload: undefined, sent, payloadBytes, eventBytes };
+    },
+    open({ event }, { round }) {
+      const own = JSON.parse(event) as SignedEvent;
+      const any = { base: '', checkBase: false, nowSeconds: own.created_at };
+      const judged = toContribution(own, { ...options, round, ...any });
+      if (!judged.ok) throw new TypeError(`not a gradient of ours: ${judged.rejection.detail}`);
+      return judged.value.delta;
     },
     send: ({ event }) =>
       watchOutcomes(relays.send(JSON.parse(event) as SignedEvent, { signal }), relays),

@@ -1,12 +1,12 @@
 /** The gradients of one round as they come in: verified, judged, one per worker, refusals kept with their reason. */
 import type { Bell } from '../../base/bell.ts';
-import type { Contribution, Rejection } from '../../run/contribution.ts';
+import type { Contribution, Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { Judged } from './judged.ts';
 import { newer, slotOf } from './newest.ts';
-import type { Pending, RoundReader } from './profile.ts';
+import type { Pending, Reading, RoundReader } from './profile.ts';
 import type { Moved, RoundInbox, RoundRequest } from './wire.ts';
 
 /** Refusals remembered per round; a flood of bad events costs no more memory than this. */
@@ -24,13 +24,15 @@ interface InboxOptions {
   readonly relays: RelaySet;
   readonly bell: Bell;
   readonly reader: RoundReader;
+  /** Its author is in the run, whether or not the gradient counts. */
+  readonly onHeard: (event: SignedEvent) => void;
   readonly onClose: () => void;
 }
 
 /** Subscribes to the gradients of a round (under `async`: of the run). */
 export function openRoundInbox(
   request: RoundRequest,
-  { relays, bell, reader, onClose }: InboxOptions,
+  { relays, bell, reader, onHeard, onClose }: InboxOptions,
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
@@ -66,6 +68,7 @@ export function openRoundInbox(
     if (round === undefined || closed) return;
     if (isFull(pending, event.pubkey)) return;
     const reading = reader.read(event, round);
+    if (isOfTheRun(reading)) onHeard(event);
     if ('done' in reading) void settle(reading);
     else keep(reading);
   }
@@ -104,6 +107,17 @@ export function openRoundInbox(
     },
   };
 }
+
+/** Reasons that say nothing good of who signed. */
+const FOREIGN: readonly RejectReason[] = [
+  'malformed',
+  'other-run',
+  'worker-key-mismatch',
+  'from-the-future',
+];
+
+const isOfTheRun = (reading: Reading): boolean =>
+  'done' in reading || reading.ok || !FOREIGN.includes(reading.rejection.reason);
 
 function isFull(pending: ReadonlySet<Pending>, worker: WorkerId): boolean {
   const own = [...pending].filter((one) => one.worker === worker);

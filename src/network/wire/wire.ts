@@ -112,8 +112,15 @@ export interface Wire {
   readonly bell: Bell;
   /** The latest beat of every worker of the run, the own one included once it came back. */
   readonly beats: ReadonlyMap<WorkerId, Beat>;
+  /** One that still waits for its turn at a relay gives way to the next sign of life, which counts as taking it. */
   beat(beat: OwnBeat): Sending;
+  /** Milliseconds since this worker last gave a sign of life: a beat, or a gradient where peers take it for one. */
+  readonly silentMs: number;
+  /** Some relay limits how much it is sent: what can be left out should be. */
+  readonly isPaced: boolean;
   seal(gradient: OwnGradient): Promise<SealedGradient>;
+  /** What receivers decode of it, also after a restart. */
+  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'shares'>): PartialVector;
   /** Counts it in the open round, and sends it. */
   send(sealed: Sealed): Sending;
   /** Undefined where the profile has no such event, or the state is too large for one. */

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
 import { runCommand } from '../../support/command-line.ts';
@@ -21,7 +21,8 @@ const HUNDRED = ['plan', '--payload-bytes', '100000', '--heartbeat-interval', '6
 
 const planned = async (...argv: readonly string[]) => {
   const { stdout, exitCode, stderr } = await runCommand('plan', ...argv, '--json');
-  expect(stderr).toBe('');
+  // trying relays tells how far it is when the machine is slow
+  if (!argv.includes('--check')) expect(stderr).toBe('');
   return { exitCode, ...JSON.parse(stdout) };
 };
 
@@ -38,15 +39,15 @@ describe('the numbers', () => {
       cost: {
         form: 'chunks',
         chunks: { events: 3 },
-        heartbeats: { events: 3 },
-        toEachRelay: { events: 7 },
-        received: { events: 3 * 7 },
-        fixedEvents: 5,
+        heartbeats: { events: 2 },
+        toEachRelay: { events: 6 },
+        received: { events: 3 * 6 },
+        fixedEvents: 4,
       },
-      total: { events: 7 * 4 * 10 },
+      total: { events: 6 * 4 * 10 },
     });
-    // 24 s for each of 5 events and of the beats in between: x = 24 * (5 + x / 60)
-    expect(plan.floorSeconds).toBeCloseTo(200, 6);
+    // 24 s for each of 4 events and of the beats: x = 24 * (4 + x / 60)
+    expect(plan.floorSeconds).toBeCloseTo(160, 6);
   });
 
   it('of a model, which is laid out and not trained', async () => {
@@ -59,14 +60,14 @@ describe('the numbers', () => {
 
   it('of the reference wire, which publishes small states too', async () => {
     const plan = await planned('--model', 'linear', '--profile', 'nostrain/0', '--shard', '1/2');
-    expect(plan).toMatchObject({ workers: 2, cost: { checkpoint: { events: 1 }, fixedEvents: 3 } });
+    expect(plan).toMatchObject({ workers: 2, cost: { checkpoint: { events: 1 }, fixedEvents: 2 } });
     const large = await planned('--model', 'mlp', '--hidden', '900', '--profile', 'nostrain/0');
     expect(large.cost.checkpoint).toEqual({ events: 0, bytes: 0 });
   });
 
   it('of a striped payload, a part for each relay', async () => {
     const plan = await planned(...HUNDRED.slice(1), '--stripe', '2/3');
-    expect(plan.cost).toMatchObject({ form: 'shards', chunks: { events: 2 }, fixedEvents: 4 });
+    expect(plan.cost).toMatchObject({ form: 'shards', chunks: { events: 2 }, fixedEvents: 3 });
   });
 
   it('of a settings file, flags winning', async () => {
@@ -90,7 +91,7 @@ describe('relays', () => {
       'ws://127.0.0.1:9',
     ];
     const { relays, exitCode, advice } = await planned(
-      ...HUNDRED.slice(1),
+      ...[...HUNDRED.slice(1), '--round-seconds', '50'],
       ...urls.flatMap((url) => ['--relay', url]),
     );
     expect(exitCode).toBe(0);
@@ -107,12 +108,12 @@ describe('relays', () => {
       fits(false, false, false),
       fits(false, false, false),
     ]);
-    // x = 12 * (5 + x / 60)
-    expect(relays[1].why).toEqual([expect.stringContaining('rounds of 75 s, not 60 s')]);
+    // x = 12 * (4 + x / 60)
+    expect(relays[1].why).toEqual([expect.stringContaining('rounds of 60 s, not 50 s')]);
     expect(relays[2].why).toEqual(['carries no chunks']);
     expect(relays[4].why).toEqual(['asks for payment']);
     expect(relays[5].why).toEqual([expect.stringContaining('cannot be reached')]);
-    expect(advice.join('\n')).toContain('longer rounds: at least 75 s');
+    expect(advice.join('\n')).toContain('longer rounds: at least 60 s');
     expect(advice.join('\n')).toContain('nostrain relay');
   });
 
@@ -172,10 +173,41 @@ it('heartbeats that are all a public relay takes are named', async () => {
   expect(stdout).toContain('heartbeats every 60 s are all it takes');
 });
 
+it('the README and docs/public-relays.md tell the numbers of the plan', async () => {
+  const four = ['--model', 'char-gpt', '--workers', '4', '--round-seconds', '60'];
+  const { cost, floorSeconds } = await planned(...four);
+  const three = await planned(...four, '--workers', '3');
+  const own = ['--heartbeat-interval', '120', '--workers-per-ip', '4'];
+  const calm = await planned(...four, ...own);
+  const kB = (bytes: number) => `${Math.round(bytes / 1000)} kB`;
+  const read = async (file: string) =>
+    (await readFile(file, 'utf8')).replaceAll(/\s+/g, ' ').replaceAll('` `', ' ');
+  const readme = await read('README.md');
+  const page = await read('docs/public-relays.md');
+  expect(cost.toEachRelay.events).toBe(2);
+  expect(readme).toContain(
+    `one event of ${kB(cost.commit.bytes)} and at most one heartbeat a minute`,
+  );
+  expect(readme).toContain(`no less than ${floorSeconds} s`);
+  expect(page).toContain(`one event of ${kB(cost.commit.bytes)} per round`);
+  expect(page).toContain(`three it is ${kB(three.cost.commit.bytes)}`);
+  expect(page).toContain(`or ${calm.floorSeconds} s with`);
+});
+
+it('workers behind one address are told the share of each', async () => {
+  const { stdout } = await runCommand(
+    ...['plan', '--payload-bytes', '30000', '--workers-per-ip', '4', '--heartbeat-interval', '60'],
+  );
+  const floor = stdout.slice(stdout.indexOf('floor:')).replaceAll(/\s+/g, ' ');
+  expect(floor).toContain('floor: rounds of 240 s');
+  expect(floor).toContain('which 4 workers share: each with --relay-rate 1.25)');
+  expect(floor).toContain('up to 48 s of them an event waits for its turn');
+});
+
 it('a small run on a public relay needs no advice', async () => {
   const { stdout } = await runCommand(
     ...['plan', '--payload-bytes', '30000', '--heartbeat-interval', '60'],
   );
-  expect(stdout).toContain('floor: rounds of 30 s');
+  expect(stdout).toContain('floor: rounds of 15 s');
   expect(stdout).not.toContain('what would help');
 });

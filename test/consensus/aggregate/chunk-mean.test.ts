@@ -1,20 +1,22 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
-import { sha256 } from '../../../src/base/hash.ts';
+import { sha256, sha256Hex } from '../../../src/base/hash.ts';
 import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
 import { ownedChunks } from '../../../src/consensus/committee/hrw.ts';
-import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
-import { drawnDelta, scopeOf } from '../../contract/codec.ts';
 import { contribution } from '../../support/contributions.ts';
+import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
+import { packings } from '../../support/payload-fuzz.ts';
 import { valuesOf } from '../../support/vectors.ts';
 
 const size = 9 * CHUNK_LENGTH + 11;
 const workers = [0, 1, 2, 3].map((i) => toHex(sha256(Uint8Array.of(i))));
 const digest = new Uint8Array(32);
 
-const options = { size, weights: 'examples', cap: 100 } as const;
+const options = { size, weights: 'examples', cap: 100, normalize: 'workers' } as const;
 const meanOf = (cohort: readonly Contribution[]) => meanDelta(cohort, options);
 
 /** What each worker sends of a delta of its own. */
@@ -56,7 +58,29 @@ test('one owner per chunk: the mean is what it sent, whatever it weighs', () => 
   }
 });
 
-test('the same bits in any order', () => {
+test('the same bits in any order, whatever codec each worker chose', () => {
+  const sized = 2 * CHUNK_LENGTH + 11;
+  const scope = scopeOf(sized);
+  const shares = packings.flatMap((packing, i) => {
+    const read = decodePayload(encodePayload(drawnDelta(sized, i), packing, scope).payload, scope);
+    if (!read.ok) return [];
+    return [contribution(`w${i}`, [], { delta: read.value.delta, examples: 1 + 3 * i })];
+  });
+  expect(shares).toHaveLength(packings.length);
+  fc.assert(
+    fc.property(fc.shuffledSubarray(shares, { minLength: 2 }), (cohort) => {
+      const inOrder = shares.filter((share) => cohort.includes(share));
+      const hash = (those: readonly Contribution[]) => {
+        const { mean, moved } = meanDelta(those, { ...options, size: sized });
+        return [sha256Hex(new Uint8Array(mean.buffer)), ...moved];
+      };
+      expect(hash(cohort)).toEqual(hash(inOrder));
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('the same bits in any order, each owning some', () => {
   const cohort = cohortOf(3);
   expect(meanOf([...cohort].reverse())).toEqual(meanOf(cohort));
 });

@@ -11,7 +11,11 @@ interface Case {
 }
 
 const { cases } = readVectors<{ cases: Case[] }>('aggregation.json');
-const uncapped = { weights: 'examples', cap: Number.MAX_SAFE_INTEGER } as const;
+const uncapped = {
+  weights: 'examples',
+  cap: Number.MAX_SAFE_INTEGER,
+  normalize: 'workers',
+} as const;
 
 describe('meanDelta', () => {
   it.each(cases)('gives the reference bits: $name', ({ inputs, result }) => {
@@ -40,12 +44,12 @@ describe('meanDelta', () => {
   it('N-16: caps a worker that claims 10^9 examples', () => {
     const honest = contribution('a', [1], { examples: 100 });
     const liar = contribution('b', [-1], { examples: 1e9 });
-    expect(meanDelta([honest, liar], { size: 1, weights: 'examples', cap: 100 }).mean[0]).toBe(0);
+    expect(meanDelta([honest, liar], { size: 1, ...uncapped, cap: 100 }).mean[0]).toBe(0);
   });
 
   it('ignores counts when every worker weighs the same', () => {
     const cohort = [contribution('a', [4], { examples: 7 }), contribution('b', [8])];
-    expect(meanDelta(cohort, { size: 1, weights: 'equal', cap: 1e9 }).mean[0]).toBe(6);
+    expect(meanDelta(cohort, { size: 1, ...uncapped, weights: 'equal' }).mean[0]).toBe(6);
   });
 
   it('gives the same bits in any order of arrival', () => {

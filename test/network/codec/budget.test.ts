@@ -6,7 +6,7 @@ import { choosePacking, payloadBudget } from '../../../src/network/codec/budget.
 import { payloadBytesAtMost } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
-import { drawnDelta, scopeOf } from '../../contract/codec.ts';
+import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 
 /** What a manifest carries inside itself. */
 const INSIDE = 45_056;

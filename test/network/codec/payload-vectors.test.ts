@@ -1,39 +1,12 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { type CodecName, codecs, type Packing } from '../../../src/network/codec/codecs.ts';
+import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
+import { drawn, type PayloadVectors } from '../../support/payload-vectors.ts';
 import { readVectors, valuesOf } from '../../support/vectors.ts';
 
-interface Large extends Packing {
-  readonly round: number;
-  readonly size: number;
-  readonly seed: number;
-  readonly chunks: readonly number[];
-  readonly bytes: number;
-  readonly payloadSha256: string;
-  readonly decodedSha256: string;
-}
-interface Small extends Packing {
-  readonly name: string;
-  readonly round: number;
-  readonly delta: readonly number[];
-  readonly payload: string;
-  readonly decoded: readonly number[];
-}
-interface Vectors {
-  readonly run: string;
-  readonly roster: string;
-  readonly small: readonly Small[];
-  readonly large: readonly Large[];
-  readonly refusedOfThirteenValuesInRound4: readonly {
-    readonly why: string;
-    readonly payload: string;
-    readonly code: string;
-  }[];
-}
-
-const vectors = readVectors<Vectors>('payload-codecs.json');
+const vectors = readVectors<PayloadVectors>('payload-codecs.json');
 const scopeFor = (round: number, size: number, chunks: readonly number[]) => ({
   run: fromHex(vectors.run)!,
   roster: fromHex(vectors.roster)!,
@@ -43,15 +16,6 @@ const scopeFor = (round: number, size: number, chunks: readonly number[]) => ({
 });
 const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 const bytesOf = (values: Float64Array) => new Uint8Array(values.buffer);
-
-function drawn(size: number, seed: number): Float64Array {
-  let state = seed;
-  const draw = () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return ((state >>> 8) - 2 ** 23) / 2 ** 23;
-  };
-  return Float64Array.from({ length: size }, () => (draw() * draw()) / 64);
-}
 
 for (const codec of Object.keys(codecs) as CodecName[]) {
   describe(codec, () => {

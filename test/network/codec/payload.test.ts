@@ -4,9 +4,10 @@ import { selectInChunk, selectionRoom } from '../../../src/network/codec/chunk-s
 import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { selectLargest } from '../../../src/network/codec/selection.ts';
-import { chunkValues } from '../../../src/network/codec/values/value-code.ts';
+import { addUp, chunkValues } from '../../../src/network/codec/values/value-code.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
-import { drawnDelta, scopeOf, testCodec } from '../../contract/codec.ts';
+import { testCodec } from '../../contract/codec.ts';
+import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { valuesOf } from '../../support/vectors.ts';
 
 for (const codec of Object.keys(codecs) as CodecName[]) {
@@ -107,6 +108,7 @@ test('selects what the select over a whole vector selects', () => {
     fc.property(fc.array(value, { minLength: 1, maxLength: 200 }), fc.nat(), (list, pick) => {
       const values = chunkValues(200);
       values.floats.set(list);
+      addUp(values, list.length);
       const k = 1 + (pick % list.length);
       const indices = new Uint16Array(200);
       selectInChunk(values, list.length, k, room, indices);

@@ -122,6 +122,18 @@ describe('a minute without a refusal', () => {
     expect(bucket.perMinute).toBe(13.5);
   });
 
+  test('that was not needed once says nothing of full use', async () => {
+    const { clock, bucket } = create(1.25);
+    for (let i = 0; i < 20; i++) {
+      await bucket.take(never); // there: the one before was long ago
+      const waited = bucket.take(never);
+      await clock.advance(48_000);
+      await waited;
+      await clock.advance(60_000);
+    }
+    expect(bucket.perMinute).toBe(1.25);
+  });
+
   test('with room to spare changes nothing', async () => {
     const { clock, bucket } = create(6);
     for (let i = 0; i < 20; i++) {

@@ -38,18 +38,18 @@ function realChunks(payload: Uint8Array): readonly number[] {
 }
 
 describe('the cost of a round', () => {
-  test('of a payload inside the manifest: one manifest, a heartbeat at the start and every interval', () => {
+  test('of a payload inside the manifest: one manifest, and a heartbeat an interval', () => {
     const cost = roundCost(input);
     expect(cost).toMatchObject({
       form: 'inside',
       commit: { events: 1 },
       chunks: { events: 0, bytes: 0 },
-      heartbeats: { events: 4 },
+      heartbeats: { events: 3 },
       checkpoint: { events: 0, bytes: 0 },
-      toEachRelay: { events: 5 },
-      sent: { events: 5 },
-      received: { events: 10 },
-      fixedEvents: 2,
+      toEachRelay: { events: 4 },
+      sent: { events: 4 },
+      received: { events: 8 },
+      fixedEvents: 1,
     });
     expect(cost.toEachRelay.bytes).toBe(cost.commit.bytes + cost.heartbeats.bytes);
     expect(cost.received.bytes).toBe(2 * cost.toEachRelay.bytes);
@@ -61,7 +61,7 @@ describe('the cost of a round', () => {
     expect([inside.form, inside.chunks.events]).toEqual(['inside', 0]);
     expect(inside.commit.bytes).toBeLessThan(65_536);
     const chunked = roundCost({ ...input, payloadBytes: CHUNK_BYTES + 1 });
-    expect([chunked.form, chunked.chunks.events, chunked.fixedEvents]).toEqual(['chunks', 2, 4]);
+    expect([chunked.form, chunked.chunks.events, chunked.fixedEvents]).toEqual(['chunks', 2, 3]);
     expect(chunked.largestChunkBytes).toBeLessThan(65_536);
   });
 
@@ -71,7 +71,7 @@ describe('the cost of a round', () => {
     // 60,076 + 60,076 + 13,184 characters of base64
     expect(cost.chunks.bytes - 133_336).toBeGreaterThan(3 * 400);
     expect(cost.chunks.bytes - 133_336).toBeLessThan(3 * 800);
-    expect(cost.toEachRelay.events).toBe(1 + 3 + 4);
+    expect(cost.toEachRelay.events).toBe(1 + 3 + 3);
   });
 
   test('chunks are asked for once, everything else comes from every relay', () => {
@@ -81,7 +81,7 @@ describe('the cost of a round', () => {
       relays,
       payloadBytes: 100_000,
     });
-    expect([sent.events, received.events]).toEqual([16, 2 * (3 + 2 * 5)]);
+    expect([sent.events, received.events]).toEqual([14, 2 * (3 + 2 * 4)]);
     expect(received.bytes).toBe(2 * (chunks.bytes + 2 * (commit.bytes + heartbeats.bytes)));
   });
 
@@ -93,9 +93,9 @@ describe('the cost of a round', () => {
       stripe: { need: 2, of: 3 },
     });
     expect(cost.form).toBe('shards');
-    expect([cost.chunks.events, cost.toEachRelay.events, cost.sent.events]).toEqual([2, 7, 21]);
-    // two other workers: two shards of two chunks, and a manifest and four beats from each relay
-    expect(cost.received.events).toBe(2 * (2 * 2 + 3 * 5));
+    expect([cost.chunks.events, cost.toEachRelay.events, cost.sent.events]).toEqual([2, 6, 18]);
+    // two other workers: two shards of two chunks, and a manifest and three beats from each relay
+    expect(cost.received.events).toBe(2 * (2 * 2 + 3 * 4));
   });
 
   test('a payload that rides inside is not striped', () => {
@@ -110,7 +110,7 @@ describe('the cost of a round', () => {
       payloadBytes: 600_000,
       checkpointBytes: 2000,
     });
-    expect(cost).toMatchObject({ form: 'inside', chunks: { events: 0 }, fixedEvents: 3 });
+    expect(cost).toMatchObject({ form: 'inside', chunks: { events: 0 }, fixedEvents: 2 });
     expect(cost.commit.bytes).toBeGreaterThan(800_000);
     expect(cost.commit.bytes).toBeLessThan(802_000);
     expect(cost.checkpoint).toEqual({ events: 1, bytes: 2000 });
@@ -164,7 +164,11 @@ describe('the shortest round', () => {
   const budget = { heartbeatSeconds: 60, workersPerIp: 1, perMinute: 5 };
 
   test.each([
-    // 12 s for each of 2 events, and of the beats in between: x = 12 * (2 + x / 60)
+    // 12 s for the event, and for each beat: x = 12 * (1 + x / 60)
+    [{ fixedEvents: 1 }, 15],
+    // four workers behind one IP: x = 48 * (1 + x / 60)
+    [{ fixedEvents: 1, workersPerIp: 4 }, 240],
+    // x = 12 * (2 + x / 60)
     [{ fixedEvents: 2 }, 30],
     // two workers behind one IP: x = 24 * (2 + x / 60)
     [{ fixedEvents: 2, workersPerIp: 2 }, 80],
@@ -182,14 +186,14 @@ describe('the shortest round', () => {
   });
 
   test('holds what protocol.md says: 12 s for every event the IP sends in it', () => {
-    const seconds = floorSeconds({ ...budget, fixedEvents: 18 });
+    const seconds = floorSeconds({ ...budget, fixedEvents: 17 });
     const { toEachRelay, fixedEvents } = roundCost({
       ...input,
       payloadBytes: 16 * CHUNK_BYTES,
       roundSeconds: seconds,
       heartbeatSeconds: 60,
     });
-    expect(fixedEvents).toBe(18);
+    expect(fixedEvents).toBe(17);
     expect(12 * toEachRelay.events).toBeCloseTo(seconds, 9);
   });
 });

@@ -54,6 +54,7 @@ function replay(): { values: Float64Array; momentum: Float64Array }[] {
       size: layout.size,
       weights: 'examples',
       cap: 1000,
+      normalize: 'workers',
     });
     const next = nesterovStep(values, momentum, mean, {
       learningRate: config.outer_learning_rate,

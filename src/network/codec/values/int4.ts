@@ -3,7 +3,7 @@
  * magnitude over 7 where that is less: on deltas of training, clipping the few largest halves the error.
  */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { type ChunkValues, nearest, singleOf, type ValueCode } from './value-code.ts';
+import { type ChunkValues, largestMagnitude, nearest, type ValueCode } from './value-code.ts';
 
 const MOST = 7;
 /** Level per root mean square. */
@@ -16,21 +16,31 @@ const CLIPPED = Uint8Array.from(
   { length: 2 * REACH },
   (_, i) => Math.max(-MOST, Math.min(MOST, i - REACH)) & 15,
 );
-/** -8 to 7 for each of the two codes of each byte, the lower four bits first. */
-const CODES = Int8Array.from({ length: 512 }, (_, i) => ((i >>> 1) << (i & 1 ? 24 : 28)) >> 28);
-/** The larger magnitude of a byte's two codes. */
-const LARGER = Uint8Array.from({ length: 256 }, (_, i) =>
-  Math.max(Math.abs(CODES[2 * i]!), Math.abs(CODES[2 * i + 1]!)),
-);
+/** The lower four bits in two's complement. */
+const signed = (code: number): number => (code << 28) >> 28;
+/** What can be said of a byte: that one of its codes is -8, that one is -7 or 7, that one is not 0. */
+const [BEYOND, EXTREME, OTHER] = [4, 2, 1];
+const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const kindOf = (code: number) => {
+    const size = Math.abs(signed(code));
+    return (size > MOST ? BEYOND : 0) | (size === MOST ? EXTREME : 0) | (size > 0 ? OTHER : 0);
+  };
+  return kindOf(byte) | kindOf(byte >>> 4);
+});
 
-function levelFor({ floats, largest }: ChunkValues, n: number): number {
+function levelFor(values: ChunkValues, n: number): number {
+  const { floats } = values;
   let squares = 0;
-  for (let i = 0; i < n; i++) squares += floats[i]! * floats[i]!;
-  return levelBits(Math.min(singleOf(largest) / MOST, SHARE * Math.sqrt(squares / n)));
+  const whole = n & ~3;
+  for (let i = 0; i < whole; i += 4) {
+    squares += floats[i]! * floats[i]!;
+    squares += floats[i + 1]! * floats[i + 1]!;
+    squares += floats[i + 2]! * floats[i + 2]!;
+    squares += floats[i + 3]! * floats[i + 3]!;
+  }
+  for (let i = whole; i < n; i++) squares += floats[i]! * floats[i]!;
+  return levelBits(Math.min(largestMagnitude(values, n) / MOST, SHARE * Math.sqrt(squares / n)));
 }
-
-/** Weight × value for each code of the chunk at hand. */
-const terms = new Float64Array(16);
 
 export const int4: ValueCode = {
   bytes: (n) => 2 + Math.ceil(n / 2),
@@ -41,37 +51,59 @@ export const int4: ValueCode = {
     writeLevelBits(out, at, level);
     const perLevel = 1 / levelOf(level);
     const { floats } = values;
-    const whole = n & ~1;
+    const whole = n & ~3;
     let to = at + 2;
-    for (let i = 0; i < whole; i += 2) {
-      const first = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
-      out[to++] = first | (CLIPPED[nearest(floats[i + 1]! * perLevel) + REACH]! << 4);
+    for (let i = 0; i < whole; i += 4) {
+      const a = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
+      const b = CLIPPED[nearest(floats[i + 1]! * perLevel) + REACH]!;
+      const c = CLIPPED[nearest(floats[i + 2]! * perLevel) + REACH]!;
+      const d = CLIPPED[nearest(floats[i + 3]! * perLevel) + REACH]!;
+      out[to] = a | (b << 4);
+      out[to + 1] = c | (d << 4);
+      to += 2;
     }
-    if (whole < n) out[to] = CLIPPED[nearest(floats[whole]! * perLevel) + REACH]!;
+    for (let i = whole; i < n; i++) {
+      const code = CLIPPED[nearest(floats[i]! * perLevel) + REACH]!;
+      const byte = to + ((i - whole) >>> 1);
+      out[byte] = out[byte]! | (code << (4 * (i & 1)));
+    }
   },
 
   flaw(bytes, at, n) {
     const level = readLevelBits(bytes, at);
     if (!isLevel(level)) return 'bad-level';
     const end = at + 2 + Math.ceil(n / 2);
-    let largest = 0;
-    for (let i = at + 2; i < end; i++) largest = Math.max(largest, LARGER[bytes[i]!]!);
+    let kinds = 0;
+    let i = at + 2;
+    for (; i < end - 3; i += 4) {
+      kinds |=
+        KINDS[bytes[i]!]! | KINDS[bytes[i + 1]!]! | KINDS[bytes[i + 2]!]! | KINDS[bytes[i + 3]!]!;
+    }
+    for (; i < end; i++) kinds |= KINDS[bytes[i]!]!;
     if (n % 2 === 1 && bytes[end - 1]! > 15) return 'bad-padding';
-    if (largest > MOST) return 'bad-value';
-    // were the largest code smaller, the same values could be said with another level
-    return largest === (level === 0 ? 0 : MOST) ? undefined : 'bad-level';
+    if ((kinds & BEYOND) !== 0) return 'bad-value';
+    // without a largest code, the same values could be said with another level
+    const isOne = level === 0 ? kinds === 0 : (kinds & EXTREME) !== 0;
+    return isOne ? undefined : 'bad-level';
   },
 
   add(bytes, at, n, weight, target, from) {
     const level = levelOf(readLevelBits(bytes, at));
-    for (let i = 0; i < 16; i++) terms[i] = level * ((i << 28) >> 28) * weight;
-    const whole = n & ~1;
+    const whole = from + (n & ~3);
     let read = at + 2;
-    for (let i = from; i < from + whole; i += 2) {
-      const pair = bytes[read++]!;
-      target[i] = target[i]! + terms[pair & 15]!;
-      target[i + 1] = target[i + 1]! + terms[pair >>> 4]!;
+    let i = from;
+    for (; i < whole; i += 4) {
+      const first = bytes[read]!;
+      const second = bytes[read + 1]!;
+      target[i] = target[i]! + level * signed(first) * weight;
+      target[i + 1] = target[i + 1]! + level * signed(first >>> 4) * weight;
+      target[i + 2] = target[i + 2]! + level * signed(second) * weight;
+      target[i + 3] = target[i + 3]! + level * signed(second >>> 4) * weight;
+      read += 2;
     }
-    if (whole < n) target[from + whole] = target[from + whole]! + terms[bytes[read]! & 15]!;
+    for (; i < from + n; i++) {
+      const code = signed(bytes[read + ((i - whole) >>> 1)]! >>> (4 * ((i - whole) & 1)));
+      target[i] = target[i]! + level * code * weight;
+    }
   },
 };

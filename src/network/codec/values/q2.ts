@@ -9,7 +9,7 @@ import {
   SAMPLE,
   singleBits,
   sumAbove,
-  sumOfMagnitudes,
+  sumAboveSampled,
   type ValueCode,
 } from './value-code.ts';
 
@@ -20,16 +20,15 @@ const SIGNS = 0x55;
 
 /** Bits of both levels, the lower one first. */
 function levelsFor(values: ChunkValues, n: number): readonly [number, number] {
-  const all = sumOfMagnitudes(values, n);
+  const { sum: all, sampled } = values;
   const taken = Math.ceil(n / SAMPLE);
-  const sampled = sumOfMagnitudes(values, n, SAMPLE);
   let [lower, upper] = [all / n, all / n];
   const step = (count: number, sum: number, total: number, of: number) => {
     if (count > 0) upper = sum / count;
     if (count < of) lower = Math.max(0, total - sum) / (of - count);
   };
   for (let i = 0; i < SAMPLED; i++) {
-    const { count, sum } = sumAbove(values, n, (lower + upper) / 2, SAMPLE);
+    const { count, sum } = sumAboveSampled(values, n, (lower + upper) / 2);
     step(count, sum, sampled, taken);
   }
   const { count, sum } = sumAbove(values, n, (lower + upper) / 2);
@@ -50,21 +49,32 @@ function writeCodes(
   writeLevelBits(out, at, low);
   writeLevelBits(out, at + 2, high);
   const split = low === high ? MAGNITUDE : singleBits((levelOf(low) + levelOf(high)) / 2);
-  const signed = low === 0 ? 0 : 1;
-  const code = (word: number): number => {
-    const isHigh = (split - (word & MAGNITUDE)) >>> 31;
-    return (isHigh << 1) | ((word >>> 31) & (isHigh | signed));
-  };
   const whole = n & ~3;
   let to = at + 4;
   for (let i = 0; i < whole; i += 4) {
+    const a = bits[i]!;
+    const b = bits[i + 1]!;
+    const c = bits[i + 2]!;
+    const d = bits[i + 3]!;
+    // each sign moved down to its place, and beside it the sign of a subtraction: 1 above the split
     out[to++] =
-      code(bits[i]!) |
-      (code(bits[i + 1]!) << 2) |
-      (code(bits[i + 2]!) << 4) |
-      (code(bits[i + 3]!) << 6);
+      (a >>> 31) |
+      (((split - (a & MAGNITUDE)) >>> 30) & 2) |
+      ((b >>> 29) & 4) |
+      (((split - (b & MAGNITUDE)) >>> 28) & 8) |
+      ((c >>> 27) & 16) |
+      (((split - (c & MAGNITUDE)) >>> 26) & 32) |
+      ((d >>> 25) & 64) |
+      (((split - (d & MAGNITUDE)) >>> 24) & 128);
   }
-  for (let i = whole; i < n; i++) out[to] = out[to]! | (code(bits[i]!) << (2 * (i & 3)));
+  for (let i = whole; i < n; i++) {
+    const code = (bits[i]! >>> 31) | (((split - (bits[i]! & MAGNITUDE)) >>> 30) & 2);
+    out[to] = out[to]! | (code << (2 * (i & 3)));
+  }
+  if (low > 0) return;
+  // no minus zero
+  const end = at + q2.bytes(n);
+  for (let i = at + 4; i < end; i++) out[i] = out[i]! & (~SIGNS | (out[i]! >>> 1));
 }
 
 export const q2: ValueCode = {

@@ -1,6 +1,6 @@
 /** One bit per value: ±a with a the mean magnitude, which is the best single level. */
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../bfloat16.ts';
-import { sumOfMagnitudes, type ValueCode } from './value-code.ts';
+import type { ValueCode } from './value-code.ts';
 
 /** ±1 for each bit of each byte, lowest bit first. */
 const SIGNS = Float64Array.from({ length: 256 * 8 }, (_, i) =>
@@ -11,7 +11,7 @@ export const sign: ValueCode = {
   bytes: (n) => 2 + Math.ceil(n / 8),
 
   write(values, n, out, at) {
-    const level = levelBits(sumOfMagnitudes(values, n) / n);
+    const level = levelBits(values.sum / n);
     if (level === 0) return;
     writeLevelBits(out, at, level);
     const { bits } = values;

@@ -7,10 +7,9 @@ import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from '../b
 import {
   type ChunkValues,
   MAGNITUDE,
-  SAMPLE,
   singleBits,
   sumAbove,
-  sumOfMagnitudes,
+  sumAboveSampled,
   type ValueCode,
 } from './value-code.ts';
 
@@ -23,8 +22,8 @@ const TRITS = Float64Array.from({ length: BYTES * 5 }, (_, i) => {
 });
 
 function levelFor(values: ChunkValues, n: number): number {
-  const start = (0.8 * sumOfMagnitudes(values, n)) / n;
-  const sample = sumAbove(values, n, start, SAMPLE);
+  const start = (0.8 * values.sum) / n;
+  const sample = sumAboveSampled(values, n, start);
   const threshold = sample.count === 0 ? start : sample.sum / sample.count / 2;
   const { count, sum } = sumAbove(values, n, threshold);
   return count === 0 ? 0 : levelBits(sum / count);

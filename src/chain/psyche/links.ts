@@ -1,0 +1,135 @@
+/**
+ * Links from accounts of other chains to Nostr keys: a statement in plain text that both keys signed, so that neither can claim
+ * the other. The latest valid one of an account counts; two of one second that differ count for nothing.
+ */
+import { ed25519 } from '@noble/curves/ed25519.js';
+import { schnorr } from '@noble/curves/secp256k1.js';
+import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
+import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
+import { sha256, sha256Hex } from '../../base/hash.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { WorkerId } from '../../run/ids.ts';
+
+export interface Link {
+  /** CAIP-2. */
+  readonly chain: string;
+  /** Base58 of the account's ed25519 key. */
+  readonly account: string;
+  readonly key: WorkerId;
+  /** Name of the run on that chain. */
+  readonly run: string;
+  /** Unix seconds: it counts from the one to the other, the last not included. */
+  readonly made: number;
+  readonly expires: number;
+}
+
+export interface SignedLink extends Link {
+  /** Ed25519 over the statement, hex. */
+  readonly accountSig: string;
+  /** BIP-340 over SHA-256 of the statement, hex. */
+  readonly keySig: string;
+}
+
+const MOST_LINKS = 4096;
+const WORDS = ['chain', 'account', 'key', 'run', 'accountSig', 'keySig'] as const;
+
+/** What both sign, UTF-8: a wallet shows it as it is. */
+export const linkStatement = ({ chain, account, key, run, made, expires }: Link): string =>
+  `nostrain link 1\nchain: ${chain}\naccount: ${account}\nkey: ${key}\nrun: ${run}\nmade: ${made}\nexpires: ${expires}`;
+
+/** Whether both keys signed it. */
+export function isLink(link: SignedLink): boolean {
+  const account = fromBase58(link.account);
+  const [accountSig, keySig] = [fromHex(link.accountSig), fromHex(link.keySig)];
+  if (account?.length !== 32 || accountSig?.length !== 64 || keySig?.length !== 64) return false;
+  const text = utf8(linkStatement(link));
+  try {
+    return (
+      ed25519.verify(accountSig, text, account, { zip215: false }) &&
+      schnorr.verify(keySig, sha256(text), fromHex(link.key)!)
+    );
+  } catch {
+    return false;
+  }
+}
+
+export interface LinkQuestion {
+  readonly chain: string;
+  readonly run: string;
+  /** Unix seconds before which a link must be made, and not over. */
+  readonly cutoff: number;
+}
+
+/** The Nostr key of each account (hex) that has one. */
+export function linkedKeys(
+  links: readonly SignedLink[],
+  { chain, run, cutoff }: LinkQuestion,
+): ReadonlyMap<string, WorkerId> {
+  const best = new Map<string, { readonly made: number; readonly key: WorkerId | undefined }>();
+  for (const link of links) {
+    if (link.chain !== chain || link.run !== run) continue;
+    if (link.made > cutoff || link.expires <= cutoff || !isLink(link)) continue;
+    const account = toHex(fromBase58(link.account)!);
+    const { made, key } = link;
+    const known = best.get(account);
+    if (known === undefined || made > known.made) best.set(account, { made, key });
+    else if (made === known.made && key !== known.key) best.set(account, { made, key: undefined });
+  }
+  return new Map([...best].flatMap(([account, { key }]) => (key ? [[account, key]] : [])));
+}
+
+/** Names what links came to. */
+export const linksHash = (linked: ReadonlyMap<string, WorkerId>): string =>
+  sha256Hex(
+    concatBytes(
+      utf8('nostrain/links/1'),
+      ...[...linked].sort().map(([account, key]) => fromHex(account + key)!),
+    ),
+  );
+
+/** Links of a JSON list; their signatures are checked when they are asked. */
+export function parseLinks(text: string): Result<readonly SignedLink[]> {
+  const parsed = parseJson(text);
+  if (!parsed.ok || !Array.isArray(parsed.value) || parsed.value.length > MOST_LINKS) {
+    return refuse('bad-links', 'links', `not a JSON list of at most ${MOST_LINKS}`);
+  }
+  const links: SignedLink[] = [];
+  for (const [i, item] of parsed.value.entries()) {
+    const link = readLink(item);
+    if (link === undefined) return refuse('bad-links', `links.${i}`, 'not a link');
+    links.push(link);
+  }
+  return ok(links);
+}
+
+function readLink(item: Json): SignedLink | undefined {
+  if (!isJsonObject(item)) return undefined;
+  const [chain, account, key, run, accountSig, keySig] = WORDS.map((name) => item[name]).map(
+    (value) =>
+      typeof value === 'string' && /^[\x21-\x7e]{1,128}$/.test(value) ? value : undefined,
+  );
+  const [made, expires] = [item.made, item.expires].map((value) =>
+    typeof value === 'bigint' && value >= 0n && value < 2n ** 53n ? Number(value) : undefined,
+  );
+  if (chain === undefined || account === undefined || run === undefined) return undefined;
+  if (key === undefined || !isHex32(key) || accountSig === undefined) return undefined;
+  if (keySig === undefined || made === undefined || expires === undefined) return undefined;
+  return { chain, account, key, run, made, expires, accountSig, keySig };
+}
+
+const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+
+/** The 32 bytes of a Solana address; undefined for anything else, longer ones included. */
+export function fromBase58(text: string): Uint8Array | undefined {
+  if (text.length < 32 || text.length > 44) return undefined;
+  let value = 0n;
+  for (const symbol of text) {
+    const digit = BASE58.indexOf(symbol);
+    if (digit < 0) return undefined;
+    value = value * 58n + BigInt(digit);
+  }
+  const ones = /^1*/.exec(text)![0].length;
+  const hex = value === 0n ? '' : value.toString(16);
+  const bytes = fromHex('00'.repeat(ones) + (hex.length % 2 === 1 ? `0${hex}` : hex));
+  return bytes?.length === 32 ? bytes : undefined;
+}

@@ -1,0 +1,162 @@
+/**
+ * Stakes of a Psyche run: who takes part in its present epoch. A Solana endpoint cannot be asked about the past and proves
+ * nothing, so an account is read twice without a change in between, and k endpoints must give the same rows.
+ */
+import { fromBase64 } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ChainError } from '../../base/errors.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { stakeParams } from '../../run/stake-json.ts';
+import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake-snapshot.ts';
+import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake-source.ts';
+import { agree, assertEnough, type Endpoints } from '../agree.ts';
+import type { Endpoint } from '../json-rpc.ts';
+import { ACCOUNT_BYTES, type Coordinator, readCoordinator } from './coordinator.ts';
+import { linkedKeys, linksHash, type SignedLink } from './links.ts';
+
+/** The program that owns every coordinator account. */
+const PROGRAM = '4SHugWqSXwKE5fqDchkJcPEqnoZE22VYKtSTVm7axbT7';
+const NO_BLOCK = '00'.repeat(32);
+const READINGS = 4;
+
+export interface PsycheAccess {
+  /** CAIP-2 of the Solana cluster. */
+  readonly chain: string;
+  readonly endpoints: Endpoints;
+  readonly clock: Clock;
+  readonly waitMs: number;
+  readonly pollMs: number;
+}
+
+export interface PsychePlace {
+  /** Base58 address of the coordinator account. */
+  readonly account: string;
+  readonly run: string;
+  /** One each, or what the run says was earned and not slashed. */
+  readonly weights: 'equal' | 'earned';
+  readonly links: readonly SignedLink[];
+  /** Unix seconds at which links are judged. */
+  readonly cutoff: number;
+}
+
+/** A Psyche run as a source; its heights are the run's own epochs. */
+export function createPsycheSource(
+  access: PsycheAccess,
+  place: PsychePlace,
+  schedule: SnapshotSchedule,
+): StakeSource {
+  assertEnough(access.endpoints);
+  const { account, run, weights, links, cutoff } = place;
+  const { chain } = access;
+  const linked = linkedKeys(links, { chain, run, cutoff });
+  const params = stakeParams({ account, run, weights, cutoff, links: linksHash(linked) });
+  return {
+    name: `Psyche run ${run} on ${chain}`,
+    async snapshot(epoch, signal) {
+      const height = heightOf(schedule, epoch);
+      const rows = await rowsAt(access, place, { linked, height }, signal);
+      const unit = weights === 'equal' ? 'client' : 'point';
+      return { chain, strategy: 'psyche', params, height, blockHash: NO_BLOCK, unit, rows };
+    },
+  };
+}
+
+interface Wanted {
+  readonly linked: ReadonlyMap<string, WorkerId>;
+  readonly height: number;
+}
+
+async function rowsAt(
+  { endpoints, clock, waitMs, pollMs }: PsycheAccess,
+  place: PsychePlace,
+  { linked, height }: Wanted,
+  signal: AbortSignal,
+): Promise<readonly StakeRow[]> {
+  const deadline = clock.now() + waitMs;
+  for (;;) {
+    const { epoch, rows } = await agree(
+      endpoints,
+      `the clients of ${place.run}`,
+      async (endpoint) => {
+        const found = await readTwice(endpoint, place, signal);
+        return { epoch: found.epoch, rows: rowsOf(found, place.weights, linked) };
+      },
+      (said) =>
+        `epoch ${said.epoch}: ${said.rows.map(({ key, stake }) => `${key} ${stake}`).join()}`,
+    );
+    if (epoch === height) return rows;
+    const now = `${place.run} is in epoch ${epoch}`;
+    if (epoch > height) {
+      throw new ChainError(
+        'chain/past',
+        `${now}; who took part in epoch ${height} cannot be read any more`,
+        {
+          hint: 'take the document from whoever read it then',
+        },
+      );
+    }
+    if (clock.now() + pollMs > deadline)
+      throw new ChainError('chain/not-final', `${now}, not yet in ${height}`);
+    await clock.sleep(pollMs, signal);
+  }
+}
+
+function rowsOf(
+  { clients }: Coordinator,
+  weights: PsychePlace['weights'],
+  linked: ReadonlyMap<string, WorkerId>,
+): readonly StakeRow[] {
+  const stakes = new Map<WorkerId, bigint>();
+  for (const { signer, earned, slashed } of clients) {
+    const key = linked.get(signer);
+    if (key === undefined) continue;
+    const left = earned > slashed ? earned - slashed : 0n;
+    const sum = (stakes.get(key) ?? 0n) + (weights === 'equal' ? 1n : left);
+    stakes.set(key, sum > MAX_STAKE ? MAX_STAKE : sum);
+  }
+  return stakeRows(stakes);
+}
+
+/** Two readings in a row with one nonce: what lies between writes is not a mixture of them. */
+async function readTwice(
+  endpoint: Endpoint,
+  { account, run }: PsychePlace,
+  signal: AbortSignal,
+): Promise<Coordinator> {
+  let before: Coordinator | undefined;
+  for (let i = 0; i < READINGS; i++) {
+    const now = await readOnce(endpoint, account, signal);
+    if (now.runId !== run) {
+      throw new ChainError(
+        'chain/answer',
+        `${endpoint.name}: the account is of run ${now.runId}, not ${run}`,
+      );
+    }
+    if (before?.nonce === now.nonce) return now;
+    before = now;
+  }
+  throw new ChainError(
+    'chain/answer',
+    `${endpoint.name}: the account changes faster than it is read`,
+  );
+}
+
+async function readOnce(
+  endpoint: Endpoint,
+  account: string,
+  signal: AbortSignal,
+): Promise<Coordinator> {
+  const broken = (what: string) => new ChainError('chain/answer', `${endpoint.name}: ${what}`);
+  const options = { encoding: 'base64', commitment: 'finalized' };
+  const answer = await endpoint.call('getAccountInfo', [account, options], signal);
+  const { value } = (answer ?? {}) as { value?: { owner?: unknown; data?: unknown } | null };
+  if (value?.owner !== PROGRAM) throw broken(`${account} is no account of the Psyche program`);
+  const text: unknown = Array.isArray(value.data) ? value.data[0] : undefined;
+  // judged by its length before it is decoded
+  const fits = typeof text === 'string' && text.length === 4 * Math.ceil(ACCOUNT_BYTES / 3);
+  const bytes = fits ? fromBase64(text) : undefined;
+  if (bytes === undefined) throw broken(`the account is not ${ACCOUNT_BYTES} bytes of base64`);
+  const read = readCoordinator(bytes);
+  if (!read.ok) throw broken(read.issue.message);
+  return read.value;
+}

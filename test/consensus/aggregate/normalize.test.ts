@@ -1,0 +1,82 @@
+/** By whose weights a sparse update is divided. */
+import { describe, expect, it } from 'vitest';
+import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
+import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
+import { partialOf } from '../../../src/tensor/sparse.ts';
+import { runWorker } from '../../../src/worker/loop.ts';
+import { genesis } from '../../../src/worker/state.ts';
+import { drawnDelta, scopeOf } from '../../contract/codec.ts';
+import { contribution } from '../../support/contributions.ts';
+import { fakePorts, layout, plan } from '../../support/fake-ports.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
+import { valuesOf } from '../../support/vectors.ts';
+
+const sparse = (size: number, indices: readonly number[], values: readonly number[]) =>
+  partialOf({ size, indices: Uint32Array.from(indices), values: Float64Array.from(values) });
+
+const equal = { weights: 'equal', cap: 1 } as const;
+const from = (worker: string, delta: ReturnType<typeof sparse>, examples?: number) =>
+  contribution(worker, [], { delta, examples });
+
+describe('N-18: two workers send disjoint coordinates', () => {
+  const cohort = [from('a', sparse(4, [0, 2], [8, -6])), from('b', sparse(4, [1], [10]))];
+  it.each([
+    ['workers', [4, 5, -3, 0]],
+    ['senders', [8, 10, -6, 0]],
+  ] as const)('%s', (normalize, moves) => {
+    expect([...meanDelta(cohort, { size: 4, ...equal, normalize }).mean]).toEqual(moves);
+  });
+
+  it.each([
+    ['workers', -4],
+    ['senders', -8],
+  ] as const)('%s, by the setting of the run', async (normalize, moved) => {
+    const clock = createManualClock();
+    const ports = fakePorts(clock, { counts: false }); // its own is refused
+    const session = { plan: plan({ rounds: 1, normalize }), ports };
+    const start = genesis({ layout, values: new Float32Array(2) }, 9);
+    const run = runWorker(start, { ...session, signal: new AbortController().signal });
+    await clock.advance(1);
+    ports.arrive(from('b', sparse(2, [0], [8])));
+    ports.arrive(from('c', sparse(2, [1], [10])));
+    await clock.advance(20_000);
+    expect((await run).params.values[0]).toBe(moved);
+  });
+});
+
+it('a coordinate that both sent is their weighted mean under either', () => {
+  const cohort = [from('a', sparse(2, [0, 1], [4, 8]), 3), from('b', sparse(2, [0], [8]), 1)];
+  const options = { size: 2, weights: 'examples', cap: 100 } as const;
+  expect([...meanDelta(cohort, { ...options, normalize: 'workers' }).mean]).toEqual([5, 6]);
+  expect([...meanDelta(cohort, { ...options, normalize: 'senders' }).mean]).toEqual([5, 8]);
+});
+
+describe('payloads', () => {
+  const size = 2 * CHUNK_LENGTH + 100;
+  const all = [0, 1, 2];
+  const sentBy = (worker: number, codec: 'topk-q2' | 'ternary', chunks: readonly number[]) => {
+    const packing = { codec, kept: codec === 'ternary' ? 0 : 200 };
+    return encodePayload(drawnDelta(size, worker), packing, scopeOf(size, [...chunks])).sent;
+  };
+
+  it('with indices: each value is divided by those who sent it', () => {
+    const sent = [0, 1, 2].map((worker) => sentBy(worker, 'topk-q2', all));
+    const cohort = sent.map((delta, i) => contribution(`${i}`, [], { delta }));
+    const { mean } = meanDelta(cohort, { size, ...equal, normalize: 'senders' });
+    const values = sent.map(valuesOf);
+    const off = mean.map((found, i) => {
+      const own = values.map((of) => of[i]!).filter((value) => value !== 0);
+      return own.length === 0 ? found : found - own.reduce((a, b) => a + b) / own.length;
+    });
+    expect(Math.max(...off.map(Math.abs))).toBeLessThan(1e-12);
+    const reversed = meanDelta(cohort.toReversed(), { size, ...equal, normalize: 'senders' });
+    expect(reversed.mean).toEqual(mean);
+  });
+
+  it('of all values say zero where they send zero: both rules give the same bits', () => {
+    const cohort = [[0, 1], [1, 2], [0, 2]].map((chunks, i) => contribution(`${i}`, [], { delta: sentBy(i, 'ternary', chunks) })); // biome-ignore format: one cohort
+    const byWorkers = meanDelta(cohort, { size, ...equal, normalize: 'workers' });
+    expect(meanDelta(cohort, { size, ...equal, normalize: 'senders' })).toEqual(byWorkers);
+  });
+});

@@ -1,0 +1,169 @@
+/** Workers behind one address share a public relay's budget: rounds as short as `nostrain plan` says, and none is lost. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { defaultLimits } from '../../relay/limits.ts';
+import type { Policy } from '../../relay/policies/policy.ts';
+import { createStandardPolicies } from '../../relay/policies/standard.ts';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { runCommand } from '../support/command-line.ts';
+import { createManualClock, type ManualClock } from '../support/manual-clock.ts';
+import {
+  divergencesOf,
+  largeLayout,
+  type Member,
+  roundsOf,
+  startMember,
+} from '../support/swarm.ts';
+
+const WORKERS = 4;
+const ROUNDS = 4;
+const HEARTBEAT = 60;
+/** What a public relay is taken to allow one address: five at once, then five a minute. */
+const addressRate = { atOnce: 5, perMinute: 5 };
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+interface Taken {
+  readonly relay: Relay;
+  /** When it took an event, in seconds. */
+  readonly times: readonly number[];
+}
+
+/** A relay with that limit, on the clock of the test, that writes down what it took. */
+async function throttledRelay(clock: ManualClock): Promise<Taken> {
+  const times: number[] = [];
+  const note: Policy = (_, session) => {
+    times.push(session.nowMs() / 1000);
+    return undefined;
+  };
+  const policies = [...createStandardPolicies({ ...defaultLimits, addressRate }), note];
+  const relay = await createRelay({ strict: 'strfry', policies, nowMs: clock.now });
+  closing.push(() => relay.close());
+  return { relay, times };
+}
+
+/** What the command says of the run: with `--json` it is the plan itself. */
+async function planned(payloadBytes: number) {
+  const { stdout } = await runCommand(
+    ...['plan', '--payload-bytes', `${payloadBytes}`, '--workers', `${WORKERS}`],
+    ...['--workers-per-ip', `${WORKERS}`, '--heartbeat-interval', `${HEARTBEAT}`, '--json'],
+  );
+  const { floorSeconds } = JSON.parse(stdout) as { floorSeconds: number };
+  return { floorSeconds, paceSeconds: (60 / addressRate.perMinute) * WORKERS };
+}
+
+/** Moves time a second at a time, as soon as the relay and its readers have nothing more to say to each other. */
+async function playOut(clock: ManualClock, relay: Relay, members: readonly Member[]) {
+  const finished = Promise.allSettled(members.map((member) => member.finished));
+  let isOver = false;
+  void finished.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    await clock.advance(1000);
+    for (let before = -1, quiet = 0; quiet < 6 && !isOver; ) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const { framesIn, framesOut } = relay.stats();
+      quiet = framesIn + framesOut === before ? quiet + 1 : 0;
+      before = framesIn + framesOut;
+    }
+  }
+  return Promise.all(members.map((member) => member.finished));
+}
+
+/** Four workers whose inner steps take so long. */
+const startFour = (
+  clock: ManualClock,
+  { relay }: Taken,
+  trainSeconds: number,
+  eventsPerMinute: number,
+): readonly Member[] =>
+  Array.from({ length: WORKERS }, (_, index) => {
+    const member = startMember({
+      ...{ index, clock, relays: [relay.url], layout: largeLayout, packing: 'ternary' },
+      ...{ trainMs: trainSeconds * 1000, eventsPerMinute },
+      plan: {
+        ...{ rounds: ROUNDS, owners: 1, residual: 'owned', waitFor: WORKERS },
+        sync: { strategy: 'strict', workers: WORKERS },
+        ...{ heartbeatSeconds: HEARTBEAT, roundTimeoutMs: 600_000, joinTimeoutMs: 600_000 },
+      },
+    });
+    closing.push(() => member.stop());
+    return member;
+  });
+
+/** Between any two moments no more was taken than the limit allows. */
+function expectWithinLimit({ times }: Taken): void {
+  const { atOnce, perMinute } = addressRate;
+  times.forEach((from, i) => {
+    times.slice(i).forEach((to, more) => {
+      expect(more + 1).toBeLessThanOrEqual(atOnce + ((to - from) * perMinute) / 60 + 1e-6);
+    });
+  });
+}
+
+/** Every round counted all four, in one event each, and left the same bits on all. */
+function expectWhole(members: readonly Member[]): void {
+  const everyone = members.map(({ id }) => id).sort();
+  for (const member of members) {
+    const rounds = roundsOf(member);
+    expect(rounds.map(({ accepted }) => accepted)).toEqual(
+      Array.from({ length: ROUNDS }, () => everyone),
+    );
+    expect(rounds.map(({ digest }) => digest)).toEqual(
+      roundsOf(members[0]!).map(({ digest }) => digest),
+    );
+    expect(divergencesOf(member)).toEqual([]);
+    expect(member.events.filter(({ type }) => type === 'notice')).toEqual([]);
+  }
+}
+
+const PAYLOAD = 3000;
+
+describe('four workers behind one address, over a relay throttled to 5 events a minute', () => {
+  it('keep the pace that `nostrain plan` names, and nothing is refused', async () => {
+    const { floorSeconds, paceSeconds } = await planned(PAYLOAD);
+    const clock = createManualClock();
+    const taken = await throttledRelay(clock);
+    const share = addressRate.perMinute / WORKERS;
+    const members = startFour(clock, taken, floorSeconds - paceSeconds, share);
+    await playOut(clock, taken.relay, members);
+    expectWhole(members);
+    expectWithinLimit(taken);
+    const { eventsRefused, eventsAccepted } = taken.relay.stats();
+    expect(eventsRefused).toBe(0);
+    for (const { seconds, payloadBytes } of members.flatMap(roundsOf)) {
+      expect(seconds).toBeLessThanOrEqual(floorSeconds);
+      expect(payloadBytes).toBeLessThan(PAYLOAD);
+    }
+    // per worker a beat at the start and one at the end, and in each round one event and no more beats than intervals
+    const most = 2 + ROUNDS * (1 + floorSeconds / HEARTBEAT);
+    expect(eventsAccepted).toBeLessThanOrEqual(WORKERS * most);
+    expect(eventsAccepted).toBeGreaterThanOrEqual(WORKERS * (2 + ROUNDS));
+  });
+
+  it('rounds shorter than a heartbeat interval take one event each and no heartbeat', async () => {
+    const clock = createManualClock();
+    const taken = await throttledRelay(clock);
+    const members = startFour(clock, taken, 50, addressRate.perMinute / WORKERS);
+    await playOut(clock, taken.relay, members);
+    expectWhole(members);
+    expect(taken.relay.stats()).toMatchObject({
+      eventsAccepted: WORKERS * (1 + ROUNDS + 1),
+      eventsRefused: 0,
+    });
+  });
+
+  it('finish as well when nobody told them: a refusal slows them down, and no round is lost', async () => {
+    const { floorSeconds, paceSeconds } = await planned(PAYLOAD);
+    const clock = createManualClock();
+    const taken = await throttledRelay(clock);
+    const members = startFour(clock, taken, floorSeconds - paceSeconds, 0);
+    await playOut(clock, taken.relay, members);
+    expectWhole(members);
+    expectWithinLimit(taken);
+    expect(taken.relay.stats().eventsRefused).toBeGreaterThan(0);
+  });
+});

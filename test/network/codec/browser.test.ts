@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest';
+import { itInChromium, runInChromium } from '../../support/chromium.ts';
+import type { PayloadVectors } from '../../support/payload-vectors.ts';
+import { readVectors } from '../../support/vectors.ts';
+import { type CodecReport, run } from './codec-report.ts';
+
+const input = {
+  vectors: readVectors<PayloadVectors>('payload-codecs.json'),
+  fuzzed: 3000,
+};
+const entry = new URL('./codec-report.ts', import.meta.url);
+
+it('says of its vectors what they say', () => {
+  const report = run({ ...input, fuzzed: 0 });
+  for (const { codec, kept, size, payloadSha256 } of input.vectors.large) {
+    expect(report[`vector ${codec} ${kept} of ${size}`]).toContain(payloadSha256);
+  }
+});
+
+itInChromium('encodes and decodes to the same bytes in Chromium as in Node', async () => {
+  const inBrowser = await runInChromium<typeof input, CodecReport>(entry, input);
+  const here = run(input);
+  expect(Object.keys(here).length).toBeGreaterThan(250);
+  expect(inBrowser).toEqual(here);
+});

@@ -1,0 +1,43 @@
+/** A sealed gradient opens to exactly what was sent, also after a restart: that is what a worker takes back. */
+import { expect, it } from 'vitest';
+import { philox, unit } from '../../../src/base/rng.ts';
+import { createWire } from '../../../src/network/wire/create-wire.ts';
+import type { ProfileName, Sealed } from '../../../src/network/wire/wire.ts';
+import type { PackingName } from '../../../src/run/settings.ts';
+import { divide } from '../../../src/worker/shares.ts';
+import { openOne, PRIVATE } from '../../support/one-relay.ts';
+import { signerOf } from '../../support/signers.ts';
+import { largeLayout } from '../../support/swarm.ts';
+import { valuesOf } from '../../support/vectors.ts';
+
+const base = 'b'.repeat(64);
+const { size } = largeLayout;
+const delta = Float64Array.from({ length: size }, (_, i) => unit(philox([1, 2], i, 0, 0, 0)[0]) - 0.5); // biome-ignore format: one line
+
+it.each<[ProfileName, PackingName, number]>([
+  ['nostrain/1', 'ternary', 2],
+  ['nostrain/1', 'topk-q2', 1],
+  ['nostrain/1', 'int4', 0],
+  ['nostrain/1', 'nstr', 0],
+  ['nostrain/0', 'nstr', 0],
+])('%s, %s, %i owners', async (profile, packing, owners) => {
+  const { clock, set } = openOne(PRIVATE);
+  const signer = signerOf(1);
+  const wire = createWire({
+    ...{ run: 'r', layout: largeLayout, relays: set, signer, clock, profile, packing },
+    ...{ ratio: 0.9, maxContainerBytes: 10 * size },
+  });
+  const roster = [1, 2, 3].map((index) => signerOf(index).publicKey).sort();
+  const shares = divide({ run: 'r', round: 7, base, roster, owners, fragments: 1, size });
+  const own = { round: 7, base, shares, steps: 1, examples: 1, prev: undefined };
+  const { sent, event, payload, eventBytes } = await wire.seal({ ...own, delta });
+  const saved: Sealed = { event, payload: payload?.slice(), eventBytes };
+  const opened = wire.open(saved, { round: 7, shares });
+  expect(opened.chunks).toEqual(sent.chunks);
+  expect(valuesOf(opened)).toEqual(valuesOf(sent));
+  expect(valuesOf(opened).some((value) => value !== 0)).toBe(true);
+  if (packing === 'nstr' && profile === 'nostrain/1') expect(payload).toBeDefined(); // beside the event
+  const other = { ...saved, event: event.replace('"kind":', '"kind":1') };
+  expect(() => wire.open(other, { round: 7, shares })).toThrow(TypeError);
+  await wire.close();
+});

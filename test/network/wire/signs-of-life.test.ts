@@ -1,0 +1,84 @@
+/** What a worker is taken to be alive by, and what need not be said twice. */
+import { afterEach, expect, it } from 'vitest';
+import { createRelay } from '../../../relay/server.ts';
+import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { createWire } from '../../../src/network/wire/create-wire.ts';
+import type { ProfileName, Wire } from '../../../src/network/wire/wire.ts';
+import { openSocket } from '../../../src/node/sockets.ts';
+import { divide } from '../../../src/worker/shares.ts';
+import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
+import { openOne, PUBLIC, sentWith } from '../../support/one-relay.ts';
+import { signerOf } from '../../support/signers.ts';
+import { smallLayout } from '../../support/swarm.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+const size = smallLayout.size;
+const shares = divide({ ...{ run: 'r', round: 0, base: 'b'.repeat(64), roster: [], owners: 0, fragments: 1, size } }); // biome-ignore format: one line
+const base = 'b'.repeat(64);
+const pulse = { round: 0, digest: base, cohort: undefined, intervalSeconds: 60 };
+const beat = { ...pulse, examples: undefined, leaving: false };
+const own = { round: 0, base, steps: 1, examples: 1, shares, prev: undefined };
+
+const wireOf = (
+  clock: ManualClock,
+  relays: Parameters<typeof createWire>[0]['relays'],
+  index: number,
+  profile: ProfileName = 'nostrain/1',
+): Wire => {
+  const wire = createWire({
+    ...{ run: 'r', layout: smallLayout, relays, signer: signerOf(index), clock, profile },
+    ...{ ratio: 1, maxContainerBytes: 1e6 },
+  });
+  closing.push(() => wire.close());
+  return wire;
+};
+
+it.each([
+  ['nostrain/1', 50],
+  ['nostrain/0', 0],
+] as const)('%s: a gradient makes its author younger by %d s', async (profile, younger) => {
+  const clock = createManualClock();
+  const relay = await createRelay({ nowMs: clock.now });
+  closing.push(relay.close);
+  const [alice, bob] = [1, 2].map((index) =>
+    wireOf(clock, createRelaySet([relay.url], { openSocket, clock }), index, profile),
+  ) as [Wire, Wire];
+  await bob.beat(beat).taken;
+  while (!alice.beats.has(bob.me)) await new Promise((resolve) => setImmediate(resolve));
+  const before = alice.beats.get(bob.me)!.createdAt;
+  await clock.advance(50_000);
+  const inbox = alice.openRound({ round: 0, base, shares });
+  closing.push(() => inbox.close());
+  await bob.send(await bob.seal({ ...own, delta: new Float64Array(size).fill(1) })).taken;
+  while (inbox.contributions.size === 0) await new Promise((resolve) => setImmediate(resolve));
+  expect(alice.beats.get(bob.me)).toMatchObject({ createdAt: before + younger, digest: base });
+  expect(bob.silentMs).toBe(profile === 'nostrain/1' ? 0 : 50_000);
+});
+
+it('a beat in line gives way to the gradient, which says as much', async () => {
+  const { clock, sockets, set } = openOne(PUBLIC, { eventsPerMinute: 1 });
+  const wire = wireOf(clock, set, 1);
+  const answer = async () => {
+    await clock.advance(0);
+    const events = sentWith(sockets.latest(), 'EVENT').map(([, event]) => event);
+    for (const event of events) sockets.latest().hear('OK', (event as { id: string }).id, true, '');
+    return events.map((event) => (event as { kind: number }).kind);
+  };
+  const first = wire.beat(beat);
+  expect(await answer()).toEqual([37_811]);
+  expect(await first.taken).toBe(true);
+  const second = wire.beat(beat);
+  await clock.advance(1000);
+  const sealed = await wire.seal({ ...own, delta: new Float64Array(size).fill(1) });
+  const sending = wire.send(sealed);
+  expect(await second.taken).toBe(true);
+  await clock.advance(40_000);
+  expect(wire.silentMs).toBe(0); // it waits for its turn
+  await clock.advance(20_000);
+  expect(await answer()).toEqual([37_811, 7810]);
+  expect(await sending.taken).toBe(true);
+});

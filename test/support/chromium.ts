@@ -1,0 +1,59 @@
+/** A headless Chromium in tests: the same function runs here and there, and the answers are compared. */
+import { existsSync } from 'node:fs';
+import { build } from 'esbuild';
+import { chromium } from 'playwright-core';
+import { it } from 'vitest';
+
+/** Where Debian puts it. */
+const PROGRAM = '/usr/bin/chromium';
+/** Every request for this is answered with an empty page; localhost, so that the page may use everything secure ones may. */
+const PAGE = 'http://localhost/';
+
+/** A test that needs Chromium; where there is none it is skipped and says how to get it. */
+export function itInChromium(name: string, test: () => Promise<void>): void {
+  if (existsSync(PROGRAM)) {
+    it(name, test);
+    return;
+  }
+  const why = `${PROGRAM} is not installed; that takes: apt-get install --no-install-recommends chromium`;
+  console.log(`skipped: ${name}: ${why}`);
+  it.skip(`${name} (${why})`, () => {});
+}
+
+/**
+ * Bundles a module for the browser and calls its exported `run` there. Input and output are copied: JSON, typed arrays and
+ * numbers of every kind arrive as they were. The page reaches no network.
+ */
+export async function runInChromium<Input, Output>(
+  entryFile: URL,
+  input: Input,
+): Promise<Awaited<Output>> {
+  const bundle = await build({
+    entryPoints: [entryFile.pathname],
+    bundle: true,
+    write: false,
+    format: 'iife',
+    globalName: 'entry',
+    platform: 'browser',
+    conditions: ['nostrain:source'],
+    logLevel: 'silent',
+  });
+  const browser = await chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox'] });
+  try {
+    const page = await browser.newPage();
+    await page.route('**/*', (route) =>
+      route.request().url() === PAGE
+        ? route.fulfill({ contentType: 'text/html', body: '<!doctype html>' })
+        : route.abort(),
+    );
+    await page.goto(PAGE);
+    await page.addScriptTag({ content: bundle.outputFiles[0]!.text });
+    // what a bundle leaves behind has no type; `run` is what the entry exports
+    return await page.evaluate(
+      (given: unknown) => Reflect.get(globalThis, 'entry').run(given),
+      input,
+    );
+  } finally {
+    await browser.close();
+  }
+}
