@@ -15,6 +15,8 @@ export interface Setup {
   readonly equivocators: number;
   /** Ballots a recovery attempt needs; 0 where there is none. Two lists differ by at most N less this. */
   readonly floor: number;
+  /** Whether a quorum of a recovery attempt is also more than half of the roster, however short the list. */
+  readonly isMajority?: boolean;
   /** Stake of the workers, in their order; 1 each without it. */
   readonly stakes?: readonly number[];
   /** Whether k honest members remain, so that the round must end. */
@@ -40,17 +42,16 @@ export const timing: RoundTiming = {
 
 /** Seats first, then stake: capped stake of the signers * K >= k * capped stake of all. */
 export function hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean {
-  let seats = 0;
+  const { members, weights, size, quorum } = committee;
+  const signing = members.filter((member) => signers.has(member)).length;
+  if (signing < quorum) return false;
   let stake = 0n;
   let all = 0n;
-  committee.members.forEach((member, i) => {
-    all += committee.weights[i]!;
-    if (!signers.has(member)) return;
-    seats++;
-    stake += committee.weights[i]!;
+  members.forEach((member, i) => {
+    all += weights[i]!;
+    if (signers.has(member)) stake += weights[i]!;
   });
-  if (seats < committee.quorum) return false;
-  return stake * BigInt(committee.size) >= BigInt(committee.quorum) * all;
+  return stake * BigInt(size) >= BigInt(quorum) * all;
 }
 
 /** Keys are `w0`, `w1`, ... in the order of the roster. */
@@ -77,7 +78,10 @@ export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId
       members,
       weights: members.map((key) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1)),
       size: members.length,
-      quorum: quorumFor(setup.rule, members.length),
+      quorum: Math.max(
+        quorumFor(setup.rule, members.length),
+        setup.isMajority && attempt > 0 ? Math.floor(setup.workers / 2) + 1 : 0,
+      ),
       ctx,
     };
     known.set(ctx, committee);
