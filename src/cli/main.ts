@@ -17,6 +17,7 @@ import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
 import { stake } from './commands/stake.ts';
 import { trainLocal } from './commands/train-local.ts';
+import { witness } from './commands/witness.ts';
 import { wordError } from './word-error.ts';
 
 /** The whole program; tests read its flags from here. */
@@ -33,6 +34,7 @@ function createProgram(): Command {
     relay(),
     relays(),
     plan(),
+    witness(),
     keygen(),
     derivePubkey(),
     initState(),

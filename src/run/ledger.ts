@@ -59,7 +59,7 @@ export interface Ledger {
 /** The most keys of a roster: an outcome names them by u16. */
 const MOST_MEMBERS = 65_536;
 /** Largest canonical form that is read. */
-export const MAX_LEDGER_BYTES = 32 << 20;
+const MAX_LEDGER_BYTES = 32 << 20;
 
 /** The canonical bytes: JSON of all but the entropy, members as arrays of their fields in the order above. */
 export const ledgerBytes = (ledger: Ledger): Uint8Array => utf8(canonicalJson(toJson(ledger)));

@@ -24,7 +24,7 @@ export const rulesOf = (change: Partial<MembershipRules> = {}): MembershipRules 
 });
 
 /** Rounds of the chains here. */
-export const ROUNDS = 64;
+const ROUNDS = 64;
 
 export const chainOf = (index: number): Chain => createChain(seedOf(index), rulesOf().run, ROUNDS);
 

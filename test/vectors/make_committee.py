@@ -181,6 +181,21 @@ def logs():
         yield {"lot": f"{n:064x}", "bits": str(bits(n))}
 
 
+def order(count):
+    """Digest of the order in which test/browser/weighted-order.ts draws its pairs."""
+    prefix = b"nostrain/draw/1".ljust(32, b"\0") + sha256(b"order").digest()
+    scored = []
+    for i in range(count):
+        pair = sha256(b"pair" + u32(i)).digest()
+        weight = int.from_bytes(sha256(b"weight" + u32(i)).digest()[:16], "big") >> i % 128 | 1
+        digest = sha256(prefix + pair).digest()
+        n = int.from_bytes(digest[12:] + digest[:12], "big") | 1
+        # more digits than two scores can agree in, unless they are equal
+        scored.append(((bits(n) << 300) // weight, pair))
+    scored.sort()
+    return {"count": count, "digest": sha256(b"".join(pair for _, pair in scored)).hexdigest()}
+
+
 json.dump(
     {
         "about": "written by make_committee.py from the rules in docs/committee.md; frozen",
@@ -190,6 +205,7 @@ json.dump(
         "entropies": list(entropies()),
         "reveals": reveals(),
         "ledger": ledger(),
+        "orders": [order(10**4), order(10**6)],
     },
     sys.stdout,
     indent=1,

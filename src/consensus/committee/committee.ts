@@ -76,7 +76,7 @@ const rank = (draw: Draw, members: readonly Weighted[], count: number): readonly
   bestOf(drawLots(createPool(members), drawSeed(draw)), draw.attempt % TURNS, count);
 
 /** What the lots of a draw are made with; eight attempts share one seed and take a turn each. */
-export const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
+const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
   taggedHash(
     'nostrain/committee/1',
     bytes32(run),

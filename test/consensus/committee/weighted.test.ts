@@ -200,7 +200,7 @@ describe('R-04: proportionality', () => {
 
   it('eight seats: inclusion within 2 % of exact successive sampling', () => {
     const weights = [2, 3, 4, 5].flatMap((each) => new Array<number>(5).fill(each));
-    const rounds = 24_000;
+    const rounds = 16_000;
     const seen = counted(membersOf(weights), rounds, 8);
     for (const each of [2, 3, 4, 5]) {
       const group = weights.flatMap((w, i) => (w === each ? [seen[i]!] : []));
