@@ -2,8 +2,14 @@
  * The mean of a certified round: contributions longer than so many times the lower median of the outcome's own rows are scaled down
  * to that (norm clip); then one f64 sum in a fixed order and one division. Nothing that an outcome does not list has a say in it.
  */
+import type { Normalization } from '../../run/settings.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../tensor/partial-vector.ts';
+import {
+  CHUNK_LENGTH,
+  chunkCount,
+  type PartialVector,
+  weighPartial,
+} from '../../tensor/partial-vector.ts';
 import type { Mean } from './mean.ts';
 
 /** An accepted contribution. */
@@ -20,6 +26,8 @@ export interface ClippedMeanOptions {
   readonly size: number;
   /** c: how many times the lower median is too long; 0 does not clip. */
   readonly normBound: number;
+  /** What a value's sum is divided by: the weight of all who send its chunk, or of those who sent the value. */
+  readonly normalize: Normalization;
 }
 
 /** What clipping did to a row. */
@@ -41,7 +49,7 @@ export interface ClippedMean extends Mean {
  */
 export function clippedMean(
   rows: readonly ClippedRow[],
-  { size, normBound }: ClippedMeanOptions,
+  { size, normBound, normalize }: ClippedMeanOptions,
 ): ClippedMean {
   if (rows.length === 0) throw new RangeError('the mean of no contributions is undefined');
   const ordered = [...rows].sort(
@@ -50,6 +58,7 @@ export function clippedMean(
   const clips = clip(ordered, normBound);
   const mean = new Float64Array(size);
   const weights = new Float64Array(chunkCount(size));
+  const senders = normalize === 'senders' ? new Float64Array(size) : undefined;
   ordered.forEach(({ delta, weight }, i) => {
     const scaled = weight * clips[i]!.scale;
     for (let position = 0; position < delta.chunks.length; position++) {
@@ -57,13 +66,17 @@ export function clippedMean(
       delta.addChunk(position, scaled, mean, chunk * CHUNK_LENGTH);
       weights[chunk] = weights[chunk]! + weight;
     }
+    if (senders) weighPartial(senders, delta, weight);
   });
   const moved: number[] = [];
   weights.forEach((weight, chunk) => {
     if (weight === 0) return;
     moved.push(chunk);
     const end = Math.min(size, (chunk + 1) * CHUNK_LENGTH);
-    for (let i = chunk * CHUNK_LENGTH; i < end; i++) mean[i] = mean[i]! / weight;
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) {
+      // a value that nobody sent stays zero
+      mean[i] = mean[i]! / (senders?.[i] || weight);
+    }
   });
   return { mean, moved: Uint32Array.from(moved), clips };
 }

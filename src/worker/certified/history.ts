@@ -161,14 +161,14 @@ function judgeDraft(chain: Chain, draft: Draft, evidence: Evidence): Verdict<Ros
 /** Mean of the rows, outer step. Without rows nothing moves, not even the momentum. */
 function step({ spec, params, momentum }: Certified, rows: readonly Row[]): ModelState {
   if (rows.length === 0) return { params, momentum };
-  const { weights, outerLearningRate, momentum: kept } = spec.training;
+  const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
   const { normBoundC, weightCap } = spec.limits;
   const mean = clippedMean(
     rows.map(({ late, contribution: { worker, delta, examples } }) => ({
       ...{ worker, late, delta },
       weight: weights === 'equal' ? 1 : Math.min(weightCap, examples ?? 1),
     })),
-    { size: params.layout.size, normBound: normBoundC },
+    { size: params.layout.size, normBound: normBoundC, normalize },
   );
   const outer = { learningRate: outerLearningRate, momentum: kept };
   const stepped = nesterovStep(params.values, momentum, mean, outer);

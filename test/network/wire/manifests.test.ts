@@ -101,7 +101,7 @@ test.each([
 describe('rejections', () => {
   test.each([
     ['untouched', saying({}), 'accepted'],
-    ['an unknown member', saying({ parent: own.base }), 'malformed'],
+    ['an unknown member', saying({ mood: 'good' }), 'malformed'],
     ['another round in the content', saying({ round: 4 }), 'malformed'],
     ['another hash', saying({ hash: own.base }), 'malformed'],
     ['other bytes', saying({ payload: `AAAA${'A'.repeat(130)}==` }), 'malformed'],

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { proposal as proposalKind } from '../../../kinds/proposal.ts';
 import { vote as voteKind } from '../../../kinds/vote.ts';
@@ -12,6 +13,7 @@ import {
   eventful,
   type GeneratedRun,
   generateRun,
+  type Round,
   signerOf,
 } from '../../support/certified-run.ts';
 
@@ -85,9 +87,9 @@ describe('a replay', () => {
       made,
       made.events.filter((event) => event !== one),
     );
-    expect(end.digests).toHaveLength(3);
+    expect(end.digests).toHaveLength(2);
     expect(rounds.at(-1)).toMatchObject({
-      round: 3,
+      round: 2,
       checked: 'nothing',
       missing: [{ id: one.id }],
     });
@@ -141,6 +143,32 @@ describe('a replay', () => {
     const { end, rounds } = replayed(made, events);
     expect(end.digests).toHaveLength(6);
     expect(rounds.at(-1)?.missing).toMatchObject([{ what: 'proposal' }]);
+  });
+});
+
+describe('any run', () => {
+  const some = fc.subarray([1, 2, 3]);
+  const anyRound = fc.record({
+    absent: some.filter((numbers) => numbers.length < 3),
+    ignored: some.filter((numbers) => numbers.length < 3),
+    silent: fc.subarray([1, 2, 3, 4], { maxLength: 1 }),
+    result: fc.constantFrom('final', 'final', 'void'),
+    view: fc.nat(3),
+    attempt: fc.constantFrom(0, 0, 0, 1),
+  }) satisfies fc.Arbitrary<Round>;
+
+  it('replays to the roots it was made with', () => {
+    fc.assert(
+      fc.property(fc.array(anyRound, { minLength: 1, maxLength: 4 }), (rounds) => {
+        const run = generateRun([{}, ...rounds], certifiedSpec());
+        const { end, rounds: again } = replayed(run, run.events);
+        expect(again.map(({ checked }) => checked)).toEqual(run.rounds.map(() => 'full'));
+        expect(end.digests).toEqual(run.rounds.map(({ digest }) => digest));
+        expect(end.state.modelRoot).toBe(run.state.modelRoot);
+        expect(end.state.ledgerRoot).toBe(run.state.ledgerRoot);
+      }),
+      { numRuns: 8 },
+    );
   });
 });
 

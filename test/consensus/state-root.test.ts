@@ -1,0 +1,124 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { clippedMean, normOf } from '../../src/consensus/aggregate/clipped-mean.ts';
+import { firstLedger } from '../../src/consensus/round/membership.ts';
+import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
+import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus/state-root.ts';
+import { chunkTree } from '../../src/network/chunks/merkle.ts';
+import { ledgerBytes, ledgerRoot } from '../../src/run/ledger.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import { openCheckpoint } from '../../src/worker/certified/checkpoint-state.ts';
+import { rulesOf } from '../support/run-history.ts';
+import { dense } from '../support/vectors.ts';
+
+const layoutOf = (size: number) => createLayout([{ name: 'w', shape: [size] }]);
+const stateOf = (size: number) => ({
+  params: { layout: layoutOf(size), values: Float32Array.from({ length: size }, (_, i) => i / 7) },
+  momentum: Float32Array.from({ length: size }, (_, i) => -i / 3),
+});
+
+describe('the model root', () => {
+  it('is the root of the chunks in which the same bytes travel', () => {
+    for (const size of [1, 5632, 5633, 20_000]) {
+      const state = stateOf(size);
+      const bytes = stateBytes(state);
+      expect(modelRoot(state)).toBe(chunkTree(bytes).root);
+      expect(bytesRoot(bytes)).toBe(modelRoot(state));
+    }
+  });
+
+  it('tells parameters from momentum, and every bit from every other', () => {
+    const state = stateOf(3);
+    const { params, momentum } = state;
+    const swapped = { params: { ...params, values: momentum }, momentum: params.values };
+    const negative = { ...state, momentum: momentum.map((value, i) => (i === 0 ? -value : value)) };
+    const zero = { ...state, momentum: Float32Array.of(0, momentum[1]!, momentum[2]!) };
+    const roots = [state, swapped, negative, zero].map((each) => modelRoot(each));
+    expect(new Set(roots).size).toBe(3);
+    expect(Object.is(momentum[0], -0)).toBe(true);
+  });
+});
+
+describe('a checkpoint', () => {
+  const state = stateOf(6000);
+  const ledger = firstLedger(rulesOf());
+  const roots = { modelRoot: modelRoot(state), ledgerRoot: ledgerRoot(ledger) };
+  const bytes = { model: stateBytes(state), ledger: ledgerBytes(ledger) };
+
+  it('gives the state back', () => {
+    const opened = openCheckpoint(bytes, roots, state.params.layout);
+    expect(opened.ok && modelRoot(opened.value)).toBe(roots.modelRoot);
+    expect(opened.ok && opened.value.ledger).toEqual({ ...ledger, entropy: null });
+    expect(modelRoot(readState(bytes.model, state.params.layout))).toBe(roots.modelRoot);
+  });
+
+  it('is refused with any byte changed, or cut', () => {
+    for (const name of ['model', 'ledger'] as const) {
+      fc.assert(
+        fc.property(fc.nat(bytes[name].length - 1), fc.integer({ min: 1, max: 255 }), (at, by) => {
+          const changed = bytes[name].slice();
+          changed[at] = changed[at]! ^ by;
+          const opened = openCheckpoint({ ...bytes, [name]: changed }, roots, state.params.layout);
+          expect(opened.ok).toBe(false);
+        }),
+        { numRuns: 20 },
+      );
+      const cut = { ...bytes, [name]: bytes[name].subarray(1) };
+      expect(openCheckpoint(cut, roots, state.params.layout).ok).toBe(false);
+    }
+  });
+});
+
+describe('the run root (T-12)', () => {
+  const digests = Array.from({ length: 7 }, (_, i) => String(i).repeat(64));
+
+  it('proves each of its rounds and nothing else', () => {
+    const root = runRoot(digests);
+    digests.forEach((_, round) => {
+      const proof = proveRound(digests, round);
+      expect(isRoundOf(root, proof)).toBe(true);
+      expect(isRoundOf(root, { ...proof, digest: 'a'.repeat(64) })).toBe(false);
+      expect(isRoundOf(root, { ...proof, round: (round + 1) % 7 })).toBe(false);
+      expect(isRoundOf(root, { ...proof, rounds: 8 })).toBe(false);
+      expect(isRoundOf(root, { ...proof, path: proof.path.slice(1) })).toBe(false);
+    });
+  });
+
+  it('has no second preimage by repeating the last round', () => {
+    expect(runRoot([...digests, digests.at(-1)!])).not.toBe(runRoot(digests));
+  });
+});
+
+describe('the clipped mean', () => {
+  const row = (worker: string, delta: readonly number[], weight = 1, late = false) => ({
+    ...{ worker, late, weight },
+    delta: dense(delta),
+  });
+  const options = { size: 2, normBound: 0, normalize: 'workers' } as const;
+
+  it('is the weighted mean, whatever the order of rows', () => {
+    const rows = [row('b', [1, 2], 3), row('a', [5, 6], 1), row('a', [9, 9], 2, true)];
+    const { mean } = clippedMean(rows, options);
+    expect([...mean]).toEqual([26 / 6, 30 / 6]);
+    expect(clippedMean([...rows].reverse(), options).mean).toEqual(mean);
+  });
+
+  it('scales down what is longer than so many times the lower median of the rows', () => {
+    const rows = [row('a', [3, 4]), row('b', [0, 5]), row('c', [300, 400]), row('d', [6, 8])];
+    const { clips } = clippedMean(rows, { ...options, normBound: 2 });
+    expect(clips.map(({ scale }) => scale)).toEqual([1, 1, 10 / 500, 1]);
+    expect(normOf(rows[2]!.delta)).toBe(500);
+  });
+
+  it('is not bounded by those who send nothing yet', () => {
+    const none = { ...dense([0, 0]), chunks: new Uint32Array(0) };
+    const rows = [
+      row('a', [3, 4]),
+      { worker: 'b', late: false, weight: 1, delta: none },
+      { worker: 'c', late: false, weight: 1, delta: none },
+    ];
+    const { clips, mean } = clippedMean(rows, { ...options, normBound: 1 });
+    expect(clips[0]).toMatchObject({ scale: 1 });
+    expect([...mean]).toEqual([3, 4]);
+  });
+});

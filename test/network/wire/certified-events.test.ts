@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import type { SignedEvent } from '../../../src/network/event.ts';
+import {
+  buildMessage,
+  historyFilter,
+  toCertifiedEvent,
+} from '../../../src/network/wire/certified-events.ts';
+import { buildFault } from '../../../src/network/wire/faults.ts';
+import type { Ballot, Commit, Join, Leave, Message, Prepare } from '../../../src/run/vote.ts';
+import { toNoun } from '../../../src/worker/certified/nouns.ts';
+import { signerOf } from '../../support/certified-run.ts';
+import { forgedTwin } from '../../support/signers.ts';
+
+const [run, parent, ctx, digest, other] = ['1', '2', '3', '4', '5'].map((d) => d.repeat(64)) as [
+  ...[string, string, string, string, string],
+];
+const life = { createdAt: 1_790_000_000, expiresAt: 1_790_086_400 };
+const place = { run, round: 3, attempt: 0, parent, ctx, view: 1, digest };
+const prepare: Prepare = { ...place, type: 'vote', step: 'prepare', justify: -1 };
+const commit: Commit = {
+  ...{ ...place, type: 'vote', step: 'commit', justify: -1 },
+  ...{ unlisted: [digest, other], scores: [-3, 0, 4_294_967_295] },
+};
+const join: Join = { type: 'join', run, after: parent, tip: digest, evidence: 'invited' };
+const leave: Leave = { type: 'leave', run, last: 7 };
+const ballot: Ballot = { type: 'ballot', run, round: 3, attempt: 1, parent, prepared: null };
+const claim = { attempt: 0, view: 2, digest, proposal: other, prepares: [ctx, digest] };
+
+const sign = (said: Message | Join | Leave, number = 1): SignedEvent =>
+  signerOf(number).sign(buildMessage(said, life));
+
+describe('what members say', () => {
+  it.each<Message | Join | Leave>([
+    ...[prepare, commit, join, { ...join, evidence: '' }, leave, ballot],
+    { ...ballot, prepared: claim },
+  ])('comes back as it was: $type', (said) => {
+    const event = sign(said);
+    const signed = { id: event.id, key: signerOf(1).publicKey };
+    expect(toCertifiedEvent(event, run)).toEqual({ ...said, ...signed });
+    expect(toCertifiedEvent(event, other)).toBeUndefined();
+    expect(historyFilter(run).kinds).toContain(event.kind);
+  });
+
+  it('is unreadable in any other spelling, and nothing when it is of another kind', () => {
+    const event = sign(prepare);
+    const spaced = { ...event, content: `${event.content} ` };
+    expect(toCertifiedEvent(spaced, run)).toMatchObject({
+      type: 'unreadable',
+      reason: 'malformed',
+    });
+    expect(toCertifiedEvent({ ...event, kind: 1 }, run)).toBeUndefined();
+  });
+});
+
+describe('a fault proof (R-09)', () => {
+  const proof = (a: SignedEvent, b: SignedEvent) =>
+    toNoun(signerOf(9).sign(buildFault(run, [a, b], life)), run);
+  const culprit = signerOf(1).publicKey;
+
+  it('is two different contents in one place, whoever shows them', () => {
+    const events = [sign(commit), sign({ ...commit, digest: other })] as const;
+    expect(proof(...events)).toMatchObject({ type: 'fault', kind: 'equivocation', culprit });
+    const ballots = [sign(ballot), sign({ ...ballot, prepared: claim })] as const;
+    expect(proof(...ballots)).toMatchObject({ type: 'fault', kind: 'equivocation', culprit });
+  });
+
+  it('is a broken lock too', () => {
+    const later = sign({ ...prepare, digest: other, view: 4 });
+    expect(proof(sign(commit), later)).toMatchObject({ kind: 'broken-lock', culprit });
+    const justified = sign({ ...prepare, digest: other, view: 4, justify: 2 });
+    expect(proof(sign(commit), justified)).toMatchObject({ type: 'unreadable' });
+  });
+
+  it('proves nothing with one content, two keys, a forgery, or events of other runs', () => {
+    const [a, b] = [sign(commit), sign({ ...commit, digest: other })];
+    const again = signerOf(1).sign(buildMessage(commit, { ...life, createdAt: 1_790_000_001 }));
+    const pairs: [SignedEvent, SignedEvent][] = [
+      [a, again],
+      [a, sign({ ...commit, digest: other }, 2)],
+      [a, forgedTwin(b)],
+      [sign({ ...commit, run: other }), sign({ ...commit, run: other, digest: other })],
+      [a, sign(prepare)],
+    ];
+    for (const pair of pairs) expect(proof(...pair)).toMatchObject({ type: 'unreadable' });
+  });
+});

@@ -1,0 +1,36 @@
+/** A replay as a page in a browser runs it: events in, roots out. Bundled for Chromium, and called in Node beside it. */
+import type { SignedEvent } from '../../src/network/event.ts';
+import { verifyEvent } from '../../src/network/event.ts';
+import { gather, specsOf } from '../../src/worker/certified/gather.ts';
+import { genesisOf } from '../../src/worker/certified/history.ts';
+import { replay } from '../../src/worker/certified/replay.ts';
+import { startOf } from '../../src/worker/certified/start.ts';
+
+export interface Roots {
+  readonly genuine: number;
+  readonly checked: readonly string[];
+  readonly modelRoots: readonly string[];
+  readonly ledgerRoots: readonly string[];
+  readonly digests: readonly string[];
+}
+
+/** Roots of every round of the only run among the events. */
+export function run(events: readonly SignedEvent[]): Roots {
+  const genuine = events.filter((event) => verifyEvent(event).ok);
+  const [[id, spec]] = [...specsOf(genuine)] as [[string, Parameters<typeof startOf>[0]]];
+  const playing = replay(genesisOf(spec, startOf(spec)), gather(genuine, { run: id, spec }));
+  const rounds = [];
+  for (;;) {
+    const next = playing.next();
+    if (next.done) {
+      return {
+        genuine: genuine.length,
+        checked: rounds.map(({ checked }) => checked),
+        modelRoots: rounds.map(({ decided }) => decided?.outcome.modelRoot ?? ''),
+        ledgerRoots: rounds.map(({ decided }) => decided?.outcome.ledgerRoot ?? ''),
+        digests: next.value.digests,
+      };
+    }
+    rounds.push(next.value);
+  }
+}
