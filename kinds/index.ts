@@ -15,7 +15,21 @@ import { vote } from './vote.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { certifiedCheckpoint, checkpoint, chunk, fault, gradient, heartbeat, manifest, memberKind, presence, proposal, run, snapshot, vote };
+export {
+  certifiedCheckpoint,
+  checkpoint,
+  chunk,
+  fault,
+  gradient,
+  heartbeat,
+  manifest,
+  memberKind,
+  presence,
+  proposal,
+  run,
+  snapshot,
+  vote,
+};
 
 export const kinds = {
   [manifest.kind]: manifest,

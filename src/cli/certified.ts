@@ -79,7 +79,11 @@ const firstStanding = (spec: RunSpec): Standing =>
 /** Throws for rules that this program does not play by. */
 export function assertPlayable({ beacon }: RunSpec): void {
   if (beacon.kind === 'none') return;
-  throw new ConfigError('run/beacon', `this program cannot fetch the beacon of the run (${beacon.kind})`, {
-    hint: 'join a run whose beacon.kind is none',
-  });
+  throw new ConfigError(
+    'run/beacon',
+    `this program cannot fetch the beacon of the run (${beacon.kind})`,
+    {
+      hint: 'join a run whose beacon.kind is none',
+    },
+  );
 }

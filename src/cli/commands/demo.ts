@@ -1,7 +1,7 @@
 /** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
 import { Argument, Command, Option } from 'commander';
-import { runCertifiedDemo } from '../demo/certified/run-certified.ts';
 import { fields } from '../../run/settings.ts';
+import { runCertifiedDemo } from '../demo/certified/run-certified.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from '../demo/run-demo.ts';
 import { wholeFlag } from '../flags.ts';
 
@@ -36,5 +36,7 @@ export const demo = (): Command =>
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
     .action(async (name: DemoName | 'certified', flags: DemoFlags) => {
-      process.exitCode = await (name === 'certified' ? runCertifiedDemo(flags) : runDemo(name, flags));
+      process.exitCode = await (name === 'certified'
+        ? runCertifiedDemo(flags)
+        : runDemo(name, flags));
     });

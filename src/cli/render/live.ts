@@ -128,9 +128,7 @@ function roundRow(view: View, round: RoundView, columns: number, paint: Paint): 
   const line = clip(cells.join('  '), columns);
   const [mark, style] = MARKS[agreementOf(view, round)];
   const digest = round.digests.values().next().value ?? '';
-  const how = certified
-    ? `  ${certified.result} ${certified.signers.length}/${certified.of}`
-    : '';
+  const how = certified ? `  ${certified.result} ${certified.signers.length}/${certified.of}` : '';
   const bits = clip(`  ${mark} ${digest.slice(0, 8)}${how}`, columns - [...line].length);
   return (refused > 0 ? paint.yellow(line) : line) + paint[style](bits);
 }

@@ -80,39 +80,132 @@ const MOST_MEMBER_EVENTS = 4096;
 /** How long relays may take to answer a question for single events. */
 const FETCH_MS = 10_000;
 
-export function createControl<N>(options: ControlOptions<N>): Control<N> {
-  const { run, relays, signer, clock, read, signal } = options;
-  const kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
-  const memberEvents = new Map<EventId, SignedEvent>();
-  let latest = 0;
+/** The control of a run over these relays. */
+export const createControl = <N>(options: ControlOptions<N>): Control<N> => new Events(options);
 
-  const lifetime = (): Lifetime => {
-    const createdAt = Math.floor(clock.now() / 1000);
-    return { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
-  };
-  const held = (id: EventId) => kept.get(id)?.event ?? memberEvents.get(id);
-  const keep = (event: SignedEvent) => void kept.set(event.id, { event, round: latest });
+class Events<N> implements Control<N> {
+  readonly #options: ControlOptions<N>;
+  readonly #kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
+  readonly #ofMembers = new Map<EventId, SignedEvent>();
+  /** The newest round that was listened to: what comes now is let go of with it. */
+  #latest = 0;
 
-  function own(event: SignedEvent): OwnEvent<N> {
-    const noun = read(event);
+  constructor(options: ControlOptions<N>) {
+    this.#options = options;
+  }
+
+  listen(round: number, hearing: Hearing<N>): RoundListening {
+    this.#latest = Math.max(this.#latest, round);
+    const stop = new AbortController();
+    const puller = createPuller(this.#options);
+    const filter = roundFilter(this.#options.run, round);
+    const listening = this.#hear(filter, hearing, this.#keep);
+    return {
+      get caughtUp() {
+        return listening.caughtUp;
+      },
+      again: listening.again,
+      async pull(manifest) {
+        const found = await unlessAborted(puller.pull(manifest).done, stop.signal);
+        return found?.payload;
+      },
+      close() {
+        stop.abort(new Error('closed'));
+        puller.close();
+        listening.close();
+      },
+    };
+  }
+
+  listenToMembers(hearing: Hearing<N>): Listening {
+    return this.#hear(membersFilter(this.#options.run), hearing, (event) => {
+      if (this.#ofMembers.size < MOST_MEMBER_EVENTS) this.#ofMembers.set(event.id, event);
+    });
+  }
+
+  fetch(ids: readonly EventId[], hearing: Hearing<N>): void {
+    const { clock, signal, read } = this.#options;
+    for (const id of ids) {
+      const event = this.#held(id);
+      const noun = event && read(event);
+      if (noun !== undefined) hearing.take(noun);
+    }
+    const missing = ids.filter((id) => this.#held(id) === undefined);
+    if (missing.length === 0) return;
+    const onCaughtUp = () => void (listening.caughtUp && listening.close());
+    const taking = { take: (noun: N) => hearing.take(noun), onCaughtUp };
+    const listening = this.#hear({ ids: missing }, taking, this.#keep);
+    void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
+  }
+
+  sign(said: Message | Join | Leave): OwnEvent<N> {
+    return this.#own(this.#options.signer.sign(buildMessage(said, this.#lifetime())));
+  }
+
+  accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
+    const [a, b] = ids.map((id) => this.#held(id));
+    const { run, signer } = this.#options;
+    return a && b && this.#own(signer.sign(buildFault(run, [a, b], this.#lifetime())));
+  }
+
+  restore(text: string): N {
+    const parsed = parseEvent(JSON.parse(text));
+    if (!parsed.ok) throw new TypeError(`no event of ours: ${parsed.issue.message}`);
+    return this.#own(parsed.value).noun;
+  }
+
+  send(text: string): Sending {
+    const { relays, signal } = this.#options;
+    return watchOutcomes(relays.send(JSON.parse(text), { signal }), relays);
+  }
+
+  resend(ids: readonly EventId[]): void {
+    const { relays, signal } = this.#options;
+    for (const id of ids) {
+      const event = this.#held(id);
+      if (!event) continue;
+      for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
+    }
+  }
+
+  forgetBefore(round: number): void {
+    for (const [id, each] of this.#kept) if (each.round < round) this.#kept.delete(id);
+  }
+
+  readonly #keep = (event: SignedEvent): void =>
+    void this.#kept.set(event.id, { event, round: this.#latest });
+
+  #held(id: EventId): SignedEvent | undefined {
+    return this.#kept.get(id)?.event ?? this.#ofMembers.get(id);
+  }
+
+  #own(event: SignedEvent): OwnEvent<N> {
+    const noun = this.#options.read(event);
     if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
-    keep(event);
+    this.#keep(event);
     return { noun, event: JSON.stringify(event) };
   }
 
+  #lifetime(): Lifetime {
+    const createdAt = Math.floor(this.#options.clock.now() / 1000);
+    return { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
+  }
+
   /** A subscription that can be asked again. */
-  function hear(filter: Filter, { take, onCaughtUp }: Hearing<N>, onEvent: typeof keep): Listening {
-    const onVerified = (event: SignedEvent) => {
+  #hear(
+    filter: Filter,
+    { take, onCaughtUp }: Hearing<N>,
+    keep: (event: SignedEvent) => void,
+  ): Listening {
+    const { relays, read } = this.#options;
+    const onEvent = (event: SignedEvent) => {
       const noun = read(event);
       if (noun === undefined) return;
-      onEvent(event);
+      keep(event);
       take(noun);
     };
     const subscribe = () =>
-      relays.subscribe([filter], {
-        onEvent: onVerified,
-        onCaughtUp: () => onCaughtUp?.(),
-      });
+      relays.subscribe([filter], { onEvent, onCaughtUp: () => onCaughtUp?.() });
     let subscription = subscribe();
     return {
       get caughtUp() {
@@ -125,68 +218,4 @@ export function createControl<N>(options: ControlOptions<N>): Control<N> {
       close: () => subscription.close(),
     };
   }
-
-  function fetch(ids: readonly EventId[], hearing: Hearing<N>): void {
-    const here = ids.map(held).filter((event) => event !== undefined);
-    for (const event of here) hearing.take(read(event)!);
-    const missing = ids.filter((id) => held(id) === undefined);
-    if (missing.length === 0) return;
-    const onCaughtUp = () => void (listening.caughtUp && listening.close());
-    const listening = hear(
-      { ids: missing },
-      { take: (noun) => hearing.take(noun), onCaughtUp },
-      keep,
-    );
-    void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
-  }
-
-  return {
-    listen(round, hearing) {
-      latest = Math.max(latest, round);
-      const stop = new AbortController();
-      const puller = createPuller(options);
-      const listening = hear(roundFilter(run, round), hearing, keep);
-      return {
-        get caughtUp() {
-          return listening.caughtUp;
-        },
-        again: listening.again,
-        async pull(manifest) {
-          const found = await unlessAborted(puller.pull(manifest).done, stop.signal);
-          return found?.payload;
-        },
-        close() {
-          stop.abort(new Error('closed'));
-          puller.close();
-          listening.close();
-        },
-      };
-    },
-    listenToMembers: (hearing) =>
-      hear(membersFilter(run), hearing, (event) => {
-        if (memberEvents.size < MOST_MEMBER_EVENTS) memberEvents.set(event.id, event);
-      }),
-    fetch,
-    sign: (said) => own(signer.sign(buildMessage(said, lifetime()))),
-    accuse(ids) {
-      const [a, b] = ids.map(held);
-      return a && b && own(signer.sign(buildFault(run, [a, b], lifetime())));
-    },
-    restore(text) {
-      const parsed = parseEvent(JSON.parse(text));
-      if (!parsed.ok) throw new TypeError(`no event of ours: ${parsed.issue.message}`);
-      return own(parsed.value).noun;
-    },
-    send: (text) => watchOutcomes(relays.send(JSON.parse(text), { signal }), relays),
-    resend(ids) {
-      for (const id of ids) {
-        const event = held(id);
-        if (event)
-          for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
-      }
-    },
-    forgetBefore(round) {
-      for (const [id, each] of kept) if (each.round < round) kept.delete(id);
-    },
-  };
 }

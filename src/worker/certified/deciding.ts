@@ -4,7 +4,6 @@
  */
 import { createBell, ringOrDeadline } from '../../base/bell.ts';
 import { deferred } from '../../base/deferred.ts';
-import { RelayError } from '../../base/errors.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
 import type {
   Certificate,
@@ -15,14 +14,14 @@ import type {
 } from '../../consensus/round/round-state.ts';
 import type { RoundListening } from '../../network/wire/control.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
-import type { Digest, EventId } from '../../run/ids.ts';
-import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
+import type { EventId } from '../../run/ids.ts';
+import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import type { Session } from '../session.ts';
-import { type Bad, draftOf, opinionOf } from './compose.ts';
-import type { Missing, Noun } from './evidence.ts';
-import { applyOutcome, type Certified, completeOutcome } from './history.ts';
+import type { Noun } from './evidence.ts';
+import type { Certified } from './history.ts';
 import type { Entry } from './journal.ts';
+import { ASK_MS, Judge } from './judging.ts';
 import type { Member } from './member.ts';
 import { createObserver, type Observer } from './observer.ts';
 
@@ -66,8 +65,6 @@ export interface Deciding {
 const TICK_MS = 50;
 /** Longest sleep: timers of platforms do not reach further. */
 const LONGEST_MS = 60_000;
-/** Between two askings for what a check lacks. */
-const ASK_MS = 1000;
 
 /** Starts deciding the round that comes next in a certified state. */
 export const openDeciding = (options: DecidingOptions): Deciding => new Round(options);
@@ -77,22 +74,21 @@ class Round implements Deciding {
   readonly looked: Promise<void>;
   readonly observer: Observer;
   readonly #options: DecidingOptions;
+  readonly #judge: Judge;
   readonly #listening: RoundListening;
   readonly #bell = createBell();
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inputs: Input[] = [];
-  /** States that valid outcomes lead to. */
-  readonly #nexts = new Map<Digest, Certified>();
   /** What waits for something that is not here. */
-  readonly #waiting = new Map<string, () => Promise<boolean>>();
+  readonly #waiting = new Map<string, () => boolean>();
   readonly #own: Record<string, string>;
   readonly #settle: (decision: Decision) => void;
   readonly #look: () => void;
   #machine: RoundState;
   #dirty = false;
   #tickedMs = 0;
-  #askedMs = 0;
+  #triedMs = 0;
 
   constructor(options: DecidingOptions) {
     const { context, member, session, entry, hasForgotten } = options;
@@ -113,6 +109,13 @@ class Round implements Deciding {
       onHeld: (worker, manifest) => this.#feed({ type: 'held', worker, manifest }),
       onFault: (events) => this.#accuse(events),
       onChange: () => this.#wake(),
+    });
+    this.#judge = new Judge(options, {
+      observer: this.observer,
+      feed: (input) => this.#feed(input),
+      fetch: (ids) => this.#fetch(ids),
+      again: () => this.#listening.again(),
+      wake: () => this.#wake(),
     });
     this.#listening = member.control.listen(context.round, {
       take: (noun) => this.take(noun),
@@ -140,9 +143,9 @@ class Round implements Deciding {
     if (isMessage(noun) && noun.round === context.round) {
       this.#feed({ type: 'message', message: noun });
     }
-    if (!isNew) return;
+    // also what was here before this round was opened
     if (noun.type === 'manifest') this.observer.take(noun);
-    this.#wake();
+    if (isNew) this.#wake();
   }
 
   close(): void {
@@ -181,8 +184,8 @@ class Round implements Deciding {
       const input = this.#inputs.shift() ?? this.#tick(clock.now());
       if (input) {
         await this.#step(input);
-      } else if (this.#dirty || clock.now() - this.#askedMs >= ASK_MS) {
-        await this.#retry();
+      } else if (this.#dirty || clock.now() - this.#triedMs >= ASK_MS) {
+        this.#retry();
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
       if (this.#listening.caughtUp) this.#look();
@@ -217,7 +220,7 @@ class Round implements Deciding {
     member.tell.held(round, held.length, live.length, missing);
   }
 
-  async #perform(effect: Effect): Promise<void> {
+  #perform(effect: Effect): Promise<void> | void {
     const { control, tell } = this.#options.member;
     switch (effect.type) {
       case 'persist':
@@ -231,9 +234,11 @@ class Round implements Deciding {
       case 'resend':
         return control.resend(effect.ids);
       case 'compose':
-        return this.#attempt('compose', () => this.#compose(effect));
+        return this.#attempt('compose', () => this.#judge.compose(effect, this.#machine.held));
       case 'check':
-        return this.#attempt(`check ${effect.digest}`, () => this.#check(effect));
+        return this.#attempt(`check ${effect.digest}`, () =>
+          this.#judge.check(effect, this.#machine.held),
+        );
       case 'want':
         return effect.what === 'events' ? this.#fetch(effect.ids) : this.#listening.again();
       case 'closed':
@@ -270,7 +275,13 @@ class Round implements Deciding {
   }
 
   #fetch(ids: readonly EventId[]): void {
-    void this.#options.member.control.fetch(ids, this);
+    this.#options.member.control.fetch(ids, this);
+  }
+
+  #finish(outcome: Outcome, certificate: Certificate): boolean {
+    const decision = this.#judge.finish(outcome, certificate);
+    if (decision) this.#settle(decision);
+    return decision !== undefined;
   }
 
   #accuse(events: readonly [EventId, EventId]): void {
@@ -282,87 +293,15 @@ class Round implements Deciding {
   }
 
   /** Does something now, or as soon as what it lacks is here. */
-  async #attempt(key: string, action: () => Promise<boolean>): Promise<void> {
-    if (await action()) this.#waiting.delete(key);
+  #attempt(key: string, action: () => boolean): void {
+    if (action()) this.#waiting.delete(key);
     else this.#waiting.set(key, action);
   }
 
-  async #retry(): Promise<void> {
+  #retry(): void {
     this.#dirty = false;
-    for (const [key, action] of [...this.#waiting]) await this.#attempt(key, action);
-  }
-
-  /** False, after asking for what is missing. */
-  #lacks(missing: readonly Missing[]): false {
-    const { session, member, context, state } = this.#options;
-    const nowMs = session.ports.clock.now();
-    if (nowMs - this.#askedMs < ASK_MS && this.#askedMs > 0) return false;
-    this.#askedMs = nowMs;
-    const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
-    if (events.length > 0) this.#fetch(events);
-    for (const { what, id } of missing) if (what === 'payload') this.observer.pull(id);
-    if (missing.some(({ what }) => what === 'proposal')) this.#listening.again();
-    const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
-    for (const each of others) void member.obtain(each, state).then(() => this.#wake());
-    member.tell.lacking(context.round, missing);
-    return false;
-  }
-
-  async #check({ digest, outcome }: Extract<Effect, { type: 'check' }>): Promise<boolean> {
-    const { state, member } = this.#options;
-    const valid = this.#nexts.get(digest);
-    const verdict = valid
-      ? { ok: true as const, value: valid }
-      : applyOutcome(state, outcome, member.pool);
-    if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
-    if (verdict.ok) this.#nexts.set(digest, verdict.value);
-    else member.tell.invalid(outcome, verdict.invalid);
-    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome) };
-    this.#feed({ type: 'checked', check });
-    return true;
-  }
-
-  #opinion(outcome: Outcome) {
-    const nowMs = this.#options.session.ports.clock.now();
-    const { held } = this.#machine;
-    return opinionOf(this.#options.state, outcome, { held, owed: this.observer.owed(), nowMs });
-  }
-
-  async #compose(effect: Extract<Effect, { type: 'compose' }>): Promise<boolean> {
-    const { state, member, context, session, votes } = this.#options;
-    const { attempt, view, result, ballots } = effect;
-    const bad: readonly Bad[] = this.observer.bad();
-    const material = {
-      ...{ me: context.me, result, ballots, votes, bad },
-      reveal: member.reveal(context.round),
-      held: this.#machine.held,
-      late: this.observer.late(),
-      nowMs: session.ports.clock.now(),
-    };
-    const made = completeOutcome(state, draftOf(state, member.pool, material), member.pool);
-    if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
-    if (!made.ok) {
-      member.tell.uncomposable(context.round, made.invalid);
-      return true;
-    }
-    const { outcome, next } = made.value;
-    const digest = outcomeDigest(outcome);
-    this.#nexts.set(digest, next);
-    const check = { digest, valid: true, ...this.#opinion(outcome) };
-    this.#feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
-    return true;
-  }
-
-  async #finish(outcome: Outcome, certificate: Certificate): Promise<boolean> {
-    const { state, member } = this.#options;
-    const known = this.#nexts.get(certificate.digest);
-    const verdict = known
-      ? { ok: true as const, value: known }
-      : applyOutcome(state, outcome, member.pool);
-    if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
-    if (!verdict.ok) throw unsound(outcome, verdict.invalid.message);
-    this.#settle({ outcome, certificate, next: verdict.value });
-    return true;
+    this.#triedMs = this.#options.session.ports.clock.now();
+    for (const [key, action] of [...this.#waiting]) this.#attempt(key, action);
   }
 }
 
@@ -370,12 +309,3 @@ type AnyMessage = Extract<Noun, { readonly type: 'vote' | 'proposal' | 'ballot' 
 
 const isMessage = (noun: Noun): noun is AnyMessage =>
   noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
-
-const unsound = ({ round }: Outcome, why: string): RelayError =>
-  new RelayError(
-    'round/unsound',
-    `a quorum certified an outcome of round ${round} that cannot be: ${why}`,
-    {
-      hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
-    },
-  );

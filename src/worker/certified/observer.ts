@@ -73,7 +73,7 @@ export function createObserver(
       const { id, key, manifest } = submission;
       if (manifest.round !== context.round || !context.roster.includes(key)) return;
       const before = seen.get(key) ?? [];
-      if (before.length >= MOST_OF_ONE) return;
+      if (before.length >= MOST_OF_ONE || before.some((each) => each.id === id)) return;
       seen.set(key, [...before, submission]);
       for (const other of before) onFault([other.id, id]);
       const claim = judgeManifest(manifest, terms, shares);

@@ -1,9 +1,8 @@
 /** Stakes for the demo: bonded in a registry on a chain of this machine, or made up where no chain can run here. */
-import { toHex } from '../../../base/bytes.ts';
 import type { Scope } from '../../../base/scope.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../../run/stake-snapshot.ts';
 import type { Untyped } from '../../../run/read-spec.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../../run/stake-snapshot.ts';
 import { startStakedChain } from '../staked-chain.ts';
 
 export interface DemoStakes {
@@ -23,22 +22,16 @@ export async function demoStakes(
     onNotice,
   }: { readonly scope: Scope; readonly signal: AbortSignal; onNotice(message: string): void },
 ): Promise<DemoStakes> {
-  const stakes = new Map(
-    workers.map(({ pubkey }, i) => [pubkey, STAKE * BigInt(10 + i)] as const),
-  );
+  const stakes = new Map(workers.map(({ pubkey }, i) => [pubkey, STAKE * BigInt(10 + i)] as const));
   const chain = await startStakedChain(stakes, signal);
   if (chain === undefined) {
     onNotice('no anvil for this machine: the stakes come from a file');
     return fromFile(stakes);
   }
   scope.defer(() => chain.stop());
-  const { snapshot, registry } = chain;
+  const { snapshot } = chain;
   onNotice(`stakes: a registry on a local chain at ${chain.url}, block ${snapshot.height}`);
-  const rule = {
-    ...{ source: 'evm', snapshot: snapshotId(snapshot), chain: snapshot.chain },
-    ...{ strategy: 'registry', contract: `0x${toHex(registry.contract)}`, base: snapshot.height },
-    ...{ period: 1, every: 0 },
-  };
+  const rule = { source: 'evm', snapshot: snapshotId(snapshot), period: 1, every: 0 };
   return { snapshot, rule };
 }
 

@@ -131,7 +131,8 @@ function silences(
   return cast.flatMap(({ name, pubkey }) => {
     const until = faulted.get(pubkey) ?? rounds;
     const quiet = Array.from({ length: until }, (_, round) => !voted.has(`${pubkey}/${round}`));
-    const run = (round: number, step: 1 | -1): number => (quiet[round] ? 1 + run(round + step, step) : 0);
+    const run = (round: number, step: 1 | -1): number =>
+      quiet[round] ? 1 + run(round + step, step) : 0;
     return quiet.flatMap((isQuiet, round): readonly FaultRow[] =>
       isQuiet && run(round, 1) + run(round, -1) - 1 >= SILENT_ROUNDS
         ? [{ kind: 'silent', worker: name, round }]

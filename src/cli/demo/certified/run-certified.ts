@@ -27,10 +27,10 @@ import { publishOver } from '../../stake/events.ts';
 import { demoText } from '../demo-data.ts';
 import { demoFolder } from '../demo-folder.ts';
 import type { DemoFlags } from '../run-demo.ts';
-import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
 import { crew, type Hand, playCrew } from './crew.ts';
 import { demoSpec } from './demo-spec.ts';
 import { demoStakes } from './demo-stakes.ts';
+import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
 
 /** How long a relay on this machine may take to answer. */
 const TIMEOUT_S = 10;
@@ -105,7 +105,14 @@ async function enlist(name: string, dir: string): Promise<Hand> {
 /** Two that do what a relay does, and one that forges, forgets and says that it has nothing. */
 async function startRelays(scope: Scope, reporter: Reporter): Promise<readonly string[]> {
   const local = { host: '127.0.0.1', port: 0 };
-  const lies = { forge: 0.1, postdate: 0.1, discard: 0.2, drop: 0.2, falseEose: 0.2, duplicate: 0.2 };
+  const lies = {
+    forge: 0.1,
+    postdate: 0.1,
+    discard: 0.2,
+    drop: 0.2,
+    falseEose: 0.2,
+    duplicate: 0.2,
+  };
   const relays = await Promise.all([
     startRelay(local),
     startRelay({ ...local, faults: lies, seed: 1 }),
