@@ -17,9 +17,10 @@ import { genesisOf } from '../worker/certified/history.ts';
 import type { Journal } from '../worker/certified/journal.ts';
 import { Member, type MemberOptions } from '../worker/certified/member.ts';
 import { toNoun } from '../worker/certified/nouns.ts';
-import { type Standing, standingOf } from '../worker/certified/standing.ts';
+import { standingOf } from '../worker/certified/standing.ts';
 import { startOf } from '../worker/certified/start.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
+import { fromCheckpoint } from './catch-up.ts';
 import { findOver } from './stake/events.ts';
 
 export interface CertifiedOptions {
@@ -67,14 +68,19 @@ async function stakesOf(
   return stakeOf(await source.snapshot(0, signal));
 }
 
-/** The state a certified run starts from, the same for everybody. */
-export function firstCertified(spec: RunSpec, lossBefore: number): WorkerState {
+/** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
+export async function firstCertified(
+  spec: RunSpec,
+  lossBefore: number,
+  parts: { readonly relays: RelaySet; readonly signal: AbortSignal },
+): Promise<WorkerState> {
   const params = startOf(spec);
-  return { ...genesis(params, lossBefore), standing: firstStanding(spec) };
+  const start = genesisOf(spec, params, nativeSha256);
+  const first = { ...genesis(params, lossBefore), standing: standingOf(start, []) };
+  const { layout } = params;
+  const later = await fromCheckpoint(spec, { ...parts, layout, genesis: start });
+  return later === undefined ? first : { ...first, ...later, round: later.standing.round };
 }
-
-const firstStanding = (spec: RunSpec): Standing =>
-  standingOf(genesisOf(spec, startOf(spec), nativeSha256), []);
 
 /** Throws for rules that this program does not play by. */
 export function assertPlayable({ beacon }: RunSpec): void {

@@ -93,7 +93,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     const stripe = stripeOver(relays.relays, settings.stripe);
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
-    const state = await firstState(options, task, trainer, folder.store);
+    const state = await firstState({ ...options, relays }, task, trainer, folder.store);
     const maxContainerBytes = spec?.limits.payloadBytes ?? mostPayloadBytes(layout);
     const wire = createWire({
       profile,
@@ -124,7 +124,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
 
 /** The saved state, or the seeded (or given) one. */
 async function firstState(
-  { settings, start, certified }: PlayOptions,
+  { settings, start, certified, relays, signal }: PlayOptions & { readonly relays: RelaySet },
   { model }: Task,
   trainer: Trainer,
   store: Store,
@@ -134,7 +134,7 @@ async function firstState(
   const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
   const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return certified
-    ? firstCertified(certified.spec, lossBefore)
+    ? firstCertified(certified.spec, lossBefore, { relays, signal })
     : genesis({ layout: trainer.layout, values }, lossBefore);
 }
 

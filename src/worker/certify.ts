@@ -49,6 +49,7 @@ export async function playCertified(
     session,
   );
   await store.save(next);
+  member.checkpoint(start, decision);
   report({ type: 'round', ...next.rounds.at(-1)! });
   return next;
 }

@@ -158,4 +158,18 @@ describe('certified rounds', () => {
     const counted = certifiedRounds(members[0]!).flatMap(({ accepted }) => accepted);
     expect(counted).toContain(newcomer.id);
   }, 60_000);
+
+  it('a newcomer goes on from a certified checkpoint, and ends in the root of the others', async () => {
+    const { url } = await relay();
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1], rounds: 7, timing: { graceMaxMs: 2000 } },
+      document: { checkpoint: { every: 2, keep: 3 } },
+    });
+    const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 400 }));
+    await finishedRounds(members[0]!, 3);
+    const newcomer = start({ index: 2, relays: [url], spec, looksForCheckpoint: true });
+    await Promise.all([...members, newcomer].map(({ finished }) => finished));
+    expect(certifiedRounds(newcomer)[0]!.index).toBeGreaterThanOrEqual(2);
+    expect(rootsOf(newcomer).at(-1)).toBe(rootsOf(members[0]!).at(-1));
+  }, 60_000);
 });

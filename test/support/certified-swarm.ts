@@ -1,5 +1,6 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
 import { systemClock } from '../../src/base/clock.ts';
+import { fromCheckpoint } from '../../src/cli/catch-up.ts';
 import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
@@ -104,6 +105,8 @@ export interface CertifiedOptions {
   /** How a hostile worker is made. */
   readonly misdeeds?: Misdeeds;
   readonly stakes?: ReadonlyMap<string, bigint>;
+  /** Looks for a certified checkpoint before it starts from round 0. */
+  readonly looksForCheckpoint?: boolean;
 }
 
 /** Copies through JSON where the disk would: nothing of a live object survives. */
@@ -157,7 +160,13 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     stakes: async () => options.stakes ?? new Map(),
     beacon: () => Promise.reject(new Error('no beacon here')),
   });
-  const first = disk.state ?? firstState(spec, layout);
+  const firstOf = async (): Promise<WorkerState> => {
+    const state = disk.state ?? firstState(spec, layout);
+    if (!options.looksForCheckpoint) return state;
+    const start = genesisOf(spec, state.params, nativeSha256);
+    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal });
+    return later ? { ...state, ...later, round: later.standing.round } : state;
+  };
   const session = {
     plan: plan({
       run,
@@ -171,7 +180,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   };
   const finished = relays
     .ready()
-    .then(() => runWorker(first, session))
+    .then(async () => runWorker(await firstOf(), session))
     .finally(() => {
       member.close();
       return relays.close();

@@ -37,13 +37,13 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   };
   const { since } = asking;
   const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
-  await collect([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
+  await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
   const events = [...found.values()];
-  await collect(snapshotsOf(events).map(snapshotFilter), asking, take);
+  await collectEvents(snapshotsOf(events).map(snapshotFilter), asking, take);
   const roots = rootsOf(events);
   for (let i = 0; i < roots.length; i += MOST_ROOTS) {
     const some = roots.slice(i, i + MOST_ROOTS);
-    await collect([{ kinds: [chunk.kind], '#x': some }], asking, take);
+    await collectEvents([{ kinds: [chunk.kind], '#x': some }], asking, take);
   }
   return [...found.values()];
 }
@@ -69,9 +69,10 @@ function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
   return [...new Set(named)];
 }
 
-async function collect(
+/** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
+export async function collectEvents(
   filters: readonly Filter[],
-  { relays, signal }: Asking,
+  { relays, signal }: Pick<Asking, 'relays' | 'signal'>,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   if (filters.length === 0) return;

@@ -56,6 +56,12 @@ export const historyFilter = (run: Digest): Filter => ({
   '#s': [run],
 });
 
+/** What decides the rounds of the whole run: manifests and their payloads are left out. */
+export const decisionsFilter = (run: Digest): Filter => ({
+  kinds: [vote.kind, proposal.kind, fault.kind, memberKind.kind],
+  '#s': [run],
+});
+
 /** An unsigned event of what a worker says. */
 export function buildMessage(said: Message | Join | Leave, lifetime: Lifetime): EventDraft {
   if (said.type === 'vote') return buildVote(said, lifetime);

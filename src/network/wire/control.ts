@@ -5,11 +5,12 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
-import { parseEvent, type SignedEvent, type Signer } from '../event.ts';
+import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { unlessAborted } from '../transport/deadline.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
 import { buildMessage, CONTROL_SECONDS, membersFilter, roundFilter } from './certified-events.ts';
 import type { Lifetime } from './chunks.ts';
 import { watchOutcomes } from './delivery.ts';
@@ -59,6 +60,8 @@ export interface Control<N> {
   send(event: string): Sending;
   /** Sends events that are here once more, as they are. */
   resend(ids: readonly EventId[]): void;
+  /** Publishes a certified state; false when relays do not hold all of it. */
+  checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean>;
   /** Lets go of events of rounds before this one. */
   forgetBefore(round: number): void;
 }
@@ -166,6 +169,13 @@ class Events<N> implements Control<N> {
       if (!event) continue;
       for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
     }
+  }
+
+  checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
+    const { run, relays, sha256, signal, signer } = this.#options;
+    const lifetime = this.#lifetime();
+    const sign = (draft: EventDraft) => signer.sign(draft);
+    return publishCheckpoint({ ...state, run }, { relays, sha256, lifetime, signal, sign });
   }
 
   forgetBefore(round: number): void {

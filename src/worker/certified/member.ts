@@ -1,4 +1,6 @@
 /** A worker as part of a certified run: what it keeps from round to round beside its model. */
+import { stateBytes } from '../../consensus/state-root.ts';
+import { ledgerBytes } from '../../run/ledger.ts';
 import type { Held } from '../../consensus/round/round-state.ts';
 import type { Control } from '../../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -47,6 +49,8 @@ export interface Memory {
 const KEPT_ROUNDS = 2;
 /** Rounds that the adaptive deadline learns from. */
 const LEARNT_ROUNDS = 3;
+/** How many publish a checkpoint: one may be gone before it is out. */
+const KEEPERS = 2;
 /** Between two tries to get a stake table or a beacon value. */
 const AGAIN_MS = 2000;
 /** How long relays may take to bring what this worker signed before. */
@@ -192,6 +196,20 @@ export class Member {
     });
     this.control.send(event);
     this.#take(noun);
+  }
+
+  /** Publishes the state for newcomers, every so many rounds; two of the committee do, in the order of its draw. */
+  checkpoint({ electorate }: Start, { next }: Decision): void {
+    const { ports, spec } = this.#options;
+    const isDue = next.round % spec.checkpoint.every === 0;
+    const keepers = electorate.committee.members.slice(0, KEEPERS);
+    if (!isDue || !keepers.includes(ports.wire.me)) return;
+    const state = {
+      ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
+      ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
+    };
+    const failed = () => this.tell.unkept(next.round - 1);
+    void this.control.checkpoint(state).then((isKept) => isKept || failed(), failed);
   }
 
   /** The largest payload and event of what an outcome lists. */

@@ -17,6 +17,8 @@ export interface Tell {
   uncomposable(round: number, why: Invalid): void;
   unusable(round: number, worker: WorkerId, reason: string, detail: string): void;
   unavailable(round: number, what: string, why: string): void;
+  /** No relay has the whole checkpoint. */
+  unkept(round: number): void;
 }
 
 export function createTell(report: (event: WorkerEvent) => void): Tell {
@@ -49,6 +51,7 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(
         `a contribution of ${worker.slice(0, 8)} to round ${round + 1} does not count (${reason}): ${detail}`,
       ),
+    unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
     unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
   };
 }
