@@ -260,6 +260,24 @@ export const specDefaults = {
   admission: { kind: 'open' },
 } as const;
 
+/** The same of the fields that an object has only sometimes. drand is its quicknet. */
+export const variantDefaults = {
+  data: { corpus: { form: 'interleaved' }, own: {}, made: {} },
+  stake: { none: {}, file: {}, event: {}, evm: { period: 1, every: 0 }, psyche: {} },
+  beacon: {
+    none: {},
+    drand: {
+      lagSeconds: 150,
+      publicKey:
+        '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a',
+      genesis: 1_692_803_367,
+      periodSeconds: 3,
+    },
+    block: { lagSeconds: 150 },
+  },
+  admission: { open: {}, list: {} },
+} as const;
+
 type Variants<Tag extends string, T extends Readonly<Record<string, Group>>> = {
   readonly [K in keyof T]: { readonly [P in Tag]: K } & Values<T[K]>;
 }[keyof T];
