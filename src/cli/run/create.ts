@@ -1,5 +1,5 @@
 /** `nostrain run create`: a spec out of flags and a file, what it means, and where relays are given its publication. */
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
@@ -87,6 +87,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
     const { relay: relays = [] } = flags;
     const outlook = outlookOf(made.spec, { ...flags, relays, onNotice });
     const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
+    if (relays.length > 0) assertAuthor(made.spec, signer);
     await writeSpec(output, made.spec);
     const published =
       relays.length === 0
@@ -98,9 +99,11 @@ async function create(file: string | undefined, flags: Flags, command: Command):
   }
 }
 
-/** Never over another file: a spec others joined by must not be lost. */
+/** Never over another run: the spec others joined by must not be lost. The same one may be made, and published, again. */
 async function writeSpec(file: string, spec: RunSpec): Promise<void> {
   const text = asJson({ ...spec, training: writeSettings(spec.training) });
+  const before = await readFile(file, 'utf8').catch(() => undefined);
+  if (before === text) return;
   await writeFile(file, text, { flag: 'wx' }).catch((cause: unknown) => {
     const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
     throw new ConfigError(
@@ -111,21 +114,23 @@ async function writeSpec(file: string, spec: RunSpec): Promise<void> {
   });
 }
 
+function assertAuthor(spec: RunSpec, signer: Signer): void {
+  if (signer.publicKey === spec.author) return;
+  throw new ConfigError(
+    'run/author',
+    `your key is ${signer.publicKey}, the author ${spec.author}`,
+    {
+      hint: "publish with the author's key (--key-file FILE), or leave the author out",
+    },
+  );
+}
+
 /** The relays that took it. Throws when none did. */
 async function publish(
   { spec, slice }: Made,
   signer: Signer,
   { flags, relays: urls, signal }: { flags: Flags; relays: readonly string[]; signal: AbortSignal },
 ): Promise<readonly string[]> {
-  if (signer.publicKey !== spec.author) {
-    throw new ConfigError(
-      'run/author',
-      `your key is ${signer.publicKey}, the author ${spec.author}`,
-      {
-        hint: "publish with the author's key (--key-file FILE), or leave the author out",
-      },
-    );
-  }
   const relays = await connectRelays(urls, connectionOf(flags), signer, signal);
   try {
     const board = { relays, clock: systemClock, sha256: nativeSha256, signal };

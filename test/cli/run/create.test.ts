@@ -38,7 +38,8 @@ describe('nostrain run create', () => {
     expect(stdout).toMatch(/timing\.viewMs +10000 +time for one proposal/);
     expect(stdout).toContain('3 events a round');
     expect(stdout).toContain(`nostrain run join ${file('run.json')}`);
-    const again = await create('--model', 'linear');
+    expect((await create('--model', 'linear')).exitCode).toBe(0);
+    const again = await create('--model', 'linear', '--rounds', '9');
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
     expect(again.stderr).toContain('exists and is left as it is');
   });
@@ -112,13 +113,16 @@ describe('nostrain run create', () => {
     [['--limits-values', '3'], 'limits.values is 3: it must be at least the 4 parameters'],
     [['/none.toml'], 'cannot read the run spec /none.toml'],
     [['--evaluation', '/none.txt'], 'cannot read the evaluation slice /none.txt'],
-    [['--author', toNpub(bob!), '--relay', 'ws://127.0.0.1:9'], 'founders is'],
   ])('%j is refused', async (flags, message) => {
-    const list = flags.includes('--author') ? ['--founder', alice!] : [];
-    const { exitCode, stdout, stderr } = await create('--model', 'linear', ...flags, ...list);
-    expect({ exitCode: exitCode > 0, stdout }).toEqual({ exitCode: true, stdout: '' });
-    if (!flags.includes('--author')) expect(stderr).toContain(message);
-    else expect(stderr).toContain('run/author');
+    const { exitCode, stdout, stderr } = await create('--model', 'linear', ...flags);
+    expect({ isRefused: exitCode > 0, stdout }).toEqual({ isRefused: true, stdout: '' });
+    expect(stderr).toContain(message);
+  });
+
+  it("publishes under the author's key only", async () => {
+    const author = ['--author', toNpub(bob!), '--relay', 'ws://127.0.0.1:9'];
+    const { stderr } = await create('--model', 'linear', ...author);
+    expect(stderr).toContain(`your key is ${alice}, the author ${bob}`);
   });
 
   it.each([
