@@ -20,8 +20,30 @@ export const weightCapOf = ({
 }: Pick<RunSpec['training'], 'maxExamples' | 'innerSteps' | 'batchSize'>): number =>
   maxExamples || innerSteps * batchSize;
 
+/** Anybody may publish a spec: whoever looks at one must be able to lay its model out. */
+const MOST = { width: 65_536, layers: 1024, heads: 1024, context: 65_536, ffn: 262_144 } as const;
+const MOST_HIDDEN = 16;
+
+const bounds: readonly Rule[] = Object.entries(MOST).map(([name, most]) => ({
+  at: `training.${name}`,
+  says: `it is at most ${most}`,
+  holds: ({ training }) => training[name as keyof typeof MOST] <= most,
+}));
+
 /** All rules, in the order in which they are judged. */
 export const specRules: readonly Rule[] = [
+  ...bounds,
+  {
+    at: 'training.hidden',
+    says: `it is at most ${MOST_HIDDEN} sizes of at most ${MOST.width}`,
+    holds: ({ training: { hidden } }) =>
+      hidden.length <= MOST_HIDDEN && hidden.every((size) => size <= MOST.width),
+  },
+  {
+    at: 'training.width',
+    says: 'it is a multiple of training.heads for a text model',
+    holds: (spec) => !isText(spec) || spec.training.width % spec.training.heads === 0,
+  },
   {
     at: 'founders',
     says: 'the author is one of them',

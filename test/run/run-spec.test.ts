@@ -188,6 +188,13 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it.each<[string, Parameters<typeof sampleSpec>[0]]>([
+    ['training.width', { training: { width: 65_537 } }],
+    ['training.layers', { training: { layers: 1e15 } }],
+    ['training.heads', { training: { heads: 1025 } }],
+    ['training.context', { training: { context: 65_537 } }],
+    ['training.ffn', { training: { ffn: 2 ** 53 - 1 } }],
+    ['training.hidden', { training: { hidden: Array(17).fill(1) } }],
+    ['training.width', { training: { model: 'gpt', heads: 3 } }],
     ['founders', { founders: [bob, carol] }],
     ['data.kind', { data: { kind: 'own' } }],
     ['data.kind', { training: { model: 'gpt' } }],
@@ -207,7 +214,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule', () => {
-    expect(specRules).toHaveLength(11);
+    expect(specRules).toHaveLength(18);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

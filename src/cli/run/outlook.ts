@@ -2,7 +2,9 @@
 import { floorSeconds, PUBLIC_BUDGET, type RoundCost, roundCost } from '../../network/wire/cost.ts';
 import { settingsOf } from '../../run/complete-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
-import { estimatePayload } from '../plan/estimate.ts';
+import type { Settings } from '../../run/settings.ts';
+import { estimatePayload, layoutOf } from '../plan/estimate.ts';
+import { mostPayloadBytes } from '../prepare.ts';
 import { wholeSeconds } from '../render/numbers.ts';
 
 export interface OutlookOptions {
@@ -31,6 +33,8 @@ export interface Outlook {
   readonly warnings: readonly string[];
 }
 
+/** Larger models are reckoned with at what they need at most. */
+const MOST_MEASURED = 2 ** 24;
 /** A proposal or prepare, and a commit. */
 const VOTES = 2;
 
@@ -46,7 +50,7 @@ export function outlookOf(spec: RunSpec, options: OutlookOptions): Outlook {
   const { workersPerIp, relays, onNotice } = options;
   const workers = options.workers ?? spec.founders.length;
   const settings = settingsOf(spec, { relay: relays });
-  const { payloadBytes } = estimatePayload(settings, workers, onNotice);
+  const payloadBytes = payloadOf(spec, settings, { workers, onNotice });
   const { heartbeatInterval: heartbeatSeconds, stripe } = settings;
   const cost = roundCost({
     ...{ profile: spec.profile, run: runIdOf(spec), payloadBytes, stripe, workers, relays },
@@ -66,6 +70,18 @@ export function outlookOf(spec: RunSpec, options: OutlookOptions): Outlook {
       ...warnOfTrust(spec, { seats, quorum }),
     ],
   };
+}
+
+/** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
+function payloadOf(
+  { limits }: RunSpec,
+  settings: Settings,
+  { workers, onNotice }: { workers: number; onNotice: (words: string) => void },
+): number {
+  const layout = layoutOf(settings);
+  const most = Math.min(limits.payloadBytes, mostPayloadBytes(layout));
+  if (layout.size > MOST_MEASURED) return most;
+  return Math.min(most, estimatePayload(settings, workers, onNotice).payloadBytes);
 }
 
 const payloadEvents = ({ commit, chunks }: RoundCost): number => commit.events + chunks.events;

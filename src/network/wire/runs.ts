@@ -31,7 +31,7 @@ export interface PublishedRun {
 }
 
 /** A spec is smaller than an event of 64 KiB with its tags. */
-export const LONGEST_SPEC = 60_000;
+const LONGEST_SPEC = 60_000;
 
 /** `naddr1…` of a run (NIP-19). */
 export const encodeRunAddress = ({ run: identifier, author, relays }: RunAddress): string =>

@@ -184,6 +184,19 @@ describe('what to expect of a run', () => {
     expect(outlook({ committee: { quorum: 'cft' } }, { workers: 7 }).quorum).toBe(4);
   });
 
+  it('bears with a model as large as a spec can name', () => {
+    const training = {
+      width: 65_536,
+      layers: 1024,
+      ffn: 262_144,
+      context: 65_536,
+      packing: 'nstr',
+    };
+    const data = { kind: 'own' };
+    const { payloadBytes } = outlook({ training: { ...training, model: 'gpt', heads: 4 }, data });
+    expect(payloadBytes).toBe(1560);
+  });
+
   it('warns of rounds under the floor, of queues, of stalls and of forks', () => {
     const { floorSeconds } = outlook({});
     expect(floorSeconds).toBeGreaterThanOrEqual(48);
