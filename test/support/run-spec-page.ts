@@ -1,4 +1,5 @@
 /** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
+import { table } from '../../kinds/_render.ts';
 import { presets } from '../../src/run/presets.ts';
 import { trainingFields } from '../../src/run/read-spec.ts';
 import { fields, isPersonal, settingNames } from '../../src/run/settings.ts';
@@ -43,20 +44,10 @@ const DERIVED: Readonly<Record<string, string>> = {
   'data.sha256': 'of --corpus, else of tiny Shakespeare',
   'data.bytes': 'as above',
   'data.shards': 'one for each founder',
+  'beacon.publicKey': "quicknet's",
 };
 
 type Nested = Readonly<Record<string, unknown>>;
-
-const cell = (text: string): string => text.replaceAll('|', '\\|');
-
-const table = (
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-): readonly string[] => [
-  `| ${head.join(' | ')} |`,
-  `|${head.map(() => '---').join('|')}|`,
-  ...rows.map((row) => `| ${row.map(cell).join(' | ')} |`),
-];
 
 const HEAD = ['field', 'default', 'accepted', 'meaning'];
 
@@ -115,20 +106,20 @@ export function renderPage(): string {
     ...RULES_OF_TEXT,
     '## Fields',
     '',
-    ...table(HEAD, [
+    table(HEAD, [
       ['`version`', '1', '1', 'of this format'],
       ...rowsOf(plainFields, specDefaults, ''),
     ]),
     '',
-    ...table(HEAD, groups),
+    table(HEAD, groups),
     '',
     'What these objects have depends on their first field; the word in brackets says which value a field goes with.',
     '',
-    ...table(HEAD, variants),
+    table(HEAD, variants),
     '',
     '`evaluation` is null, or an object of the three below, made by `--evaluation FILE`.',
     '',
-    ...table(
+    table(
       HEAD,
       rowsOf(evaluationFields, {}, 'evaluation.').map(([name, , ...rest]) => [
         name!,
@@ -141,7 +132,7 @@ export function renderPage(): string {
     '',
     'All of these are in every spec, whether the model uses them or not. Their flags are those of `run-training`.',
     '',
-    ...table(HEAD, training()),
+    table(HEAD, training()),
     '',
     `Not in a spec, since each worker chooses alone: ${own.join(', ')}. \`run join\` takes these, and refuses every other setting`,
     'that differs from the spec.',
