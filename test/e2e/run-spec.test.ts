@@ -56,7 +56,7 @@ const SMALL = [
 ];
 const text = (words: string) => `${words}\n`.repeat(200);
 
-describe('a run with a spec', () => {
+describe('a run with a spec', { timeout: 120_000 }, () => {
   it('two workers join by address and end in the same bits; the same command goes on', async () => {
     const url = await relay();
     const address = await create(url, '--model', 'linear', '--rounds', '3');
