@@ -143,7 +143,10 @@ export const evaluationFields = {
 } as const satisfies Group;
 
 const shards = whole('--data-shards <n>', 'parts the data is dealt into', 1, 65_535);
-const snapshot = hash('--stake-snapshot <id>', 'the table of stakes the run starts with');
+const snapshot = hash(
+  '--stake-snapshot <id>',
+  'the table of stakes the run starts with; it says itself of which chain and block, and how it is read',
+);
 const lagSeconds = whole(
   '--beacon-lag-seconds <s>',
   'the first value at or after the outcome and so many seconds counts',
@@ -170,21 +173,11 @@ export const variantFields = {
     event: { snapshot },
     evm: {
       snapshot,
-      chain: form('--stake-chain <id>', 'the chain', {
-        accepted: 'a CAIP-2 chain like eip155:1',
-        is: CAIP2,
-      }),
-      strategy: choice('--stake-strategy <name>', 'how stakes are read', [
-        'registry',
-        'erc20',
-        'erc5805',
-      ]),
-      contract: form('--stake-contract <address>', 'where they are read', {
-        accepted: '0x and 40 lowercase hex digits',
-        is: /^0x[0-9a-f]{40}$/,
-      }),
-      base: whole('--stake-base <n>', 'height of the block of the first snapshot'),
-      period: whole('--stake-period <n>', 'blocks from one snapshot to the next', 1),
+      period: whole(
+        '--stake-period <n>',
+        'blocks from one snapshot to the next, from the block of the first one on',
+        1,
+      ),
       every: whole(
         '--stake-every <n>',
         'rounds from one snapshot to the next; 0 keeps the first',
@@ -192,13 +185,7 @@ export const variantFields = {
         MOST_ROUNDS,
       ),
     },
-    psyche: {
-      snapshot,
-      account: form('--stake-account <address>', "the coordinator's account", {
-        accepted: '32 to 44 characters of base58',
-        is: /^[1-9A-HJ-NP-Za-km-z]{32,44}$/,
-      }),
-    },
+    psyche: { snapshot },
   },
   beacon: {
     none: {},

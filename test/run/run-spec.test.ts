@@ -218,17 +218,14 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {
-    const evm = {
-      ...{ source: 'evm', snapshot: HASH, chain: 'eip155:1', strategy: 'registry' },
-      ...{ contract: `0x${'0a'.repeat(20)}`, base: 100 },
-    };
+    const evm = { source: 'evm', snapshot: HASH, period: 7200 };
     const staked = { weights: 'stake', minStake: '340282366920938463463374607431768211455' };
     const spec = sampleSpec({ stake: evm, committee: staked, beacon: { kind: 'drand' } });
-    expect(spec.stake).toEqual({ ...evm, period: 1, every: 0 });
+    expect(spec.stake).toEqual({ ...evm, every: 0 });
     expect(spec.beacon).toMatchObject({ kind: 'drand', lagSeconds: 150, periodSeconds: 3 });
     const invited = sampleSpec({
       admission: { kind: 'list', keys: [carol] },
-      stake: { source: 'psyche', snapshot: HASH, account: 'A'.repeat(44) },
+      stake: { source: 'psyche', snapshot: HASH },
       beacon: { kind: 'block', chain: 'eip155:1' },
     });
     expect(invited.admission).toEqual({ kind: 'list', keys: [carol] });

@@ -199,14 +199,14 @@ describe('what to expect of a run', () => {
 
   it('warns of rounds under the floor, of queues, of stalls and of forks', () => {
     const { floorSeconds } = outlook({});
-    expect(floorSeconds).toBeGreaterThanOrEqual(48);
+    expect(floorSeconds).toBeGreaterThanOrEqual(36);
     const short = outlook({ timing: { graceMaxMs: 20_000 } }, { roundSeconds: 30 });
     expect(short.warnings.join('\n')).toMatch(
       /graceMaxMs closes a round after 20 s.*rounds would end void/,
     );
     expect(short.warnings.join('\n')).toMatch(/rounds of 30 s are under the floor of \d+ s/);
     expect(outlook({}, { workersPerIp: 4 }).warnings.join('\n')).toMatch(
-      /graceMinMs is 5000.*16 events/,
+      /graceMinMs is 5000.*12 events/,
     );
     expect(outlook({}).warnings.join('\n')).toContain(
       '2 of 2 founders decide (bft): one away stalls',
