@@ -40,7 +40,7 @@ const renderTable = (): string =>
   );
 
 /** A Markdown table with its columns aligned, as the formatter leaves it. */
-function table(head: readonly string[], body: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], body: readonly (readonly string[])[]): string {
   const rows = [head, ...body].map((row) => row.map((text) => text.replaceAll('|', '\\|')));
   const widths = head.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const [first = '', ...rest] = rows.map(

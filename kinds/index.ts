@@ -5,11 +5,12 @@ import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
 import { manifest } from './manifest.ts';
 import { presence } from './presence.ts';
+import { run } from './run.ts';
 import { snapshot } from './snapshot.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { checkpoint, chunk, gradient, heartbeat, manifest, presence, snapshot };
+export { checkpoint, chunk, gradient, heartbeat, manifest, presence, run, snapshot };
 
 export const kinds = {
   [manifest.kind]: manifest,
@@ -18,5 +19,6 @@ export const kinds = {
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,
+  [run.kind]: run,
   [presence.kind]: presence,
 } as const;

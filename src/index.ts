@@ -46,6 +46,8 @@ export type { RoundInbox, Wire, WireOptions } from './network/wire/wire.ts';
 export type { Contribution, Rejection, RejectReason } from './run/contribution.ts';
 export type { ModelSpec, OptimizerSpec } from './run/model-spec.ts';
 export { presets } from './run/presets.ts';
+export { parseRunSpec } from './run/read-spec.ts';
+export { canonicalSpec, type RunSpec, runIdOf } from './run/run-spec.ts';
 export { completeSettings, readSettings, type Settings } from './run/settings.ts';
 export { stateDigest } from './tensor/digest.ts';
 export { createLayout, type Layout, type Params } from './tensor/params.ts';

@@ -9,6 +9,7 @@ import { keygen } from './commands/keygen.ts';
 import { plan } from './commands/plan.ts';
 import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays.ts';
+import { run } from './commands/run.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
 import { stake } from './commands/stake.ts';
@@ -24,6 +25,7 @@ function createProgram(): Command {
     .showHelpAfterError('(add --help for the flags)');
   const commands = [
     demo(),
+    run(),
     runTraining(),
     trainLocal(),
     relay(),

@@ -14,14 +14,14 @@ import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { stateDigest } from '../tensor/digest.ts';
-import type { Layout, Params } from '../tensor/params.ts';
+import type { Params } from '../tensor/params.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import { runWorker } from '../worker/loop.ts';
 import type { Plan } from '../worker/plan.ts';
 import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { Connection } from './connection.ts';
-import { measuredOf, prepareTask, type Task } from './prepare.ts';
+import { type FixedData, measuredOf, mostPayloadBytes, prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, connectRelays, stripeOver } from './relays.ts';
 
 export interface PlayOptions {
@@ -33,6 +33,12 @@ export interface PlayOptions {
   readonly start?: Params | undefined;
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
+  /** Where the key is when none is given; default `dir`. */
+  readonly keyDir?: string | undefined;
+  /** What a run spec says of the data. */
+  readonly fixed?: FixedData | undefined;
+  /** Larger payloads are refused unread; default what the model needs at most. */
+  readonly maxPayloadBytes?: number | undefined;
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
@@ -59,7 +65,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     };
     const onNotice = (message: string) => report({ type: 'notice', message });
 
-    const { secretKey, notices } = await loadKey({ ...options, dir });
+    const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
     await agreeOnSettings(dir, writeSettings(settings));
     const signer = createSigner(secretKey, nativeCrypto);
@@ -82,7 +88,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
     const state = await firstState(options, task, trainer, folder.store);
-    const maxContainerBytes = maxContainer(layout);
+    const maxContainerBytes = options.maxPayloadBytes ?? mostPayloadBytes(layout);
     const wire = createWire({
       profile,
       run,
@@ -105,9 +111,6 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
-
-/** A payload of every value, its descriptors, and what deflate may add. */
-const maxContainer = ({ size, slots }: Layout): number => 1024 + 6 * size + 256 * slots.length;
 
 /** The saved state, or the seeded (or given) one. */
 async function firstState(

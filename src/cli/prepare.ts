@@ -1,7 +1,7 @@
 /** From settings to something to train: the model's numbers, the optimizer's, and this worker's data. */
 import { join } from 'node:path';
 import { linearExamples, type RegressionSet } from '../model/data/regression.ts';
-import { shardText, splitText } from '../model/data/text.ts';
+import { type ShardForm, shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import type { Measured } from '../network/wire/event-size.ts';
 import { type Corpus, loadCorpus } from '../node/corpus.ts';
@@ -28,8 +28,18 @@ export interface Sources {
   readonly corpus?: string | undefined;
   /** A regression dataset in the reference's JSON form. */
   readonly dataset?: string | undefined;
+  /** What a run spec says of the data. */
+  readonly fixed?: FixedData | undefined;
   readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
+}
+
+export interface FixedData {
+  /** The one text that everybody trains on. */
+  readonly sha256?: string;
+  readonly form?: ShardForm;
+  /** A text that everybody evaluates on; all of the own one is then for training. */
+  readonly evaluation?: Uint8Array;
 }
 
 /** Reads the data and sizes the model to it. */
@@ -66,9 +76,10 @@ const asRows = ({ inputs, targets }: RegressionSet) => ({
 });
 
 async function prepareText(settings: Settings, sources: Sources): Promise<Omit<Task, 'optimizer'>> {
-  const { onNotice, signal } = sources;
+  const { onNotice, signal, fixed = {} } = sources;
   const corpus = await loadCorpus({
-    ...(sources.corpus === undefined ? {} : { file: sources.corpus }),
+    file: sources.corpus,
+    wanted: fixed.sha256,
     cacheDir: join(dataHome(), 'corpora'),
     allowDownload: true,
     onNotice,
@@ -82,8 +93,10 @@ async function prepareText(settings: Settings, sources: Sources): Promise<Omit<T
     );
   }
   const { context, shard } = settings;
-  const { training, validation } = splitText(tokens, { context });
-  const part = shardText(training, shard, { form: 'interleaved', context });
+  const { training, validation } = fixed.evaluation
+    ? { training: tokens, validation: tokenizer.encode(fixed.evaluation).tokens }
+    : splitText(tokens, { context });
+  const part = shardText(training, shard, { form: fixed.form ?? 'interleaved', context });
   return {
     name: settings.model,
     model: gptSpec(settings, tokenizer.vocabulary),
@@ -92,6 +105,10 @@ async function prepareText(settings: Settings, sources: Sources): Promise<Omit<T
     text: { corpus, tokenizer },
   };
 }
+
+/** Most bytes a payload can have: every value, its descriptors, and what deflate may add. */
+export const mostPayloadBytes = ({ size, slots }: Layout): number =>
+  1024 + 6 * size + 256 * slots.length;
 
 /** The transformer of these settings over a vocabulary. */
 export function gptSpec(

@@ -22,6 +22,8 @@ export interface Corpus {
 export interface CorpusOptions {
   /** A text file; nothing else is tried when it is given. */
   readonly file?: string | undefined;
+  /** The only text that will do, by its SHA-256. */
+  readonly wanted?: string | undefined;
   /** Where a download is kept. */
   readonly cacheDir: string;
   readonly allowDownload: boolean;
@@ -55,27 +57,51 @@ const MIN_FILE_BYTES = 1024;
 const MAX_DOWNLOAD_BYTES = 2 * 1024 * 1024;
 const DOWNLOAD_TIMEOUT_MS = 5000;
 
-/** Throws a ConfigError about a named file, and `signal.reason` when stopped; else falls to the next source. */
+/** Throws a ConfigError about a named or a wrong text, and `signal.reason` when stopped; else falls to the next source. */
 export async function loadCorpus(options: CorpusOptions): Promise<Corpus> {
-  const { file, cacheDir, allowDownload, onNotice, signal, download = tinyShakespeare } = options;
-  if (file !== undefined) return readNamed(file);
+  const { file, wanted, download = tinyShakespeare } = options;
+  if (file !== undefined) return assertWanted(await readNamed(file), wanted);
+  const isOfUse = wanted === undefined || wanted === download.sha256;
+  return (isOfUse && (await loadKnown(download, options))) || loadBuiltIn(options);
+}
+
+/** The text that is known by its content, from the cache or the internet. */
+async function loadKnown(download: Download, options: CorpusOptions): Promise<Corpus | undefined> {
+  const { cacheDir, allowDownload, onNotice, signal } = options;
   const { name, sha256 } = download;
   const path = join(cacheDir, download.file);
   const cached = await readCached(path, download, onNotice);
   if (cached) return { name, bytes: cached, sha256, source: 'cache' };
-  if (allowDownload) {
-    try {
-      const bytes = await fetchText(download, options);
-      await keep(path, bytes, onNotice);
-      return { name, bytes, sha256, source: 'download' };
-    } catch (error) {
-      signal?.throwIfAborted();
-      onNotice(`${name} could not be downloaded (${reasonOf(error)})`);
-    }
+  if (!allowDownload) return undefined;
+  try {
+    const bytes = await fetchText(download, options);
+    await keep(path, bytes, onNotice);
+    return { name, bytes, sha256, source: 'download' };
+  } catch (error) {
+    signal?.throwIfAborted();
+    onNotice(`${name} could not be downloaded (${reasonOf(error)})`);
+    return undefined;
   }
-  onNotice('training on the built-in play; name another text with --corpus FILE');
+}
+
+function loadBuiltIn({ wanted, onNotice }: CorpusOptions): Corpus {
   const bytes = writePlay();
-  return { name: 'built-in play', bytes, sha256: sha256Hex(bytes), source: 'built-in' };
+  const text: Corpus = {
+    ...{ name: 'built-in play', bytes },
+    ...{ sha256: sha256Hex(bytes), source: 'built-in' },
+  };
+  assertWanted(text, wanted);
+  onNotice('training on the built-in play; name another text with --corpus FILE');
+  return text;
+}
+
+function assertWanted(corpus: Corpus, wanted: string | undefined): Corpus {
+  if (wanted === undefined || corpus.sha256 === wanted) return corpus;
+  throw new ConfigError(
+    'corpus/other',
+    `${corpus.name} has SHA-256 ${corpus.sha256}; the run trains on the text with ${wanted}`,
+    { hint: 'name that text with --corpus FILE; whoever made the run has it' },
+  );
 }
 
 async function readNamed(file: string): Promise<Corpus> {

@@ -6,6 +6,8 @@ export interface Field<T> {
   /** The flag as `--help` shows it, for example `--rounds <n>`. */
   readonly flag: string;
   readonly help: string;
+  /** What it takes, in words that follow "it must be". */
+  readonly accepted: string;
   read(value: unknown, name: string): T;
   /** The value as a person writes it; absent where that is the value itself. */
   write?(value: T): string;
@@ -29,94 +31,113 @@ function numeric(value: unknown): number {
 
 const codeFor = (number: number) => (Number.isNaN(number) ? 'settings/type' : 'settings/value');
 
-/** A whole number from `least` on. */
-export const whole = (flag: string, help: string, least = 0): Field<number> => ({
+/** A field whose `read` refuses whatever `take` gives no value for. */
+export const reading = <T>(
+  flag: string,
+  help: string,
+  { accepted, take }: { readonly accepted: string; take(value: unknown): T | undefined },
+): Field<T> => ({
   flag,
   help,
+  accepted,
   read(value, name) {
-    const number = numeric(value);
-    if (Number.isSafeInteger(number) && number >= least) return number;
-    throw wrong(name, value, `a whole number of at least ${least}`, codeFor(number));
+    const taken = take(value);
+    if (taken !== undefined) return taken;
+    throw wrong(name, value, accepted);
   },
 });
 
+/** A whole number from `least` on, to `most`. */
+export function whole(
+  flag: string,
+  help: string,
+  least = 0,
+  most = Number.MAX_SAFE_INTEGER,
+): Field<number> {
+  const isOpen = most === Number.MAX_SAFE_INTEGER;
+  const accepted = `a whole number ${isOpen ? `of at least ${least}` : `from ${least} to ${most}`}`;
+  return {
+    flag,
+    help,
+    accepted,
+    read(value, name) {
+      const number = numeric(value);
+      if (Number.isSafeInteger(number) && number >= least && number <= most) return number;
+      throw wrong(name, value, accepted, codeFor(number));
+    },
+  };
+}
+
 /** A finite number inside an interval; `open` ends exclude the bound itself. */
-export const real = (
+export function real(
   flag: string,
   help: string,
   { from, to, open }: { from: number; to: number; open?: 'from' | 'to' },
-): Field<number> => ({
-  flag,
-  help,
-  read(value, name) {
-    const number = numeric(value);
-    const above = open === 'from' ? number > from : number >= from;
-    const under = open === 'to' ? number < to : number <= to;
-    if (Number.isFinite(number) && above && under) return number;
-    const [left, right] = [open === 'from' ? '(' : '[', open === 'to' ? ')' : ']'];
-    throw wrong(name, value, `a number in ${left}${from}, ${to}${right}`, codeFor(number));
-  },
-});
+): Field<number> {
+  const [left, right] = [open === 'from' ? '(' : '[', open === 'to' ? ')' : ']'];
+  const accepted = `a number in ${left}${from}, ${to}${right}`;
+  return {
+    flag,
+    help,
+    accepted,
+    read(value, name) {
+      const number = numeric(value);
+      const above = open === 'from' ? number > from : number >= from;
+      const under = open === 'to' ? number < to : number <= to;
+      if (Number.isFinite(number) && above && under) return number;
+      throw wrong(name, value, accepted, codeFor(number));
+    },
+  };
+}
 
 /** One of a few words. */
 export const choice = <const T extends string>(
   flag: string,
   help: string,
   words: readonly T[],
-): Field<T> => ({
-  flag,
-  help: `${help} (${words.join(', ')})`,
-  read(value, name) {
-    const found = words.find((word) => word === value);
-    if (found !== undefined) return found;
-    throw wrong(name, value, `one of ${words.join(', ')}`);
-  },
-});
+): Field<T> =>
+  reading(flag, `${help} (${words.join(', ')})`, {
+    accepted: `one of ${words.join(', ')}`,
+    take: (value) => words.find((word) => word === value),
+  });
 
 /** Any text that is not empty. */
-export const text = (flag: string, help: string): Field<string> => ({
-  flag,
-  help,
-  read(value, name) {
-    if (typeof value === 'string' && value.trim() !== '') return value;
-    throw wrong(name, value, 'some text');
-  },
-});
+export const text = (flag: string, help: string): Field<string> =>
+  reading(flag, help, {
+    accepted: 'some text',
+    take: (value) => (typeof value === 'string' && value.trim() !== '' ? value : undefined),
+  });
 
 /** Several texts; a single one is a list of one. */
-export const texts = (flag: string, help: string): Field<readonly string[]> => ({
-  flag,
-  help,
-  read(value, name) {
-    const list: unknown[] = Array.isArray(value) ? value : [value];
-    if (list.every((item) => typeof item === 'string' && item !== '')) return list as string[];
-    throw wrong(name, value, 'a text or a list of texts');
-  },
-});
+export const texts = (flag: string, help: string): Field<readonly string[]> =>
+  reading(flag, help, {
+    accepted: 'a text or a list of texts',
+    take: (value) => {
+      const list: unknown[] = Array.isArray(value) ? value : [value];
+      const isGood = list.every((item) => typeof item === 'string' && item !== '');
+      return isGood ? (list as string[]) : undefined;
+    },
+  });
 
 /** Whole numbers from 1 on, as a JSON list or written `64,32`. */
-export const sizes = (flag: string, help: string): Field<readonly number[]> => ({
-  flag,
-  help,
-  read(value, name) {
-    const list: unknown[] =
-      typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : [value];
-    const numbers = list.map(numeric);
-    if (numbers.length > 0 && numbers.every((item) => Number.isSafeInteger(item) && item > 0))
-      return numbers;
-    throw wrong(name, value, 'sizes like 64 or 64,32');
-  },
-});
+export const sizes = (flag: string, help: string): Field<readonly number[]> =>
+  reading(flag, help, {
+    accepted: 'sizes like 64 or 64,32',
+    take: (value) => {
+      const list: unknown[] =
+        typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : [value];
+      const numbers = list.map(numeric);
+      const isGood = numbers.every((item) => Number.isSafeInteger(item) && item > 0);
+      return isGood && numbers.length > 0 ? numbers : undefined;
+    },
+  });
 
 /** Yes or no; a flag that starts with `--no-` says no. */
-export const yesNo = (flag: string, help: string): Field<boolean> => ({
-  flag,
-  help,
-  read(value, name) {
-    if (typeof value === 'boolean') return value;
-    throw wrong(name, value, 'true or false');
-  },
-});
+export const yesNo = (flag: string, help: string): Field<boolean> =>
+  reading(flag, help, {
+    accepted: 'true or false',
+    take: (value) => (typeof value === 'boolean' ? value : undefined),
+  });
 
 export interface Shard {
   /** From 1. */
@@ -126,15 +147,15 @@ export interface Shard {
 
 /** Which part of the data is this worker's: `2/4`. */
 export const shard = (flag: string, help: string): Field<Shard> => ({
-  flag,
-  help,
-  read(value, name) {
-    const match =
-      typeof value === 'string' ? /^([1-9][0-9]{0,4})\/([1-9][0-9]{0,4})$/.exec(value) : null;
-    const [index, count] = [Number(match?.[1]), Number(match?.[2])];
-    if (match && index <= count) return { index, count };
-    throw wrong(name, value, 'a part like 2/4 (the second of four)');
-  },
+  ...reading(flag, help, {
+    accepted: 'a part like 2/4 (the second of four)',
+    take: (value) => {
+      const match =
+        typeof value === 'string' ? /^([1-9][0-9]{0,4})\/([1-9][0-9]{0,4})$/.exec(value) : null;
+      const [index, count] = [Number(match?.[1]), Number(match?.[2])];
+      return match && index <= count ? { index, count } : undefined;
+    },
+  }),
   write: ({ index, count }) => `${index}/${count}`,
 });
 
@@ -145,25 +166,22 @@ export interface Spread {
 }
 
 export const spread = (flag: string, help: string): Field<Spread> => ({
-  flag,
-  help,
-  read(value, name) {
-    const match = typeof value === 'string' ? /^([1-9][0-9]?)\/([1-9][0-9]?)$/.exec(value) : null;
-    const [need, of] = [Number(match?.[1]), Number(match?.[2])];
-    if (match && (need < of || of === 1) && of <= 4 * need) return { need, of };
-    throw wrong(name, value, 'like 2/3 (any two of three are enough), at most four times as many');
-  },
+  ...reading(flag, help, {
+    accepted: 'like 2/3 (any two of three are enough), at most four times as many',
+    take: (value) => {
+      const match = typeof value === 'string' ? /^([1-9][0-9]?)\/([1-9][0-9]?)$/.exec(value) : null;
+      const [need, of] = [Number(match?.[1]), Number(match?.[2])];
+      return match && (need < of || of === 1) && of <= 4 * need ? { need, of } : undefined;
+    },
+  }),
   write: ({ need, of }) => `${need}/${of}`,
 });
 
 /** A collection strategy: `timeout`, `strict:N`, `quorum`, `async`. */
 export const sync = (flag: string, help: string): Field<Sync> => ({
-  flag,
-  help,
-  read(value, name) {
-    const parsed = typeof value === 'string' ? parseSync(value) : undefined;
-    if (parsed) return parsed;
-    throw wrong(name, value, 'timeout, strict:N, quorum or async');
-  },
+  ...reading(flag, help, {
+    accepted: 'timeout, strict:N, quorum or async',
+    take: (value) => (typeof value === 'string' ? parseSync(value) : undefined),
+  }),
   write: formatSync,
 });

@@ -164,6 +164,24 @@ export const fields = {
   ),
 } as const satisfies Record<string, Field<unknown>>;
 
+/** What a worker chooses alone. Every other setting is the same on all workers of a run, so its spec holds it. */
+const personal = [
+  'relay',
+  'shard',
+  'sync',
+  'roundTimeout',
+  'waitFor',
+  'joinTimeout',
+  'heartbeatInterval',
+  'maxMissedHeartbeats',
+  'stripe',
+  'checkpointHistory',
+  'evaluate',
+] as const satisfies readonly (keyof typeof fields)[];
+
+/** The spec holds these under another name: its id, and its own profile. */
+const named = ['run', 'profile'] as const satisfies readonly (keyof typeof fields)[];
+
 function rate0(to: number): { from: number; to: number; open: 'from' } {
   return { from: 0, to, open: 'from' };
 }
@@ -175,6 +193,20 @@ export type Settings = { readonly [K in SettingName]: ReturnType<(typeof fields)
 export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };
 
 export const settingNames = Object.keys(fields) as SettingName[];
+
+export type PersonalName = (typeof personal)[number];
+export type SharedName = Exclude<SettingName, PersonalName | (typeof named)[number]>;
+
+/** The settings that a run spec fixes for everybody. */
+export type SharedSettings = Pick<Settings, SharedName>;
+
+export const isPersonal = (name: SettingName): name is PersonalName =>
+  (personal as readonly string[]).includes(name);
+
+/** In the order of the table. */
+export const sharedNames = settingNames.filter(
+  (name): name is SharedName => !isPersonal(name) && !(named as readonly string[]).includes(name),
+);
 
 /** Checks every value of a settings file or of parsed flags. Throws on an unknown name with the nearest known ones. */
 export function readSettings(

@@ -33,7 +33,7 @@ export function estimatePayload(
   onNotice: (words: string) => void,
 ): Estimate {
   const { profile, packing } = settings;
-  const layout = modelLayout(modelSpec(settings));
+  const layout = layoutOf(settings);
   if (packing === 'nstr' && layout.size >= SLOW_VALUES) {
     onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
   }
@@ -44,6 +44,9 @@ export function estimatePayload(
     checkpointBytes: profile === 'nostrain/0' ? checkpointBytes(layout, settings) : undefined,
   };
 }
+
+/** The parameters of settings, before anything is trained. */
+export const layoutOf = (settings: Settings): Layout => modelLayout(modelSpec(settings));
 
 /** The model of settings; regressions are those of the made-up data. */
 function modelSpec(settings: Settings): ModelSpec {

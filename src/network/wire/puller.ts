@@ -5,21 +5,26 @@
 import { chunk } from '../../../kinds/chunk.ts';
 import type { Clock } from '../../base/clock.ts';
 import { deferred } from '../../base/deferred.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import { type Assembly, createAssembly } from '../chunks/assemble.ts';
 import { isPayload, type PayloadRoot } from '../chunks/merkle.ts';
-import { joinParts, partsOf } from '../chunks/parts.ts';
+import { joinParts, partsOf, type Striped } from '../chunks/parts.ts';
 import { type Place, PullPlan } from '../chunks/pull-plan.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { chunkKey, toChunk } from './chunks.ts';
-import type { Manifest } from './manifests.ts';
 import type { Moved } from './wire.ts';
 
 export interface PullerOptions {
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly sha256: Sha256;
+}
+
+/** What to pull, and whose chunks to ask for first. */
+export interface Wanted extends Striped {
+  readonly worker: WorkerId;
 }
 
 export interface Pull {
@@ -30,7 +35,7 @@ export interface Pull {
 
 export interface Puller {
   /** Starts pulling; several payloads share the relays in turn. */
-  pull(manifest: Manifest): Pull;
+  pull(wanted: Wanted): Pull;
   close(): void;
 }
 
@@ -41,7 +46,7 @@ const TICK_MS = 250;
 const REQUEST_MS = 20_000;
 
 interface Job {
-  readonly manifest: Manifest;
+  readonly wanted: Wanted;
   readonly plan: PullPlan;
   readonly roots: readonly PayloadRoot[];
   readonly assemblies: Map<number, Assembly>;
@@ -71,13 +76,13 @@ class Pulls implements Puller {
     this.#options = options;
   }
 
-  pull(manifest: Manifest): Pull {
-    const parts = partsOf(manifest);
+  pull(wanted: Wanted): Pull {
+    const parts = partsOf(wanted);
     const plan = new PullPlan(parts, this.#options.clock.now());
     const { promise: done, settle } = deferred<Awaited<Pull['done']>>();
     const assemblies = new Map<number, Assembly>();
     const { roots } = parts;
-    this.#jobs.push({ manifest, plan, roots, assemblies, eventBytes: 0, settle });
+    this.#jobs.push({ wanted, plan, roots, assemblies, eventBytes: 0, settle });
     this.#pump();
     void this.#tick();
     return { done, progress: () => plan.progress };
@@ -145,7 +150,7 @@ class Pulls implements Puller {
     this.#asking.add(asking);
     const keys = places.map(({ part, index }) => chunkKey(job.roots[part]!.root, index));
     // what others signed under the same keys is looked at only where the author's own is not to be had
-    const window = again ? {} : { authors: [job.manifest.worker] };
+    const window = again ? {} : { authors: [job.wanted.worker] };
     const filter = { kinds: [chunk.kind], '#c': keys, limit: 2 * keys.length, ...window };
     const end = () => this.#end(asking);
     asking.subscription = relays.subscribe(
@@ -164,8 +169,8 @@ class Pulls implements Puller {
 
   #take({ job, places }: Asking, event: SignedEvent): void {
     if (!this.#jobs.includes(job)) return;
-    const { roots, plan, assemblies, manifest } = job;
-    const judged = toChunk(event, { maxPayloadBytes: manifest.bytes }, this.#options.sha256);
+    const { roots, plan, assemblies, wanted } = job;
+    const judged = toChunk(event, { maxPayloadBytes: wanted.bytes }, this.#options.sha256);
     if (!judged.ok) return;
     const { root, index } = judged.value;
     if (!places.some((place) => place.index === index && roots[place.part]!.root === root)) return;
@@ -186,13 +191,13 @@ class Pulls implements Puller {
   #finish(job: Job): void {
     this.#jobs = this.#jobs.filter((other) => other !== job);
     for (const asking of [...this.#asking]) if (asking.job === job) this.#end(asking);
-    const { manifest, roots, assemblies, plan, eventBytes, settle } = job;
+    const { wanted, roots, assemblies, plan, eventBytes, settle } = job;
     const parts = roots.map((_, part) => {
       const result = plan.whole.includes(part) ? assemblies.get(part)?.result() : undefined;
       return result?.ok ? result.bytes : undefined;
     });
-    const payload = joinParts(parts, manifest);
-    const isSound = payload !== undefined && isPayload(payload, manifest, this.#options.sha256);
+    const payload = joinParts(parts, wanted);
+    const isSound = payload !== undefined && isPayload(payload, wanted, this.#options.sha256);
     settle(isSound ? { payload, eventBytes } : undefined);
   }
 }

@@ -1,0 +1,43 @@
+/**
+ * Run (37810, addressable): the spec of a run, so that an address is all that friends need. Sent when the run is made. Its `d`
+ * is the hash of what it says: a later event may renew it, none can change it.
+ */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { jsonObject } from './_content.ts';
+import { defineKind } from './_define.ts';
+import { nostrain, one, repeats } from './_tags.ts';
+import { hex32, seconds } from './_text.ts';
+
+const notes = `
+The content is the run spec in its canonical text: keys sorted by code point at every level, no spaces, non-ASCII verbatim, whole
+numbers as integers, other numbers in the shortest digits that round-trip, as Python prints them (\`0.003\`, \`1e-05\`). docs/run-spec.md
+has every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's \`author\`. Events of a run name
+the run id; whoever serves the spec is not trusted, since its hash is in the address.
+`;
+
+const hashOf = (text: string): string =>
+  Array.from(sha256(new TextEncoder().encode(text)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('');
+
+export const run = defineKind({
+  kind: 37810,
+  name: 'run',
+  summary: 'the spec of a run: everything that all its workers do alike',
+  sent: 'when the run is made; a newer one with the same `d` says the same',
+  tags: {
+    run: one('d', hex32, 'the run id'),
+    nostrain,
+    scope: repeats('s', '`<run id>`', 'the run id again'),
+    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+  },
+  content: jsonObject('spec', 'the run spec below'),
+  rules: [
+    { says: '`d` is the SHA-256 of the content', holds: ({ run, spec }) => run === hashOf(spec) },
+    {
+      says: '`s` is the run id',
+      holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
+    },
+  ],
+  notes,
+});

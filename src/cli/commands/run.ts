@@ -1,0 +1,13 @@
+/** `nostrain run`: runs that have a spec, so that everybody knows by one id what all do alike. */
+import { Command } from 'commander';
+import { createRun } from '../run/create.ts';
+import { inspectRun, listOfRuns } from '../run/inspect.ts';
+import { joinRun } from '../run/join.ts';
+
+export const run = (): Command =>
+  new Command('run')
+    .description('make a run, show one, list those on relays, join one')
+    .addCommand(createRun())
+    .addCommand(inspectRun())
+    .addCommand(listOfRuns())
+    .addCommand(joinRun());

@@ -1,0 +1,145 @@
+/** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Argument, Command } from 'commander';
+import { systemClock } from '../../base/clock.ts';
+import { ConfigError, RelayError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { fetchSlice } from '../../network/wire/run-board.ts';
+import { dataHome } from '../../node/data-home.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
+import { settingsOf } from '../../run/complete-spec.ts';
+import type { RunSpec } from '../../run/run-spec.ts';
+import type { PartialSettings, Settings } from '../../run/settings.ts';
+import { connectionOf } from '../connection.ts';
+import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../flags.ts';
+import { onInterrupt } from '../interrupt.ts';
+import type { FixedData } from '../prepare.ts';
+import { connectRelays } from '../relays.ts';
+import { assertWritable } from '../state-formats.ts';
+import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
+import { findRun, keepSpec, runDir } from './find-run.ts';
+import { homeSigner } from './home-key.ts';
+import { assertFits } from './make-spec.ts';
+import { assertAdmitted, assertNoContradiction, placeIn } from './place.ts';
+
+const SLICE_MS = 120_000;
+
+const tell = (words: string): void => void process.stderr.write(`${words}\n`);
+
+/** The command. */
+export const joinRun = (): Command =>
+  addWorkerFlags(
+    addSettingFlags(
+      new Command('join')
+        .description('train as one worker of a run; repeat the command to go on after a stop')
+        .addArgument(new Argument('<run>', 'file or naddr1… of the run')),
+    ),
+    'your data folder',
+  ).action(joinIn);
+
+async function joinIn(source: string, flags: WorkerFlags, command: Command): Promise<void> {
+  assertWritable({ outputFormat: 'auto', ...flags });
+  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
+  const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
+  // what is wrong with a key on the command line is said when the worker starts
+  const signer = await homeSigner(flags, flags.secKey === undefined ? tell : () => undefined);
+  const connection = connectionOf(flags);
+  const interrupt = onInterrupt();
+  const { signal } = interrupt;
+  try {
+    const find = { relays: asked.relay, dir: flags.dir, connection, signer, signal };
+    const { run, spec, relays } = await findRun(source, find);
+    assertNoContradiction(spec, asked);
+    assertAdmitted(spec, signer.publicKey);
+    const place = placeIn(spec, signer.publicKey, asked);
+    const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
+    assertReady(spec, settings, flags);
+    const dir = flags.dir ?? runDir(run);
+    await openDir(dir, spec);
+    const connect = () => connectRelays(relays, connection, signer, signal);
+    const slice = await sliceOf(spec, dir, connect, signal);
+    assertFits(spec, slice);
+    // certified rounds begin here: the loop gets the spec too, and plays by its committees instead of by `sync`
+    await playToEnd(
+      {
+        ...{ settings, dir, keyDir: dataHome() },
+        fixed: fixedData(spec, slice),
+        maxPayloadBytes: spec.limits.payloadBytes,
+      },
+      flags,
+      { title: `run ${spec.name}`, interrupt },
+    );
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+/** What only a joiner can say. */
+function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags): void {
+  if (settings.relay.length === 0) {
+    throw new ConfigError('flag/relay', 'the file of a run names no relay', {
+      hint: 'say where its workers meet: --relay URL',
+    });
+  }
+  if (data.kind === 'own' && flags.corpus === undefined) {
+    throw new ConfigError('flag/corpus', 'each worker of this run trains on a text of its own', {
+      hint: 'name yours with --corpus FILE',
+    });
+  }
+  const { owners, sync, waitFor } = settings;
+  if (owners === 0 || sync.strategy === 'strict' || waitFor >= 2) return;
+  throw new ConfigError(
+    'flag/owners',
+    'workers that own chunks must know each other before the first round',
+    { hint: 'say how many train together: --sync strict:N, or --wait-for N' },
+  );
+}
+
+async function openDir(dir: string, spec: RunSpec): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
+    throw new ConfigError('run/folder', `cannot make the run folder ${dir}`, {
+      hint: 'name another one with --dir DIR',
+      cause,
+    });
+  });
+  await keepSpec(dir, spec);
+}
+
+/** What the spec fixes of the data. */
+function fixedData({ data }: RunSpec, slice: Uint8Array | undefined): FixedData {
+  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form };
+  return slice === undefined ? {} : { evaluation: slice };
+}
+
+/** The evaluation slice from the folder, or from relays and then kept there. */
+async function sliceOf(
+  { evaluation, author }: RunSpec,
+  dir: string,
+  connect: () => Promise<RelaySet>,
+  signal: AbortSignal,
+): Promise<Uint8Array | undefined> {
+  if (evaluation === null) return undefined;
+  const file = join(dir, 'evaluation.txt');
+  const kept = await readFile(file).catch(() => undefined);
+  if (kept && sha256Hex(kept) === evaluation.sha256) return new Uint8Array(kept);
+  const relays = await connect();
+  try {
+    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+    const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
+    if (!found.ok) {
+      throw new RelayError(
+        'run/slice',
+        `the evaluation slice is not there: ${found.issue.message}`,
+        {
+          hint: 'ask other relays with --relay URL, or have its author publish the run again',
+        },
+      );
+    }
+    await writeFile(file, found.value);
+    return found.value;
+  } finally {
+    await relays.close();
+  }
+}

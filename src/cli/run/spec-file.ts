@@ -1,0 +1,32 @@
+/** Run specs and parts of them in files: TOML where the name ends so, else JSON. What they say is judged elsewhere. */
+import { readFile } from 'node:fs/promises';
+import { parse, TomlError } from 'smol-toml';
+import { ConfigError } from '../../base/errors.ts';
+import { isObject, type Untyped } from '../../run/read-spec.ts';
+import { readJsonFile } from '../json-file.ts';
+
+const HINT =
+  'write it as JSON, or as TOML in a file that ends in .toml; docs/run-spec.md has examples';
+
+/** The document in a file, or a `ConfigError` that names the file. */
+export async function readDocument(file: string): Promise<Untyped> {
+  const value = file.endsWith('.toml')
+    ? await readToml(file)
+    : await readJsonFile(file, { code: 'spec/file', what: 'the run spec', hint: HINT });
+  if (isObject(value)) return value;
+  throw new ConfigError('spec/file', `${file} is not an object of fields`, { hint: HINT });
+}
+
+async function readToml(file: string): Promise<unknown> {
+  const refuse = (message: string, cause: unknown) =>
+    new ConfigError('spec/file', message, { hint: HINT, cause });
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw refuse(`cannot read the run spec ${file}`, cause);
+  });
+  try {
+    return parse(text);
+  } catch (cause) {
+    const where = cause instanceof TomlError ? ` (line ${cause.line}, column ${cause.column})` : '';
+    throw refuse(`the run spec ${file} is not TOML${where}`, cause);
+  }
+}

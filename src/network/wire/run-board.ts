@@ -1,0 +1,126 @@
+/** Runs on relays: publish one with its evaluation slice, fetch one by its address, list what there is. Nothing a relay says is believed. */
+
+import { toHex } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/run-spec.ts';
+import type { Evaluation } from '../../run/spec-table.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import { within } from '../transport/deadline.ts';
+import type { Filter } from '../transport/filter.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+import { sendChunks } from './chunk-sender.ts';
+import { deliveryOf, isTaken, wordsOf } from './delivery.ts';
+import { createPuller } from './puller.ts';
+import { buildRun, type PublishedRun, type RunAddress, runFilter, toRun } from './runs.ts';
+import type { Delivery } from './wire.ts';
+
+export interface BoardOptions {
+  readonly relays: RelaySet;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly signal: AbortSignal;
+}
+
+/** Relays are asked to keep a run for a year. */
+const KEPT_SECONDS = 365 * 86_400;
+const POLL_MS = 100;
+/** Of as many specs as relays are asked for in one go; each is at most an event. */
+const MOST_HELD = 500;
+
+/** Publishes the slice in chunks, then the spec; a relay took it when it took all of both. */
+export async function publishRun(
+  spec: RunSpec,
+  slice: Uint8Array | undefined,
+  { relays, clock, sha256, signal, sign }: BoardOptions & { sign(draft: EventDraft): SignedEvent },
+): Promise<Delivery> {
+  const createdAt = Math.floor(clock.now() / 1000);
+  const lifetime = { createdAt, expiresAt: createdAt + KEPT_SECONDS };
+  const event = sign(buildRun(spec, lifetime));
+  const chunks = slice && sendChunks([slice], 1, { relays, sign, sha256, lifetime, signal });
+  const told = relays.relays.map(async (relay, i) => {
+    const sent = await chunks?.deliveries[i];
+    if (sent && sent.taken < sent.of) {
+      const message = `${sent.taken} of ${sent.of} chunks taken: ${sent.message}`;
+      return { relay, isHere: false, message };
+    }
+    const [outcome] = await relays.publish(event, { only: [relay], signal });
+    const isHere = outcome !== undefined && isTaken(outcome);
+    return { relay, isHere, message: isHere ? '' : wordsOf(outcome, relay, relays) };
+  });
+  return deliveryOf(await Promise.all(told));
+}
+
+/** The spec of that run id, whoever serves it; or why there is none after `timeoutMs`. */
+export async function fetchRun(
+  address: Omit<RunAddress, 'relays'>,
+  options: BoardOptions & { readonly timeoutMs: number },
+): Promise<Result<RunSpec>> {
+  let found: RunSpec | undefined;
+  let refusal = 'no relay has it';
+  await gather(runFilter(address), options, (event) => {
+    const judged = toRun(event);
+    if (judged.ok && judged.value.run === address.run) found = judged.value.spec;
+    else if (!judged.ok) refusal = `what relays have does not count: ${judged.rejection.detail}`;
+    return found !== undefined;
+  });
+  return found ? ok(found) : refuse('no-run', 'naddr', refusal);
+}
+
+/** Every valid run the relays have, the newest first. */
+export async function listRuns(
+  options: BoardOptions & { readonly timeoutMs: number },
+): Promise<readonly PublishedRun[]> {
+  const runs = new Map<string, PublishedRun>();
+  await gather(runFilter(), options, (event) => {
+    const judged = toRun(event);
+    if (judged.ok) runs.set(judged.value.run, judged.value);
+    return runs.size >= MOST_HELD;
+  });
+  return [...runs.values()].sort((a, b) => b.createdAt - a.createdAt || (a.run < b.run ? -1 : 1));
+}
+
+/** The evaluation slice a spec names, checked against its root and hash; anybody may serve it. */
+export async function fetchSlice(
+  { root, bytes, sha256 }: Evaluation,
+  author: WorkerId,
+  options: BoardOptions & { readonly timeoutMs: number },
+): Promise<Result<Uint8Array>> {
+  const puller = createPuller(options);
+  try {
+    const { done, progress } = puller.pull({ root, bytes, worker: author });
+    const found = await within(done, options.timeoutMs, options.clock, options.signal);
+    if (!found) {
+      const { have, of } = progress();
+      return refuse('no-slice', 'evaluation.root', `${have} of its ${of} chunks came`);
+    }
+    const hash = toHex(options.sha256(found.payload));
+    if (hash === sha256) return ok(found.payload);
+    return refuse('wrong-slice', 'evaluation.sha256', `the text of that root hashes to ${hash}`);
+  } finally {
+    puller.close();
+  }
+}
+
+/** Hands over stored events until `take` has enough, every reachable relay sent what it had, or time is up. */
+async function gather(
+  filter: Filter,
+  { relays, clock, signal, timeoutMs }: BoardOptions & { readonly timeoutMs: number },
+  take: (event: SignedEvent) => boolean,
+): Promise<void> {
+  const untilMs = clock.now() + timeoutMs;
+  let isEnough = false;
+  const onEvent = (event: SignedEvent) => {
+    isEnough ||= take(event);
+  };
+  const subscription = relays.subscribe([filter], { onEvent }, { recheck: false });
+  try {
+    while (!isEnough && !subscription.caughtUp && clock.now() < untilMs) {
+      await clock.sleep(POLL_MS, signal);
+    }
+  } finally {
+    subscription.close();
+  }
+}

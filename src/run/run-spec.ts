@@ -1,0 +1,32 @@
+/**
+ * Run spec: everything that all workers of a run must do alike, in one document. Its canonical bytes are JSON with sorted keys
+ * and no spaces; the run id is their SHA-256. So one changed limit is another run, and nobody can change a run.
+ */
+import { utf8 } from '../base/bytes.ts';
+import { canonicalJson, type Json } from '../base/canonical-json.ts';
+import { sha256Hex } from '../base/hash.ts';
+import type { Digest } from './ids.ts';
+import { type SharedSettings, writeSettings } from './settings.ts';
+import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
+
+export interface RunSpec extends PlainValues, GroupValues, VariantValues {
+  readonly version: 1;
+  readonly training: SharedSettings;
+  /** A text on which everybody evaluates; null where it follows from the data, or each worker has its own. */
+  readonly evaluation: Evaluation | null;
+}
+
+/** The canonical text: whole numbers as integers, others in the shortest digits that read back the same, as Python writes them. */
+export const canonicalSpec = (spec: RunSpec): string =>
+  canonicalJson(toJson({ ...spec, training: writeSettings(spec.training) }));
+
+/** SHA-256 of the canonical text in UTF-8. */
+export const runIdOf = (spec: RunSpec): Digest => sha256Hex(utf8(canonicalSpec(spec)));
+
+function toJson(value: unknown): Json {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return value;
+  if (Array.isArray(value)) return value.map(toJson);
+  if (typeof value !== 'object') throw new TypeError(`no JSON form of ${typeof value}`);
+  return Object.fromEntries(Object.entries(value).map(([name, held]) => [name, toJson(held)]));
+}

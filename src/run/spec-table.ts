@@ -1,0 +1,282 @@
+/**
+ * Every field of a run spec beside its training settings, once: path, flag, meaning, accepted form, default. Types, flags,
+ * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
+ */
+import { choice, real, whole } from './field.ts';
+import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
+
+const DAY_MS = 86_400_000;
+const MOST_ROUNDS = 1_000_000;
+/** As many bytes as the chunks of one payload can carry, rounded down. */
+const MOST_PAYLOAD = 2 ** 31;
+const MOST_EVALUATION = 16 * 2 ** 20;
+
+/** Fields on the top level. */
+export const plainFields = {
+  profile: choice('--profile <name>', 'wire format', ['nostrain/1']),
+  name: label('--name <name>', 'what people call the run; two runs may have one name'),
+  author: key('--author <key>', 'who made the spec'),
+  founders: keys('--founder <key>', 'the first roster: they decide the first round'),
+  late: choice('--late <policy>', 'what becomes of a contribution one round late', [
+    'discard',
+    'defer',
+  ]),
+  minAcceptPermille: whole(
+    '--min-accept-permille <n>',
+    'share of the contributions a member holds in time that a proposal must list to get its first vote',
+    0,
+    1000,
+  ),
+  liveRounds: whole(
+    '--live-rounds <n>',
+    'a worker may sit on committees when it was seen in one of so many final rounds',
+    1,
+    MOST_ROUNDS,
+  ),
+  absentRounds: whole(
+    '--absent-rounds <n>',
+    'a worker not seen in so many final rounds leaves the roster',
+    1,
+    MOST_ROUNDS,
+  ),
+  joinsPerRound: whole(
+    '--joins-per-round <n>',
+    'newcomers a round may list; 0 means a quarter of the roster, at least one',
+    0,
+    1024,
+  ),
+} as const satisfies Group;
+
+/** Fields of the objects that always have the same ones. */
+export const groupFields = {
+  committee: {
+    size: whole('--committee-size <n>', 'seats (K); the roster when it is smaller', 1, 1024),
+    quorum: choice(
+      '--committee-quorum <rule>',
+      'seats that decide: bft is two thirds and one, cft half and one, for friends',
+      ['bft', 'cft'],
+    ),
+    weights: choice('--committee-weights <rule>', 'the chance of a seat', ['equal', 'stake']),
+    minStake: stake('--committee-min-stake <n>', 'who has less never sits on a committee'),
+  },
+  timing: {
+    graceMinMs: whole(
+      '--timing-grace-min-ms <ms>',
+      'a round waits at least so long for contributions, unless all live workers reported',
+      0,
+      DAY_MS,
+    ),
+    graceMaxMs: whole(
+      '--timing-grace-max-ms <ms>',
+      'a round waits at most so long for contributions, training included',
+      1,
+      7 * DAY_MS,
+    ),
+    deadlineC: real(
+      '--timing-deadline-c <x>',
+      'between the two: the median of past arrivals and so many times their median deviation',
+      { from: 0, to: 1000 },
+    ),
+    viewMs: whole(
+      '--timing-view-ms <ms>',
+      'time for one proposal to be decided; doubles up to three times; at least 4 times the delay of the relays',
+      100,
+      DAY_MS,
+    ),
+    voidView: whole(
+      '--timing-void-view <n>',
+      'from this view on nothing is accepted and the round ends void; the committee when it is smaller',
+      1,
+      1024,
+    ),
+    recoveryMs: whole(
+      '--timing-recovery-ms <ms>',
+      'after so long without a decision the roster may draw another committee; 0 never',
+      0,
+      7 * DAY_MS,
+    ),
+    recoveryFloorPermille: whole(
+      '--timing-recovery-floor-permille <n>',
+      'share of the roster that must agree to it; 0 means one key, and a run that may fork',
+      0,
+      1000,
+    ),
+    reorgDepth: whole(
+      '--timing-reorg-depth <n>',
+      'rounds a fork may lie back and still be switched to by itself',
+      0,
+      MOST_ROUNDS,
+    ),
+    skewMs: whole('--timing-skew-ms <ms>', 'how far clocks may differ', 0, DAY_MS),
+  },
+  limits: {
+    payloadBytes: whole(
+      '--limits-payload-bytes <n>',
+      'larger payloads are refused unread',
+      1,
+      MOST_PAYLOAD,
+    ),
+    values: whole(
+      '--limits-values <n>',
+      'payloads of more values are refused unread',
+      1,
+      2 ** 32 - 1,
+    ),
+    normBoundC: real(
+      '--limits-norm-bound-c <x>',
+      'contributions longer than so many times the lower median are scaled down to it; 0 does not bound',
+      { from: 0, to: 1e6 },
+    ),
+    weightCap: whole('--limits-weight-cap <n>', 'no contribution weighs more', 1),
+  },
+  checkpoint: {
+    every: whole('--checkpoint-every <n>', 'rounds between two checkpoints', 1, MOST_ROUNDS),
+    keep: whole('--checkpoint-keep <n>', 'checkpoints kept', 1, 1000),
+  },
+} as const satisfies Readonly<Record<string, Group>>;
+
+/** Fields of the evaluation slice; the object is null where there is none. */
+export const evaluationFields = {
+  sha256: hash('--evaluation-sha256 <hash>', 'of the text'),
+  bytes: whole('--evaluation-bytes <n>', 'its length', 1, MOST_EVALUATION),
+  root: hash('--evaluation-root <hash>', 'of its chunks (kind 7811), by which it is fetched'),
+} as const satisfies Group;
+
+const shards = whole('--data-shards <n>', 'parts the data is dealt into', 1, 65_535);
+const snapshot = hash(
+  '--stake-snapshot <id>',
+  'the table of stakes the run starts with; it says itself of which chain and block, and how it is read',
+);
+const lagSeconds = whole(
+  '--beacon-lag-seconds <s>',
+  'the first value at or after the outcome and so many seconds counts',
+  1,
+  86_400,
+);
+const CAIP2 = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/;
+
+/** Fields of the objects whose first field decides which others they have. */
+export const variantFields = {
+  data: {
+    corpus: {
+      sha256: hash('--data-sha256 <hash>', 'of the one text everybody trains on'),
+      bytes: whole('--data-bytes <n>', 'its length', 1),
+      form: choice('--data-form <form>', 'how it is dealt', ['interleaved', 'contiguous']),
+      shards,
+    },
+    own: {},
+    made: { shards },
+  },
+  stake: {
+    none: {},
+    file: { snapshot },
+    event: { snapshot },
+    evm: {
+      snapshot,
+      period: whole(
+        '--stake-period <n>',
+        'blocks from one snapshot to the next, from the block of the first one on',
+        1,
+      ),
+      every: whole(
+        '--stake-every <n>',
+        'rounds from one snapshot to the next; 0 keeps the first',
+        0,
+        MOST_ROUNDS,
+      ),
+    },
+    psyche: { snapshot },
+  },
+  beacon: {
+    none: {},
+    drand: {
+      lagSeconds,
+      publicKey: form('--beacon-public-key <hex>', "the chain's key", {
+        accepted: '96 or 192 lowercase hex digits',
+        is: /^(?:[0-9a-f]{96}|[0-9a-f]{192})$/,
+      }),
+      genesis: whole('--beacon-genesis <s>', 'unix seconds of its first round', 1),
+      periodSeconds: whole('--beacon-period-seconds <s>', 'between two of its rounds', 1, 86_400),
+    },
+    block: {
+      lagSeconds,
+      chain: form('--beacon-chain <id>', 'whose finalized block hashes count', {
+        accepted: 'a CAIP-2 chain like eip155:1',
+        is: CAIP2,
+      }),
+    },
+  },
+  admission: {
+    open: {},
+    list: { keys: keys('--invite <key>', 'who may join beside the founders') },
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Group>>>>;
+
+/** The field that decides which others an object has. */
+export const variantTags = {
+  data: 'kind',
+  stake: 'source',
+  beacon: 'kind',
+  admission: 'kind',
+} as const satisfies Readonly<Record<keyof typeof variantFields, string>>;
+
+/** What a spec says where nobody said otherwise; the rest follows from the model, the data and the author. */
+export const specDefaults = {
+  profile: 'nostrain/1',
+  late: 'discard',
+  minAcceptPermille: 666,
+  liveRounds: 3,
+  absentRounds: 10,
+  joinsPerRound: 0,
+  committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
+  timing: {
+    graceMinMs: 5000,
+    deadlineC: 4,
+    viewMs: 10_000,
+    voidView: 4,
+    recoveryMs: 600_000,
+    recoveryFloorPermille: 501,
+    reorgDepth: 8,
+    skewMs: 60_000,
+  },
+  limits: { normBoundC: 3 },
+  checkpoint: { every: 10, keep: 3 },
+  evaluation: null,
+  stake: { source: 'none' },
+  beacon: { kind: 'none' },
+  admission: { kind: 'open' },
+} as const;
+
+/** The same of the fields that an object has only sometimes. drand is its quicknet. */
+export const variantDefaults = {
+  data: { corpus: { form: 'interleaved' }, own: {}, made: {} },
+  stake: { none: {}, file: {}, event: {}, evm: { period: 1, every: 0 }, psyche: {} },
+  beacon: {
+    none: {},
+    drand: {
+      lagSeconds: 150,
+      publicKey:
+        '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a',
+      genesis: 1_692_803_367,
+      periodSeconds: 3,
+    },
+    block: { lagSeconds: 150 },
+  },
+  admission: { open: {}, list: {} },
+} as const;
+
+type Variants<Tag extends string, T extends Readonly<Record<string, Group>>> = {
+  readonly [K in keyof T]: { readonly [P in Tag]: K } & Values<T[K]>;
+}[keyof T];
+
+export type PlainValues = Values<typeof plainFields>;
+export type GroupValues = {
+  readonly [K in keyof typeof groupFields]: Values<(typeof groupFields)[K]>;
+};
+export type VariantValues = {
+  readonly [K in keyof typeof variantFields]: Variants<
+    (typeof variantTags)[K],
+    (typeof variantFields)[K]
+  >;
+};
+export type Evaluation = Values<typeof evaluationFields>;

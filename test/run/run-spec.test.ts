@@ -1,0 +1,272 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { utf8 } from '../../src/base/bytes.ts';
+import { ConfigError } from '../../src/base/errors.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import { toNpub } from '../../src/node/keys.ts';
+import { contradictions, settingsOf } from '../../src/run/complete-spec.ts';
+import type { Field } from '../../src/run/field.ts';
+import {
+  isObject,
+  parseRunSpec,
+  readSpec,
+  trainingFields,
+  type Untyped,
+} from '../../src/run/read-spec.ts';
+import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { settingNames, sharedNames } from '../../src/run/settings.ts';
+import type { Group } from '../../src/run/spec-fields.ts';
+import { specRules } from '../../src/run/spec-rules.ts';
+import { groupFields, plainFields } from '../../src/run/spec-table.ts';
+import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
+import { signerOf } from '../support/signers.ts';
+
+const [alice, bob, carol] = [1, 2, 3].map((number) => signerOf(number).publicKey);
+const HASH = 'ab'.repeat(32);
+
+function problemOf(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  return 'none';
+}
+
+const tables: Readonly<Record<string, Group>> = { ...groupFields, training: trainingFields };
+
+/** The document with another accepted value in place of one leaf, for every leaf that has one. */
+function changes(document: Untyped, path = ''): readonly (readonly [path: string, Untyped])[] {
+  return Object.entries(document).flatMap(([name, value]): [string, Untyped][] => {
+    if (isObject(value)) {
+      return changes(value, name).map(([at, inner]) => [at, { ...document, [name]: inner }]);
+    }
+    const field: Field<unknown> | undefined = (tables[path] ?? (plainFields as Group))[name];
+    const other = field && otherValue(field, value);
+    return other === undefined ? [] : [[`${path}.${name}`, { ...document, [name]: other }]];
+  });
+}
+
+/** Another word of a choice, a neighbour of a number, a longer name. */
+function otherValue({ accepted, read }: Field<unknown>, value: unknown): unknown {
+  const words = /^one of (.*)$/.exec(accepted)?.[1]?.split(', ') ?? [];
+  const numbers = typeof value === 'number' ? [value + 1, value + 0.5, value / 2] : [];
+  return [...words, ...numbers, `1${value}`, [1]].find((other) => {
+    if (other === value) return false;
+    return problemOf(() => read(other, '')) === 'none';
+  });
+}
+
+describe('run id', () => {
+  it('is the hash of the canonical text, whatever order and spelling the file has', () => {
+    const spec = sampleSpec();
+    const text = canonicalSpec(spec);
+    expect(runIdOf(spec)).toBe(sha256Hex(utf8(text)));
+    expect(text.startsWith('{"absentRounds":10,"admission":{"kind":"open"},"author":"')).toBe(true);
+    expect(text).not.toMatch(/\s"|: /);
+    const document = JSON.parse(text);
+    const reversed = Object.fromEntries(Object.entries(document).reverse());
+    expect(runIdOf(readSpec(reversed))).toBe(runIdOf(spec));
+    const friendly = { ...document, founders: [bob, toNpub(alice!)], author: toNpub(alice!) };
+    expect(runIdOf(readSpec(friendly))).toBe(runIdOf(spec));
+    expect(runIdOf(readSpec({ ...document, liveRounds: '3' }))).toBe(runIdOf(spec));
+  });
+
+  it('reads back what it wrote', () => {
+    const spec = sampleSpec({ training: { localLearningRate: 1e-7, topk: 0.3 } });
+    expect(parseRunSpec(canonicalSpec(spec))).toEqual(spec);
+    expect(canonicalSpec(spec)).toContain('"localLearningRate":1e-07');
+  });
+
+  it('N-18: changes with every rule and every shared setting', () => {
+    const document = JSON.parse(canonicalSpec(sampleSpec()));
+    const ids = new Map([['as it is', runIdOf(readSpec(document))]]);
+    const atOdds: string[] = [];
+    for (const [path, changed] of changes(document)) {
+      const problem = problemOf(() => ids.set(path, runIdOf(readSpec(changed))));
+      if (problem !== 'none') atOdds.push(path);
+    }
+    expect(new Set(ids.values()).size).toBe(ids.size);
+    // these say something about another field, too
+    expect(atOdds.sort()).toEqual([
+      ...['committee.minStake', 'committee.weights', 'limits.weightCap'],
+      ...[
+        'training.batchSize',
+        'training.fragments',
+        'training.innerSteps',
+        'training.maxExamples',
+      ],
+      'training.model',
+    ]);
+    const looked = [...ids.keys(), ...atOdds];
+    for (const name of sharedNames) expect(looked).toContain(`training.${name}`);
+    for (const [group, fields] of Object.entries(groupFields)) {
+      for (const name of Object.keys(fields)) expect(looked).toContain(`${group}.${name}`);
+    }
+  });
+
+  it('holds no setting that is a worker’s own', () => {
+    const own = settingNames.filter((name) => !sharedNames.some((each) => each === name));
+    expect(own.sort()).toEqual(
+      [
+        ...['run', 'profile', 'relay', 'shard', 'sync', 'roundTimeout', 'waitFor', 'joinTimeout'],
+        ...['heartbeatInterval', 'maxMissedHeartbeats', 'stripe', 'checkpointHistory', 'evaluate'],
+      ].sort(),
+    );
+  });
+});
+
+describe('a spec is refused by path and accepted form', () => {
+  const document = JSON.parse(canonicalSpec(sampleSpec()));
+  const without = (name: string) => {
+    const { [name]: _, ...rest } = document;
+    return rest;
+  };
+
+  it.each<[object, RegExp]>([
+    [{ ...document, colour: 1 }, /^colour is unknown/],
+    [{ ...document, version: 2 }, /^version is 2; it must be 1/],
+    [
+      { ...document, profile: 'nostrain/0' },
+      /^profile is "nostrain\/0"; it must be one of nostrain\/1/,
+    ],
+    [{ ...document, name: 'a\nb' }, /^name is "a\\nb"; it must be 1 to 64 characters/],
+    [{ ...document, author: 'npub1x' }, /^author is "npub1x"; it must be a public key/],
+    [{ ...document, founders: [] }, /^founders is \[\]; it must be a list of 1 to 1024/],
+    [{ ...document, founders: [alice, alice] }, /^founders is .*each once/],
+    [
+      { ...document, evaluation: 1 },
+      /^evaluation is 1; it must be an object of sha256, bytes, root/,
+    ],
+    [
+      { ...document, committee: { ...document.committee, size: 0 } },
+      /^committee\.size is 0; .* 1 to 1024/,
+    ],
+    [
+      { ...document, committee: { ...document.committee, seats: 3 } },
+      /^committee\.seats is unknown/,
+    ],
+    [
+      { ...document, committee: { ...document.committee, minStake: '1.5' } },
+      /^committee\.minStake is "1\.5"/,
+    ],
+    [{ ...document, timing: { ...document.timing, viewMs: 'soon' } }, /^timing\.viewMs is "soon"/],
+    [{ ...document, timing: [] }, /^timing is \[\]; it must be an object of graceMinMs/],
+    [
+      { ...document, limits: { ...document.limits, normBoundC: -1 } },
+      /^limits\.normBoundC is -1; .*\[0, /,
+    ],
+    [
+      { ...document, data: { kind: 'tape' } },
+      /^data\.kind is "tape"; it must be one of corpus, own, made/,
+    ],
+    [
+      { ...document, data: { kind: 'own', shards: 2 } },
+      /^data\.shards is unknown where kind is own/,
+    ],
+    [
+      { ...document, stake: { source: 'file' } },
+      /^stake\.snapshot is missing; it must be 64 lowercase/,
+    ],
+    [
+      { ...document, training: { ...document.training, rounds: 1.5 } },
+      /^training\.rounds is 1\.5; .*whole/,
+    ],
+    [
+      { ...document, training: { ...document.training, relay: [] } },
+      /^training\.relay is not shared/,
+    ],
+    [{ ...document, training: { ...document.training, speed: 1 } }, /^training\.speed is unknown/],
+    [without('late'), /^late is missing; it must be one of discard, defer/],
+    [without('beacon'), /^beacon is missing; it must be an object of kind/],
+    [without('evaluation'), /^evaluation is missing; it must be an object, or null/],
+    [without('version'), /^version is missing/],
+    [[], /^the spec is \[\]; it must be an object/],
+  ])('case %#', (value, message) => {
+    expect(problemOf(() => readSpec(value))).toMatch(message);
+  });
+
+  it.each<[string, Parameters<typeof sampleSpec>[0]]>([
+    ['training.width', { training: { width: 65_537 } }],
+    ['training.layers', { training: { layers: 1e15 } }],
+    ['training.heads', { training: { heads: 1025 } }],
+    ['training.context', { training: { context: 65_537 } }],
+    ['training.ffn', { training: { ffn: 2 ** 53 - 1 } }],
+    ['training.hidden', { training: { hidden: Array(17).fill(1) } }],
+    ['training.width', { training: { model: 'gpt', heads: 3 } }],
+    ['founders', { founders: [bob, carol] }],
+    ['data.kind', { data: { kind: 'own' } }],
+    ['data.kind', { training: { model: 'gpt' } }],
+    ['evaluation', { evaluation: { sha256: HASH, bytes: 5, root: HASH } }],
+    ['committee.weights', { committee: { weights: 'stake' } }],
+    ['committee.minStake', { committee: { minStake: '1' } }],
+    ['beacon.lagSeconds', { beacon: { kind: 'drand', lagSeconds: 120 } }],
+    ['timing.graceMinMs', { timing: { graceMinMs: 60_001 } }],
+    ['absentRounds', { absentRounds: 2 }],
+    ['late', { late: 'defer', training: { owners: 1 } }],
+    ['training.packing', { training: { fragments: 2 } }],
+    ['limits.weightCap', { limits: { weightCap: 5 } }],
+  ])('at odds: %s', (at, change) => {
+    expect(problemOf(() => sampleSpec(change))).toMatch(
+      new RegExp(`^${at} is .*: it must be that`),
+    );
+  });
+
+  it('has a case above for every rule', () => {
+    expect(specRules).toHaveLength(18);
+  });
+
+  it('takes every kind of data, stake, beacon and admission', () => {
+    const evm = { source: 'evm', snapshot: HASH, period: 7200 };
+    const staked = { weights: 'stake', minStake: '340282366920938463463374607431768211455' };
+    const spec = sampleSpec({ stake: evm, committee: staked, beacon: { kind: 'drand' } });
+    expect(spec.stake).toEqual({ ...evm, every: 0 });
+    expect(spec.beacon).toMatchObject({ kind: 'drand', lagSeconds: 150, periodSeconds: 3 });
+    const invited = sampleSpec({
+      admission: { kind: 'list', keys: [carol] },
+      stake: { source: 'psyche', snapshot: HASH },
+      beacon: { kind: 'block', chain: 'eip155:1' },
+    });
+    expect(invited.admission).toEqual({ kind: 'list', keys: [carol] });
+    const data = { kind: 'corpus', sha256: HASH, bytes: 10, shards: 2 };
+    const text = sampleSpec({ training: { model: 'gpt' }, data });
+    expect(text.data).toEqual({ ...data, form: 'interleaved' });
+  });
+
+  it('never throws anything but a ConfigError, whatever the text', () => {
+    fc.assert(fc.property(fc.json(), (text) => problemOf(() => parseRunSpec(text)) !== 'none'));
+    const names = fc.constantFrom(...Object.keys(document));
+    fc.assert(
+      fc.property(names, fc.jsonValue(), (name, value) => {
+        problemOf(() => readSpec({ ...document, [name]: value }));
+      }),
+    );
+    expect(problemOf(() => parseRunSpec('{"a":', 'x.json'))).toBe('x.json is not JSON');
+  });
+});
+
+describe('a worker of a run', () => {
+  it('plays by the spec and chooses the rest', () => {
+    const spec = sampleSpec({ training: { rounds: 9 } });
+    const settings = settingsOf(spec, { relay: ['ws://a'], rounds: 3, heartbeatInterval: 7 });
+    expect(settings).toMatchObject({
+      ...{ run: runIdOf(spec), profile: 'nostrain/1', rounds: 9 },
+      ...{ relay: ['ws://a'], heartbeatInterval: 7, roundTimeout: 60 },
+    });
+  });
+
+  it('is told which of its settings contradict the spec', () => {
+    const spec = sampleSpec();
+    const asked = { rounds: 5, innerSteps: 3, hidden: [4], heartbeatInterval: 7, run: 'mine' };
+    expect(contradictions(spec, asked)).toEqual([
+      { name: 'hidden', asked: '[4]', spec: '[32]' },
+      { name: 'innerSteps', asked: '3', spec: '80' },
+      { name: 'run', asked: '"mine"', spec: JSON.stringify(runIdOf(spec)) },
+    ]);
+  });
+
+  it('keeps what a document leaves out apart from what it says wrong', () => {
+    expect(sampleDocument({ stake: { source: 'none', more: 1 } }).stake).toMatchObject({ more: 1 });
+  });
+});

@@ -1,0 +1,185 @@
+/** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
+import { table } from '../../kinds/_render.ts';
+import { presets } from '../../src/run/presets.ts';
+import { trainingFields } from '../../src/run/read-spec.ts';
+import { fields, isPersonal, settingNames } from '../../src/run/settings.ts';
+import type { Group } from '../../src/run/spec-fields.ts';
+import { specRules } from '../../src/run/spec-rules.ts';
+import {
+  evaluationFields,
+  groupFields,
+  plainFields,
+  specDefaults,
+  variantDefaults,
+  variantFields,
+  variantTags,
+} from '../../src/run/spec-table.ts';
+
+/** A file `nostrain run create` takes. */
+export const example = `name = "four friends"
+founders = ["npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6"]
+
+[training]
+model = "char-gpt"
+rounds = 20
+innerSteps = 100
+
+[committee]
+quorum = "cft"
+
+[timing]
+viewMs = 20_000
+`;
+
+/** Defaults that follow from something. */
+const DERIVED: Readonly<Record<string, string>> = {
+  name: 'the model',
+  author: 'your key',
+  founders: 'the author',
+  'timing.graceMaxMs': `${Number(presets.gpt.roundTimeout) * 1000} for a text model, ${Number(presets.linear.roundTimeout) * 1000} else`,
+  'limits.payloadBytes': 'what the model needs at most',
+  'limits.values': 'the parameters of the model',
+  'limits.weightCap': 'examples of a round',
+  'data.kind': 'corpus, own with --evaluation; made for linear and mlp',
+  'data.sha256': 'of --corpus, else of tiny Shakespeare',
+  'data.bytes': 'as above',
+  'data.shards': 'one for each founder',
+  'beacon.publicKey': "quicknet's",
+};
+
+type Nested = Readonly<Record<string, unknown>>;
+
+const HEAD = ['field', 'default', 'accepted', 'meaning'];
+
+const rowsOf = (group: Group, defaults: Nested, path: string): readonly (readonly string[])[] =>
+  Object.entries(group).map(([name, { accepted, help }]) => {
+    const given = defaults[name];
+    const words = DERIVED[path + name] ?? (given === undefined ? 'none: say it' : String(given));
+    return [`\`${path}${name}\``, words, accepted, help.replace(/ \([^()]*, [^()]*\)$/, '')];
+  });
+
+function variantRows(name: keyof typeof variantFields): readonly (readonly string[])[] {
+  const tag = variantTags[name];
+  const groups: Readonly<Record<string, Group>> = variantFields[name];
+  const chosen = (specDefaults as Nested)[name] as Nested | undefined;
+  const words = Object.keys(groups);
+  const fallback = DERIVED[`${name}.${tag}`] ?? String(chosen?.[tag]);
+  const first = [
+    `\`${name}.${tag}\``,
+    fallback,
+    `one of ${words.join(', ')}`,
+    'which of them it is',
+  ];
+  const rest = words.flatMap((word) => {
+    const defaults = (variantDefaults[name] as Nested)[word] as Nested;
+    return rowsOf(groups[word]!, defaults, `${name}.`).map(([field, ...more]) => [
+      `${field} (${word})`,
+      ...more,
+    ]);
+  });
+  return [first, ...rest];
+}
+
+const training = (): readonly (readonly string[])[] =>
+  Object.entries<Group[string]>(trainingFields).map(([name, { accepted, help }]) => {
+    const of = (preset: Nested) => (preset[name] === undefined ? 'char-gpt' : String(preset[name]));
+    const [text, linear] = [of(presets.gpt), of(presets.linear)];
+    const fallback = text === linear ? text : `${text}; ${linear} for linear and mlp`;
+    return [`\`training.${name}\``, fallback, accepted, help];
+  });
+
+/** The whole page. */
+export function renderPage(): string {
+  const groups = Object.entries<Group>(groupFields).flatMap(([name, group]) =>
+    rowsOf(group, (specDefaults as Nested)[name] as Nested, `${name}.`),
+  );
+  const variants = (Object.keys(variantFields) as (keyof typeof variantFields)[]).flatMap(
+    variantRows,
+  );
+  const own = settingNames
+    .filter(isPersonal)
+    .map((name) => `\`${fields[name].flag.split(' ')[0]}\``);
+  return `${[
+    ...INTRO,
+    '```toml',
+    `${example}\`\`\``,
+    ...RULES_OF_TEXT,
+    '## Fields',
+    '',
+    table(HEAD, [
+      ['`version`', '1', '1', 'of this format'],
+      ...rowsOf(plainFields, specDefaults, ''),
+    ]),
+    '',
+    table(HEAD, groups),
+    '',
+    'What these objects have depends on their first field; the word in brackets says which value a field goes with.',
+    '',
+    table(HEAD, variants),
+    '',
+    '`evaluation` is null, or an object of the three below, made by `--evaluation FILE`.',
+    '',
+    table(
+      HEAD,
+      rowsOf(evaluationFields, {}, 'evaluation.').map(([name, , ...rest]) => [
+        name!,
+        'of the file',
+        ...rest,
+      ]),
+    ),
+    '',
+    '## Training',
+    '',
+    'All of these are in every spec, whether the model uses them or not. Their flags are those of `run-training`.',
+    '',
+    table(HEAD, training()),
+    '',
+    `Not in a spec, since each worker chooses alone: ${own.join(', ')}. \`run join\` takes these, and refuses every other setting`,
+    'that differs from the spec.',
+    '',
+    '## What must hold between fields',
+    '',
+    ...specRules.map(({ at, says }) => `- \`${at}\`: ${says}`),
+  ].join('\n')}\n`;
+}
+
+const INTRO = [
+  '# The run spec',
+  '',
+  'Everything that all workers of a run must do alike, in one document. Its SHA-256 is the run id, which every event of the run names:',
+  'one changed limit is another run, and nobody can change a run that began. This page is rendered from the tables the program reads',
+  'specs by (`test/support/run-spec-page.ts`; `npx vitest run test/run -u` writes it again).',
+  '',
+  '```sh',
+  'nostrain run create --model char-gpt --founder npub1… --relay wss://relay.example.org   # writes, explains and publishes it',
+  'nostrain run inspect naddr1…                                                             # what it says, field by field',
+  'nostrain run list --relay wss://relay.example.org                                        # which runs there are',
+  'nostrain run join naddr1…                                                                # train in it',
+  '```',
+  '',
+  '`create` starts from flags, or from a TOML or JSON file over which flags win, and fills in the rest; every field has a flag (`--help`).',
+  'A file needs no more than what differs from the defaults:',
+  '',
+];
+
+const RULES_OF_TEXT = [
+  '',
+  'Keys may be written as npub or in hex. What is unknown, missing in a whole spec, out of bounds or at odds with another field is refused',
+  'with its path and what would be accepted.',
+  '',
+  '**Canonical text**: JSON with keys sorted by code point at every level, no spaces, non-ASCII verbatim, no escapes but those JSON needs,',
+  'whole numbers as integers, other numbers in the shortest digits that read back the same, as Python prints them (`0.003`, `1e-05`). Keys are',
+  'hex, and lists of keys ascend. The run id is the SHA-256 of this text in UTF-8, in lowercase hex. `kinds/samples/run/valid.json` has one.',
+  '',
+  '**Address**: `naddr1…` (NIP-19) of the kind 37810 event, whose `d` is the run id; see [protocol.md](protocol.md). Whatever a relay serves',
+  'under it is hashed and compared, so a later event of the same author, or a lying relay, can withhold a run and never change it. A worker',
+  'keeps the spec in its folder.',
+  '',
+  '**Data**: `corpus` is one text, the same for everybody, by its hash: the joiner names the file, and another text is refused with both',
+  "hashes. It is dealt into `data.shards` parts; founders take theirs by place in the list, others by their key's hash, and `--shard k/n`",
+  'overrides both. `own` leaves each worker its own text (`--corpus FILE`); so that all report the same validation loss, a slice named by',
+  '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is made-up examples from the seed, for linear and mlp.',
+  '',
+  '**Stake none** with **admission open** has no defence against one person with many keys, and `create` says so.',
+  '',
+];

@@ -1,0 +1,29 @@
+/** A whole run spec to change in tests: two founders and a linear model. */
+import { completeDocument } from '../../src/run/complete-spec.ts';
+import { presets } from '../../src/run/presets.ts';
+import { readSpec, type Untyped } from '../../src/run/read-spec.ts';
+import type { RunSpec } from '../../src/run/run-spec.ts';
+import { sharedNames, writeSettings } from '../../src/run/settings.ts';
+import { signerOf } from './signers.ts';
+
+const isShared = (name: string) => sharedNames.some((each) => each === name);
+
+/** The document of a spec with parts replaced, objects member by member; nothing is checked. */
+export function sampleDocument(change: Untyped = {}): Untyped {
+  const { training, ...rest } = change;
+  const settings = writeSettings({ ...presets.linear, model: 'linear' });
+  const shared = Object.fromEntries(Object.entries(settings).filter(([name]) => isShared(name)));
+  const author = signerOf(1).publicKey;
+  return completeDocument(
+    { author, founders: [author, signerOf(2).publicKey], name: 'two friends', ...rest },
+    {
+      training: { ...shared, ...Object(training) },
+      data: { kind: 'made', shards: 2 },
+      timing: { graceMaxMs: 60_000 },
+      limits: { payloadBytes: 1560, values: 4, weightCap: 320 },
+    },
+  );
+}
+
+/** The same, read. */
+export const sampleSpec = (change: Untyped = {}): RunSpec => readSpec(sampleDocument(change));
