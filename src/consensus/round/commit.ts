@@ -1,7 +1,7 @@
 /** Committing: a quorum of prepares in the current view locks a member; a quorum of commits of one view ends the round. */
 import type { Digest } from '../../run/ids.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
-import { committeeBehind } from './justify.ts';
+import { committeeBehind, committeeOf, proposalOf } from './committees.ts';
 import { checkOf } from './prepare.ts';
 import {
   ask,
@@ -13,7 +13,7 @@ import {
   sign,
   type Turn,
 } from './round-state.ts';
-import { type Count, committeeOf, counts, idsOf, proposalOf, quorumOf } from './tally.ts';
+import { type Count, counts, idsOf, quorumOf } from './tally.ts';
 
 /** Once per view: locks, on disk, then says so. */
 export function commit(turn: Turn): boolean {

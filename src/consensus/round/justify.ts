@@ -5,7 +5,8 @@
 import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Ballot, PreparedClaim, Proposal, Signed } from '../../run/vote.ts';
-import { ask, type CastVote, change, isAfter, type Place, type Turn } from './round-state.ts';
+import { ballotsById, committeeBehind, wanted } from './committees.ts';
+import { type CastVote, isAfter, type Place, type Turn } from './round-state.ts';
 
 export interface Backing {
   readonly committee: Committee;
@@ -32,22 +33,6 @@ export function backingOf(turn: Turn, proposal: Signed<Proposal>): Backing | und
     return claim.digest === digest ? { committee, prepared: claim } : undefined;
   const isNew = outcome.proposer === key && outcome.ballots.join() === ballots.join();
   return isNew ? { committee, prepared: undefined } : undefined;
-}
-
-/** The committee a proposal is put to: of attempt 0, or drawn from the keys of the ballots it lists. */
-export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
-  const { attempt, ballots, id } = proposal;
-  const { context, state } = turn;
-  if (attempt === 0) return ballots.length === 0 ? context.committee : undefined;
-  const known = state.drawn[id];
-  if (known !== undefined) return known;
-  const listed = ballotsById(turn, ballots);
-  if (listed === undefined || listed.some((each) => each.attempt !== attempt)) return undefined;
-  const keys: readonly WorkerId[] = listed.map(({ key }) => key);
-  if (new Set(keys).size < keys.length || !context.isFloor(keys)) return undefined;
-  const committee = context.draw(attempt, keys);
-  change(turn, { drawn: { ...turn.state.drawn, [id]: committee } });
-  return committee;
 }
 
 /** The latest prepared outcome that ballots claim; `unproven` when one of them cannot be followed, or not yet. */
@@ -97,19 +82,4 @@ function isProven(
     keys.add(vote.key);
   }
   return turn.context.hasQuorum(committee, keys);
-}
-
-function ballotsById(turn: Turn, ids: readonly EventId[]): readonly Signed<Ballot>[] | undefined {
-  const found = ids.map((id) => turn.state.ballots.find((ballot) => ballot.id === id));
-  const missing = ids.filter((_, i) => found[i] === undefined);
-  if (missing.length > 0) {
-    wanted(turn, missing);
-    return undefined;
-  }
-  return found.filter((ballot) => ballot !== undefined);
-}
-
-function wanted(turn: Turn, ids: readonly EventId[]): false {
-  ask(turn, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
-  return false;
 }

@@ -14,8 +14,9 @@ import {
 import { proposerOf } from './views.ts';
 
 export function prepare(turn: Turn): boolean {
-  if (!isVoting(turn) || hasSigned(turn.state, 'prepare')) return false;
   const { context, state } = turn;
+  // who committed in this view already saw a quorum of prepares; one more says nothing
+  if (!isVoting(turn) || hasSigned(state, 'prepare') || hasSigned(state, 'commit')) return false;
   const proposer = proposerOf(context, state);
   for (const vote of state.votes) {
     if (vote.type !== 'proposal' || vote.key !== proposer) continue;
@@ -31,12 +32,17 @@ function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
   const check = checkOf(turn, proposal);
   if (check === undefined || !check.valid) return false;
   if (!mayPrepare(turn, proposal, backing.prepared, check)) return false;
-  const { run, round, attempt, parent, ctx, view, digest, justify } = proposal;
+  const { run, round, attempt, parent, ctx, view, digest } = proposal;
+  const justify = Math.max(proposal.justify, ownJustification(turn, proposal));
   return sign(turn, {
     ...{ type: 'vote', step: 'prepare' },
     ...{ run, round, attempt, parent, ctx, view, digest, justify },
   });
 }
+
+/** Whoever is locked on the outcome knows where it was prepared, and says so even where the proposer does not. */
+const ownJustification = ({ state: { lock } }: Turn, { digest, attempt }: Proposal): number =>
+  lock?.digest === digest && lock.attempt === attempt ? lock.view : -1;
 
 /**
  * A member that committed is locked: it follows another outcome only when that was prepared later than its own. One that is

@@ -2,16 +2,17 @@
 import type { EventId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
+import { committeeOfBallots } from './committees.ts';
 import { highestClaim } from './justify.ts';
 import { checkOf, isVoidTime, mayPrepare } from './prepare.ts';
-import { choiceOfBallots, committeeOfKeys } from './recovery.ts';
+import { choiceOfBallots } from './recovery.ts';
 import { ask, hasSigned, isVoting, type Place, sign, type Turn } from './round-state.ts';
 import { highestPrepared } from './tally.ts';
 import { proposerOf } from './views.ts';
 
 export function propose(turn: Turn): boolean {
   const { context, state } = turn;
-  if (!isVoting(turn) || hasSigned(state, 'prepare')) return false;
+  if (!isVoting(turn) || hasSigned(state, 'prepare') || hasSigned(state, 'commit')) return false;
   if (proposerOf(context, state) !== context.me) return false;
   const prepared = highestPrepared(turn, state.attempt);
   if (prepared !== null && prepared.attempt === state.attempt) {
@@ -69,7 +70,7 @@ function put(
   const { context, state } = turn;
   const { attempt, view } = state;
   const committee =
-    attempt === 0 ? context.committee : committeeOfKeys(turn, attempt, body.ballots);
+    attempt === 0 ? context.committee : committeeOfBallots(turn, attempt, body.ballots);
   if (committee === undefined) return false;
   const { run, round, parent } = context;
   const { ctx } = committee;

@@ -2,9 +2,7 @@
  * Recovery: when a round does not end, workers promise by ballot to leave its attempt, say what they know to be prepared, and
  * try again with a committee drawn from those who balloted. Off where the run says so.
  */
-import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
-import type { Ballot, Signed } from '../../run/vote.ts';
 import { isClaimProven } from './justify.ts';
 import { change, type RoundContext, sign, type Turn } from './round-state.ts';
 import { highestPrepared } from './tally.ts';
@@ -40,8 +38,11 @@ export function joinAttempt(turn: Turn): boolean {
 function dueAttempt({ context, state, now }: Turn): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
-  const isLeft = context.isFloor([...new Set(ahead.map(({ key }) => key))]);
-  const next = now >= state.attemptEnds ? state.attempt + 1 : 0;
+  const isLeft = context.isFloor(ahead.map(({ key }) => key));
+  const here = state.ballots.filter(({ attempt }) => attempt === state.attempt);
+  // an attempt that never began is not given up: whoever comes back finds the others waiting in it
+  const hasBegun = state.attempt === 0 || context.isFloor(here.map(({ key }) => key));
+  const next = now >= state.attemptEnds && hasBegun ? state.attempt + 1 : 0;
   const isFollowing = next > 0 || state.attempt > 0 || isLeft;
   return Math.max(next, ...(isFollowing ? ahead.map(({ attempt }) => attempt) : []));
 }
@@ -63,20 +64,4 @@ export function choiceOfBallots(turn: Turn): readonly EventId[] | undefined {
   if (!context.isFloor(keys)) return undefined;
   const isPatient = now < viewEnds - viewLength(context.timing.viewMs, view) / 2;
   return isPatient && keys.length < context.roster.length ? undefined : [...chosen.values()].sort();
-}
-
-/** The committee drawn from the authors of these ballots. */
-export function committeeOfKeys(
-  { context, state }: Turn,
-  attempt: number,
-  ids: readonly EventId[],
-): Committee | undefined {
-  const listed = ids
-    .map((id) => state.ballots.find((ballot) => ballot.id === id))
-    .filter((ballot): ballot is Signed<Ballot> => ballot !== undefined);
-  if (listed.length < ids.length) return undefined;
-  return context.draw(
-    attempt,
-    listed.map(({ key }) => key),
-  );
 }

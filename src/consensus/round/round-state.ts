@@ -44,7 +44,7 @@ export interface RoundContext {
   proposers(attempt: number): readonly WorkerId[];
   /** Who votes in a recovery attempt, given who signed the ballots a proposal lists. */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Whether ballots of these keys reach the recovery floor. */
+  /** Whether ballots of these keys reach the recovery floor; a key that is named twice counts once. */
   isFloor(keys: readonly WorkerId[]): boolean;
   /** Whether these members are a quorum by seats and by stake; keys outside the committee count for nothing. */
   hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean;

@@ -1,7 +1,7 @@
 /** Counting: which outcome a quorum prepared or committed in one view of one committee. Votes of different views never add up. */
-import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import type { Proposal, Signed, Vote } from '../../run/vote.ts';
+import type { Vote } from '../../run/vote.ts';
+import { committeeOf, proposalOf } from './committees.ts';
 import {
   type CastVote,
   isAfter,
@@ -35,16 +35,6 @@ export function counts(votes: readonly CastVote[], step: Vote['step']): readonly
   });
 }
 
-/** The committee a vote names, if it is known here. */
-export function committeeOf(
-  { context, state }: Turn,
-  attempt: number,
-  ctx: Digest,
-): Committee | undefined {
-  if (attempt === 0) return context.committee.ctx === ctx ? context.committee : undefined;
-  return Object.values(state.drawn).find((each) => each.ctx === ctx && each.attempt === attempt);
-}
-
 /** The votes of members, one each, if they are a quorum of their committee. */
 export function quorumOf(
   turn: Turn,
@@ -58,17 +48,6 @@ export function quorumOf(
   }
   return turn.context.hasQuorum(committee, new Set(byKey.keys())) ? [...byKey.values()] : undefined;
 }
-
-/** A proposal of an outcome before one committee; it has the body. */
-export const proposalOf = (
-  { votes }: RoundState,
-  ctx: Digest,
-  digest: Digest,
-): Signed<Proposal> | undefined =>
-  votes.find(
-    (vote): vote is Signed<Proposal> =>
-      vote.type === 'proposal' && vote.digest === digest && vote.ctx === ctx,
-  );
 
 /** Ids of votes in their one order. */
 export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>

@@ -118,5 +118,6 @@ export function nextWake({ state, context, now }: Turn): number {
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
   if (closed === null) return begun + graceOf(context.delays, context.timing);
   const half = viewEnds - viewLength(context.timing.viewMs, view) / 2;
-  return Math.min(viewEnds, attemptEnds, attempt > 0 && half > now ? half : viewEnds);
+  const moments = attempt > 0 ? [half, attemptEnds] : [attemptEnds];
+  return Math.min(viewEnds, ...moments.filter((at) => at > now));
 }
