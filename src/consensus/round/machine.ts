@@ -95,10 +95,12 @@ const learn = (turn: Turn, check: Check): true =>
   });
 
 /** After a restart nobody knows whether what was signed last went out: the same goes out again. */
-function resume({ state, effects }: Turn): void {
-  for (const message of state.sent) {
-    if (message.attempt !== state.attempt) continue;
-    if (message.type !== 'ballot' && message.view !== state.view) continue;
-    effects.push({ type: 'send', message });
+function resume(turn: Turn): void {
+  const { sent, attempt, view } = turn.state;
+  for (const message of sent) {
+    if (message.attempt !== attempt) continue;
+    if (message.type !== 'ballot' && message.view !== view) continue;
+    turn.effects.push({ type: 'send', message });
   }
+  change(turn, { wakeAt: -1 });
 }

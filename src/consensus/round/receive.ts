@@ -5,14 +5,17 @@ import { latestAttempt } from './recovery.ts';
 import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
 import { latestView } from './views.ts';
 
-/** Contents kept per slot: two make the proof, a few more keep an equivocator's votes countable. */
-const MOST_CONTENTS = 4;
+/** Contents of one key in one slot that are kept in any case: two make the proof. */
+const MOST_CONTENTS = 2;
 
 export function receive(turn: Turn, message: Signed<Message>): void {
   const { state } = turn;
   const known = message.type === 'ballot' ? state.ballots : state.votes;
-  if (known.some(({ id }) => id === message.id)) return;
-  const refusal = refuse(turn, message) ?? crowd(known, message);
+  if (known.some(({ id }) => id === message.id)) {
+    answer(turn, message);
+    return;
+  }
+  const refusal = refuse(turn, message) ?? crowd(turn, known, message);
   if (refusal !== undefined) {
     turn.effects.push({ type: 'refused', refusal });
     return;
@@ -42,14 +45,32 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
   return message.ctx === ctx ? undefined : { code: 'other-committee', key };
 }
 
+/**
+ * An equivocator cannot fill the memory, and yet its votes count where others need them: beyond the proof, what was asked for
+ * by id is taken, and what somebody else voted for in that view, once.
+ */
 function crowd(
+  { state }: Turn,
   known: readonly (CastVote | Signed<Ballot>)[],
   message: Signed<Message>,
 ): Refusal | undefined {
+  const { key, id } = message;
   const slot = slotOf(message);
-  const { key } = message;
   const inSlot = known.filter((other) => other.key === key && slotOf(other) === slot);
-  return inSlot.length < MOST_CONTENTS ? undefined : { code: 'too-many', key };
+  if (inSlot.length < MOST_CONTENTS) return undefined;
+  const body = message.type === 'proposal' ? message.digest : id;
+  if (state.asked.some((asked) => asked.includes(id) || asked.includes(`want ${body}`))) {
+    return undefined;
+  }
+  if (message.type !== 'ballot') {
+    const { attempt, view, digest } = message;
+    const same = state.votes.filter(
+      (v) => v.digest === digest && v.view === view && v.attempt === attempt,
+    );
+    const isNew = same.every((vote) => vote.key !== key || vote.step !== message.step);
+    if (isNew && same.some((vote) => !state.faulty.includes(vote.key))) return undefined;
+  }
+  return { code: 'too-many', key };
 }
 
 /** The first proof against a key is told; that is enough to remove it. */

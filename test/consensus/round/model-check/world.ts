@@ -306,18 +306,25 @@ export class World {
     this.#later(machine, { type: 'checked', check });
   }
 
-  /** Relays answer where there are any, else whoever has it. */
+  /** Relays answer where there are any, else whoever is up and has it. */
   #look(machine: Machine, effect: Effect & { type: 'want' }): void {
-    const isMissing = this.weather.hasRelays
-      ? () => true
-      : (id: string) => effect.what === 'events' && [...this.machines.values()].some(hasEvent(id));
+    const there = this.weather.hasRelays ? this.events : this.#heldByAnyone();
     for (const [id, message] of this.events) {
+      if (!there.has(id)) continue;
       if (effect.what === 'events' && !effect.ids.includes(id)) continue;
       if (effect.what === 'outcome') {
         if (message.type !== 'proposal' || message.digest !== effect.digest) continue;
       }
-      if (isMissing(id)) this.deliver(machine.key, machine.key, message);
+      this.deliver(machine.key, machine.key, message);
     }
+  }
+
+  #heldByAnyone(): ReadonlySet<string> {
+    const ids = new Set<string>();
+    for (const { state, isUp } of this.machines.values()) {
+      if (isUp) for (const { id } of [...state.votes, ...state.ballots]) ids.add(id);
+    }
+    return ids;
   }
 
   #everybody(holds: (machine: Machine) => boolean): boolean {
@@ -371,8 +378,3 @@ export class World {
 }
 
 const before = (a: Event, b: Event): boolean => a.at < b.at || (a.at === b.at && a.order < b.order);
-
-const hasEvent =
-  (id: string) =>
-  ({ state, isUp }: Machine): boolean =>
-    isUp && (state.votes.some((v) => v.id === id) || state.ballots.some((b) => b.id === id));
