@@ -43,6 +43,8 @@ export function commit(turn: Turn): boolean {
 
 /** Finds a certificate among the commits seen so far. */
 export function finalize(turn: Turn): boolean {
+  if (!turn.heard) return false;
+  turn.heard = false;
   for (const count of counts(turn.state.votes, 'commit')) {
     const quorum = quorumOf(turn, count);
     const proposal = quorum && bodyOf(turn, count);

@@ -15,12 +15,15 @@ export interface ManifestClaim extends Omit<Attempt, 'attempt'> {
 
 type Statement = Signed<Message | ManifestClaim>;
 
-/** What a key may sign only one content for. */
-export function slotOf(said: Statement): string {
-  const occasion = `${said.key} ${said.run} ${said.round} ${said.parent}`;
-  if (said.type === 'manifest') return `manifest ${occasion}`;
-  if (said.type === 'ballot') return `ballot ${occasion} ${said.attempt}`;
-  return `${said.step} ${occasion} ${said.attempt} ${said.view}`;
+/** Whether two statements are in one slot: what a key may sign only one content for. */
+export function isSameSlot(a: Statement, b: Statement): boolean {
+  if (a.key !== b.key || a.round !== b.round || a.parent !== b.parent || a.run !== b.run) {
+    return false;
+  }
+  if (a.type === 'manifest' || b.type === 'manifest') return a.type === b.type;
+  if (a.attempt !== b.attempt) return false;
+  if (a.type === 'ballot' || b.type === 'ballot') return a.type === b.type;
+  return a.view === b.view && a.step === b.step;
 }
 
 /** What it says in its slot; when it was signed and under which id does not matter. */
@@ -40,7 +43,7 @@ function contentOf(said: Statement): string {
 export function judgeFault(a: Statement, b: Statement): Fault | undefined {
   if (a.key !== b.key || a.id === b.id) return undefined;
   const events = a.id < b.id ? ([a.id, b.id] as const) : ([b.id, a.id] as const);
-  if (slotOf(a) === slotOf(b)) {
+  if (isSameSlot(a, b)) {
     return contentOf(a) === contentOf(b) ? undefined : { key: a.key, kind: 'equivocation', events };
   }
   return isBrokenLock(a, b) || isBrokenLock(b, a)

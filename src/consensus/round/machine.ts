@@ -58,8 +58,10 @@ export function step(
   input: Input,
   now: number,
 ): { readonly state: RoundState; readonly effects: readonly Effect[] } {
-  const turn: Turn = { context, now, state, effects: [] };
+  const turn: Turn = { context, now, state, effects: [], heard: false };
   take(turn, input);
+  const isNothingNew = turn.state === state && now < state.wakeAt;
+  if (isNothingNew) return turn;
   while (RULES.some((rule) => rule(turn)));
   const at = nextWake(turn);
   if (at !== turn.state.wakeAt) {

@@ -1,6 +1,6 @@
 /** Taking in what others signed: who may say it, whether it can be true by now, and whether it contradicts what they said before. */
 import type { Ballot, Message, Signed } from '../../run/vote.ts';
-import { judgeFault, slotOf } from './faults.ts';
+import { isSameSlot, judgeFault } from './faults.ts';
 import { latestAttempt } from './recovery.ts';
 import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
 import { latestView } from './views.ts';
@@ -23,6 +23,7 @@ export function receive(turn: Turn, message: Signed<Message>): void {
   accuse(turn, known, message);
   if (message.type === 'ballot') change(turn, { ballots: [...state.ballots, message] });
   else change(turn, { votes: [...state.votes, message] });
+  turn.heard = true;
   answer(turn, message);
 }
 
@@ -55,8 +56,7 @@ function crowd(
   message: Signed<Message>,
 ): Refusal | undefined {
   const { key, id } = message;
-  const slot = slotOf(message);
-  const inSlot = known.filter((other) => other.key === key && slotOf(other) === slot);
+  const inSlot = known.filter((other) => isSameSlot(other, message));
   if (inSlot.length < MOST_CONTENTS) return undefined;
   const body = message.type === 'proposal' ? message.digest : id;
   if (state.asked.some((asked) => asked.includes(id) || asked.includes(`want ${body}`))) {

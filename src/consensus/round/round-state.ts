@@ -220,6 +220,8 @@ export interface Turn {
   readonly now: number;
   state: RoundState;
   readonly effects: Effect[];
+  /** Whether there may be a certificate that was not there before. */
+  heard: boolean;
 }
 
 /** Takes over new values; true, so that a rule can say that it changed something. */

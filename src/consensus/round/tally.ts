@@ -21,18 +21,21 @@ export interface Count extends Place {
 
 /** All counts of one step, in the order in which their first votes came. */
 export function counts(votes: readonly CastVote[], step: Vote['step']): readonly Count[] {
-  const groups = new Map<string, CastVote[]>();
+  const groups: (Count & { readonly votes: CastVote[] })[] = [];
   for (const vote of votes) {
     if (vote.step !== step) continue;
-    const key = `${vote.attempt} ${vote.view} ${vote.ctx} ${vote.digest}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [vote]);
-    else group.push(vote);
+    const { attempt, view, ctx, digest } = vote;
+    const group = groups.find(
+      (each) =>
+        each.view === view &&
+        each.attempt === attempt &&
+        each.digest === digest &&
+        each.ctx === ctx,
+    );
+    if (group === undefined) groups.push({ attempt, view, ctx, digest, step, votes: [vote] });
+    else group.votes.push(vote);
   }
-  return [...groups.values()].map((group) => {
-    const { attempt, view, ctx, digest } = group[0]!;
-    return { attempt, view, ctx, digest, step, votes: group };
-  });
+  return groups;
 }
 
 /** The votes of members, one each, if they are a quorum of their committee. */

@@ -40,17 +40,16 @@ export const timing: RoundTiming = {
 
 /** Seats first, then stake: capped stake of the signers * K >= k * capped stake of all. */
 export function hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean {
-  let seats = 0;
+  const { members, weights, size, quorum } = committee;
+  const signing = members.filter((member) => signers.has(member)).length;
+  if (signing < quorum) return false;
   let stake = 0n;
   let all = 0n;
-  committee.members.forEach((member, i) => {
-    all += committee.weights[i]!;
-    if (!signers.has(member)) return;
-    seats++;
-    stake += committee.weights[i]!;
+  members.forEach((member, i) => {
+    all += weights[i]!;
+    if (signers.has(member)) stake += weights[i]!;
   });
-  if (seats < committee.quorum) return false;
-  return stake * BigInt(committee.size) >= BigInt(committee.quorum) * all;
+  return stake * BigInt(size) >= BigInt(quorum) * all;
 }
 
 /** Keys are `w0`, `w1`, ... in the order of the roster. */

@@ -2,7 +2,7 @@
  * A world in which machines play one round: time, a network that delays, drops, repeats and reorders, machines that crash and
  * come back with what they wrote to disk, and an adversary. After it heals nothing is lost any more and everybody is there.
  */
-import { slotOf } from '../../../../src/consensus/round/faults.ts';
+import { isSameSlot } from '../../../../src/consensus/round/faults.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
 import type {
   Effect,
@@ -73,7 +73,7 @@ export class World {
   readonly #adversary: Adversary;
   readonly #sides = new Map<WorkerId, number>();
   readonly #signed = new Map<string, Signed<Message>>();
-  readonly #slots = new Map<string, string>();
+  readonly #own = new Map<WorkerId, readonly Signed<Message>[]>();
   readonly #digests = new Set<string>();
   readonly #problems: string[] = [];
   readonly #faults = new Set<WorkerId>();
@@ -156,9 +156,11 @@ export class World {
     this.#signed.set(content, signed);
     this.events.set(id, signed);
     if (!this.hostile.includes(key)) {
-      const slot = slotOf(signed);
-      if (this.#slots.has(slot)) this.#problems.push(`${key} signed twice in ${slot}`);
-      this.#slots.set(slot, id);
+      const own = this.#own.get(key) ?? [];
+      if (own.some((other) => isSameSlot(other, signed))) {
+        this.#problems.push(`${key} signed twice in one slot`);
+      }
+      this.#own.set(key, [...own, signed]);
     }
     return signed;
   }
