@@ -24,26 +24,29 @@ export class Adversary {
 
   constructor(world: World) {
     this.#world = world;
-    this.#echoes = world.dice.chance(0.7);
-    this.#isSilent = world.dice.chance(0.1);
+    const { isSplit } = world.weather;
+    this.#echoes = isSplit || world.dice.chance(0.7);
+    this.#isSilent = !isSplit && world.dice.chance(0.1);
   }
 
   /** Acts every half view. */
   live(): void {
-    const { dice } = this.#world;
+    const { dice, weather } = this.#world;
     if (this.#isSilent) return;
     const tick = () => {
       this.#act();
-      this.#world.at(this.#world.now + dice.between(VIEW_MS / 4, VIEW_MS), tick);
+      const pause = weather.isSplit ? 10 : dice.between(VIEW_MS / 4, VIEW_MS);
+      this.#world.at(this.#world.now + pause, tick);
     };
     this.#world.at(30, tick);
   }
 
   /** Hears every message the moment it is sent. */
   overhear(message: Signed<Message>): void {
-    const { hostile, dice } = this.#world;
+    const { dice, weather } = this.#world;
+    const { hostile, isSplit } = weather;
     if (hostile.length === 0 || this.#isSilent || message.type === 'ballot') return;
-    if (!this.#echoes || dice.chance(0.2)) return;
+    if (!this.#echoes || (!isSplit && dice.chance(0.2))) return;
     const side = this.#world.side(message.key);
     for (const key of hostile) {
       this.#vote(key, message, 'prepare', side);
@@ -52,7 +55,8 @@ export class Adversary {
   }
 
   #act(): void {
-    const { dice, hostile, machines } = this.#world;
+    const { dice, machines, weather } = this.#world;
+    const { hostile, isSplit } = weather;
     const places = new Set<string>();
     for (const { state } of machines.values()) {
       if (state.closed !== null) places.add(`${state.attempt} ${state.view}`);
@@ -62,7 +66,7 @@ export class Adversary {
       for (const key of hostile) this.#propose(key, attempt, view + (dice.chance(0.2) ? 1 : 0));
     }
     const votes = this.#votes();
-    if (votes.length === 0) return;
+    if (votes.length === 0 || isSplit) return;
     for (const key of hostile) {
       if (dice.chance(0.5)) {
         const heard = dice.pick(votes);
@@ -107,8 +111,9 @@ export class Adversary {
     this.#proposed.add(slot);
     for (const side of world.dice.shuffled([0, 1])) {
       const proposal =
-        (world.dice.chance(0.6) ? this.#justified(key, attempt, view) : undefined) ??
-        this.#fresh(key, attempt, view);
+        (!world.weather.isSplit && world.dice.chance(0.6)
+          ? this.#justified(key, attempt, view)
+          : undefined) ?? this.#fresh(key, attempt, view);
       if (proposal !== undefined) this.#say(key, proposal, side);
     }
   }
@@ -129,15 +134,17 @@ export class Adversary {
       const { outcome, digest } = before;
       return { type: 'proposal', step: 'prepare', ...cast, digest, outcome, prepares: [], ballots };
     }
-    const isValid = world.dice.chance(0.9);
-    const outcome = outcomeBy(key, world.dice.pick(['final', 'void']), ballots, isValid);
+    const result = world.weather.isSplit ? 'final' : world.dice.pick(['final', 'void'] as const);
+    const isValid = world.weather.isSplit || world.dice.chance(0.9);
+    const outcome = outcomeBy(key, result, ballots, isValid);
     const digest = `${key} hostile ${this.#made++} ${isValid}`;
     return { type: 'proposal', step: 'prepare', ...cast, digest, outcome, prepares: [], ballots };
   }
 
   /** Any outcome a quorum prepared or, with the votes of all the hostile, could have. */
   #justified(key: WorkerId, attempt: number, view: number): Proposal | undefined {
-    const { dice, hostile, draw, events } = this.#world;
+    const { dice, draw, events, weather } = this.#world;
+    const { hostile } = weather;
     const votes = this.#votes().filter((vote) => vote.attempt === attempt && vote.view < view);
     for (const count of dice.shuffled(counts(votes, 'prepare'))) {
       const { ctx, digest } = count;
@@ -168,13 +175,13 @@ export class Adversary {
   }
 
   #everybody(): readonly WorkerId[] {
-    return [...this.#world.machines.keys(), ...this.#world.hostile];
+    return [...this.#world.machines.keys(), ...this.#world.weather.hostile];
   }
 
   /** A list that just reaches the floor, or a longer one. */
   #list(key: WorkerId, attempt: number): readonly Signed<Ballot>[] | undefined {
-    const { dice, setup, hostile } = this.#world;
-    for (const other of hostile) this.#ballot(other, attempt);
+    const { dice, setup, weather } = this.#world;
+    for (const other of weather.hostile) this.#ballot(other, attempt);
     const byKey = new Map<WorkerId, Signed<Ballot>>();
     for (const message of dice.shuffled([...this.#world.events.values()])) {
       if (message.type === 'ballot' && message.attempt === attempt) byKey.set(message.key, message);

@@ -1,6 +1,6 @@
 /** Plays many schedules and says which of them broke a promise. */
 import type { Setup } from './setup.ts';
-import { World } from './world.ts';
+import { type Weather, World } from './world.ts';
 
 export interface Breach {
   readonly setup: Setup;
@@ -12,8 +12,9 @@ export interface Breach {
 export function playSchedule(
   setup: Setup,
   seed: number,
+  script: Partial<Weather> = {},
 ): { readonly what?: string; readonly steps: number } {
-  const { digests, undecided, problems, steps } = new World(setup, seed).play();
+  const { digests, undecided, problems, steps } = new World(setup, seed, script).play();
   if (problems.length > 0) return { what: problems[0]!, steps };
   if (digests.length > 1) return { what: `two outcomes: ${digests.join(' and ')}`, steps };
   if (setup.isLive && undecided.length > 0)

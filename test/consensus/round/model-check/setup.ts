@@ -15,6 +15,8 @@ export interface Setup {
   readonly equivocators: number;
   /** Ballots a recovery attempt needs; 0 where there is none. Two lists differ by at most N less this. */
   readonly floor: number;
+  /** Whether a quorum of a recovery attempt is also more than half of the roster, however short the list. */
+  readonly isMajority?: boolean;
   /** Stake of the workers, in their order; 1 each without it. */
   readonly stakes?: readonly number[];
   /** Whether k honest members remain, so that the round must end. */
@@ -76,7 +78,10 @@ export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId
       members,
       weights: members.map((key) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1)),
       size: members.length,
-      quorum: quorumFor(setup.rule, members.length),
+      quorum: Math.max(
+        quorumFor(setup.rule, members.length),
+        setup.isMajority && attempt > 0 ? Math.floor(setup.workers / 2) + 1 : 0,
+      ),
       ctx,
     };
     known.set(ctx, committee);

@@ -1,5 +1,6 @@
 /** The setups that are checked: inside the stated bound nothing may go wrong, just outside it something must. */
 import type { Setup } from './setup.ts';
+import type { Weather } from './world.ts';
 
 const setup = (
   workers: number,
@@ -38,6 +39,9 @@ const all: readonly Setup[] = [
   setup(5, 5, 'bft', 0, 3, true),
   setup(7, 7, 'bft', 0, 5, true),
   setup(7, 7, 'bft', 1, 6, true),
+  // lists of just more than half, where a quorum is more than half of the roster too
+  { ...setup(7, 7, 'bft', 0, 4, true), isMajority: true },
+  { ...setup(5, 5, 'cft', 0, 3, true), isMajority: true },
 ];
 
 /** Small ones are quick and have the most to show: they come up four times as often. */
@@ -46,13 +50,48 @@ export const inside: readonly Setup[] = [
   ...[1, 2, 3].flatMap(() => all.filter(({ workers }) => workers < 7)),
 ];
 
+/** As many that equivocate as it takes, or lists of ballots that share too few keys. */
 export const outside: readonly Setup[] = [
   setup(3, 3, 'cft', 1, 0, false),
   setup(4, 4, 'bft', 2, 0, false),
   setup(5, 5, 'cft', 1, 0, false),
+  setup(5, 5, 'bft', 3, 0, false),
   setup(7, 7, 'bft', 3, 0, false),
-  // lists of 4 of 7 give committees that share one key: d = 3, k = 3, K = 4
-  setup(7, 7, 'bft', 0, 4, false),
-  // d = 1, k = 3, K = 4, f = 1
-  setup(5, 5, 'cft', 1, 4, false),
+  setup(10, 10, 'bft', 4, 0, false),
+  setup(16, 16, 'bft', 6, 0, false),
 ];
+
+/** The worst a network can do: two halves that do not hear each other, and the hostile in both. */
+export function splitOf({ workers, equivocators }: Setup): Partial<Weather> {
+  const keys = Array.from({ length: workers }, (_, i) => `w${i}`).sort();
+  const hostile = keys.slice(0, equivocators);
+  const honest = keys.slice(equivocators);
+  const sides = new Map(honest.map((key, i) => [key, 2 * i < honest.length - 1 ? 0 : 1]));
+  for (const key of hostile) sides.set(key, 2);
+  return { ...CALM, hostile, sides };
+}
+
+const CALM = {
+  ...{
+    drop: 0,
+    repeat: 0,
+    crash: 0,
+    slowMs: 5,
+    late: 0,
+    picky: 0,
+    hasRelays: false,
+    isSplit: true,
+  },
+  cutUntil: Number.MAX_SAFE_INTEGER,
+  healsAt: 1_000_000,
+};
+
+/** Seven workers without a hostile one; the one in the middle is heard by both sides and hears nobody. */
+export const sharedBallot: Partial<Weather> = {
+  ...CALM,
+  hostile: [],
+  sides: new Map([0, 0, 0, 2, 1, 1, 1].map((side, i) => [`w${i}`, side])),
+};
+
+/** With lists of more than half of seven, d = 3 and k = 3 of 4: outside. With five of seven neither side has a list. */
+export const listsOf = (floor: number): Setup => setup(7, 7, 'bft', 0, floor, false);

@@ -15,6 +15,7 @@ import type { Committee } from '../../../../src/run/committee.ts';
 import type { WorkerId } from '../../../../src/run/ids.ts';
 import type { Message, Signed } from '../../../../src/run/vote.ts';
 import { Adversary } from './adversary.ts';
+import { Agenda } from './agenda.ts';
 import { Dice } from './dice.ts';
 import { contextFor, drawFor, keysOf, outcomeBy, type Setup, VIEW_MS } from './setup.ts';
 
@@ -30,17 +31,28 @@ interface Machine {
   life: number;
 }
 
-/** What chance decided about the network of one schedule. */
-interface Weather {
+/** What chance, or a script, decided about one schedule. */
+export interface Weather {
   readonly drop: number;
   readonly repeat: number;
   readonly crash: number;
   readonly slowMs: number;
-  /** The two halves do not hear each other until then. */
+  /** The two sides do not hear each other until then. */
   readonly cutUntil: number;
   readonly healsAt: number;
   /** Whether relays keep what was sent, so that it can be asked for. */
   readonly hasRelays: boolean;
+  /** How long it takes to look into an outcome. */
+  readonly answerMs: number;
+  /** How often a worker is late for the round. */
+  readonly late: number;
+  /** How often a member does not like an outcome. */
+  readonly picky: number;
+  readonly hostile: readonly WorkerId[];
+  /** 0 and 1; whoever is on side 2 is heard by both and hears nobody. */
+  readonly sides: ReadonlyMap<WorkerId, number>;
+  /** The hostile do one thing only: help both sides to an outcome of their own. */
+  readonly isSplit: boolean;
 }
 
 export interface Verdict {
@@ -55,40 +67,38 @@ export interface Verdict {
 const PATIENCE_MS = 1500 * VIEW_MS;
 const MOST_STEPS = 60_000;
 
-interface Event {
-  readonly at: number;
-  readonly order: number;
-  readonly run: () => void;
-}
-
 export class World {
   readonly setup: Setup;
   readonly dice: Dice;
   readonly draw: (attempt: number, keys: readonly WorkerId[]) => Committee;
   readonly events = new Map<string, Signed<Message>>();
   readonly machines = new Map<WorkerId, Machine>();
-  readonly hostile: readonly WorkerId[];
   readonly weather: Weather;
   now = 0;
   readonly #adversary: Adversary;
-  readonly #sides = new Map<WorkerId, number>();
   readonly #signed = new Map<string, Signed<Message>>();
   readonly #own = new Map<WorkerId, readonly Signed<Message>[]>();
   readonly #digests = new Set<string>();
   readonly #problems: string[] = [];
   readonly #faults = new Set<WorkerId>();
-  readonly #queue: Event[] = [];
-  #order = 0;
+  readonly #agenda = new Agenda();
   #steps = 0;
 
-  constructor(setup: Setup, seed: number) {
+  constructor(setup: Setup, seed: number, script: Partial<Weather> = {}) {
     this.setup = setup;
     this.dice = new Dice(seed);
     this.draw = drawFor(setup);
-    const { dice } = this;
+    this.weather = { ...this.#chance(), ...script };
+    const { hostile } = this.weather;
+    for (const key of keysOf(setup)) if (!hostile.includes(key)) this.#add(key);
+    this.#adversary = new Adversary(this);
+  }
+
+  #chance(): Weather {
+    const { dice, setup } = this;
     const keys = keysOf(setup);
     const isWild = dice.chance(0.8);
-    this.weather = {
+    return {
       drop: isWild ? dice.next() * 0.5 : 0,
       repeat: isWild ? dice.next() * 0.3 : 0,
       crash: isWild && dice.chance(0.5) ? dice.next() * 0.03 : 0,
@@ -96,12 +106,13 @@ export class World {
       cutUntil: dice.chance(0.4) ? dice.between(0, 60 * VIEW_MS) : 0,
       healsAt: dice.between(0, 80 * VIEW_MS),
       hasRelays: dice.chance(0.5),
+      answerMs: 2 * VIEW_MS,
+      late: 0.2,
+      picky: 0.3,
+      hostile: dice.shuffled(this.draw(0, keys).members).slice(0, setup.equivocators),
+      sides: new Map(keys.map((key) => [key, dice.below(2)])),
+      isSplit: false,
     };
-    const members = this.draw(0, keys).members;
-    this.hostile = dice.shuffled(members).slice(0, setup.equivocators);
-    for (const key of keys) this.#sides.set(key, dice.below(2));
-    for (const key of keys) if (!this.hostile.includes(key)) this.#add(key);
-    this.#adversary = new Adversary(this);
   }
 
   get isHealed(): boolean {
@@ -111,10 +122,10 @@ export class World {
   /** Plays to the end and says what came of it. */
   play(): Verdict {
     this.at(this.weather.healsAt, () => this.#heal());
-    if (this.hostile.length > 0) this.#adversary.live();
+    if (this.weather.hostile.length > 0) this.#adversary.live();
     const end = this.weather.healsAt + (this.setup.isLive ? PATIENCE_MS : 60 * VIEW_MS);
     for (;;) {
-      const event = this.#pop();
+      const event = this.#agenda.next();
       if (event === undefined || event.at > end || this.#steps > MOST_STEPS) break;
       this.now = event.at;
       event.run();
@@ -135,15 +146,7 @@ export class World {
 
   /** Runs something later. */
   at(at: number, run: () => void): void {
-    const event = { at, order: this.#order++, run };
-    const queue = this.#queue;
-    let i = queue.push(event) - 1;
-    while (i > 0) {
-      const parent = (i - 1) >> 1;
-      if (!before(queue[i]!, queue[parent]!)) break;
-      [queue[i], queue[parent]] = [queue[parent]!, queue[i]!];
-      i = parent;
-    }
+    this.#agenda.add(at, run);
   }
 
   /** An event of a message; the same content of a key is always the same event. */
@@ -155,7 +158,7 @@ export class World {
     const signed = { ...message, id, key };
     this.#signed.set(content, signed);
     this.events.set(id, signed);
-    if (!this.hostile.includes(key)) {
+    if (!this.weather.hostile.includes(key)) {
       const own = this.#own.get(key) ?? [];
       if (own.some((other) => isSameSlot(other, signed))) {
         this.#problems.push(`${key} signed twice in one slot`);
@@ -166,7 +169,7 @@ export class World {
   }
 
   side(key: WorkerId): number {
-    return this.#sides.get(key)!;
+    return this.weather.sides.get(key)!;
   }
 
   /** Puts an event on its way to one machine. */
@@ -176,7 +179,7 @@ export class World {
       this.at(this.now + dice.between(1, 10), () => this.#receive(to, message));
       return;
     }
-    const isCut = this.now < weather.cutUntil && this.side(from) !== this.side(to);
+    const isCut = this.#isCut(from, to);
     if (dice.chance(weather.drop)) return;
     const starts = isCut ? Math.min(weather.cutUntil, weather.healsAt) : this.now;
     if (isCut && dice.chance(0.5)) return;
@@ -186,10 +189,16 @@ export class World {
     }
   }
 
+  #isCut(from: WorkerId, to: WorkerId): boolean {
+    const [a, b] = [this.side(from), this.side(to)];
+    const isApart = b === 2 || (a !== 2 && a !== b);
+    return from !== to && isApart && this.now < this.weather.cutUntil;
+  }
+
   #add(key: WorkerId): void {
     const skew = this.dice.between(-15, 15);
     const context = contextFor(this.setup, key, this.draw);
-    const begins = this.dice.between(20, this.dice.chance(0.2) ? 3000 : 60);
+    const begins = this.dice.between(20, this.dice.chance(this.weather.late) ? 3000 : 60);
     const state = beginRound(context, begins + skew);
     this.machines.set(key, { key, context, skew, state, saved: undefined, isUp: false, life: 0 });
     this.at(begins, () => this.#start(key, state));
@@ -203,7 +212,8 @@ export class World {
     machine.state = state;
     this.#step(machine, { type: 'restart' });
     for (const worker of machine.context.roster) {
-      if (this.dice.chance(0.7)) this.#later(machine, { type: 'held', worker, manifest: `m ${worker}` });
+      if (this.dice.chance(0.7))
+        this.#later(machine, { type: 'held', worker, manifest: `m ${worker}` });
     }
   }
 
@@ -229,7 +239,11 @@ export class World {
   }
 
   /** An input some time from now, unless the machine crashes before. */
-  #later(machine: Machine, input: Input, mostMs = this.isHealed ? 10 : 2 * VIEW_MS): void {
+  #later(
+    machine: Machine,
+    input: Input,
+    mostMs = this.isHealed ? 10 : this.weather.answerMs,
+  ): void {
     const { life } = machine;
     this.at(this.now + this.dice.between(1, mostMs), () => {
       if (machine.isUp && machine.life === life) this.#step(machine, input);
@@ -279,7 +293,7 @@ export class World {
 
   #accuse(key: WorkerId): void {
     this.#faults.add(key);
-    if (!this.hostile.includes(key)) this.#problems.push(`honest ${key} accused`);
+    if (!this.weather.hostile.includes(key)) this.#problems.push(`honest ${key} accused`);
   }
 
   #broadcast(from: WorkerId, ids: readonly string[]): void {
@@ -300,8 +314,8 @@ export class World {
   }
 
   #check(machine: Machine, { digest, outcome }: Effect & { type: 'check' }): void {
-    if (!this.isHealed && this.dice.chance(0.1)) return;
-    const acceptable = outcome.result === 'void' || this.dice.chance(0.7);
+    if (!this.isHealed && this.dice.chance(this.weather.picky / 3)) return;
+    const acceptable = outcome.result === 'void' || !this.dice.chance(this.weather.picky);
     const unlisted = this.dice.chance(0.2) ? [`m ${machine.key}`] : [];
     const valid = outcome.time > 0;
     const check = { digest, valid, acceptable, unlisted, scores: [] };
@@ -310,7 +324,7 @@ export class World {
 
   /** Relays answer where there are any, else whoever is up and has it. */
   #look(machine: Machine, effect: Effect & { type: 'want' }): void {
-    const there = this.weather.hasRelays ? this.events : this.#heldByAnyone();
+    const there = this.weather.hasRelays ? this.events : this.#heldNear(machine.key);
     for (const [id, message] of this.events) {
       if (!there.has(id)) continue;
       if (effect.what === 'events' && !effect.ids.includes(id)) continue;
@@ -321,10 +335,11 @@ export class World {
     }
   }
 
-  #heldByAnyone(): ReadonlySet<string> {
+  #heldNear(to: WorkerId): ReadonlySet<string> {
     const ids = new Set<string>();
-    for (const { state, isUp } of this.machines.values()) {
-      if (isUp) for (const { id } of [...state.votes, ...state.ballots]) ids.add(id);
+    for (const { key, state, isUp } of this.machines.values()) {
+      if (isUp && !this.#isCut(key, to))
+        for (const { id } of [...state.votes, ...state.ballots]) ids.add(id);
     }
     return ids;
   }
@@ -358,25 +373,4 @@ export class World {
     yield this.draw(0, keysOf(this.setup));
     for (const { state } of this.machines.values()) yield* Object.values(state.drawn);
   }
-
-  #pop(): Event | undefined {
-    const queue = this.#queue;
-    const top = queue[0];
-    const last = queue.pop();
-    if (top === undefined || last === undefined || queue.length === 0) return top;
-    queue[0] = last;
-    let i = 0;
-    for (;;) {
-      const left = 2 * i + 1;
-      const right = left + 1;
-      let least = i;
-      if (left < queue.length && before(queue[left]!, queue[least]!)) least = left;
-      if (right < queue.length && before(queue[right]!, queue[least]!)) least = right;
-      if (least === i) return top;
-      [queue[i], queue[least]] = [queue[least]!, queue[i]!];
-      i = least;
-    }
-  }
 }
-
-const before = (a: Event, b: Event): boolean => a.at < b.at || (a.at === b.at && a.order < b.order);
