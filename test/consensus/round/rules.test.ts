@@ -123,6 +123,20 @@ describe('void', () => {
   });
 });
 
+test('who is locked on an outcome says in its prepare where that was prepared, also where the proposer does not', () => {
+  const me = new Player(four, 'w3');
+  const check = { digest: 'Y', valid: true, acceptable: true, unlisted: [], scores: [] };
+  me.take({ type: 'checked', check }, 1);
+  me.take({ type: 'tick' }, 80);
+  me.hear(proposalBy(four, 'w0', 'Y'), 90);
+  for (const key of ['w1', 'w2']) me.hear(voteBy(four, key, 'prepare', 'Y'), 90);
+  expect(me.state.lock).toMatchObject({ view: 0, digest: 'Y' });
+  me.take({ type: 'tick' }, 80 + 1500);
+  me.hear({ ...proposalBy(four, 'w0', 'Y', { view: 4 }), justify: -1 }, 1600);
+  const sent = me.all('send').map(({ message }) => message);
+  expect(sent.at(-1)).toMatchObject({ step: 'prepare', view: 4, justify: 0 });
+});
+
 describe('memory', () => {
   test('what is signed is on disk first, and goes out again after a restart, unchanged', () => {
     const room = new Room(four, ['w0', 'w1']);
@@ -155,6 +169,27 @@ describe('memory', () => {
     expect(me.all('send').map(({ message }) => message)).toMatchObject([
       { type: 'ballot', attempt: 1 },
     ]);
+  });
+});
+
+describe('recovery', () => {
+  test('an attempt is not left before enough ballots began it', () => {
+    const me = new Player(friends(4, 'bft', 3), 'w0');
+    for (let at = 80; at < 40_000; at += 100) me.take({ type: 'tick' }, at);
+    expect(me.state.attempt).toBe(1);
+    const lists = me.all('stalled').filter(({ attempt }) => attempt === 1);
+    expect(lists[0]?.missing).toEqual(['w0', 'w1', 'w2', 'w3']);
+  });
+
+  test('a round that two of three cannot decide is decided by them in a recovery', () => {
+    const setup = friends(3, 'bft', 2);
+    const room = new Room(setup, ['w0', 'w1']);
+    room.waitUntil(3000);
+    expect(room.decided()).toEqual([undefined, undefined]);
+    room.waitUntil(20_000);
+    expect(new Set(room.decided()).size).toBe(1);
+    const [finalized] = room.players.get('w0')!.all('finalized');
+    expect(finalized?.certificate.attempt).toBe(1);
   });
 });
 
