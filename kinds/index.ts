@@ -1,21 +1,45 @@
 /** All kinds by number: what a program in any language must know to take part. */
+import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';
+import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
 import { manifest } from './manifest.ts';
+import { memberKind } from './member.ts';
 import { presence } from './presence.ts';
+import { proposal } from './proposal.ts';
 import { run } from './run.ts';
 import { snapshot } from './snapshot.ts';
+import { vote } from './vote.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
-export { checkpoint, chunk, gradient, heartbeat, manifest, presence, run, snapshot };
+export {
+  certifiedCheckpoint,
+  checkpoint,
+  chunk,
+  fault,
+  gradient,
+  heartbeat,
+  manifest,
+  memberKind,
+  presence,
+  proposal,
+  run,
+  snapshot,
+  vote,
+};
 
 export const kinds = {
   [manifest.kind]: manifest,
   [chunk.kind]: chunk,
+  [certifiedCheckpoint.kind]: certifiedCheckpoint,
+  [vote.kind]: vote,
+  [proposal.kind]: proposal,
   [snapshot.kind]: snapshot,
+  [fault.kind]: fault,
+  [memberKind.kind]: memberKind,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,

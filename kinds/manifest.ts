@@ -33,7 +33,14 @@ const MOST_SHARDS = 256;
 const members = {
   run: member(name, 'name of the run'),
   round: member(index, 'round index, from 0'),
-  base: member(hex32, 'digest of the state the worker started the round from'),
+  parent: optionalMember(
+    hex32,
+    'digest of the outcome before, the run id in round 0; in a certified run',
+  ),
+  base: member(
+    hex32,
+    'digest of the state the worker started the round from; in a certified run its model root',
+  ),
   codec: member(
     pattern(/^[a-z0-9][a-z0-9.+-]{0,63}$/, '1..64 of `a-z`, `0-9`, `.`, `+`, `-`'),
     'how the payload is packed',
@@ -48,6 +55,16 @@ const members = {
   examples: member(count, 'training examples seen; the weight in a weighted mean'),
   steps: member(count, 'inner steps taken'),
   prev: optionalMember(hex32, "id of the author's last manifest; not in the first one"),
+  residualBefore: optionalMember(
+    hex32,
+    "root of the author's residual before the round; in a certified run",
+  ),
+  residualAfter: optionalMember(hex32, 'the same after what was sent left it'),
+  momentsBefore: optionalMember(
+    hex32,
+    "root of the author's inner moments before the round; in a certified run",
+  ),
+  momentsAfter: optionalMember(hex32, 'the same after the inner steps'),
   payload: optionalMember(
     base64Text,
     `the payload; there when \`bytes\` is at most ${CHUNK_BYTES}`,
@@ -73,6 +90,22 @@ end; shard k+i is the sum over j < k of shard j times 1 / ((k+i) + j) in GF(2^8)
 XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked for.
 `;
 
+interface Private {
+  readonly parent?: string | undefined;
+  readonly residualBefore?: string | undefined;
+  readonly residualAfter?: string | undefined;
+  readonly momentsBefore?: string | undefined;
+  readonly momentsAfter?: string | undefined;
+}
+
+function isPaired({ parent, ...roots }: Private): boolean {
+  const { residualBefore, residualAfter, momentsBefore, momentsAfter } = roots;
+  const isWhole =
+    (residualBefore === undefined) === (residualAfter === undefined) &&
+    (momentsBefore === undefined) === (momentsAfter === undefined);
+  return isWhole && (parent !== undefined || (residualBefore ?? momentsBefore) === undefined);
+}
+
 export const manifest = defineKind({
   kind: 7810,
   name: 'manifest',
@@ -92,6 +125,10 @@ export const manifest = defineKind({
         scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`,
     },
     { says: '`x` is the root of the content', holds: ({ x, root }) => x === root },
+    {
+      says: 'roots of private state are there before and after, and only with `parent`',
+      holds: (said) => isPaired(said),
+    },
     {
       says: `a payload of at most ${CHUNK_BYTES} bytes is in the content, and a larger one is not`,
       holds: ({ bytes, payload }) =>

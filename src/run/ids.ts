@@ -5,3 +5,6 @@ export type WorkerId = string & { readonly __brand?: 'WorkerId' };
 
 /** A state digest, 64 lowercase hex characters. */
 export type Digest = string & { readonly __brand?: 'Digest' };
+
+/** The id of a signed event, 64 lowercase hex characters. */
+export type EventId = string & { readonly __brand?: 'EventId' };

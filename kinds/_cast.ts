@@ -1,0 +1,35 @@
+/** What votes and proposals have in common: where in a run they belong, and what is said there of which outcome. */
+import { member } from './_content.ts';
+import { hex32, index, type Text } from './_text.ts';
+
+/** -1, or a view. */
+const viewOrNone: Text<number> = {
+  says: 'integer >= -1',
+  read: (text) => (text === '-1' ? -1 : index.read(text)),
+  write: (value) => String(value),
+};
+
+/** Of an attempt at a round. */
+export const attemptMembers = {
+  run: member(hex32, 'id of the run'),
+  round: member(index, 'round index, from 0'),
+  attempt: member(index, '0, or the number of the recovery attempt'),
+  parent: member(hex32, 'digest of the outcome before; the run id in round 0'),
+};
+
+/** Of a view in it. */
+export const castMembers = {
+  ...attemptMembers,
+  ctx: member(hex32, 'the committee that the author counts itself into, see docs/committee.md'),
+  view: member(index, 'view, from 0'),
+  digest: member(hex32, 'digest of the outcome'),
+  justify: member(viewOrNone, 'the earlier view in which the outcome was prepared; -1 for none'),
+};
+
+/** `s` repeats run and round for relays to index. */
+export const isScope = (scope: readonly string[], run: string, round: number): boolean =>
+  scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`;
+
+/** In strictly ascending order. */
+export const isAscending = (ids: readonly string[] = []): boolean =>
+  ids.every((id, i) => i === 0 || ids[i - 1]! < id);

@@ -1,0 +1,55 @@
+/**
+ * Certified checkpoint (7812, regular): where the state after a certified outcome can be had, for whoever joins or comes back.
+ * Sent after every so many rounds by whoever holds the state; the roots in the outcome say what it must be, so anybody may.
+ */
+import { isScope } from './_cast.ts';
+import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
+import { defineKind } from './_define.ts';
+import { nostrain, one, repeats } from './_tags.ts';
+import { hex32, index, integer, seconds, word } from './_text.ts';
+import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
+
+const LONGEST_CONTENT = 16_384;
+
+const length = integer(1, CHUNK_BYTES * MAX_CHUNKS);
+
+const members = {
+  run: member(hex32, 'id of the run'),
+  round: member(index, 'the round whose outcome made the state'),
+  outcome: member(hex32, 'digest of that outcome'),
+  modelRoot: member(hex32, 'as the outcome has it: root of the chunks of parameters and momentum'),
+  modelBytes: member(length, 'length of parameters and momentum'),
+  ledgerRoot: member(hex32, 'as the outcome has it'),
+  ledgerChunks: member(hex32, 'root of the chunks of the ledger'),
+  ledgerBytes: member(length, 'length of the ledger'),
+  relays: listMember(word, 'where the chunks were sent', 16),
+};
+
+export const certifiedCheckpoint = defineKind({
+  kind: 7812,
+  name: 'certified-checkpoint',
+  summary: 'where the state after a certified outcome can be had',
+  sent: 'every so many rounds by whoever holds the state, once its chunks are out',
+  tags: {
+    nostrain,
+    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    x: one('x', hex32, 'model root of the content'),
+    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+  },
+  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  rules: [
+    {
+      says: '`s` is the run of the content, then its run and round',
+      holds: ({ scope, run, round }) => isScope(scope, run, round),
+    },
+    { says: '`x` is the model root', holds: ({ x, modelRoot }) => x === modelRoot },
+  ],
+  notes: `
+The content is canonical JSON: keys sorted, no spaces, plain integers.
+
+${describeMembers(members)}
+
+It proves nothing. Take both roots from an outcome with a certificate, the chunks (kind 7811) from anybody, and the state is the
+certified one or it is refused.
+`,
+});

@@ -1,0 +1,74 @@
+/**
+ * Vote (7813, regular): a committee member prepares or commits an outcome in one view of a round.
+ * Sent once per view and step; a member never signs another content for the same place. Nothing replaces it.
+ */
+import { castMembers, isAscending, isScope } from './_cast.ts';
+import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
+import { defineKind } from './_define.ts';
+import { nostrain, one, repeats } from './_tags.ts';
+import { hex32, index, pattern, seconds, type Text } from './_text.ts';
+
+const LONGEST_CONTENT = 65_536;
+const MOST_ROWS = 1024;
+
+const score: Text<number> = {
+  says: 'integer',
+  read: (text) => {
+    const size = index.read(text.replace(/^-(?=[1-9])/, ''));
+    return size === undefined ? undefined : Number(text);
+  },
+  write: (value) => String(value),
+};
+
+const members = {
+  ...castMembers,
+  step: member(pattern(/^(?:prepare|commit)$/, '`prepare` or `commit`'), 'what the vote says'),
+  unlisted: listMember(
+    hex32,
+    'ids of manifests that the author of a commit holds, on time, and the outcome does not list; ascending',
+    MOST_ROWS,
+  ),
+  scores: listMember(
+    score,
+    'of a commit, one per accepted row; left out where nothing is scored',
+    MOST_ROWS,
+  ),
+};
+
+const notes = `
+The content is canonical JSON: keys sorted, no spaces, plain integers.
+
+${describeMembers(members)}
+
+A prepare says that the outcome is valid, that its author holds all it lists, and prefers it in this view. A commit says that a
+quorum prepared it in this view, and that its author is bound by that. A quorum of commits for one digest, of one view of one
+committee, is a certificate. Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
+`;
+
+export const vote = defineKind({
+  kind: 7813,
+  name: 'vote',
+  summary: 'a committee member prepares or commits an outcome',
+  sent: 'once per view and step; nothing replaces it',
+  tags: {
+    nostrain,
+    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    x: one('x', hex32, 'digest of the content'),
+    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+  },
+  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  rules: [
+    {
+      says: '`s` is the run of the content, then its run and round',
+      holds: ({ scope, run, round }) => isScope(scope, run, round),
+    },
+    { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
+    {
+      says: 'a prepare has neither `unlisted` nor `scores`, a commit no `justify` but -1',
+      holds: ({ step, justify, unlisted, scores }) =>
+        step === 'commit' ? justify === -1 : unlisted === undefined && scores === undefined,
+    },
+    { says: '`unlisted` is ascending', holds: ({ unlisted }) => isAscending(unlisted) },
+  ],
+  notes,
+});

@@ -1,0 +1,71 @@
+/** Which committee a vote is counted in: of attempt 0, or drawn from the authors of the ballots that a proposal lists. */
+import type { Committee } from '../../run/committee.ts';
+import type { Digest, EventId } from '../../run/ids.ts';
+import type { Ballot, Proposal, Signed } from '../../run/vote.ts';
+import { ask, change, type RoundState, type Turn } from './round-state.ts';
+
+/** The committee a vote names, if it is known here. */
+export function committeeOf(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
+  const { context, state } = turn;
+  if (attempt === 0) return context.committee.ctx === ctx ? context.committee : undefined;
+  for (const vote of state.votes) {
+    if (vote.type !== 'proposal' || vote.ctx !== ctx || vote.attempt !== attempt) continue;
+    const committee = committeeBehind(turn, vote);
+    if (committee?.ctx === ctx) return committee;
+  }
+  return undefined;
+}
+
+/** The committee a proposal is put to. What it takes to know that is asked for. */
+export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
+  const { attempt, ballots, id } = proposal;
+  if (attempt === 0) return ballots.length === 0 ? turn.context.committee : undefined;
+  const known = turn.state.drawn[id];
+  if (known !== undefined) return known;
+  const committee = committeeOfBallots(turn, attempt, ballots);
+  if (committee === undefined) return undefined;
+  change(turn, { drawn: { ...turn.state.drawn, [id]: committee } });
+  return committee;
+}
+
+/** The committee drawn from the authors of these ballots, if they are here and enough. */
+export function committeeOfBallots(
+  turn: Turn,
+  attempt: number,
+  ids: readonly EventId[],
+): Committee | undefined {
+  const listed = ballotsById(turn, ids);
+  if (listed === undefined || listed.some((each) => each.attempt !== attempt)) return undefined;
+  const keys = listed.map(({ key }) => key);
+  const isSound = new Set(keys).size === keys.length && turn.context.isFloor(keys);
+  return isSound ? turn.context.draw(attempt, keys) : undefined;
+}
+
+/** A proposal of an outcome before one committee; it has the body. */
+export const proposalOf = (
+  { votes }: RoundState,
+  ctx: Digest,
+  digest: Digest,
+): Signed<Proposal> | undefined =>
+  votes.find(
+    (vote): vote is Signed<Proposal> =>
+      vote.type === 'proposal' && vote.digest === digest && vote.ctx === ctx,
+  );
+
+export function ballotsById(
+  turn: Turn,
+  ids: readonly EventId[],
+): readonly Signed<Ballot>[] | undefined {
+  const found = ids.map((id) => turn.state.ballots.find((ballot) => ballot.id === id));
+  const missing = ids.filter((_, i) => found[i] === undefined);
+  if (missing.length > 0) {
+    wanted(turn, missing);
+    return undefined;
+  }
+  return found.filter((ballot) => ballot !== undefined);
+}
+
+export function wanted(turn: Turn, ids: readonly EventId[]): false {
+  ask(turn, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
+  return false;
+}

@@ -1,0 +1,85 @@
+/**
+ * Whether a proposal may be voted for at all, and what stands behind it: nothing (a new outcome), a quorum of prepares in an
+ * earlier view, or the ballots of a recovery attempt. Everything it names must be here; what is not is asked for.
+ */
+import type { Committee } from '../../run/committee.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Ballot, PreparedClaim, Proposal, Signed } from '../../run/vote.ts';
+import { ballotsById, committeeBehind, wanted } from './committees.ts';
+import { type CastVote, isAfter, type Place, type Turn } from './round-state.ts';
+
+export interface Backing {
+  readonly committee: Committee;
+  /** Where the outcome was prepared before; undefined for a new one. */
+  readonly prepared: Place | undefined;
+}
+
+/** What stands behind a proposal, or undefined when something is missing or wrong. */
+export function backingOf(turn: Turn, proposal: Signed<Proposal>): Backing | undefined {
+  const committee = committeeBehind(turn, proposal);
+  if (committee === undefined || committee.ctx !== proposal.ctx) return undefined;
+  const { attempt, view, digest, ctx, justify, prepares, ballots, outcome, key } = proposal;
+  if (justify >= 0) {
+    const place = { attempt, view: justify };
+    if (justify >= view || !isProven(turn, { ...place, ctx, digest }, prepares, committee)) {
+      return undefined;
+    }
+    return { committee, prepared: place };
+  }
+  if (prepares.length > 0) return undefined;
+  const claim = highestClaim(turn, ballots);
+  if (claim === 'unproven') return undefined;
+  if (claim !== undefined)
+    return claim.digest === digest ? { committee, prepared: claim } : undefined;
+  const isNew = outcome.proposer === key && outcome.ballots.join() === ballots.join();
+  return isNew ? { committee, prepared: undefined } : undefined;
+}
+
+/** The latest prepared outcome that ballots claim; `unproven` when one of them cannot be followed, or not yet. */
+export function highestClaim(
+  turn: Turn,
+  ids: readonly EventId[],
+): PreparedClaim | undefined | 'unproven' {
+  const listed = ballotsById(turn, ids);
+  if (listed === undefined) return 'unproven';
+  let highest: PreparedClaim | undefined;
+  for (const ballot of listed) {
+    const { prepared } = ballot;
+    if (prepared === null) continue;
+    if (!isClaimProven(turn, ballot)) return 'unproven';
+    if (highest === undefined || isAfter(prepared, highest)) highest = prepared;
+  }
+  return highest;
+}
+
+/** Whether the prepared outcome a ballot claims was prepared. */
+export function isClaimProven(turn: Turn, { prepared: claim, attempt }: Ballot): boolean {
+  if (claim === null) return true;
+  if (claim.attempt >= attempt) return false;
+  const proposal = turn.state.votes.find(({ id }) => id === claim.proposal);
+  if (proposal === undefined) return wanted(turn, [claim.proposal]);
+  if (proposal.type !== 'proposal' || proposal.digest !== claim.digest) return false;
+  if (proposal.attempt !== claim.attempt) return false;
+  const committee = committeeBehind(turn, proposal);
+  if (committee === undefined || committee.ctx !== proposal.ctx) return false;
+  return isProven(turn, { ...claim, ctx: proposal.ctx }, claim.prepares, committee);
+}
+
+/** Whether these prepares are of a quorum and for this outcome in this view. */
+function isProven(
+  turn: Turn,
+  { attempt, view, ctx, digest }: Place & Pick<CastVote, 'ctx' | 'digest'>,
+  ids: readonly EventId[],
+  committee: Committee,
+): boolean {
+  const found = ids.map((id) => turn.state.votes.find((vote) => vote.id === id));
+  const missing = ids.filter((_, i) => found[i] === undefined);
+  if (missing.length > 0) return wanted(turn, missing);
+  const keys = new Set<WorkerId>();
+  for (const vote of found) {
+    if (vote === undefined || vote.step !== 'prepare' || vote.attempt !== attempt) return false;
+    if (vote.view !== view || vote.ctx !== ctx || vote.digest !== digest) return false;
+    keys.add(vote.key);
+  }
+  return turn.context.hasQuorum(committee, keys);
+}

@@ -1,0 +1,99 @@
+/** Taking in what others signed: who may say it, whether it can be true by now, and whether it contradicts what they said before. */
+import type { Ballot, Message, Signed } from '../../run/vote.ts';
+import { isSameSlot, judgeFault } from './faults.ts';
+import { latestAttempt } from './recovery.ts';
+import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
+import { latestView } from './views.ts';
+
+/** Contents of one key in one slot that are kept in any case: two make the proof. */
+const MOST_CONTENTS = 2;
+
+export function receive(turn: Turn, message: Signed<Message>): void {
+  const { state } = turn;
+  const known = message.type === 'ballot' ? state.ballots : state.votes;
+  if (known.some(({ id }) => id === message.id)) {
+    answer(turn, message);
+    return;
+  }
+  const refusal = refuse(turn, message) ?? crowd(turn, known, message);
+  if (refusal !== undefined) {
+    turn.effects.push({ type: 'refused', refusal });
+    return;
+  }
+  accuse(turn, known, message);
+  if (message.type === 'ballot') change(turn, { ballots: [...state.ballots, message] });
+  else change(turn, { votes: [...state.votes, message] });
+  turn.heard = true;
+  answer(turn, message);
+}
+
+/** Why a message is not one of this round. Votes and ballots from beyond what the clock allows would only fill memory. */
+function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | undefined {
+  const { key, attempt } = message;
+  if (message.round !== context.round) {
+    return { code: 'invalid-round', round: message.round, current: context.round };
+  }
+  if (message.run !== context.run || message.parent !== context.parent) {
+    return { code: 'other-history', key };
+  }
+  if (!context.roster.includes(key)) return { code: 'not-a-member', key };
+  if (attempt > latestAttempt(context, now)) return { code: 'too-early', key };
+  if (message.type === 'ballot') return undefined;
+  if (message.view > latestView(context, now)) return { code: 'too-early', key };
+  if (attempt > 0) return undefined;
+  const { members, ctx } = context.committee;
+  if (!members.includes(key)) return { code: 'not-a-member', key };
+  return message.ctx === ctx ? undefined : { code: 'other-committee', key };
+}
+
+/**
+ * An equivocator cannot fill the memory, and yet its votes count where others need them: beyond the proof, what was asked for
+ * by id is taken, and what somebody else voted for in that view, once.
+ */
+function crowd(
+  { state }: Turn,
+  known: readonly (CastVote | Signed<Ballot>)[],
+  message: Signed<Message>,
+): Refusal | undefined {
+  const { key, id } = message;
+  const inSlot = known.filter((other) => isSameSlot(other, message));
+  if (inSlot.length < MOST_CONTENTS) return undefined;
+  const body = message.type === 'proposal' ? message.digest : id;
+  if (state.asked.some((asked) => asked.includes(id) || asked.includes(`want ${body}`))) {
+    return undefined;
+  }
+  if (message.type !== 'ballot') {
+    const { attempt, view, digest } = message;
+    const same = state.votes.filter(
+      (v) => v.digest === digest && v.view === view && v.attempt === attempt,
+    );
+    const isNew = same.every((vote) => vote.key !== key || vote.step !== message.step);
+    if (isNew && same.some((vote) => !state.faulty.includes(vote.key))) return undefined;
+  }
+  return { code: 'too-many', key };
+}
+
+/** The first proof against a key is told; that is enough to remove it. */
+function accuse(
+  turn: Turn,
+  known: readonly (CastVote | Signed<Ballot>)[],
+  message: Signed<Message>,
+): void {
+  if (turn.state.faulty.includes(message.key)) return;
+  for (const other of known) {
+    const fault = other.key === message.key ? judgeFault(other, message) : undefined;
+    if (fault === undefined) continue;
+    turn.effects.push({ type: 'fault', fault });
+    change(turn, { faulty: [...turn.state.faulty, message.key] });
+    return;
+  }
+}
+
+/** Somebody is still looking for an end of this round: here it is. */
+function answer({ state, context, effects }: Turn, message: Signed<Message>): void {
+  const { decided } = state;
+  if (decided === null || message.key === context.me) return;
+  const view = message.type === 'ballot' ? 0 : message.view;
+  if (!isAfter({ attempt: message.attempt, view }, decided)) return;
+  effects.push({ type: 'resend', ids: [decided.proposal, ...decided.commits] });
+}

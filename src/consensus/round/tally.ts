@@ -1,0 +1,82 @@
+/** Counting: which outcome a quorum prepared or committed in one view of one committee. Votes of different views never add up. */
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { Vote } from '../../run/vote.ts';
+import { committeeOf, proposalOf } from './committees.ts';
+import {
+  type CastVote,
+  isAfter,
+  type Place,
+  type Prepared,
+  type RoundState,
+  type Turn,
+} from './round-state.ts';
+
+/** Votes of one step for one outcome in one view of one committee. */
+export interface Count extends Place {
+  readonly ctx: Digest;
+  readonly digest: Digest;
+  readonly step: Vote['step'];
+  readonly votes: readonly CastVote[];
+}
+
+/** All counts of one step, in the order in which their first votes came. */
+export function counts(votes: readonly CastVote[], step: Vote['step']): readonly Count[] {
+  const groups: (Count & { readonly votes: CastVote[] })[] = [];
+  for (const vote of votes) {
+    if (vote.step !== step) continue;
+    const { attempt, view, ctx, digest } = vote;
+    const group = groups.find(
+      (each) =>
+        each.view === view &&
+        each.attempt === attempt &&
+        each.digest === digest &&
+        each.ctx === ctx,
+    );
+    if (group === undefined) groups.push({ attempt, view, ctx, digest, step, votes: [vote] });
+    else group.votes.push(vote);
+  }
+  return groups;
+}
+
+/** The votes of members, one each, if they are a quorum of their committee. */
+export function quorumOf(
+  turn: Turn,
+  { attempt, ctx, votes }: Count,
+): readonly CastVote[] | undefined {
+  const committee = committeeOf(turn, attempt, ctx);
+  if (committee === undefined || votes.length < committee.quorum) return undefined;
+  const byKey = new Map<WorkerId, CastVote>();
+  for (const vote of votes) {
+    if (committee.members.includes(vote.key) && !byKey.has(vote.key)) byKey.set(vote.key, vote);
+  }
+  return turn.context.hasQuorum(committee, new Set(byKey.keys())) ? [...byKey.values()] : undefined;
+}
+
+/** Ids of votes in their one order. */
+export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>
+  votes.map(({ id }) => id).sort();
+
+/** The prepared outcome of the latest view, in no attempt beyond the given one: what must be proposed again. */
+export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | null {
+  let highest = turn.state.lock;
+  for (const count of counts(turn.state.votes, 'prepare')) {
+    if (count.attempt > lastAttempt || (highest !== null && !isAfter(count, highest))) continue;
+    const proposal = proposalOf(turn.state, count.ctx, count.digest);
+    const quorum = proposal && quorumOf(turn, count);
+    if (proposal === undefined || quorum === undefined) continue;
+    const { attempt, view, ctx, digest } = count;
+    highest = { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) };
+  }
+  return highest;
+}
+
+/** Who prepared anything in a view. */
+export const prepareVoters = (
+  { votes }: RoundState,
+  { attempt, view }: Place,
+): ReadonlySet<WorkerId> =>
+  new Set(
+    votes
+      .filter((v) => v.attempt === attempt && v.view === view && v.step === 'prepare')
+      .map(({ key }) => key),
+  );

@@ -1,0 +1,36 @@
+import { describe, expect, test } from 'vitest';
+import { checkSchedules, playSchedule } from './model-check/check.ts';
+import { inside, listsOf, outside, sharedBallot, splitOf } from './model-check/setups.ts';
+
+/** As many as fit; `npm run check:rounds` plays more. */
+const SCHEDULES = 10_000;
+const MOST_MS = 15_000;
+
+test('inside the bound no schedule ends in two outcomes, and every round ends once the network heals', () => {
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  const until = performance.now() + MOST_MS;
+  const { played, breach } = checkSchedules(
+    inside,
+    seed,
+    SCHEDULES,
+    () => performance.now() < until,
+  );
+  console.log(`${played} schedules from seed ${seed}`);
+  expect(breach).toBeUndefined();
+  expect(played).toBeGreaterThan(0);
+});
+
+describe('just outside the bound a schedule breaks it', () => {
+  test.each(outside)('$name', (setup) => {
+    expect(playSchedule(setup, 1, splitOf(setup)).what).toMatch(/^two outcomes/);
+    const inBound = { ...setup, equivocators: setup.equivocators - 1 };
+    expect(playSchedule(inBound, 1, splitOf(inBound)).what).toBeUndefined();
+  });
+
+  test('ballot lists that share one key of seven', () => {
+    expect(playSchedule(listsOf(4), 1, sharedBallot).what).toMatch(/^two outcomes/);
+    expect(playSchedule(listsOf(5), 1, sharedBallot).what).toBeUndefined();
+    const majority = { ...listsOf(4), isMajority: true };
+    expect(playSchedule(majority, 1, sharedBallot).what).toBeUndefined();
+  });
+});

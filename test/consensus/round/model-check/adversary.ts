@@ -1,0 +1,223 @@
+/**
+ * Members that sign whatever the form allows: two contents in one slot, votes for anything in any view, proposals that differ
+ * by whom they are shown to, stale or half-forged justifications, two ballots. What they cannot do is sign for others.
+ */
+
+import type { CastVote } from '../../../../src/consensus/round/round-state.ts';
+import { counts } from '../../../../src/consensus/round/tally.ts';
+import { proposerOf } from '../../../../src/consensus/round/views.ts';
+import type { Committee } from '../../../../src/run/committee.ts';
+import type { WorkerId } from '../../../../src/run/ids.ts';
+import type { Ballot, Message, Proposal, Signed } from '../../../../src/run/vote.ts';
+import { contextFor, outcomeBy, PARENT, RUN, VIEW_MS } from './setup.ts';
+import type { World } from './world.ts';
+
+const ABOUT = { run: RUN, round: 0, parent: PARENT };
+
+export class Adversary {
+  readonly #world: World;
+  /** Votes for everything it hears, to those who want to hear it: the strongest help two sides can get. */
+  readonly #echoes: boolean;
+  readonly #isSilent: boolean;
+  readonly #proposed = new Set<string>();
+  #made = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+    const { isSplit } = world.weather;
+    this.#echoes = isSplit || world.dice.chance(0.7);
+    this.#isSilent = !isSplit && world.dice.chance(0.1);
+  }
+
+  /** Acts every half view. */
+  live(): void {
+    const { dice, weather } = this.#world;
+    if (this.#isSilent) return;
+    const tick = () => {
+      this.#act();
+      const pause = weather.isSplit ? 10 : dice.between(VIEW_MS / 4, VIEW_MS);
+      this.#world.at(this.#world.now + pause, tick);
+    };
+    this.#world.at(30, tick);
+  }
+
+  /** Hears every message the moment it is sent. */
+  overhear(message: Signed<Message>): void {
+    const { dice, weather } = this.#world;
+    const { hostile, isSplit } = weather;
+    if (hostile.length === 0 || this.#isSilent || message.type === 'ballot') return;
+    if (!this.#echoes || (!isSplit && dice.chance(0.2))) return;
+    const side = this.#world.side(message.key);
+    for (const key of hostile) {
+      this.#vote(key, message, 'prepare', side);
+      this.#vote(key, message, 'commit', side);
+    }
+  }
+
+  #act(): void {
+    const { dice, machines, weather } = this.#world;
+    const { hostile, isSplit } = weather;
+    const places = new Set<string>();
+    for (const { state } of machines.values()) {
+      if (state.closed !== null) places.add(`${state.attempt} ${state.view}`);
+    }
+    for (const place of places) {
+      const [attempt, view] = place.split(' ').map(Number) as [number, number];
+      for (const key of hostile) this.#propose(key, attempt, view + (dice.chance(0.2) ? 1 : 0));
+    }
+    const votes = this.#votes();
+    if (votes.length === 0 || isSplit) return;
+    for (const key of hostile) {
+      if (dice.chance(0.5)) {
+        const heard = dice.pick(votes);
+        const view = Math.max(0, heard.view + dice.between(-1, 2));
+        this.#vote(key, { ...heard, view }, dice.pick(['prepare', 'commit']), dice.below(3));
+      }
+      if (this.#world.setup.floor > 0 && dice.chance(0.3)) this.#ballot(key);
+    }
+  }
+
+  #votes(): CastVote[] {
+    return [...this.#world.events.values()].filter((m): m is CastVote => m.type !== 'ballot');
+  }
+
+  /** To one side, or to everybody when the side is neither. */
+  #say(key: WorkerId, message: Message, side: number): Signed<Message> {
+    const world = this.#world;
+    const signed = world.sign(key, message);
+    for (const to of world.machines.keys()) {
+      if (side > 1 || world.side(to) === side) world.deliver(key, to, signed);
+    }
+    return signed;
+  }
+
+  #vote(key: WorkerId, about: CastVote, step: 'prepare' | 'commit', side: number): void {
+    const { attempt, view, ctx, digest } = about;
+    const cast = { ...ABOUT, attempt, view, ctx, digest };
+    if (step === 'commit') {
+      this.#say(key, { type: 'vote', step, ...cast, justify: -1, unlisted: [], scores: [] }, side);
+    } else {
+      const justify = Math.min(view - 1, about.justify);
+      this.#say(key, { type: 'vote', step, ...cast, justify }, side);
+    }
+  }
+
+  /** One proposal for each side, each as convincing as can be. */
+  #propose(key: WorkerId, attempt: number, view: number): void {
+    const world = this.#world;
+    const slot = `${key} ${attempt} ${view}`;
+    const context = contextFor(world.setup, key, world.draw);
+    if (proposerOf(context, { attempt, view }) !== key || this.#proposed.has(slot)) return;
+    this.#proposed.add(slot);
+    for (const side of world.dice.shuffled([0, 1])) {
+      const proposal =
+        (!world.weather.isSplit && world.dice.chance(0.6)
+          ? this.#justified(key, attempt, view)
+          : undefined) ?? this.#fresh(key, attempt, view);
+      if (proposal !== undefined) this.#say(key, proposal, side);
+    }
+  }
+
+  #fresh(key: WorkerId, attempt: number, view: number): Proposal | undefined {
+    const world = this.#world;
+    const listed = attempt === 0 ? [] : this.#list(key, attempt);
+    if (listed === undefined) return undefined;
+    const ballots = listed.map(({ id }) => id).sort();
+    const committee = this.#committee(
+      attempt,
+      listed.map(({ key: author }) => author),
+    );
+    const cast = { ...ABOUT, attempt, view, ctx: committee.ctx, justify: -1 };
+    const claimed = highest(listed);
+    const before = claimed && world.events.get(claimed.proposal);
+    if (before?.type === 'proposal') {
+      const { outcome, digest } = before;
+      return { type: 'proposal', step: 'prepare', ...cast, digest, outcome, prepares: [], ballots };
+    }
+    const result = world.weather.isSplit ? 'final' : world.dice.pick(['final', 'void'] as const);
+    const isValid = world.weather.isSplit || world.dice.chance(0.9);
+    const outcome = outcomeBy(key, result, ballots, isValid);
+    const digest = `${key} hostile ${this.#made++} ${isValid}`;
+    return { type: 'proposal', step: 'prepare', ...cast, digest, outcome, prepares: [], ballots };
+  }
+
+  /** Any outcome a quorum prepared or, with the votes of all the hostile, could have. */
+  #justified(key: WorkerId, attempt: number, view: number): Proposal | undefined {
+    const { dice, draw, events, weather } = this.#world;
+    const { hostile } = weather;
+    const votes = this.#votes().filter((vote) => vote.attempt === attempt && vote.view < view);
+    for (const count of dice.shuffled(counts(votes, 'prepare'))) {
+      const { ctx, digest } = count;
+      const proposal = [...events.values()].find(
+        (m): m is Signed<Proposal> => m.type === 'proposal' && m.digest === digest && m.ctx === ctx,
+      );
+      if (proposal === undefined) continue;
+      const keys = proposal.ballots.map((id) => events.get(id)?.key ?? '');
+      const committee = attempt === 0 ? this.#committee(0, []) : draw(attempt, keys);
+      const signers = new Set([...count.votes.map((vote) => vote.key), ...hostile]);
+      if (!contextFor(this.#world.setup, key, draw).hasQuorum(committee, signers)) continue;
+      for (const other of hostile)
+        this.#vote(other, { ...proposal, view: count.view }, 'prepare', 2);
+      const prepares = this.#votes()
+        .filter((v) => v.step === 'prepare' && v.view === count.view && v.attempt === attempt)
+        .filter((v) => v.digest === digest && v.ctx === ctx)
+        .map(({ id }) => id)
+        .sort();
+      const { outcome, ballots } = proposal;
+      const cast = { ...ABOUT, attempt, view, ctx, digest, justify: count.view };
+      return { type: 'proposal', step: 'prepare', ...cast, outcome, prepares, ballots };
+    }
+    return undefined;
+  }
+
+  #committee(attempt: number, keys: readonly WorkerId[]): Committee {
+    return this.#world.draw(attempt, attempt === 0 ? [...this.#everybody()] : keys);
+  }
+
+  #everybody(): readonly WorkerId[] {
+    return [...this.#world.machines.keys(), ...this.#world.weather.hostile];
+  }
+
+  /** A list that just reaches the floor, or a longer one. */
+  #list(key: WorkerId, attempt: number): readonly Signed<Ballot>[] | undefined {
+    const { dice, setup, weather } = this.#world;
+    for (const other of weather.hostile) this.#ballot(other, attempt);
+    const byKey = new Map<WorkerId, Signed<Ballot>>();
+    for (const message of dice.shuffled([...this.#world.events.values()])) {
+      if (message.type === 'ballot' && message.attempt === attempt) byKey.set(message.key, message);
+    }
+    if (byKey.size < setup.floor) return undefined;
+    const all = dice.shuffled([...byKey.values()]);
+    const own = all.filter((ballot) => ballot.key === key);
+    const others = all.filter((ballot) => ballot.key !== key);
+    return [...own, ...others].slice(0, dice.between(setup.floor, byKey.size));
+  }
+
+  /** Says that it knows of nothing prepared, or repeats what an honest one knows. */
+  #ballot(key: WorkerId, attempt?: number): void {
+    const { dice, events } = this.#world;
+    const honest = [...events.values()].filter((m): m is Signed<Ballot> => m.type === 'ballot');
+    if (honest.length === 0) return;
+    const one = dice.pick(honest);
+    const prepared = dice.chance(0.7) ? null : one.prepared;
+    if (attempt !== undefined && prepared !== null && prepared.attempt >= attempt) return;
+    this.#say(
+      key,
+      { type: 'ballot', ...ABOUT, attempt: attempt ?? one.attempt, prepared },
+      dice.below(3),
+    );
+  }
+}
+
+function highest(ballots: readonly Signed<Ballot>[]): Ballot['prepared'] {
+  let best: Ballot['prepared'] = null;
+  for (const { prepared } of ballots) {
+    if (prepared === null) continue;
+    const isLater =
+      best === null ||
+      prepared.attempt > best.attempt ||
+      (prepared.attempt === best.attempt && prepared.view > best.view);
+    if (isLater) best = prepared;
+  }
+  return best;
+}

@@ -1,0 +1,128 @@
+/** What a schedule is about: how many workers, how a quorum is made, how many are hostile, how bad the network is. */
+import type { RoundContext, RoundTiming } from '../../../../src/consensus/round/round-state.ts';
+import type { Committee } from '../../../../src/run/committee.ts';
+import type { WorkerId } from '../../../../src/run/ids.ts';
+import type { Outcome } from '../../../../src/run/outcome.ts';
+
+export interface Setup {
+  readonly name: string;
+  /** N: keys in the roster. */
+  readonly workers: number;
+  /** K: seats of a committee, if there are so many. */
+  readonly seats: number;
+  readonly rule: 'bft' | 'cft';
+  /** f: members that sign whatever they like. */
+  readonly equivocators: number;
+  /** Ballots a recovery attempt needs; 0 where there is none. Two lists differ by at most N less this. */
+  readonly floor: number;
+  /** Whether a quorum of a recovery attempt is also more than half of the roster, however short the list. */
+  readonly isMajority?: boolean;
+  /** Stake of the workers, in their order; 1 each without it. */
+  readonly stakes?: readonly number[];
+  /** Whether k honest members remain, so that the round must end. */
+  readonly isLive: boolean;
+}
+
+export const quorumFor = (rule: Setup['rule'], size: number): number =>
+  rule === 'bft' ? Math.floor((2 * size) / 3) + 1 : Math.floor(size / 2) + 1;
+
+export const RUN = 'run';
+export const PARENT = 'parent';
+export const VIEW_MS = 100;
+
+export const timing: RoundTiming = {
+  graceMinMs: 0,
+  graceMaxMs: 80,
+  deadlineC: 3,
+  viewMs: VIEW_MS,
+  voidView: 4,
+  recoveryMs: 0,
+  skewMs: 40,
+};
+
+/** Seats first, then stake: capped stake of the signers * K >= k * capped stake of all. */
+export function hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean {
+  const { members, weights, size, quorum } = committee;
+  const signing = members.filter((member) => signers.has(member)).length;
+  if (signing < quorum) return false;
+  let stake = 0n;
+  let all = 0n;
+  members.forEach((member, i) => {
+    all += weights[i]!;
+    if (signers.has(member)) stake += weights[i]!;
+  });
+  return stake * BigInt(size) >= BigInt(quorum) * all;
+}
+
+/** Keys are `w0`, `w1`, ... in the order of the roster. */
+export const keysOf = ({ workers }: Setup): readonly WorkerId[] =>
+  Array.from({ length: workers }, (_, i) => `w${i}`);
+
+/** Ranks turn with the attempt, so that every attempt has another first proposer. */
+const turned = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[] => {
+  const sorted = [...keys].sort();
+  return sorted.map((_, i) => sorted[(i + attempt * 2) % sorted.length]!);
+};
+
+export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId[]) => Committee {
+  const roster = keysOf(setup);
+  const known = new Map<string, Committee>();
+  return (attempt, keys) => {
+    const members = turned(keys, attempt).slice(0, setup.seats);
+    const ctx = `${attempt}:${members.join()}`;
+    const before = known.get(ctx);
+    if (before !== undefined) return before;
+    const committee = {
+      round: 0,
+      attempt,
+      members,
+      weights: members.map((key) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1)),
+      size: members.length,
+      quorum: Math.max(
+        quorumFor(setup.rule, members.length),
+        setup.isMajority && attempt > 0 ? Math.floor(setup.workers / 2) + 1 : 0,
+      ),
+      ctx,
+    };
+    known.set(ctx, committee);
+    return committee;
+  };
+}
+
+export function contextFor(
+  setup: Setup,
+  me: WorkerId,
+  draw = drawFor(setup),
+  overrides: Partial<RoundTiming> = {},
+): RoundContext {
+  const roster = keysOf(setup);
+  const recoveryMs = setup.floor === 0 ? 0 : 40 * VIEW_MS;
+  return {
+    me,
+    run: RUN,
+    round: 0,
+    parent: PARENT,
+    since: 0,
+    timing: { ...timing, recoveryMs, voidView: Math.min(setup.seats, 4), ...overrides },
+    roster,
+    live: roster,
+    committee: draw(0, roster),
+    delays: [],
+    proposers: (attempt) => turned(roster, attempt),
+    draw,
+    isFloor: (keys) => setup.floor > 0 && new Set(keys).size >= setup.floor,
+    hasQuorum,
+  };
+}
+
+/** An outcome with little in it; what it says does not matter to the machine, who proposed it does. */
+export const outcomeBy = (
+  proposer: WorkerId,
+  result: Outcome['result'],
+  ballots: readonly string[] = [],
+  isValid = true,
+): Outcome => ({
+  ...{ run: RUN, round: 0, parent: PARENT, base: 'base', result, time: isValid ? 1 : 0 },
+  ...{ proposer, reveal: '', ballots, accepted: [], rejected: [], votes: [], joins: [] },
+  ...{ leaves: [], faults: [], snapshot: '', modelRoot: 'model', ledgerRoot: 'ledger' },
+});

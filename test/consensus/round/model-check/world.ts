@@ -1,0 +1,376 @@
+/**
+ * A world in which machines play one round: time, a network that delays, drops, repeats and reorders, machines that crash and
+ * come back with what they wrote to disk, and an adversary. After it heals nothing is lost any more and everybody is there.
+ */
+import { isSameSlot } from '../../../../src/consensus/round/faults.ts';
+import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
+import type {
+  Effect,
+  Input,
+  RoundContext,
+  RoundState,
+} from '../../../../src/consensus/round/round-state.ts';
+import { loadRound, saveRound } from '../../../../src/consensus/round/saved-round.ts';
+import type { Committee } from '../../../../src/run/committee.ts';
+import type { WorkerId } from '../../../../src/run/ids.ts';
+import type { Message, Signed } from '../../../../src/run/vote.ts';
+import { Adversary } from './adversary.ts';
+import { Agenda } from './agenda.ts';
+import { Dice } from './dice.ts';
+import { contextFor, drawFor, keysOf, outcomeBy, type Setup, VIEW_MS } from './setup.ts';
+
+interface Machine {
+  readonly key: WorkerId;
+  readonly context: RoundContext;
+  readonly skew: number;
+  state: RoundState;
+  /** What a crash leaves. */
+  saved: RoundState | undefined;
+  isUp: boolean;
+  /** How often it started; what was under way before a crash is void. */
+  life: number;
+}
+
+/** What chance, or a script, decided about one schedule. */
+export interface Weather {
+  readonly drop: number;
+  readonly repeat: number;
+  readonly crash: number;
+  readonly slowMs: number;
+  /** The two sides do not hear each other until then. */
+  readonly cutUntil: number;
+  readonly healsAt: number;
+  /** Whether relays keep what was sent, so that it can be asked for. */
+  readonly hasRelays: boolean;
+  /** How long it takes to look into an outcome. */
+  readonly answerMs: number;
+  /** How often a worker is late for the round. */
+  readonly late: number;
+  /** How often a member does not like an outcome. */
+  readonly picky: number;
+  readonly hostile: readonly WorkerId[];
+  /** 0 and 1; whoever is on side 2 is heard by both and hears nobody. */
+  readonly sides: ReadonlyMap<WorkerId, number>;
+  /** The hostile do one thing only: help both sides to an outcome of their own. */
+  readonly isSplit: boolean;
+}
+
+export interface Verdict {
+  readonly digests: readonly string[];
+  readonly undecided: readonly WorkerId[];
+  readonly problems: readonly string[];
+  readonly steps: number;
+  readonly faults: readonly WorkerId[];
+}
+
+/** So long after it healed every round must be over. */
+const PATIENCE_MS = 1500 * VIEW_MS;
+const MOST_STEPS = 60_000;
+
+export class World {
+  readonly setup: Setup;
+  readonly dice: Dice;
+  readonly draw: (attempt: number, keys: readonly WorkerId[]) => Committee;
+  readonly events = new Map<string, Signed<Message>>();
+  readonly machines = new Map<WorkerId, Machine>();
+  readonly weather: Weather;
+  now = 0;
+  readonly #adversary: Adversary;
+  readonly #signed = new Map<string, Signed<Message>>();
+  readonly #own = new Map<WorkerId, readonly Signed<Message>[]>();
+  readonly #digests = new Set<string>();
+  readonly #problems: string[] = [];
+  readonly #faults = new Set<WorkerId>();
+  readonly #agenda = new Agenda();
+  #steps = 0;
+
+  constructor(setup: Setup, seed: number, script: Partial<Weather> = {}) {
+    this.setup = setup;
+    this.dice = new Dice(seed);
+    this.draw = drawFor(setup);
+    this.weather = { ...this.#chance(), ...script };
+    const { hostile } = this.weather;
+    for (const key of keysOf(setup)) if (!hostile.includes(key)) this.#add(key);
+    this.#adversary = new Adversary(this);
+  }
+
+  #chance(): Weather {
+    const { dice, setup } = this;
+    const keys = keysOf(setup);
+    const isWild = dice.chance(0.8);
+    return {
+      drop: isWild ? dice.next() * 0.5 : 0,
+      repeat: isWild ? dice.next() * 0.3 : 0,
+      crash: isWild && dice.chance(0.5) ? dice.next() * 0.03 : 0,
+      slowMs: dice.chance(0.5) ? 20 : dice.between(20, 6 * VIEW_MS),
+      cutUntil: dice.chance(0.4) ? dice.between(0, 60 * VIEW_MS) : 0,
+      healsAt: dice.between(0, 80 * VIEW_MS),
+      hasRelays: dice.chance(0.5),
+      answerMs: 2 * VIEW_MS,
+      late: 0.2,
+      picky: 0.3,
+      hostile: dice.shuffled(this.draw(0, keys).members).slice(0, setup.equivocators),
+      sides: new Map(keys.map((key) => [key, dice.below(2)])),
+      isSplit: false,
+    };
+  }
+
+  get isHealed(): boolean {
+    return this.now >= this.weather.healsAt;
+  }
+
+  /** Plays to the end and says what came of it. */
+  play(): Verdict {
+    this.at(this.weather.healsAt, () => this.#heal());
+    if (this.weather.hostile.length > 0) this.#adversary.live();
+    const end = this.weather.healsAt + (this.setup.isLive ? PATIENCE_MS : 60 * VIEW_MS);
+    for (;;) {
+      const event = this.#agenda.next();
+      if (event === undefined || event.at > end || this.#steps > MOST_STEPS) break;
+      this.now = event.at;
+      event.run();
+      if (this.#problems.length > 0 || this.#digests.size > 1) break;
+      if (this.#everybody((machine) => machine.isUp && machine.state.decided !== null)) break;
+    }
+    for (const digest of this.#certified()) this.#digests.add(digest);
+    return {
+      digests: [...this.#digests],
+      undecided: [...this.machines.values()]
+        .filter(({ state }) => state.decided === null)
+        .map(({ key }) => key),
+      problems: this.#problems,
+      steps: this.#steps,
+      faults: [...this.#faults],
+    };
+  }
+
+  /** Runs something later. */
+  at(at: number, run: () => void): void {
+    this.#agenda.add(at, run);
+  }
+
+  /** An event of a message; the same content of a key is always the same event. */
+  sign(key: WorkerId, message: Message): Signed<Message> {
+    const content = `${key} ${JSON.stringify(message)}`;
+    const before = this.#signed.get(content);
+    if (before !== undefined) return before;
+    const id = `e${String(this.events.size).padStart(6, '0')}`;
+    const signed = { ...message, id, key };
+    this.#signed.set(content, signed);
+    this.events.set(id, signed);
+    if (!this.weather.hostile.includes(key)) {
+      const own = this.#own.get(key) ?? [];
+      if (own.some((other) => isSameSlot(other, signed))) {
+        this.#problems.push(`${key} signed twice in one slot`);
+      }
+      this.#own.set(key, [...own, signed]);
+    }
+    return signed;
+  }
+
+  side(key: WorkerId): number {
+    return this.weather.sides.get(key)!;
+  }
+
+  /** Puts an event on its way to one machine. */
+  deliver(from: WorkerId, to: WorkerId, message: Signed<Message>): void {
+    const { dice, weather } = this;
+    if (this.isHealed) {
+      this.at(this.now + dice.between(1, 10), () => this.#receive(to, message));
+      return;
+    }
+    const isCut = this.#isCut(from, to);
+    if (dice.chance(weather.drop)) return;
+    const starts = isCut ? Math.min(weather.cutUntil, weather.healsAt) : this.now;
+    if (isCut && dice.chance(0.5)) return;
+    const copies = dice.chance(weather.repeat) ? 2 : 1;
+    for (let i = 0; i < copies; i++) {
+      this.at(starts + dice.between(1, weather.slowMs), () => this.#receive(to, message));
+    }
+  }
+
+  #isCut(from: WorkerId, to: WorkerId): boolean {
+    const [a, b] = [this.side(from), this.side(to)];
+    const isApart = b === 2 || (a !== 2 && a !== b);
+    return from !== to && isApart && this.now < this.weather.cutUntil;
+  }
+
+  #add(key: WorkerId): void {
+    const skew = this.dice.between(-15, 15);
+    const context = contextFor(this.setup, key, this.draw);
+    const begins = this.dice.between(20, this.dice.chance(this.weather.late) ? 3000 : 60);
+    const state = beginRound(context, begins + skew);
+    this.machines.set(key, { key, context, skew, state, saved: undefined, isUp: false, life: 0 });
+    this.at(begins, () => this.#start(key, state));
+  }
+
+  #start(key: WorkerId, state: RoundState): void {
+    const machine = this.machines.get(key)!;
+    if (machine.isUp) return;
+    machine.isUp = true;
+    machine.life++;
+    machine.state = state;
+    this.#step(machine, { type: 'restart' });
+    for (const worker of machine.context.roster) {
+      if (this.dice.chance(0.7))
+        this.#later(machine, { type: 'held', worker, manifest: `m ${worker}` });
+    }
+  }
+
+  #crash(machine: Machine): void {
+    machine.isUp = false;
+    const begun = machine.state.begun;
+    const rest = Math.max(1, this.weather.healsAt - this.now);
+    this.at(this.now + this.dice.between(1, rest), () => {
+      const { saved, context } = machine;
+      const text = saved && saveRound(saved);
+      this.#start(machine.key, text === undefined ? beginRound(context, begun) : loadRound(text));
+    });
+  }
+
+  #heal(): void {
+    for (const machine of this.machines.values())
+      if (machine.isUp) this.#step(machine, { type: 'tick' });
+  }
+
+  #receive(to: WorkerId, message: Signed<Message>): void {
+    const machine = this.machines.get(to);
+    if (machine?.isUp) this.#step(machine, { type: 'message', message });
+  }
+
+  /** An input some time from now, unless the machine crashes before. */
+  #later(
+    machine: Machine,
+    input: Input,
+    mostMs = this.isHealed ? 10 : this.weather.answerMs,
+  ): void {
+    const { life } = machine;
+    this.at(this.now + this.dice.between(1, mostMs), () => {
+      if (machine.isUp && machine.life === life) this.#step(machine, input);
+    });
+  }
+
+  #step(machine: Machine, input: Input): void {
+    this.#steps++;
+    const { state, effects } = step(machine.context, machine.state, input, this.now + machine.skew);
+    machine.state = state;
+    const own: Signed<Message>[] = [];
+    for (const effect of effects) {
+      if (!this.isHealed && this.dice.chance(this.weather.crash)) {
+        this.#crash(machine);
+        return;
+      }
+      this.#perform(machine, effect, own);
+    }
+    for (const message of own) this.#step(machine, { type: 'message', message });
+  }
+
+  #perform(machine: Machine, effect: Effect, own: Signed<Message>[]): void {
+    const { key } = machine;
+    if (effect.type === 'persist') machine.saved = machine.state;
+    if (effect.type === 'send') {
+      const signed = this.sign(key, effect.message);
+      own.push(signed);
+      this.#broadcast(key, [signed.id]);
+      this.#adversary.overhear(signed);
+    }
+    if (effect.type === 'resend') this.#broadcast(key, effect.ids);
+    if (effect.type === 'wake' && effect.at < Number.MAX_SAFE_INTEGER) {
+      const { life } = machine;
+      this.at(Math.max(this.now + 1, effect.at - machine.skew), () => {
+        if (machine.isUp && machine.life === life) this.#step(machine, { type: 'tick' });
+      });
+    }
+    if (effect.type === 'compose') this.#compose(machine, effect);
+    if (effect.type === 'check') this.#check(machine, effect);
+    if (effect.type === 'want') this.#look(machine, effect);
+    if (effect.type === 'finalized') this.#digests.add(effect.certificate.digest);
+    if (effect.type === 'fault') this.#accuse(effect.fault.key);
+    if (effect.type === 'refused' && effect.refusal.code === 'conflicting-finalize') {
+      this.#digests.add(effect.refusal.got);
+    }
+  }
+
+  #accuse(key: WorkerId): void {
+    this.#faults.add(key);
+    if (!this.weather.hostile.includes(key)) this.#problems.push(`honest ${key} accused`);
+  }
+
+  #broadcast(from: WorkerId, ids: readonly string[]): void {
+    for (const id of ids) {
+      const message = this.events.get(id);
+      if (message === undefined) throw new Error(`${from} sends ${id}, which nobody signed`);
+      for (const to of this.machines.keys()) if (to !== from) this.deliver(from, to, message);
+    }
+  }
+
+  #compose(machine: Machine, effect: Effect & { type: 'compose' }): void {
+    const { attempt, view, result, ballots } = effect;
+    const outcome = outcomeBy(machine.key, result, ballots);
+    const digest = `${machine.key} ${attempt}/${view} ${result} ${machine.life}`;
+    const check = { digest, valid: true, acceptable: true, unlisted: [], scores: [] };
+    const composed = { attempt, view, outcome, digest };
+    this.#later(machine, { type: 'composed', composed, check }, 10);
+  }
+
+  #check(machine: Machine, { digest, outcome }: Effect & { type: 'check' }): void {
+    if (!this.isHealed && this.dice.chance(this.weather.picky / 3)) return;
+    const acceptable = outcome.result === 'void' || !this.dice.chance(this.weather.picky);
+    const unlisted = this.dice.chance(0.2) ? [`m ${machine.key}`] : [];
+    const valid = outcome.time > 0;
+    const check = { digest, valid, acceptable, unlisted, scores: [] };
+    this.#later(machine, { type: 'checked', check });
+  }
+
+  /** Relays answer where there are any, else whoever is up and has it. */
+  #look(machine: Machine, effect: Effect & { type: 'want' }): void {
+    const there = this.weather.hasRelays ? this.events : this.#heldNear(machine.key);
+    for (const [id, message] of this.events) {
+      if (!there.has(id)) continue;
+      if (effect.what === 'events' && !effect.ids.includes(id)) continue;
+      if (effect.what === 'outcome') {
+        if (message.type !== 'proposal' || message.digest !== effect.digest) continue;
+      }
+      this.deliver(machine.key, machine.key, message);
+    }
+  }
+
+  #heldNear(to: WorkerId): ReadonlySet<string> {
+    const ids = new Set<string>();
+    for (const { key, state, isUp } of this.machines.values()) {
+      if (isUp && !this.#isCut(key, to))
+        for (const { id } of [...state.votes, ...state.ballots]) ids.add(id);
+    }
+    return ids;
+  }
+
+  #everybody(holds: (machine: Machine) => boolean): boolean {
+    for (const machine of this.machines.values()) if (!holds(machine)) return false;
+    return true;
+  }
+
+  /** Every outcome with a certificate among all that was ever signed, whoever saw it. */
+  #certified(): Set<string> {
+    const signers = new Map<string, { digest: string; ctx: string; keys: Set<WorkerId> }>();
+    for (const message of this.events.values()) {
+      if (message.type !== 'vote' || message.step !== 'commit') continue;
+      const { attempt, view, ctx, digest, key } = message;
+      const group = `${attempt} ${view} ${ctx} ${digest}`;
+      const found = signers.get(group) ?? { digest, ctx, keys: new Set() };
+      signers.set(group, found);
+      found.keys.add(key);
+    }
+    const [{ context }] = this.machines.values() as IterableIterator<Machine> & [Machine];
+    const committees = [...this.committees()];
+    const quorate = [...signers.values()].filter(({ ctx, keys }) => {
+      const committee = committees.find((each) => each.ctx === ctx);
+      return committee !== undefined && context.hasQuorum(committee, keys);
+    });
+    return new Set(quorate.map(({ digest }) => digest));
+  }
+
+  *committees(): Iterable<Committee> {
+    yield this.draw(0, keysOf(this.setup));
+    for (const { state } of this.machines.values()) yield* Object.values(state.drawn);
+  }
+}
