@@ -23,7 +23,7 @@ const members = {
   ...castMembers,
   prepares: listMember(hex32, 'ids of the prepares behind `justify`, ascending', MOST_IDS),
   ballots: listMember(hex32, 'ids of the ballots the committee is drawn from, ascending', MOST_IDS),
-  body: member(body, 'the outcome, see docs/certified-rounds.md'),
+  body: member(body, 'the outcome, see docs/rounds.md'),
 };
 
 const notes = `

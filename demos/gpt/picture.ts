@@ -1,7 +1,7 @@
 /**
  * Draws the last screen of a recorded demo as an SVG that looks like a terminal.
  *
- *   npx tsx demos/gpt/picture.ts DIR docs/assets/demo-gpt.svg
+ *   npx tsx demos/gpt/picture.ts DIR picture.svg
  *
  * DIR is the folder of a demo (`nostrain demo gpt --dir DIR`), with one `log.ndjson` per worker, or a file of NDJSON
  * events in which `name` says who speaks.

@@ -45,7 +45,7 @@ describe('a slip of the hand', () => {
         ...['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
         ...['--sync', 'async'],
       ],
-      'none of them owns chunks',
+      'none of them can be told which part to send',
       '--owners 0',
     ],
   ])('%j exits 2 and says what was meant', async (argv, message, help) => {

@@ -117,7 +117,7 @@ describe('certified rounds', () => {
 
   it('a round in which nothing comes in time is void, and costs nobody what was learned', async () => {
     const { url } = await relay();
-    const spec = certifiedSpec({ founders: [0, 1], rounds: 2, timing: { graceMaxMs: 700 } });
+    const spec = certifiedSpec({ founders: [0, 1], rounds: 2, timing: { graceMinMs: 100, graceMaxMs: 700 } });
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 3000 }));
     await Promise.all(members.map(({ finished }) => finished));
     for (const member of members) {
@@ -134,7 +134,7 @@ describe('certified rounds', () => {
     const { url } = await relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 2 },
-      timing: { graceMaxMs: 600, viewMs: 500 },
+      timing: { graceMinMs: 100, graceMaxMs: 600, viewMs: 500 },
     });
     const members = [0, 1].map((index) => start({ index, relays: [url], spec }));
     const stalls = () => members[0]!.events.filter((event) => event.type === 'stalled');
@@ -149,9 +149,9 @@ describe('certified rounds', () => {
 
   it('a newcomer joins, catches up by replay, and its work is counted', async () => {
     const { url } = await relay();
-    const spec = certifiedSpec({ founders: [0, 1], rounds: 7, timing: { graceMaxMs: 2000 } });
+    const spec = certifiedSpec({ founders: [0, 1], rounds: 10, timing: { graceMaxMs: 2000 } });
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 300 }));
-    await finishedRounds(members[0]!, 2);
+    await finishedRounds(members[0]!, 1);
     const newcomer = start({ index: 2, relays: [url], spec, trainMs: 300 });
     await Promise.all([...members, newcomer].map(({ finished }) => finished));
     expect(rootsOf(newcomer)).toEqual(rootsOf(members[0]!));

@@ -66,7 +66,7 @@ export function certifiedSpec(options: SpecOptions): RunSpec {
         training: { ...shared, ...training },
         ...document,
         timing: {
-          ...{ graceMinMs: 50, graceMaxMs: 8000, viewMs: 2000, recoveryMs: 0, ...timing },
+          ...{ graceMinMs: 1500, graceMaxMs: 8000, viewMs: 2000, recoveryMs: 0, ...timing },
         },
       },
       {

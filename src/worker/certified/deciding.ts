@@ -14,7 +14,7 @@ import type {
 } from '../../consensus/round/round-state.ts';
 import type { RoundListening } from '../../network/wire/control.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
-import type { EventId } from '../../run/ids.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import type { Session } from '../session.ts';
@@ -83,6 +83,8 @@ class Round implements Deciding {
   /** What waits for something that is not here. */
   readonly #waiting = new Map<string, () => boolean>();
   readonly #own: Record<string, string>;
+  /** How long each worker's contribution took. */
+  readonly #arrived = new Map<WorkerId, number>();
   readonly #settle: (decision: Decision) => void;
   readonly #look: () => void;
   #machine: RoundState;
@@ -106,7 +108,7 @@ class Round implements Deciding {
     this.observer = createObserver(options, {
       signal: this.#signal,
       pull: (manifest) => this.#listening.pull(manifest),
-      onHeld: (worker, manifest) => this.#feed({ type: 'held', worker, manifest }),
+      onHeld: (worker, manifest) => this.#hold(worker, manifest),
       onFault: (events) => this.#accuse(events),
       onChange: () => this.#wake(),
     });
@@ -241,8 +243,6 @@ class Round implements Deciding {
         );
       case 'want':
         return effect.what === 'events' ? this.#fetch(effect.ids) : this.#listening.again();
-      case 'closed':
-        return this.#options.member.learnDelays(effect.held);
       case 'finalized':
         return this.#attempt('settle', () => this.#finish(effect.outcome, effect.certificate));
       case 'fault':
@@ -251,6 +251,7 @@ class Round implements Deciding {
         return tell.stalled(this.#options.context.round, effect);
       case 'refused':
         return tell.refused(this.#options.context.round, effect.refusal);
+      case 'closed':
       case 'wake':
     }
   }
@@ -274,14 +275,24 @@ class Round implements Deciding {
     return signed;
   }
 
+  /** Late ones count for nothing in this round, but the next deadline is learned from them too. */
+  #hold(worker: WorkerId, manifest: EventId): void {
+    const nowMs = this.#options.session.ports.clock.now();
+    if (!this.#arrived.has(worker)) this.#arrived.set(worker, nowMs - this.#machine.begun);
+    this.#feed({ type: 'held', worker, manifest });
+  }
+
   #fetch(ids: readonly EventId[]): void {
     this.#options.member.control.fetch(ids, this);
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {
     const decision = this.#judge.finish(outcome, certificate);
-    if (decision) this.#settle(decision);
-    return decision !== undefined;
+    if (!decision) return false;
+    // who only follows a round sees what arrived long ago
+    if (this.#machine.closed !== null) this.#options.member.learnDelays([...this.#arrived.values()]);
+    this.#settle(decision);
+    return true;
   }
 
   #accuse(events: readonly [EventId, EventId]): void {

@@ -1,7 +1,6 @@
 /** A worker as part of a certified run: what it keeps from round to round beside its model. */
 import { stateBytes } from '../../consensus/state-root.ts';
 import { ledgerBytes } from '../../run/ledger.ts';
-import type { Held } from '../../consensus/round/round-state.ts';
 import type { Control } from '../../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -156,8 +155,8 @@ export class Member {
     signal.throwIfAborted();
   }
 
-  learnDelays(held: readonly Held[]): void {
-    this.#arrivals = [...this.#arrivals, held.map(({ delay }) => delay)].slice(-LEARNT_ROUNDS);
+  learnDelays(delays: readonly number[]): void {
+    this.#arrivals = [...this.#arrivals, delays].slice(-LEARNT_ROUNDS);
     this.delays = this.#arrivals.flat();
   }
 

@@ -1,0 +1,241 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Branch, chooseBranch, isBetter } from '../../../src/consensus/round/fork-choice.ts';
+import { graceOf } from '../../../src/consensus/round/grace.ts';
+import { decideClosing } from '../../../src/consensus/round/observe.ts';
+import { loadRound, saveRound } from '../../../src/consensus/round/saved-round.ts';
+import { latestView, viewAfter, viewLength } from '../../../src/consensus/round/views.ts';
+import { outcomeBy, timing } from './model-check/setup.ts';
+import { friends, Player, proposalBy, Room, voteBy } from './room.ts';
+
+const four = friends(4);
+
+describe('T-09: when to close', () => {
+  const closing = (held: readonly string[], now: number, graceMs = 2000) => {
+    const me = new Player(four, 'w0', { graceMinMs: graceMs, graceMaxMs: graceMs });
+    for (const worker of held) me.take({ type: 'held', worker, manifest: `m ${worker}` }, 0);
+    return decideClosing(me.context, { ...me.state, closed: null }, now);
+  };
+
+  test('before the grace is over: wait, with what is left of it', () => {
+    expect(closing([], 500)).toEqual({ type: 'wait', remainingMs: 1500 });
+    expect(closing(['w0', 'w1', 'w2'], 1999)).toEqual({ type: 'wait', remainingMs: 1 });
+  });
+
+  test('after it: close with what is there; with nothing, void will do', () => {
+    expect(closing(['w1'], 2000)).toEqual({ type: 'close', empty: false });
+    expect(closing([], 2000)).toEqual({ type: 'close', empty: true });
+  });
+
+  test('a grace of nothing decides at once, and so does having everything', () => {
+    expect(closing([], 0, 0)).toEqual({ type: 'close', empty: true });
+    expect(closing(['w0', 'w1', 'w2', 'w3'], 0)).toEqual({ type: 'close', empty: false });
+  });
+
+  test('the grace is learned from arrivals, within its bounds', () => {
+    const bounds = { ...timing, graceMinMs: 100, graceMaxMs: 1000, deadlineC: 3 };
+    expect(graceOf([], bounds)).toBe(1000);
+    expect(graceOf([200, 210, 220, 9000], bounds)).toBe(210 + 3 * 10);
+    expect(graceOf([1, 2, 3], bounds)).toBe(100);
+    expect(graceOf([5000], bounds)).toBe(1000);
+  });
+
+  test('a manifest that comes after closing is not on time', () => {
+    const me = new Player(four, 'w0');
+    me.take({ type: 'tick' }, 80);
+    me.take({ type: 'held', worker: 'w1', manifest: 'late' }, 81);
+    expect(me.state.held).toEqual([]);
+  });
+});
+
+describe('views', () => {
+  test('double three times and then keep their length', () => {
+    expect([0, 1, 2, 3, 4, 9].map((view) => viewLength(100, view))).toEqual([
+      100, 200, 400, 800, 800, 800,
+    ]);
+    fc.assert(
+      fc.property(fc.nat(500), (view) => {
+        let start = 0;
+        for (let before = 0; before < view; before++) start += viewLength(100, before);
+        expect(viewAfter(100, start)).toBe(view);
+        expect(viewAfter(100, start - 1)).toBe(Math.max(0, view - 1));
+      }),
+    );
+  });
+
+  test('go on while a machine is away', () => {
+    const me = new Player(four, 'w3');
+    me.take({ type: 'tick' }, 80);
+    me.take({ type: 'tick' }, 80 + 5000);
+    expect(me.state.view).toBe(viewAfter(100, 5000));
+    expect(me.state.viewEnds).toBeGreaterThan(5080);
+  });
+
+  test('more than K - k members ahead are followed at once, fewer are not', () => {
+    const me = new Player(four, 'w3');
+    me.take({ type: 'tick' }, 80);
+    const now = 170;
+    expect(latestView(me.context, now)).toBe(1);
+    me.hear(voteBy(four, 'w0', 'prepare', 'X', { view: 1 }), now);
+    expect(me.state.view).toBe(0);
+    me.hear(voteBy(four, 'w1', 'prepare', 'X', { view: 1 }), now);
+    expect(me.state.view).toBe(1);
+  });
+
+  test('one member far ahead is followed once the round goes badly, so that nobody stays ahead for ever', () => {
+    const me = new Player(four, 'w3');
+    me.take({ type: 'tick' }, 80_000);
+    const ahead = voteBy(four, 'w0', 'prepare', 'X', { view: 90 });
+    me.hear(ahead, 80_000);
+    expect(me.state.view).toBe(0);
+    for (const at of [80_100, 80_300, 80_700]) me.take({ type: 'tick' }, at);
+    expect(me.state.view).toBe(3);
+    me.take({ type: 'tick' }, 81_500);
+    expect(me.state.view).toBe(90);
+  });
+});
+
+describe('void', () => {
+  const empty = { digest: 'V', valid: true, acceptable: true, unlisted: [], scores: [] };
+  const proposal = (view: number, key: string) =>
+    proposalBy(four, key, 'V', { view, outcome: outcomeBy(key, 'void') });
+
+  test('is not prepared early by who holds something, and is from voidView on', () => {
+    const me = new Player(four, 'w3');
+    me.take({ type: 'held', worker: 'w1', manifest: 'm' }, 1);
+    me.take({ type: 'checked', check: empty }, 1);
+    me.take({ type: 'tick' }, 80);
+    me.hear(proposal(0, 'w0'), 90);
+    expect(me.all('send')).toEqual([]);
+    me.take({ type: 'tick' }, 80 + 1500);
+    expect(me.state.view).toBe(4);
+    me.hear(proposal(4, 'w0'), 1600);
+    const sent = me.all('send').map(({ message }) => message);
+    expect(sent).toMatchObject([{ step: 'prepare', view: 4, digest: 'V' }]);
+  });
+
+  test('is prepared at once by who holds nothing', () => {
+    const me = new Player(four, 'w3');
+    me.take({ type: 'checked', check: empty }, 1);
+    me.take({ type: 'tick' }, 80);
+    me.hear(proposal(0, 'w0'), 90);
+    expect(me.all('send')).toHaveLength(1);
+  });
+});
+
+test('who is locked on an outcome says in its prepare where that was prepared, also where the proposer does not', () => {
+  const me = new Player(four, 'w3');
+  const check = { digest: 'Y', valid: true, acceptable: true, unlisted: [], scores: [] };
+  me.take({ type: 'checked', check }, 1);
+  me.take({ type: 'tick' }, 80);
+  me.hear(proposalBy(four, 'w0', 'Y'), 90);
+  for (const key of ['w1', 'w2']) me.hear(voteBy(four, key, 'prepare', 'Y'), 90);
+  expect(me.state.lock).toMatchObject({ view: 0, digest: 'Y' });
+  me.take({ type: 'tick' }, 80 + 1500);
+  me.hear({ ...proposalBy(four, 'w0', 'Y', { view: 4 }), justify: -1 }, 1600);
+  const sent = me.all('send').map(({ message }) => message);
+  expect(sent.at(-1)).toMatchObject({ step: 'prepare', view: 4, justify: 0 });
+});
+
+describe('memory', () => {
+  test('what is signed is on disk first, and goes out again after a restart, unchanged', () => {
+    const room = new Room(four, ['w0', 'w1']);
+    room.waitUntil(150);
+    const player = room.players.get('w1')!;
+    const at = player.effects.findIndex(({ type }) => type === 'send');
+    expect(player.effects[at - 1]).toEqual({ type: 'persist' });
+    const [sent] = player.all('send');
+    const back = new Player(four, 'w1');
+    back.state = loadRound(saveRound(player.state));
+    expect(back.state).toEqual(player.state);
+    expect(back.take({ type: 'restart' }, 150)).toContainEqual(sent);
+    expect(back.take({ type: 'tick' }, 151).filter(({ type }) => type === 'send')).toEqual([]);
+  });
+
+  test('who lost its disk does not vote in the attempt in progress, and does in the next', () => {
+    const setup = friends(4, 'bft', 3);
+    const me = new Player(setup, 'w1', {}, true);
+    me.take({ type: 'tick' }, 80);
+    me.take(
+      {
+        type: 'checked',
+        check: { digest: 'V', valid: true, acceptable: true, unlisted: [], scores: [] },
+      },
+      81,
+    );
+    me.hear(proposalBy(setup, 'w0', 'V', { outcome: outcomeBy('w0', 'void') }), 90);
+    expect(me.all('send')).toEqual([]);
+    me.take({ type: 'tick' }, 80 + 4000);
+    expect(me.all('send').map(({ message }) => message)).toMatchObject([
+      { type: 'ballot', attempt: 1 },
+    ]);
+  });
+});
+
+describe('recovery', () => {
+  test('an attempt is not left before enough ballots began it', () => {
+    const me = new Player(friends(4, 'bft', 3), 'w0');
+    for (let at = 80; at < 40_000; at += 100) me.take({ type: 'tick' }, at);
+    expect(me.state.attempt).toBe(1);
+    const lists = me.all('stalled').filter(({ attempt }) => attempt === 1);
+    expect(lists[0]?.missing).toEqual(['w0', 'w1', 'w2', 'w3']);
+  });
+
+  test('a round that two of three cannot decide is decided by them in a recovery', () => {
+    const setup = friends(3, 'bft', 2);
+    const room = new Room(setup, ['w0', 'w1']);
+    room.waitUntil(3000);
+    expect(room.decided()).toEqual([undefined, undefined]);
+    room.waitUntil(20_000);
+    expect(new Set(room.decided()).size).toBe(1);
+    const [finalized] = room.players.get('w0')!.all('finalized');
+    expect(finalized?.certificate.attempt).toBe(1);
+  });
+});
+
+describe('fork choice', () => {
+  const roster = ['a', 'b', 'c', 'd', 'e'];
+  const branch: Branch = { committed: ['a', 'b'], attempt: 1, length: 2, digest: '5' };
+
+  test.each([
+    [
+      'more of the roster',
+      { committed: ['a', 'b', 'c'], attempt: 9, length: 1, digest: '9' },
+      true,
+    ],
+    ['keys that joined since', { committed: ['a', 'b', 'x', 'y'], length: 1 }, false],
+    ['one key many times', { committed: ['a', 'a', 'a', 'a'] }, false],
+    ['a lower attempt', { attempt: 0, length: 1, digest: '9' }, true],
+    ['a longer one', { length: 3, digest: '9' }, true],
+    ['a lower digest', { digest: '4' }, true],
+    ['the same', {}, false],
+  ])('%s', (_, other, isIt) => {
+    expect(isBetter(roster, { ...branch, ...other }, branch)).toBe(isIt);
+  });
+
+  test('deep branches are left to a person', () => {
+    const better = { ...branch, committed: roster };
+    expect(chooseBranch(roster, branch, better, 2)).toBe('switch');
+    expect(chooseBranch(roster, branch, better, 1)).toBe('ask');
+    expect(chooseBranch(roster, better, branch, 0)).toBe('stay');
+  });
+
+  test('everybody who sees the same branches ends on the same one', () => {
+    const branches = fc.record({
+      committed: fc.subarray(roster),
+      attempt: fc.nat(2),
+      length: fc.integer({ min: 1, max: 3 }),
+      digest: fc.constantFrom('1', '2', '3', '4', '5', '6'),
+    });
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(branches, { minLength: 2, selector: ({ digest }) => digest }),
+        (all) => {
+          const best = (list: readonly Branch[]) =>
+            list.reduce((a, b) => (isBetter(roster, b, a) ? b : a));
+          expect(best(all)).toEqual(best([...all].reverse()));
+        },
+      ),
+    );
+  });
+});
