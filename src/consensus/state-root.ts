@@ -18,7 +18,7 @@ export interface ModelState {
 const CHUNK_BYTES = 45_056;
 
 /** Length of the canonical bytes. */
-export const stateBytesOf = ({ params, momentum }: ModelState): number =>
+const stateBytesOf = ({ params, momentum }: ModelState): number =>
   params.values.byteLength + momentum.byteLength;
 
 /** Root of the canonical bytes: parameters by layout, then momentum, each value little-endian in its storage type. */

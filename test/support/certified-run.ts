@@ -308,7 +308,7 @@ const idsOf = (events: readonly SignedEvent[]): readonly EventId[] =>
   events.map(({ id }) => id).sort();
 
 /** The value of a verdict that a test relies on. */
-export function value<T>(verdict: Verdict<T>): T {
+function value<T>(verdict: Verdict<T>): T {
   if (verdict.ok) return verdict.value;
   throw new Error(JSON.stringify(verdict));
 }

@@ -81,7 +81,7 @@ function innerStatement(text: string, crypto: EventCrypto): Statement | undefine
 }
 
 /** What a verified event says in its place; undefined where it says nothing that could contradict anything. */
-export function toStatement(event: SignedEvent): Statement | undefined {
+function toStatement(event: SignedEvent): Statement | undefined {
   const cast = [toVote, toProposal].map((read) => read(event)).find(({ ok }) => ok);
   if (cast?.ok) return cast.value;
   const member = toMember(event);

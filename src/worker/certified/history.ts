@@ -12,50 +12,17 @@ import {
 } from '../../consensus/round/membership.ts';
 import { type ModelState, modelRoot } from '../../consensus/state-root.ts';
 import type { Digest } from '../../run/ids.ts';
-import { type Ledger, ledgerRoot } from '../../run/ledger.ts';
+import { ledgerRoot } from '../../run/ledger.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
-import { electorateOf, membershipOf, type Situation, stakesOf } from './electorate.ts';
+import type { Certified, Chain, Draft } from './chain-state.ts';
+import { electorateOf, membershipOf, stakesOf } from './electorate.ts';
 import { type Evidence, found, invalid, lacking, type Verdict } from './evidence.ts';
 import { rosterChange } from './roster-events.ts';
 import { acceptedRows, checkRejected, type Row } from './rows.ts';
 
-/** A round that is over, as far as its votes and its late work are judged in the next one. */
-export interface Past {
-  readonly round: number;
-  readonly parent: Digest;
-  /** Model root it started from. */
-  readonly base: Digest;
-  /** Of that round, with its entropy. */
-  readonly ledger: Ledger;
-}
-
-/** What is certified, without the model itself: enough to check who decided what. */
-export interface Chain extends Situation {
-  readonly spec: RunSpec;
-  readonly run: Digest;
-  /** The round to come. */
-  readonly round: number;
-  /** Digest of the outcome before; the run id in round 0. */
-  readonly parent: Digest;
-  /** Unix seconds of the outcome before; 0 in round 0. */
-  readonly time: number;
-  /** Of the round to come; its entropy is null while the beacon is not known. */
-  readonly ledger: Ledger;
-  readonly modelRoot: Digest;
-  readonly ledgerRoot: Digest;
-  /** The round before; null in round 0. */
-  readonly before: Past | null;
-  /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
-  readonly recent: readonly Digest[];
-}
-
-/** The whole certified state. */
-export interface Certified extends Chain, ModelState {}
-
-/** An outcome without the roots, which follow from the rest. */
-export type Draft = Omit<Outcome, 'modelRoot' | 'ledgerRoot'>;
+export type { Certified, Chain, Draft } from './chain-state.ts';
 
 /** What an outcome leads to. */
 export interface Completed {

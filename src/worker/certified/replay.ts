@@ -114,14 +114,14 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
 }
 
 /** The same without parameters and momentum. */
-export function withoutModel(state: Chain | Certified): Chain {
+function withoutModel(state: Chain | Certified): Chain {
   if (!hasModel(state)) return state;
   const { params: _, momentum: __, ...chain } = state;
   return chain;
 }
 
 /** Outcomes that a quorum decided after this state, the one to follow first. */
-export function decidedAfter(state: Chain, events: Gathered): Verdict<readonly Decided[]> {
+function decidedAfter(state: Chain, events: Gathered): Verdict<readonly Decided[]> {
   const certified = certifiedAfter(state, events);
   if (!certified.ok || certified.value.length < 2) return certified;
   const roster = state.ledger.members.map(({ key }) => key);

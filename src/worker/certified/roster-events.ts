@@ -4,6 +4,7 @@ import { refuseChange } from '../../consensus/round/roster-change.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Join, Leave, Signed } from '../../run/vote.ts';
 import { judgeBallots, judgeVotes, listed } from './certificate.ts';
+import type { Chain, Draft } from './chain-state.ts';
 import { type Electorate, membershipOf, type Situation } from './electorate.ts';
 import {
   type Evidence,
@@ -13,7 +14,6 @@ import {
   type Noun,
   type Verdict,
 } from './evidence.ts';
-import type { Chain, Draft } from './history.ts';
 
 /** The change that an outcome makes, when it may. `beacon` is left open: it comes later. */
 export function rosterChange(

@@ -3,8 +3,8 @@ import type { Submission } from '../../network/wire/certified-events.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { AcceptedRow, RejectedRow } from '../../run/outcome.ts';
 import type { Signed } from '../../run/vote.ts';
+import type { Certified, Draft } from './chain-state.ts';
 import { type Evidence, found, invalid, lacking, type Noun, type Verdict } from './evidence.ts';
-import type { Certified, Draft } from './history.ts';
 import { judgeManifest, judgeSubmission, sharesOf, type Terms } from './submissions.ts';
 
 /** An accepted row with what it brings. */
