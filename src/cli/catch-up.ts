@@ -46,7 +46,10 @@ const PULL_MS = 120_000;
 const MOST_TRIED = 3;
 
 /** The state after the newest checkpoint whose outcome is certified and whose chunks come; undefined where there is none. */
-export async function fromCheckpoint(spec: RunSpec, options: Options): Promise<CaughtUp | undefined> {
+export async function fromCheckpoint(
+  spec: RunSpec,
+  options: Options,
+): Promise<CaughtUp | undefined> {
   const run = runIdOf(spec);
   const claims = await claimsOf(run, options);
   if (claims.length === 0) return undefined;

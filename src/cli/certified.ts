@@ -85,9 +85,13 @@ export async function firstCertified(
 /** Throws for rules that this program does not play by. */
 export function assertPlayable({ beacon, late }: RunSpec): void {
   const refuse = (field: string, value: string, accepted: string) =>
-    new ConfigError('run/unplayable', `the run says ${field} = ${value}; this program plays ${accepted}`, {
-      hint: `join or make a run whose ${field} is ${accepted}`,
-    });
+    new ConfigError(
+      'run/unplayable',
+      `the run says ${field} = ${value}; this program plays ${accepted}`,
+      {
+        hint: `join or make a run whose ${field} is ${accepted}`,
+      },
+    );
   if (beacon.kind !== 'none') throw refuse('beacon.kind', beacon.kind, 'none');
   if (late !== 'discard') throw refuse('late', late, 'discard');
 }

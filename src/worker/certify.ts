@@ -5,7 +5,8 @@
 import { within } from '../network/transport/deadline.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { contextOf } from './certified/context.ts';
-import { type Deciding, type Decision, openDeciding } from './certified/deciding.ts';
+import { type Deciding, openDeciding } from './certified/deciding.ts';
+import type { Decision } from './certified/decision.ts';
 import type { Member, Start } from './certified/member.ts';
 import { residualAfter } from './certified/residual.ts';
 import { termsOf } from './certified/rows.ts';

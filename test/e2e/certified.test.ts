@@ -117,7 +117,11 @@ describe('certified rounds', () => {
 
   it('a round in which nothing comes in time is void, and costs nobody what was learned', async () => {
     const { url } = await relay();
-    const spec = certifiedSpec({ founders: [0, 1], rounds: 2, timing: { graceMinMs: 100, graceMaxMs: 700 } });
+    const spec = certifiedSpec({
+      founders: [0, 1],
+      rounds: 2,
+      timing: { graceMinMs: 100, graceMaxMs: 700 },
+    });
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 3000 }));
     await Promise.all(members.map(({ finished }) => finished));
     for (const member of members) {

@@ -28,7 +28,10 @@ it('demo certified: honest workers agree, the guilty are named, the run replays 
   const lines = readFileSync(eventsFile, 'utf8').trim().split('\n');
   const at = lines.findIndex((line) => line.includes('\\"step\\":\\"commit\\"'));
   const altered = join(dir, 'altered.jsonl');
-  const other = lines[at]!.replace(/"sig":"(.)/, (_, digit) => `"sig":"${digit === '0' ? '1' : '0'}`);
+  const other = lines[at]!.replace(
+    /"sig":"(.)/,
+    (_, digit) => `"sig":"${digit === '0' ? '1' : '0'}`,
+  );
   writeFileSync(altered, `${lines.with(at, other).join('\n')}\n`);
   const bad = await runProgram(['replay', '--events', altered]);
   expect(bad.code).not.toBe(0);

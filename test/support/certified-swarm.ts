@@ -31,7 +31,7 @@ import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { plan } from './fake-ports.ts';
 import { arithmeticTrainer, secretOf, smallLayout } from './swarm.ts';
 
-export const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
+const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
 export const keyOf = (index: number): string => signerOf(index).publicKey;
 
 export interface SpecOptions {

@@ -69,7 +69,7 @@ async function readKept(file: string): Promise<readonly SignedEvent[]> {
 }
 
 /** Each once: spec and snapshots first, then by time and id, so that the same events make the same file. */
-function inOrder(events: readonly SignedEvent[]): readonly SignedEvent[] {
+export function inOrder(events: readonly SignedEvent[]): readonly SignedEvent[] {
   const once = [...new Map(events.map((event) => [event.id, event])).values()];
   return once.sort(
     (a, b) => rank(a) - rank(b) || a.created_at - b.created_at || (a.id < b.id ? -1 : 1),

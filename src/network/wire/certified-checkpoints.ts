@@ -51,7 +51,9 @@ export async function publishCheckpoint(
   const { relays, sha256, lifetime, signal, sign } = sending;
   const { run, round, outcome, ledgerRoot, model, ledger } = state;
   const parts = [model, ledger];
-  const all = parts.map((part) => sendChunks([part], 1, { relays, sign, sha256, lifetime, signal }));
+  const all = parts.map((part) =>
+    sendChunks([part], 1, { relays, sign, sha256, lifetime, signal }),
+  );
   const held = await Promise.all(all.map(({ enough }) => enough));
   if (!held.every(Boolean)) return false;
   const [modelTree, ledgerTree] = parts.map((part) => chunkTree(part, sha256));

@@ -5,48 +5,19 @@
 import { createBell, ringOrDeadline } from '../../base/bell.ts';
 import { deferred } from '../../base/deferred.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
-import type {
-  Certificate,
-  Effect,
-  Input,
-  RoundContext,
-  RoundState,
-} from '../../consensus/round/round-state.ts';
+import type { Certificate, Effect, Input, RoundState } from '../../consensus/round/round-state.ts';
 import type { RoundListening } from '../../network/wire/control.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
-import type { Session } from '../session.ts';
+import type { DecidingOptions } from './deciding-options.ts';
+import type { Decision, OpenRound } from './decision.ts';
 import type { Noun } from './evidence.ts';
-import type { Certified } from './history.ts';
-import type { Entry } from './journal.ts';
 import { ASK_MS, Judge } from './judging.ts';
-import type { Member } from './member.ts';
 import { createObserver, type Observer } from './observer.ts';
 
-/** A round that is over. */
-export interface Decision {
-  readonly outcome: Outcome;
-  readonly certificate: Certificate;
-  /** The state it leads to. */
-  readonly next: Certified;
-}
-
-export interface DecidingOptions {
-  readonly state: Certified;
-  readonly context: RoundContext;
-  readonly member: Member;
-  readonly session: Session;
-  /** What was signed in this round before; undefined where nothing was. */
-  readonly entry: Entry | undefined;
-  /** Whether something was signed that is not on disk any more. */
-  readonly hasForgotten: boolean;
-  /** A quorum of commits of the round before. */
-  readonly votes: readonly EventId[];
-}
-
-export interface Deciding {
+export interface Deciding extends OpenRound {
   /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
   readonly decided: Promise<Decision>;
   /** A certificate is here; what it names may still be on its way. */
@@ -55,10 +26,6 @@ export interface Deciding {
   readonly looked: Promise<void>;
   /** Takes in this worker's own contribution. */
   enter(sent: Sealed): void;
-  /** Takes in a noun as if a relay had brought it. */
-  take(noun: Noun): void;
-  readonly observer: Observer;
-  close(): void;
 }
 
 /** Between two looks at the clock when the machine wants the same moment again. */
@@ -72,7 +39,7 @@ export const openDeciding = (options: DecidingOptions): Deciding => new Round(op
 class Round implements Deciding {
   readonly decided: Promise<Decision>;
   readonly looked: Promise<void>;
-  readonly observer: Observer;
+  readonly #observer: Observer;
   readonly #options: DecidingOptions;
   readonly #judge: Judge;
   readonly #listening: RoundListening;
@@ -105,7 +72,7 @@ class Round implements Deciding {
     const looked = deferred<void>();
     this.looked = looked.promise;
     this.#look = () => looked.settle();
-    this.observer = createObserver(options, {
+    this.#observer = createObserver(options, {
       signal: this.#signal,
       pull: (manifest) => this.#listening.pull(manifest),
       onHeld: (worker, manifest) => this.#hold(worker, manifest),
@@ -113,7 +80,7 @@ class Round implements Deciding {
       onChange: () => this.#wake(),
     });
     this.#judge = new Judge(options, {
-      observer: this.observer,
+      observer: this.#observer,
       feed: (input) => this.#feed(input),
       fetch: (ids) => this.#fetch(ids),
       again: () => this.#listening.again(),
@@ -146,7 +113,7 @@ class Round implements Deciding {
       this.#feed({ type: 'message', message: noun });
     }
     // also what was here before this round was opened
-    if (noun.type === 'manifest') this.observer.take(noun);
+    if (noun.type === 'manifest') this.#observer.take(noun);
     if (isNew) this.#wake();
   }
 
@@ -290,7 +257,8 @@ class Round implements Deciding {
     const decision = this.#judge.finish(outcome, certificate);
     if (!decision) return false;
     // who only follows a round sees what arrived long ago
-    if (this.#machine.closed !== null) this.#options.member.learnDelays([...this.#arrived.values()]);
+    if (this.#machine.closed !== null)
+      this.#options.member.learnDelays([...this.#arrived.values()]);
     this.#settle(decision);
     return true;
   }

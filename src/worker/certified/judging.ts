@@ -4,7 +4,8 @@ import type { Certificate, Effect, Held, Input } from '../../consensus/round/rou
 import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { draftOf, opinionOf } from './compose.ts';
-import type { DecidingOptions, Decision } from './deciding.ts';
+import type { DecidingOptions } from './deciding-options.ts';
+import type { Decision } from './decision.ts';
 import type { Missing, Verdict } from './evidence.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
 import type { Observer } from './observer.ts';

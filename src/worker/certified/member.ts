@@ -1,13 +1,13 @@
 /** A worker as part of a certified run: what it keeps from round to round beside its model. */
 import { stateBytes } from '../../consensus/state-root.ts';
-import { ledgerBytes } from '../../run/ledger.ts';
 import type { Control } from '../../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { ledgerBytes } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { CertifiedRound, RoundSummary } from '../events.ts';
 import type { Ports } from '../ports.ts';
-import type { Deciding, Decision } from './deciding.ts';
+import type { Decision, OpenRound } from './decision.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import type { Missing, Noun } from './evidence.ts';
 import { type Certified, withEntropy } from './history.ts';
@@ -67,7 +67,7 @@ export class Member {
   readonly #options: MemberOptions;
   readonly #close: () => void;
   /** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
-  #open: readonly Deciding[] = [];
+  #open: readonly OpenRound[] = [];
   #entry: Promise<Entry | undefined>;
   #announced: Digest | undefined;
   /** How long manifests took, round by round. */
@@ -166,7 +166,7 @@ export class Member {
   }
 
   /** Goes on listening to this round; the one before stays open, older ones do not. */
-  follow(deciding: Deciding): void {
+  follow(deciding: OpenRound): void {
     const [before, ...older] = [...this.#open].reverse();
     for (const each of older) each.close();
     this.#open = before ? [before, deciding] : [deciding];

@@ -5,7 +5,7 @@ import type { Manifest } from '../../network/wire/manifests.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Bad } from './compose.ts';
-import type { DecidingOptions } from './deciding.ts';
+import type { DecidingOptions } from './deciding-options.ts';
 import { termsOf } from './rows.ts';
 import { judgeManifest, judgeSubmission, sharesOf } from './submissions.ts';
 

@@ -49,7 +49,7 @@ export function createPool(): Pool {
 }
 
 /** The round a noun belongs to; undefined for what outlives rounds. */
-export function roundOf(noun: Noun): number | undefined {
+function roundOf(noun: Noun): number | undefined {
   if (noun.type === 'manifest') return noun.manifest.round;
   if (noun.type === 'unreadable') return -1;
   return 'round' in noun ? noun.round : undefined;

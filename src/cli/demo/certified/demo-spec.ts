@@ -14,7 +14,7 @@ export interface DemoSpecOptions {
 }
 
 /** Rounds of the demo: see crew.ts for what happens in which. */
-export const ROUNDS = 8;
+const ROUNDS = 8;
 
 export async function demoSpec(
   workers: readonly { readonly pubkey: WorkerId }[],
