@@ -10,7 +10,7 @@ const viewOrNone: Text<number> = {
 };
 
 /** Of an attempt at a round. */
-export const attemptMembers = {
+const attemptMembers = {
   run: member(hex32, 'id of the run'),
   round: member(index, 'round index, from 0'),
   attempt: member(index, '0, or the number of the recovery attempt'),
