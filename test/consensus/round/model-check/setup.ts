@@ -1,4 +1,5 @@
 /** What a schedule is about: how many workers, how a quorum is made, how many are hostile, how bad the network is. */
+import { cappedStakes, hasQuorum, quorumOf } from '../../../../src/consensus/committee/quorum.ts';
 import type { RoundContext, RoundTiming } from '../../../../src/consensus/round/round-state.ts';
 import type { Committee } from '../../../../src/run/committee.ts';
 import type { WorkerId } from '../../../../src/run/ids.ts';
@@ -23,9 +24,6 @@ export interface Setup {
   readonly isLive: boolean;
 }
 
-export const quorumFor = (rule: Setup['rule'], size: number): number =>
-  rule === 'bft' ? Math.floor((2 * size) / 3) + 1 : Math.floor(size / 2) + 1;
-
 export const RUN = 'run';
 export const PARENT = 'parent';
 export const VIEW_MS = 100;
@@ -39,20 +37,6 @@ export const timing: RoundTiming = {
   recoveryMs: 0,
   skewMs: 40,
 };
-
-/** Seats first, then stake: capped stake of the signers * K >= k * capped stake of all. */
-export function hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean {
-  const { members, weights, size, quorum } = committee;
-  const signing = members.filter((member) => signers.has(member)).length;
-  if (signing < quorum) return false;
-  let stake = 0n;
-  let all = 0n;
-  members.forEach((member, i) => {
-    all += weights[i]!;
-    if (signers.has(member)) stake += weights[i]!;
-  });
-  return stake * BigInt(size) >= BigInt(quorum) * all;
-}
 
 /** Keys are `w0`, `w1`, ... in the order of the roster. */
 export const keysOf = ({ workers }: Setup): readonly WorkerId[] =>
@@ -76,10 +60,13 @@ export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId
       round: 0,
       attempt,
       members,
-      weights: members.map((key) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1)),
+      weights: cappedStakes(
+        members.map((key) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1)),
+        quorumOf(setup.rule, members.length),
+      ),
       size: members.length,
       quorum: Math.max(
-        quorumFor(setup.rule, members.length),
+        quorumOf(setup.rule, members.length),
         setup.isMajority && attempt > 0 ? Math.floor(setup.workers / 2) + 1 : 0,
       ),
       ctx,
