@@ -224,12 +224,14 @@ async function observeTagValues(relay: RawReader): Promise<number> {
 
 async function observeSubscriptions(relay: RawReader): Promise<readonly [number, number]> {
   const names = Array.from({ length: 64 }, (_, i) => `sub${i}`);
-  for (const name of names) relay.say('REQ', name, { kinds: [7819] });
-  await within(relay, (frame) => frame[0] === 'EOSE' && frame[1] === names.at(-1));
-  await answerTo(relay, signed({ kind: 7819 }));
-  await within(relay, (frame) => frame[0] === 'EVENT' && frame[1] === names.at(-1));
   const named = (verb: string) =>
     new Set(relay.frames.filter((frame) => frame[0] === verb).map((frame) => frame[1])).size;
+  // in any order: relays serve subscriptions side by side
+  const all = (verb: string) => within(relay, () => named(verb) === names.length);
+  for (const name of names) relay.say('REQ', name, { kinds: [7819] });
+  await all('EOSE');
+  await answerTo(relay, signed({ kind: 7819 }));
+  await all('EVENT');
   return [named('EOSE'), named('EVENT')];
 }
 
