@@ -5,7 +5,8 @@
  *
  *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
  *
- * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text.
+ * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts the inner
+ * optimizer anew in every round, as the Python reference does.
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -39,6 +40,8 @@ interface Setup {
   readonly form: ShardForm;
   /** Shard of a lone worker. */
   readonly own: string;
+  /** Whether the inner optimizer's moments live through a round. */
+  readonly moments: 'keep' | 'reset';
   readonly settings: Settings;
 }
 
@@ -86,11 +89,12 @@ function finished(): readonly Row[] {
 }
 
 function readSetup(label: string): Setup {
-  const { form = 'interleaved', workers = 4, own = '1/1', ...given } = JSON.parse(label);
+  const asSetup = { form: 'interleaved', workers: 4, own: '1/1', moments: 'keep' };
+  const { form, workers, own, moments, ...given } = { ...asSetup, ...JSON.parse(label) };
   const unused = { run: RUN, relay: [], model: 'char-gpt' } as const;
   const asked = { ...unused, ...readSettings(given, 'settings') };
   const settings = combineSettings(presets['char-gpt'], asked);
-  return { label, workers, form, own, settings };
+  return { label, workers, form, own, moments, settings };
 }
 
 async function openWorkers({ workers, form, own, settings }: Setup): Promise<readonly Worker[]> {
@@ -144,6 +148,7 @@ async function simulate(setup: Setup): Promise<void> {
     const stepped = nesterovStep(params.values, momentum, mean, outer);
     params = { layout, values: stepped.values };
     momentum = stepped.momentum;
+    if (setup.moments === 'reset') for (const worker of workers) worker.moments = [];
     const isLast = round === rounds - 1;
     const limit = isLast ? undefined : { batches: 8 };
     const loss = await trainer.evaluate(Float32Array.from(params.values), 'validation', limit);
