@@ -2,7 +2,7 @@
  * N-22: README is a test. Its commands are run as they stand, in a folder of their own, with the addresses of local relays in
  * place of others' and with small sizes added where training would take minutes.
  */
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import ts from 'typescript';
@@ -11,6 +11,7 @@ import { createRelay, type Relay } from '../../relay/server.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { commandLines, flagsInText, typescriptBlocks, wordsOf } from '../support/readme.ts';
+import { runBlock } from '../support/run-block.ts';
 
 const relays: Relay[] = [];
 const cwd = temporaryFolder();
@@ -119,15 +120,7 @@ describe('N-22: README', () => {
     'its TypeScript, block $i, compiles and runs',
     { timeout: 120_000 },
     async ({ block, i }) => {
-      // inside the project, where it is known by its name
-      const file = join(import.meta.dirname, `readme-block-${i}.ts`);
-      writeFileSync(file, `${block}\nexport {};\n`);
-      try {
-        expect(diagnose(file)).toEqual([]);
-        await import(/* @vite-ignore */ file);
-      } finally {
-        rmSync(file);
-      }
+      await runBlock(`readme-${i}`, block, (file) => expect(diagnose(file)).toEqual([]));
     },
   );
 });
