@@ -247,7 +247,8 @@ function foldRound(
     trainingLoss,
     accepted: Math.min(event.accepted.length, before?.accepted ?? Number.POSITIVE_INFINITY),
     refused: Math.max(
-      event.certified?.rejected.length ?? event.refused.length,
+      event.refused.length,
+      event.certified?.rejected.length ?? 0,
       before?.refused ?? 0,
     ),
     payloadBytes: Math.max(event.payloadBytes, before?.payloadBytes ?? 0),

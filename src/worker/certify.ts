@@ -3,6 +3,7 @@
  * the certified outcome leads to, with or without a seat; whoever is behind follows without training. docs/rounds.md has the rules.
  */
 import { within } from '../network/transport/deadline.ts';
+import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { contextOf } from './certified/context.ts';
 import { type Deciding, openDeciding } from './certified/deciding.ts';
@@ -45,7 +46,7 @@ export async function playCertified(
     played,
     start,
     decision,
-    { startedMs, secondsWaiting, isOver },
+    { startedMs, secondsWaiting, isOver, refused: deciding.refused },
     member,
     session,
   );
@@ -94,11 +95,13 @@ async function contribute(
   return trained;
 }
 
-interface Timing {
+interface Circumstances {
   readonly startedMs: number;
   readonly secondsWaiting: number;
   /** It was over before this worker looked: nobody needs its loss. */
   readonly isOver: boolean;
+  /** What it dropped on the way. */
+  readonly refused: readonly Rejection[];
 }
 
 /** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
@@ -106,7 +109,7 @@ async function settle(
   played: WorkerState,
   start: Start,
   decision: Decision,
-  timing: Timing,
+  timing: Circumstances,
   member: Member,
   session: Session,
 ): Promise<WorkerState> {
@@ -126,7 +129,7 @@ async function settle(
     base: outcome.base,
     digest: next.modelRoot,
     accepted,
-    refused: [],
+    refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
     completionReason: 'certified',
     trainingLoss: sent?.trainingLoss ?? Number.NaN,
     ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),

@@ -5,6 +5,7 @@ import {
   type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
+  finishedRounds,
   keyOf,
   startCertified,
 } from '../support/certified-swarm.ts';
@@ -28,13 +29,6 @@ afterEach(async () => {
 
 const rootsOf = (member: CertifiedMember) =>
   certifiedRounds(member).map(({ certified }) => certified!.root);
-
-/** Resolves once the worker has finished so many rounds. */
-async function finishedRounds(member: CertifiedMember, count: number): Promise<void> {
-  while (certifiedRounds(member).length < count) {
-    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 20))]);
-  }
-}
 
 describe('certified rounds', () => {
   it('end in one root for everybody', async () => {

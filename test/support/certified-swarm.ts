@@ -199,3 +199,14 @@ function firstState(spec: RunSpec, layout: Layout): WorkerState {
 
 export const certifiedRounds = ({ events }: CertifiedMember) =>
   events.filter((event) => event.type === 'round');
+
+/** Resolves once the worker has finished so many rounds. */
+export const finishedRounds = (member: CertifiedMember, count: number): Promise<void> =>
+  until(member, () => certifiedRounds(member).length >= count);
+
+/** Resolves once it holds; rejects when the worker fails. */
+export async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 20))]);
+  }
+}

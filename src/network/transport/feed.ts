@@ -11,7 +11,7 @@ export interface SubscriptionHandlers {
   /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
   onEvent(event: SignedEvent, relay: string): void;
   /** An event that does not count. The relay that sent it is to blame, not the key it names. */
-  onRefused?(reason: RejectReason, detail: string, relay: string): void;
+  onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
   /** The relay has sent what it had stored; again after each reconnect. */
   onCaughtUp?(relay: string): void;
   /** This relay answers no more for now: the connection ended, or it closed the subscription for good. */
@@ -148,7 +148,7 @@ export class Feed {
         return undefined;
       case 'refused':
         counts.refused++;
-        this.#handlers.onRefused?.(received.reason, received.detail, link.url);
+        this.#handlers.onRefused?.(received.reason, received.detail, link.url, received.id);
         if (received.isFault) link.blame();
         return undefined;
       case 'new':

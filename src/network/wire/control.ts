@@ -3,6 +3,7 @@
  * again. What events say is read by whoever asks; here they are only genuine and of the run.
  */
 import type { Clock } from '../../base/clock.ts';
+import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
 import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../event.ts';
@@ -29,6 +30,8 @@ export interface OwnEvent<N> {
 export interface Hearing<N> {
   /** Nouns are handed over as they come, also several times. */
   take(noun: N): void;
+  /** What a relay brought and is no event of its author, with the id it bears; nobody is to blame but the relay. */
+  refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
 }
 
@@ -136,7 +139,11 @@ class Events<N> implements Control<N> {
     const missing = ids.filter((id) => this.#held(id) === undefined);
     if (missing.length === 0) return;
     const onCaughtUp = () => void (listening.caughtUp && listening.close());
-    const taking = { take: (noun: N) => hearing.take(noun), onCaughtUp };
+    const taking: Hearing<N> = {
+      take: (noun) => hearing.take(noun),
+      refuse: (rejection, id) => hearing.refuse?.(rejection, id),
+      onCaughtUp,
+    };
     const listening = this.#hear({ ids: missing }, taking, this.#keep);
     void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
   }
@@ -204,7 +211,7 @@ class Events<N> implements Control<N> {
   /** A subscription that can be asked again. */
   #hear(
     filter: Filter,
-    { take, onCaughtUp }: Hearing<N>,
+    { take, refuse, onCaughtUp }: Hearing<N>,
     keep: (event: SignedEvent) => void,
   ): Listening {
     const { relays, read } = this.#options;
@@ -214,8 +221,10 @@ class Events<N> implements Control<N> {
       keep(event);
       take(noun);
     };
+    const onRefused = (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
+      refuse?.({ reason, detail, worker: undefined }, id);
     const subscribe = () =>
-      relays.subscribe([filter], { onEvent, onCaughtUp: () => onCaughtUp?.() });
+      relays.subscribe([filter], { onEvent, onRefused, onCaughtUp: () => onCaughtUp?.() });
     let subscription = subscribe();
     return {
       get caughtUp() {

@@ -1,0 +1,172 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { encodeNstr } from '../../src/network/codec/nstr.ts';
+import { createSigner, type SignedEvent } from '../../src/network/event.ts';
+import type { OpenSocket } from '../../src/network/transport/socket.ts';
+import { buildMessage } from '../../src/network/wire/certified-events.ts';
+import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import type { Commit } from '../../src/run/vote.ts';
+import { genesisOf } from '../../src/worker/certified/history.ts';
+import {
+  type CertifiedMember,
+  type CertifiedOptions,
+  certifiedRounds,
+  certifiedSpec,
+  finishedRounds,
+  keyOf,
+  startCertified,
+} from '../support/certified-swarm.ts';
+import { publishRaw } from '../support/publish-raw.ts';
+import { forgedTwin } from '../support/signers.ts';
+import { smallLayout as layout, secretOf } from '../support/swarm.ts';
+
+const open: Relay[] = [];
+const started: CertifiedMember[] = [];
+/** A relay that stores whatever it is given. */
+async function credulousRelay(): Promise<string> {
+  const one = await createRelay({ policies: [] });
+  open.push(one);
+  return one.url;
+}
+function start(options: CertifiedOptions): CertifiedMember {
+  const member = startCertified(options);
+  started.push(member);
+  return member;
+}
+afterEach(async () => {
+  for (const member of started.splice(0)) member.stop();
+  for (const one of open.splice(0)) await one.close();
+});
+
+const signerOf = (index: number) => createSigner(secretOf(index));
+const life = (later = 0) => {
+  const createdAt = Math.floor(Date.now() / 1000) + later;
+  return { createdAt, expiresAt: createdAt + 86_400 };
+};
+
+/** A contribution to round 0 with nothing wrong, signed by hand. */
+function manifest(spec: RunSpec, index: number, { value = 1, later = 0 } = {}): SignedEvent {
+  const run = runIdOf(spec);
+  const params = { layout, values: new Float32Array(layout.size) };
+  const { modelRoot: base } = genesisOf(spec, params);
+  const delta = { layout, values: new Float64Array(layout.size).fill(value) };
+  const own = { run, round: 0, parent: run, base, codec: 'nstr', examples: 1, steps: 1 };
+  const { container } = encodeNstr(delta, { ratio: 1 });
+  return signerOf(index).sign(buildManifest(own, container, life(later)).draft);
+}
+
+function commit(spec: RunSpec, index: number): SignedEvent {
+  const run = runIdOf(spec);
+  const said: Commit = {
+    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+    ...{ run, round: 0, attempt: 0, parent: run, view: 0 },
+    ...{ ctx: 'a'.repeat(64), digest: 'b'.repeat(64) },
+  };
+  return signerOf(index).sign(buildMessage(said, life()));
+}
+
+/** Relays that pass one event on without its signature. */
+const withoutSignature =
+  (id: string): OpenSocket =>
+  (url) =>
+    new Proxy(openSocket(url), {
+      get(socket, name) {
+        const value: unknown = Reflect.get(socket, name);
+        return typeof value === 'function' ? value.bind(socket) : value;
+      },
+      set(socket, name, value) {
+        if (name !== 'onmessage') return Reflect.set(socket, name, value);
+        socket.onmessage = (text, bytes) => {
+          const isIt = text?.includes(`"id":"${id}"`);
+          value(isIt ? text?.replace(/"sig":"[0-9a-f]+"/, '"sig":""') : text, bytes);
+        };
+        return true;
+      },
+    });
+
+const reasonsOf = (member: CertifiedMember, round = 0) =>
+  certifiedRounds(member)[round]!.refused.map(({ reason }) => reason);
+
+describe('N-13: in a certified run', () => {
+  it('what is forged, altered, misattributed or of a stranger is dropped and counted by reason', async () => {
+    const url = await credulousRelay();
+    const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 2 });
+    const [stranger, victim] = [9, 0];
+    const unsigned = manifest(spec, 10);
+    const other = manifest(spec, stranger, { value: 2 });
+    const inTheNameOfTheVictim = { ...other, pubkey: keyOf(victim) };
+    await publishRaw(url, [
+      unsigned,
+      forgedTwin(manifest(spec, 11)),
+      { ...manifest(spec, 12), content: '{}' },
+      inTheNameOfTheVictim,
+      manifest(spec, stranger),
+      commit(spec, stranger),
+      forgedTwin(commit(spec, victim)),
+    ]);
+    const lying = withoutSignature(unsigned.id);
+    const members = [0, 1, 2].map((index) =>
+      start({ index, relays: [url], spec, openSocket: lying }),
+    );
+    await Promise.all(members.map(({ finished }) => finished));
+    for (const member of members) {
+      const [first, second] = certifiedRounds(member);
+      expect(first!.accepted).toEqual([0, 1, 2].map(keyOf).sort());
+      expect(second!.certified!.root).toBe(certifiedRounds(members[0]!)[1]!.certified!.root);
+      expect(reasonsOf(member).sort()).toEqual([
+        ...['bad-id', 'bad-id', 'bad-signature', 'bad-signature'],
+        ...['not-a-member', 'not-a-member', 'unsigned'],
+      ]);
+      const ofStranger = member.events.filter(
+        (event) => event.type === 'refused' && event.worker === keyOf(stranger),
+      );
+      expect(ofStranger).toMatchObject([
+        { round: 0, reason: 'not-a-member' },
+        { round: 0, reason: 'not-a-member' },
+      ]);
+    }
+  }, 30_000);
+});
+
+describe('T-04: in a certified run', () => {
+  it('a contribution that is sent again, and signed again at another time, counts once', async () => {
+    const url = await credulousRelay();
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1, 2], rounds: 1, timing: { viewMs: 400 } },
+      document: { committee: { quorum: 'cft' } },
+    });
+    const first = manifest(spec, 2);
+    const again = manifest(spec, 2, { later: 1 });
+    await publishRaw(url, [first, again, first, again, first]);
+    const members = [0, 1].map((index) => start({ index, relays: [url], spec }));
+    await Promise.all(members.map((member) => finishedRounds(member, 1)));
+    for (const member of members) {
+      const [round] = certifiedRounds(member);
+      expect(round!.accepted).toEqual([0, 1, 2].map(keyOf).sort());
+      expect(member.events.filter(({ type }) => type === 'fault')).toEqual([]);
+    }
+    expect(certifiedRounds(members[0]!)[0]!.certified!.root).toBe(
+      certifiedRounds(members[1]!)[0]!.certified!.root,
+    );
+  }, 30_000);
+
+  it('of two that differ at most one counts, and both together prove the fault', async () => {
+    const url = await credulousRelay();
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 1500 } },
+      document: { committee: { quorum: 'cft' } },
+    });
+    await publishRaw(url, [manifest(spec, 2), manifest(spec, 2, { value: 7 })]);
+    const members = [0, 1].map((index) => start({ index, relays: [url], spec }));
+    await Promise.all(members.map(({ finished }) => finished));
+    for (const member of members) {
+      const [round] = certifiedRounds(member);
+      expect(round!.accepted.filter((key) => key === keyOf(2)).length).toBeLessThan(2);
+      const [fault] = member.events.filter((event) => event.type === 'fault');
+      expect(fault).toMatchObject({ worker: keyOf(2), kind: 'equivocation' });
+      expect(member.disk.state!.standing!.ledger.faulted).toEqual([keyOf(2)]);
+    }
+  }, 30_000);
+});
