@@ -100,6 +100,8 @@ export interface CertifiedOptions {
   readonly trainMs?: number;
   readonly trainer?: Trainer;
   readonly disk?: Disk;
+  /** Sees every state that is saved. */
+  readonly onSave?: (state: WorkerState) => void;
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
   /** How a hostile worker is made. */
@@ -148,7 +150,9 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     store: {
       load: async () => disk.state,
       save: async (state) => {
-        if (!signal.aborted) disk.state = state;
+        if (signal.aborted) return;
+        disk.state = state;
+        options.onSave?.(state);
       },
     },
     report: (event) => void events.push(event),
