@@ -94,7 +94,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     const stripe = stripeOver(relays.relays, settings.stripe);
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
-    const state = await firstState({ ...options, relays }, task, trainer, folder.store);
+    const state = await firstState({ ...options, relays, onNotice }, task, trainer, folder.store);
     const maxContainerBytes = spec?.limits.payloadBytes ?? mostPayloadBytes(layout);
     const wire = createWire({
       profile,
@@ -125,9 +125,14 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     return final;
   });
 
+interface Surroundings {
+  readonly relays: RelaySet;
+  onNotice(message: string): void;
+}
+
 /** The saved state, or the seeded (or given) one. */
 async function firstState(
-  { settings, start, certified, relays, signal }: PlayOptions & { readonly relays: RelaySet },
+  { settings, start, certified, relays, signal, onNotice }: PlayOptions & Surroundings,
   { model }: Task,
   trainer: Trainer,
   store: Store,
@@ -137,7 +142,7 @@ async function firstState(
   const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
   const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return certified
-    ? firstCertified(certified.spec, lossBefore, { relays, signal })
+    ? firstCertified(certified.spec, lossBefore, { relays, signal, onNotice })
     : genesis({ layout: trainer.layout, values }, lossBefore);
 }
 

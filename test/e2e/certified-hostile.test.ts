@@ -1,10 +1,15 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { collectEvents } from '../../src/cli/history/from-relays.ts';
 import { encodeNstr } from '../../src/network/codec/nstr.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
+import { publishCheckpoint } from '../../src/network/wire/certified-checkpoints.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Commit } from '../../src/run/vote.ts';
@@ -86,6 +91,17 @@ const withoutSignature =
       },
     });
 
+/** Everything of a kind a relay holds. */
+async function stored(url: string, kind: number): Promise<readonly SignedEvent[]> {
+  const relays = createRelaySet([url], { openSocket, clock: systemClock });
+  const events: SignedEvent[] = [];
+  const { signal } = new AbortController();
+  await relays.ready();
+  await collectEvents([{ kinds: [kind] }], { relays, signal }, (event) => void events.push(event));
+  await relays.close();
+  return events;
+}
+
 const reasonsOf = (member: CertifiedMember, round = 0) =>
   certifiedRounds(member)[round]!.refused.map(({ reason }) => reason);
 
@@ -127,6 +143,56 @@ describe('N-13: in a certified run', () => {
         { round: 0, reason: 'not-a-member' },
       ]);
     }
+  }, 30_000);
+});
+
+describe('N-12: a stranger publishes a certified checkpoint of poisoned weights', () => {
+  it('who joins passes it over, says why, and goes on from the genuine one', async () => {
+    const url = await credulousRelay();
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1], rounds: 5, timing: { graceMaxMs: 2000 } },
+      document: { checkpoint: { every: 2, keep: 3 } },
+    });
+    const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 500 }));
+    await finishedRounds(members[0]!, 3);
+    const genuine = (await stored(url, 7812)).map((event) => JSON.parse(event.content));
+    const stranger = createRelaySet([url], { openSocket, clock: systemClock });
+    const publish = (round: number, outcome: string) =>
+      publishCheckpoint(
+        {
+          ...{ run: runIdOf(spec), round, outcome, ledgerRoot: 'c'.repeat(64) },
+          model: new Uint8Array(8 * layout.size).fill(0x7f),
+          ledger: new Uint8Array([123, 125]),
+        },
+        {
+          ...{ relays: stranger, sha256: nativeSha256, lifetime: life() },
+          signal: new AbortController().signal,
+          sign: (draft) => signerOf(9).sign(draft),
+        },
+      );
+    expect(await publish(40, 'd'.repeat(64))).toBe(true);
+    expect(await publish(genuine[0]!.round, genuine[0]!.outcome)).toBe(true);
+    expect(await publish(41, genuine[0]!.outcome)).toBe(true);
+    await stranger.close();
+
+    const newcomer = start({ index: 2, relays: [url], spec, looksForCheckpoint: true });
+    await Promise.all([...members, newcomer].map(({ finished }) => finished));
+    const notices = newcomer.events.flatMap((event) =>
+      event.type === 'notice' ? [event.message] : [],
+    );
+    const who = keyOf(9).slice(0, 8);
+    expect(notices.filter((notice) => notice.includes('passed over'))).toEqual([
+      `passed over the checkpoint of ${who} after round 42: that outcome is of round ${genuine[0]!.round + 1}`,
+      `passed over the checkpoint of ${who} after round 41: no quorum certified outcome dddddddd`,
+      `passed over the checkpoint of ${who} after round ${genuine[0]!.round + 1}: other roots are certified`,
+    ]);
+    const [first] = certifiedRounds(newcomer);
+    expect(first!.index).toBeGreaterThan(genuine[0]!.round);
+    const rootsOf = (member: CertifiedMember) =>
+      new Map(certifiedRounds(member).map(({ index, certified }) => [index, certified!.root]));
+    for (const [index, root] of rootsOf(newcomer))
+      expect(rootsOf(members[0]!).get(index)).toBe(root);
+    expect(first!.base).toBe(rootsOf(members[0]!).get(first!.index - 1));
   }, 30_000);
 });
 

@@ -168,7 +168,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     const state = disk.state ?? firstState(spec, layout);
     if (!options.looksForCheckpoint) return state;
     const start = genesisOf(spec, state.params, nativeSha256);
-    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal });
+    const onNotice = (message: string) => void events.push({ type: 'notice', message });
+    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal, onNotice });
     return later ? { ...state, ...later, round: later.standing.round } : state;
   };
   const session = {
