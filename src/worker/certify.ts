@@ -24,6 +24,8 @@ export type Placed = WorkerState & { readonly standing: Standing };
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
+/** From so many void rounds in a row on somebody should know. */
+const VOIDS_TO_TELL = 3;
 
 /** Plays one round; saves and tells how it ended. */
 export async function playCertified(
@@ -53,7 +55,15 @@ export async function playCertified(
   await store.save(next);
   member.checkpoint(start, decision);
   report({ type: 'round', ...next.rounds.at(-1)! });
+  const count = voidsInARow(next.rounds);
+  if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: start.state.round, count });
   return next;
+}
+
+/** How many of the last rounds were void, one after the other. */
+function voidsInARow(rounds: readonly RoundSummary[]): number {
+  const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
+  return rounds.length - 1 - last;
 }
 
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */

@@ -46,6 +46,7 @@ function describe(event: WorkerEvent): string {
     case 'round':
       return describeRound(event);
     case 'stalled':
+    case 'voids':
     case 'fault':
     case 'conflict':
       return troubleOf(event);
