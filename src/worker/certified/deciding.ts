@@ -9,7 +9,7 @@ import type { Certificate, Effect, Input, RoundState } from '../../consensus/rou
 import type { RoundListening } from '../../network/wire/control.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { Rejection } from '../../run/contribution.ts';
-import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import type { DecidingOptions } from './deciding-options.ts';
@@ -90,7 +90,7 @@ class Round implements Deciding {
       observer: this.#observer,
       feed: (input) => this.#feed(input),
       fetch: (ids) => this.#fetch(ids),
-      again: () => this.#listening.again(),
+      fetchOutcome: (digest) => this.#fetchOutcome(digest),
       wake: () => this.#wake(),
     });
     this.#listening = member.control.listen(context.round, {
@@ -226,7 +226,10 @@ class Round implements Deciding {
           this.#judge.check(effect, this.#machine.held),
         );
       case 'want':
-        return effect.what === 'events' ? this.#fetch(effect.ids) : this.#listening.again();
+        if (effect.what === 'events') return this.#fetch(effect.ids);
+        return effect.what === 'outcome'
+          ? this.#fetchOutcome(effect.digest)
+          : this.#listening.again();
       case 'finalized':
         return this.#attempt('settle', () => this.#finish(effect.outcome, effect.certificate));
       case 'fault':
@@ -268,6 +271,10 @@ class Round implements Deciding {
 
   #fetch(ids: readonly EventId[]): void {
     this.#options.member.control.fetch(ids, this);
+  }
+
+  #fetchOutcome(digest: Digest): void {
+    this.#options.member.control.fetchOutcome(digest, this);
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {

@@ -73,7 +73,9 @@ export class Adversary {
         const view = Math.max(0, heard.view + dice.between(-1, 2));
         this.#vote(key, { ...heard, view }, dice.pick(['prepare', 'commit']), dice.below(3));
       }
-      if (this.#world.setup.floor > 0 && dice.chance(0.3)) this.#ballot(key);
+      if (this.#world.setup.floor === 0) continue;
+      if (dice.chance(0.3)) this.#ballot(key);
+      if (dice.chance(0.3)) this.#mislabel(key);
     }
   }
 
@@ -147,6 +149,23 @@ export class Adversary {
     }
     const prepares = there.filter(({ step }) => step === 'prepare').map(({ id }) => id);
     return { ...proposal, justify, prepares: [...new Set(prepares)].sort() };
+  }
+
+  /** Somebody's outcome and committee with ballots that make another one. */
+  #mislabel(key: WorkerId): void {
+    const { dice, machines } = this.#world;
+    const others = this.#votes().filter(
+      (m): m is Signed<Proposal> => m.type === 'proposal' && m.attempt > 0,
+    );
+    if (others.length === 0) return;
+    const { attempt, ctx, digest, outcome, view } = dice.pick(others);
+    const ballots = this.#list(key, attempt);
+    if (ballots === undefined) return;
+    const cast = { ...ABOUT, attempt, ctx, digest, view: Math.max(0, view + dice.between(-1, 1)) };
+    const ids = ballots.map(({ id }) => id).sort();
+    const to = dice.chance(0.5) ? 2 : this.#world.side(dice.pick([...machines.keys()]));
+    const label = { type: 'proposal', step: 'prepare', justify: -1 } as const;
+    this.#say(key, { ...label, ...cast, outcome, prepares: [], ballots: ids }, to);
   }
 
   #fresh(key: WorkerId, attempt: number, view: number): Proposal | undefined {
