@@ -78,7 +78,7 @@ describe('T-10: members of a certified run go away', () => {
     const url = await relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2, 3, 4], rounds: 5 },
-      timing: { graceMinMs: 100, graceMaxMs: 500, viewMs: 200, recoveryMs: 1200 },
+      timing: { graceMinMs: 100, graceMaxMs: 500, viewMs: 300, recoveryMs: 2500 },
     });
     const members = [0, 1, 2, 3, 4].map((index) =>
       start({ index, relays: [url], spec, trainMs: 200 }),
