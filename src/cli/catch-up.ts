@@ -126,7 +126,7 @@ interface After {
 async function certifiedStates(
   spec: RunSpec,
   run: Digest,
-  { relays, genesis, signal }: Options,
+  { relays, genesis, signal, onNotice }: Options,
 ): Promise<ReadonlyMap<Digest, After>> {
   const events = new Map<string, SignedEvent>();
   await collectEvents([decisionsFilter(run)], { relays, signal }, (event) => {
@@ -142,6 +142,10 @@ async function certifiedStates(
     if (before) states.set(before.digest, { chain, votes: before.votes });
     if (next.done) return states;
     const certificate = next.value.decided?.certificate;
+    for (const fork of next.value.forks) {
+      const words = `${fork.slice(0, 8)} is certified too; following ${certificate?.digest.slice(0, 8)}`;
+      onNotice?.(`round ${next.value.round + 1}: FORK, ${words}`);
+    }
     before = certificate && {
       digest: certificate.digest,
       votes: certificate.commits.map(({ id }) => id),

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { collectEvents } from '../../src/cli/history/from-relays.ts';
+import { createView, fold } from '../../src/dashboard/view.ts';
 import { encodeNstr } from '../../src/network/codec/nstr.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
@@ -11,9 +12,11 @@ import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
+import { outcomeDigest } from '../../src/run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
-import type { Commit } from '../../src/run/vote.ts';
+import type { Commit, Proposal } from '../../src/run/vote.ts';
 import { genesisOf } from '../../src/worker/certified/history.ts';
+import { toNoun } from '../../src/worker/certified/nouns.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,
@@ -24,6 +27,7 @@ import {
   startCertified,
 } from '../support/certified-swarm.ts';
 import { publishRaw } from '../support/publish-raw.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
 import { forgedTwin } from '../support/signers.ts';
 import { smallLayout as layout, secretOf } from '../support/swarm.ts';
 
@@ -194,6 +198,63 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
       expect(rootsOf(members[0]!).get(index)).toBe(root);
     expect(first!.base).toBe(rootsOf(members[0]!).get(first!.index - 1));
   }, 30_000);
+});
+
+describe('T-08: a round that is closed is certified a second time', () => {
+  it('the conflict is shown, who signed both is proven guilty to everybody, and no state changes', async () => {
+    const url = await credulousRelay();
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 6000 } },
+      document: { committee: { quorum: 'cft' } },
+    });
+    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec, trainMs: 2000 }));
+    await Promise.all(members.map((member) => finishedRounds(member, 1)));
+    const [closed] = replayed(spec, layout, await historyOf(url, spec)).rounds;
+    const { outcome, certificate } = closed!.decided!;
+    const { digest: expected, attempt, view, committee } = certificate;
+
+    // two of three change their minds about the time
+    const other = { ...outcome, time: outcome.time + 1 };
+    const got = outcomeDigest(other);
+    const { run, parent } = outcome;
+    const place = { run, round: 0, attempt, parent, ctx: committee.ctx, view, digest: got };
+    const seats = committee.members.filter((key) => key !== keyOf(0));
+    const signers = [1, 2].map(signerOf);
+    const proposal: Proposal = {
+      ...{ type: 'proposal', step: 'prepare', justify: -1, prepares: [], ballots: [] },
+      ...{ ...place, outcome: other },
+    };
+    const commit: Commit = {
+      ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+      ...place,
+    };
+    await publishRaw(url, [
+      signers[0]!.sign(buildMessage(proposal, life())),
+      ...signers.map((signer) => signer.sign(buildMessage(commit, life()))),
+    ]);
+    await Promise.all(members.map((member) => finishedRounds(member, 2)));
+
+    for (const member of members) {
+      expect(member.events.filter(({ type }) => type === 'conflict')).toEqual([
+        { type: 'conflict', round: 0, expected, got },
+      ]);
+      const notices = member.events
+        .reduce((shown, event) => fold(shown, 'alice', event), createView(['alice']))
+        .notices.map(({ message }) => message);
+      expect(notices).toContain(
+        `round 1: CONFLICT, ${expected.slice(0, 8)} is certified and so is ${got.slice(0, 8)}`,
+      );
+      const [first, second] = certifiedRounds(member);
+      expect(first!.certified!.root).toBe(outcome.modelRoot);
+      expect(second!.base).toBe(outcome.modelRoot);
+      expect(second!.certified!.root).toBe(certifiedRounds(members[0]!)[1]!.certified!.root);
+      expect(member.disk.state!.standing!.before!.parent).toBe(expected);
+      expect(member.disk.state!.standing!.ledger.faulted).toEqual([...seats].sort());
+    }
+    const proofs = (await stored(url, 7817)).map((event) => toNoun(event, run));
+    const culprits = proofs.map((noun) => noun?.type === 'fault' && noun.culprit);
+    expect(new Set(culprits)).toEqual(new Set(seats));
+  }, 40_000);
 });
 
 describe('T-04: in a certified run', () => {
