@@ -6,6 +6,7 @@ import { archive } from './commands/archive.ts';
 import { buildCheckpointCommand } from './commands/build-checkpoint.ts';
 import { buildEvent } from './commands/build-event.ts';
 import { buildHeartbeat } from './commands/build-heartbeat.ts';
+import { convertState } from './commands/convert-state.ts';
 import { decodePayloadCommand } from './commands/decode-payload.ts';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
@@ -48,6 +49,7 @@ function createProgram(): Command {
     derivePubkey(),
     initState(),
     hashState(),
+    convertState(),
     replay(),
     archive(),
     explain(),
