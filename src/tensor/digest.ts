@@ -9,6 +9,15 @@ const IS_LITTLE_ENDIAN = new Uint8Array(Float64Array.of(1).buffer)[7] !== 0;
 /**
  * Lowercase hex digest in state order; f32 values are widened to f64, so -0 and 0 differ and dtype does not matter. A platform
  * may bring a faster hash.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, stateDigest } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [2] }]);
+ * const digest = stateDigest({ layout, values: Float64Array.of(0.5, -1) });
+ * digest === stateDigest({ layout, values: Float32Array.of(0.5, -1) }); // => true
+ * ```
  */
 export function stateDigest(
   { layout, values }: Params,
