@@ -1,65 +1,23 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { readStateFile, writeStateFile } from '../../src/node/state-io.ts';
 import { runCommand } from '../support/command-line.ts';
+import { type Invocation, invocations, writeReferenceFiles } from '../support/reference-files.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { readVectors } from '../support/vectors.ts';
-import events from '../vectors/events.json' with { type: 'json' };
-
-interface Invocation {
-  readonly argv: readonly string[];
-  readonly exit: number;
-  readonly stdout: string;
-  readonly files?: Readonly<Record<string, string>>;
-}
-
-const { fixtures, invocations } = readVectors<{
-  fixtures: Record<string, unknown>;
-  invocations: Invocation[];
-}>('cli.json');
 
 const OURS = [
   undefined,
-  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'encode-delta'],
-  ...['decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step', 'build-event'],
-  ...['build-heartbeat', 'build-checkpoint', 'inspect-event', 'convert-state'],
+  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'convert-state'],
+  ...['encode-delta', 'decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step'],
+  ...['build-event', 'build-heartbeat', 'build-checkpoint', 'inspect-event'],
 ];
 const cases = invocations.filter(({ argv }) => OURS.includes(argv[0]));
 
-/** Stands for the checkpoint that `run-training --checkpoint-out` wrote. */
-const recordedCheckpoint = (() => {
-  const { event } = events.checkpoint[0]!;
-  const content = JSON.parse(event.content);
-  const worker = 'f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9';
-  const rounds = [content.rounds[0], content.rounds[0]];
-  return JSON.stringify({
-    ...content,
-    run: 'cli-run',
-    worker,
-    next_round: 2,
-    rounds,
-    updated_at: 1_700_000_999,
-  });
-})();
-
-/** What the recorded invocations wrote and others of them read. */
-const written = Object.assign({}, ...invocations.map(({ files = {} }) => files));
-
 const file = temporaryFolder();
-beforeEach(async () => {
-  for (const [name, text] of Object.entries<string>(written)) await writeFile(file(name), text);
-  for (const [name, json] of Object.entries(fixtures)) {
-    await writeFile(file(name), JSON.stringify(json));
-  }
-  // what convert-state left there before it read it again
-  const linear = await readStateFile(file('linear_initial_state.json'));
-  for (const name of ['l.npz', 'l.pt.npz']) await writeStateFile(file(name), linear);
-  await writeFile(file('ck.json'), recordedCheckpoint);
-});
+beforeEach(() => writeReferenceFiles(file()));
 
 /** File names become paths in the folder of the test. */
 const placed = (argv: readonly string[]) =>
-  argv.map((word) => (/\.(?:json|npz|txt)$/.test(word) ? file(word) : word));
+  argv.map((word) => (/\.(?:json|txt|npz)$/.test(word) ? file(word) : word));
 
 /** Of a run whose clock was not stopped when it was recorded: looked at in tests of their own. */
 const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');

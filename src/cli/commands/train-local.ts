@@ -57,10 +57,10 @@ export const trainLocal = (): Command =>
     const params = await readStateFile(state, flags.stateFormat);
     const examples = await readDataset(dataset);
     const training = await trainOnBackend(flags.backend, params, examples, flags);
-    await writeState({ ...training.params, runtime: training.runtime }, flags);
     if (flags.metricsOut !== undefined) {
       await writeResult(metricsOf(training, examples, flags), flags.metricsOut);
     }
+    await writeState({ ...training.params, runtime: training.runtime }, flags);
   });
 
 /** The reference's metrics file; the backend is named as it was asked for. */
