@@ -4,7 +4,7 @@ import { startDemo } from '../support/demo-run.ts';
 import { thirdParties } from './third-parties.ts';
 
 describe.each(thirdParties)('nostrain demo over $name $version', ({ start, isInstalled }) => {
-  it.runIf(isInstalled())('linear', async () => {
+  it.runIf(isInstalled())('linear', { timeout: 240_000 }, async () => {
     const relay = await start();
     try {
       const { document } = await startDemo('linear', [relay.url]);

@@ -15,6 +15,7 @@ const MAX_CHECKPOINT_BYTES = 65_536;
 
 export function createReferenceProfile(options: ProfileOptions): Profile {
   const { run, layout, relays, signer, clock, ratio, signal } = options;
+  const encoding = { ratio, zstd: options.codec === 'zstd' ? options.zstd : undefined };
   const worker = signer.publicKey;
   const nowSeconds = () => Math.floor(clock.now() / 1000);
   return {
@@ -27,7 +28,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       const { draft, sent, payloadBytes, eventBytes } = buildGradient(
         { run, worker, ...own },
         { layout, values: delta },
-        { ratio },
+        encoding,
         nowSeconds(),
       );
       const event = JSON.stringify(signer.sign(draft));

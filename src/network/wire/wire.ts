@@ -9,6 +9,8 @@ import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
+import type { BlockCodec } from '../codec/container.ts';
+import type { Zstd } from '../codec/zstd.ts';
 import type { Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
@@ -151,6 +153,10 @@ export interface WireOptions {
   readonly mine?: Mine | undefined;
   /** How deltas are packed; default `nstr`, the only way of profile `nostrain/0`. */
   readonly packing?: PackingName | undefined;
+  /** `nostrain/0`: how payloads are compressed; default zlib. */
+  readonly codec?: BlockCodec | undefined;
+  /** `nostrain/0`: reads zstd payloads, and writes them where the codec says so; without it they are refused. */
+  readonly zstd?: Zstd | undefined;
   /** `auto`: bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
   /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */
