@@ -61,7 +61,7 @@ export async function collectGradients(
       ...{ operation: 'collect-gradients', idleMs, maxMs },
       filter: gradient.filter({}, since === undefined ? {} : { since }),
       wanted: {
-        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf },
+        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf, zstd: ports.zstd },
         matches: (tags) => tags.round === round,
       },
       enough: reasonFor(syncAt),

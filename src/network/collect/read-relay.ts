@@ -5,6 +5,7 @@
 import { createBell, ringOrDeadline } from '../../base/bell.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
+import type { Zstd } from '../codec/zstd.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Filter } from '../transport/filter.ts';
 import { Recent } from '../transport/recent.ts';
@@ -18,6 +19,8 @@ export interface ReadingPorts {
   /** Connections to try in all. */
   readonly maxAttempts: number;
   readonly signal: AbortSignal;
+  /** Without it payloads compressed with zstd are refused. */
+  readonly zstd?: Zstd | undefined;
 }
 
 export interface Reading {

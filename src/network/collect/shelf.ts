@@ -1,6 +1,7 @@
 /** Events of one kind and run as they come in: read, counted, the newest of each address kept, in an order that arrival does not change. */
 import type { RejectReason } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
+import type { Zstd } from '../codec/zstd.ts';
 import type { SignedEvent } from '../event.ts';
 import { codecReason } from '../wire/gradients.ts';
 import { judgeClaim } from '../wire/judged.ts';
@@ -25,6 +26,8 @@ export interface Wanted<E extends ReferenceEvent> {
   /** Whether it is looked for, by what its tags say. */
   matches(tags: Tags): boolean;
   readonly nowSeconds: number;
+  /** Without it payloads compressed with zstd are refused. */
+  readonly zstd?: Zstd | undefined;
 }
 
 /** The tags by which events are told apart before anything costly is read; the last of a name counts. */
@@ -83,10 +86,10 @@ export class Shelf<E extends ReferenceEvent> {
   /** The event when it is one of those looked for, read but not kept yet. */
   read(event: SignedEvent): Kept<E> | undefined {
     const tags = tagsOf(event);
-    const { run, nowSeconds } = this.#wanted;
+    const { run, nowSeconds, zstd } = this.#wanted;
     // other runs share the relay: theirs are passed over before their payload is opened
     if (isReadable(tags) && (tags.run !== run || !this.#wanted.matches(tags))) return undefined;
-    const read = openReferenceEvent(event, LIMITS);
+    const read = openReferenceEvent(event, { ...LIMITS, zstd });
     if (!read.ok) {
       this.refuse(codecReason(read.issue.code));
       return undefined;
