@@ -69,6 +69,7 @@ async function publish(
     throw new RelayError(
       'relay/not-published',
       `no relay took the event${tries}: ${diagnosePublish(statuses, outcomes).join('; ')}`,
+      { hint: 'add another --relay, or try more often with --relay-retries N' },
     );
   } finally {
     await set.close();
