@@ -127,7 +127,9 @@ export function toCheckpoint(
   if (rejected !== undefined) return rejected;
   const body = readCheckpointBody(said);
   if (!body.ok) return reject(event, 'malformed', `${body.issue.at}: ${body.issue.message}`);
-  const { layout } = body.value.state;
+  const { writer, ...content } = body.value;
+  if (writer !== said.worker) return reject(event, 'malformed', `worker: it is of ${writer}`);
+  const { layout } = content.state;
   if (context.layout !== undefined && !sameLayout(context.layout, layout)) {
     return reject(event, 'wrong-shape', 'the state has other tensors');
   }
@@ -135,7 +137,7 @@ export function toCheckpoint(
   const tags = { run, worker, round, nextRound, slot, roundsCompleted };
   return accept({
     ...tags,
-    ...body.value,
+    ...content,
     digest: said.model,
     eventId: event.id,
     createdAt: event.created_at,
@@ -165,7 +167,10 @@ function hashMatches(body: string, hash: string): boolean {
 export type CheckpointBody = Omit<
   TrainingCheckpoint,
   'run' | 'worker' | 'round' | 'nextRound' | 'roundsCompleted' | 'slot'
->;
+> & {
+  /** Whose state it is; the publisher's own unless it says otherwise. */
+  readonly writer: string;
+};
 
 interface CheckpointTags {
   readonly run: string;
@@ -192,6 +197,7 @@ function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
     return refuse('bad-checkpoint', 'momentum_state', 'has other tensors than current_state');
   }
   return ok({
+    writer: body.worker === undefined ? said.worker : String(body.worker),
     state: state.value,
     momentum: momentum.value && {
       layout: state.value.layout,
@@ -211,7 +217,6 @@ function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
 function contradiction(body: JsonObject, said: CheckpointTags): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
-  if (body.worker !== undefined && body.worker !== said.worker) return 'worker';
   if (body.next_round !== BigInt(said.nextRound)) return 'next_round';
   return completed === BigInt(said.roundsCompleted) ? undefined : 'rounds_completed';
 }

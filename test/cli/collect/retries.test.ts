@@ -117,7 +117,7 @@ describe('N-20: a killed worker is stale after its interval times --max-missed-h
   const left = heartbeatEvent(signerOf(2), {}, { intervalSeconds: 60, leaving: true });
 
   /** What is found so many seconds after the last heartbeat. */
-  async function after(seconds: number, ...argv: readonly string[]) {
+  async function foundAfter(seconds: number, ...argv: readonly string[]) {
     const bench = createBench(file(), (socket) => serve(socket, [beat, left]));
     await bench.clock.advance(seconds * 1000);
     const base = ['--relay', URL_A, '--run', 'demo', '--json'];
@@ -129,14 +129,14 @@ describe('N-20: a killed worker is stale after its interval times --max-missed-h
     [7, 8, ['--max-missed-heartbeats', '1']],
   ] as const)('alive at %d s, stale at %d s %j', async (alive, stale, argv) => {
     const one = signerOf(1).publicKey;
-    expect(await after(alive, ...argv)).toMatchObject({ workers: [one], stale_events: 1 });
-    const late = await after(stale, ...argv);
+    expect(await foundAfter(alive, ...argv)).toMatchObject({ workers: [one], stale_events: 1 });
+    const late = await foundAfter(stale, ...argv);
     expect(late).toMatchObject({ workers: [], stale_events: 2 });
     expect(late.stale_workers).toContain(one);
   });
 
   it('a worker that said goodbye is not waited for', async () => {
-    expect((await after(0)).stale_workers).toEqual([signerOf(2).publicKey]);
+    expect((await foundAfter(0)).stale_workers).toEqual([signerOf(2).publicKey]);
   });
 });
 
