@@ -161,6 +161,17 @@ it('stops at the limit', async () => {
   expect(tookMs).toBeLessThan(2000);
 });
 
+it('takes no more than the limit of what comes at once', async () => {
+  const events = [1, 2, 3, 4].map((number) => gradientEvent(signerOf(number)));
+  const { found } = await flooded(
+    (socket, name) => {
+      for (const event of events) socket.hear('EVENT', name, event);
+    },
+    { limit: 2 },
+  );
+  expect(found.events).toHaveLength(2);
+});
+
 it('keeps no more than it may', () => {
   const shelf = new Shelf({
     ...{ run: 'demo', nowSeconds: 0, matches: () => true },
