@@ -8,6 +8,7 @@ import { buildCheckpointCommand } from './commands/build-checkpoint.ts';
 import { buildEvent } from './commands/build-event.ts';
 import { buildHeartbeat } from './commands/build-heartbeat.ts';
 import { collectEvents } from './commands/collect-events.ts';
+import { convertState } from './commands/convert-state.ts';
 import { decodePayloadCommand } from './commands/decode-payload.ts';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
@@ -58,6 +59,7 @@ function createProgram(): Command {
     aggregateRound(),
     discoverWorkers(),
     discoverCheckpoints(),
+    convertState(),
     replay(),
     archive(),
     explain(),

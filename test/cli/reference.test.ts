@@ -1,61 +1,23 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { runCommand } from '../support/command-line.ts';
+import { type Invocation, invocations, writeReferenceFiles } from '../support/reference-files.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { readVectors } from '../support/vectors.ts';
-import events from '../vectors/events.json' with { type: 'json' };
-
-interface Invocation {
-  readonly argv: readonly string[];
-  readonly exit: number;
-  readonly stdout: string;
-  readonly files?: Readonly<Record<string, string>>;
-}
-
-const { fixtures, invocations } = readVectors<{
-  fixtures: Record<string, unknown>;
-  invocations: Invocation[];
-}>('cli.json');
 
 const OURS = [
   undefined,
-  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'encode-delta'],
-  ...['decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step', 'build-event'],
-  ...['build-heartbeat', 'build-checkpoint', 'inspect-event'],
+  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'convert-state'],
+  ...['encode-delta', 'decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step'],
+  ...['build-event', 'build-heartbeat', 'build-checkpoint', 'inspect-event'],
 ];
 const cases = invocations.filter(({ argv }) => OURS.includes(argv[0]));
 
-/** Stands for the checkpoint that `run-training --checkpoint-out` wrote. */
-const recordedCheckpoint = (() => {
-  const { event } = events.checkpoint[0]!;
-  const content = JSON.parse(event.content);
-  const worker = 'f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9';
-  const rounds = [content.rounds[0], content.rounds[0]];
-  return JSON.stringify({
-    ...content,
-    run: 'cli-run',
-    worker,
-    next_round: 2,
-    rounds,
-    updated_at: 1_700_000_999,
-  });
-})();
-
-/** What the recorded invocations wrote and others of them read. */
-const written = Object.assign({}, ...invocations.map(({ files = {} }) => files));
-
 const file = temporaryFolder();
-beforeEach(async () => {
-  for (const [name, text] of Object.entries<string>(written)) await writeFile(file(name), text);
-  for (const [name, json] of Object.entries(fixtures)) {
-    await writeFile(file(name), JSON.stringify(json));
-  }
-  await writeFile(file('ck.json'), recordedCheckpoint);
-});
+beforeEach(() => writeReferenceFiles(file()));
 
 /** File names become paths in the folder of the test. */
 const placed = (argv: readonly string[]) =>
-  argv.map((word) => (/\.(?:json|txt)$/.test(word) ? file(word) : word));
+  argv.map((word) => (/\.(?:json|txt|npz)$/.test(word) ? file(word) : word));
 
 /** Of a run whose clock was not stopped when it was recorded: looked at in tests of their own. */
 const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');
@@ -131,18 +93,20 @@ describe('train-local', () => {
   });
 
   it.each([
-    [2, ['--steps', '0'], '--steps is "0"; it must be a whole number from 1 on'],
+    [1, ['--steps', '0'], '--steps is "0"; it must be a whole number from 1 on'],
     [2, ['--learning-rate', 'fast'], '--learning-rate is "fast"; it must be a number above 0'],
     [2, ['--batch-size', ''], '--batch-size is ""'],
     [2, ['--runtime', 'cubic'], 'Allowed choices are linear-regression, mlp-regression'],
-    [2, ['--state-format', 'numpy-npz'], '--state-format numpy-npz is not one of auto, json'],
-    [2, ['--output-format', 'pytorch-state-dict'], '.safetensors and folders of runs are read'],
+    [2, ['--state-format', 'npz'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
+    [2, ['--output-format', 'torch'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
+    [2, ['--torch-checkpoint-payload', 'both'], 'choices are state-dict, module'],
+    [1, ['--state-format', 'numpy-npz'], 'not a whole zip archive'],
+    [1, ['--output-format', 'pytorch-state-dict'], 'try: name a file with -o'],
     [
       1,
       ['--runtime', 'mlp-regression'],
       'state is linear-regression, the runtime asked for is mlp',
     ],
-    [1, ['-o', 'out.npz'], 'out.npz: states cannot be written as .npz'],
     [1, ['--learning-rate', '1e9'], 'try: lower the learning rate'],
     [1, ['-o', '/no/such/folder/x.json'], 'cannot write /no/such/folder/x.json'],
   ])('exits %d for %j', async (exitCode, flags, message) => {
@@ -167,7 +131,7 @@ describe('train-local', () => {
     const printed = await runCommand('train-local', file('a.json'), file('b.json'));
     expect(printed.stderr).toContain(`cannot read the state ${file('a.json')}`);
     await writeFile(file('a.npz'), 'PK');
-    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('.npz states cannot');
+    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('not a whole zip');
     await writeFile(file('a.json'), '{}');
     const { stderr } = await runCommand('hash-state', file('a.json'));
     expect(stderr).toContain(`${file('a.json')} is no usable state`);

@@ -6,7 +6,7 @@ import { type EncodedNstr, encodeNstr } from '../../network/codec/nstr.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { difference } from '../../tensor/arithmetic.ts';
-import { decimalFlag, share } from '../number-flags.ts';
+import { decimalFlag } from '../flags.ts';
 import { writeResult } from '../output.ts';
 import { addStateInput } from '../state-formats.ts';
 
@@ -18,6 +18,8 @@ interface Flags {
   readonly output?: string;
 }
 
+const SHARE = { says: 'above 0 and at most 1', holds: (x: number) => x > 0 && x <= 1 };
+
 export const encodeDelta = (): Command =>
   addStateInput(
     new Command('encode-delta')
@@ -27,7 +29,7 @@ export const encodeDelta = (): Command =>
       .option(
         '--topk <share>',
         'share of the values that is sent',
-        decimalFlag('--topk', share),
+        decimalFlag('--topk', SHARE),
         0.01,
       )
       .addOption(

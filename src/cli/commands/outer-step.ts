@@ -3,7 +3,8 @@ import { Command } from 'commander';
 import { indentedJson } from '../../base/canonical-json.ts';
 import { improvementStep } from '../../consensus/outer/improvement-step.ts';
 import { readStateFile } from '../../node/state-io.ts';
-import { above0, decimalFlag, momentum } from '../number-flags.ts';
+import type { Params } from '../../tensor/params.ts';
+import { decimalFlag, positiveFlag } from '../flags.ts';
 import { writeResult } from '../output.ts';
 import { readDelta } from '../payloads/delta-file.ts';
 import {
@@ -23,6 +24,8 @@ interface Flags extends StateOutput {
   readonly stateFormat: Parameters<typeof readStateFile>[1];
 }
 
+const MOMENTUM = { says: 'from 0 to below 1', holds: (x: number) => x >= 0 && x < 1 };
+
 export const outerStep = (): Command =>
   addStateOutput(
     addStateInput(
@@ -33,13 +36,13 @@ export const outerStep = (): Command =>
         .option(
           '--learning-rate <x>',
           'how far the step goes',
-          decimalFlag('--learning-rate', above0),
+          positiveFlag('--learning-rate'),
           0.7,
         )
         .option(
           '--momentum <x>',
           'share of the momentum that stays',
-          decimalFlag('--momentum', momentum),
+          decimalFlag('--momentum', MOMENTUM),
           0.9,
         )
         .option('--momentum-state <file>', 'momentum after the last step (default: none)')
@@ -56,14 +59,17 @@ async function takeStep(basePath: string, deltaPath: string, flags: Flags): Prom
   const { delta } = await readDelta(deltaPath);
   const before = momentumState && (await readStateFile(momentumState, stateFormat));
   const step = improvementStep(base, delta, flags, before || undefined);
-  await writeState(step.next, flags);
   if (momentumOut !== undefined) await writeState(step.momentum, { ...flags, output: momentumOut });
-  if (summaryOut === undefined) return;
+  if (summaryOut !== undefined) await writeResult(summaryOf(base, delta, flags), summaryOut);
+  await writeState(step.next, flags);
+}
+
+function summaryOf(base: Params, delta: Params, flags: Flags): string {
   const summary = {
     learning_rate: flags.learningRate,
     momentum: flags.momentum,
     parameter_count: BigInt(base.layout.slots.length),
     aggregated_values: BigInt(delta.layout.size),
   };
-  await writeResult(`${indentedJson(summary)}\n`, summaryOut);
+  return `${indentedJson(summary)}\n`;
 }
