@@ -1,6 +1,6 @@
 /** What computes the steps of a regression, by the names of the Python reference and our own. */
 import { Option } from 'commander';
-import { regressionBackends } from '../node/regression-trainer.ts';
+import { regressionBackends } from '../node/train-on-backend.ts';
 
 /** `--backend`, for every command that trains a regression. */
 export const backendOption = (): Option =>

@@ -11,6 +11,7 @@ import { formatStateJson, parseStateJson } from '../tensor/state-json.ts';
 import { decodeTorch } from '../tensor/torch-file.ts';
 import { encodeTorch } from '../tensor/torch-pickle.ts';
 import { findRuntimeHint, findStateDicts, readStateDict } from '../tensor/torch-search.ts';
+import { encodeTorchState } from '../tensor/torch-state.ts';
 import type { RegressionTask } from './data/regression.ts';
 import {
   exportTorchStateDict,
@@ -18,7 +19,6 @@ import {
   parseRuntime,
   runtimeOfState,
   torchModule,
-  torchStateDict,
 } from './regression/torch-names.ts';
 
 /** A state and what the file said it is for. */
@@ -79,12 +79,13 @@ export function encodeStoredState(
       return encodeNpz({ params: state, runtime }, 'nostrain-model-state');
     case 'pytorch-state-dict': {
       const task = runtimeOfState(state, runtimeNamed(runtime));
+      const params = exportTorchStateDict(state, task);
       if (!isNativeTorch(name)) {
-        const params = exportTorchStateDict(state, task);
         return encodeNpz({ params, runtime: task }, 'nostrain-pytorch-state-dict');
       }
-      const isModule = options.torchPayload === 'module';
-      return encodeTorch(isModule ? torchModule(state, task) : torchStateDict(state, task));
+      return options.torchPayload === 'module'
+        ? encodeTorch(torchModule(params))
+        : encodeTorchState(params);
     }
   }
 }

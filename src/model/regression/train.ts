@@ -84,6 +84,9 @@ function meanLoss(model: RegressionModel, set: RegressionSet): number {
   return sum / set.size;
 }
 
+/** More rows than this in one step are a slip of the hand. */
+const MAX_BATCH = 2 ** 24;
+
 /** A copy of the state as a model. Throws a ConfigError where state, dataset and options do not fit together. */
 export function fittingModel(
   params: Params,
@@ -92,6 +95,9 @@ export function fittingModel(
 ): RegressionModel {
   requirePositive('steps', steps, Number.isSafeInteger(steps));
   requirePositive('batch size', batchSize, Number.isSafeInteger(batchSize));
+  if (batchSize > MAX_BATCH) {
+    throw new ConfigError('training/option', `batch size ${batchSize} is more than ${MAX_BATCH}`);
+  }
   requirePositive('learning rate', learningRate, Number.isFinite(learningRate));
   return modelFor(params, dataset, runtime);
 }

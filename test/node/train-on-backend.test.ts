@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { TrainingError } from '../../src/base/errors.ts';
 import { parseRegressionDataset } from '../../src/model/data/regression.ts';
 import { linearState } from '../../src/model/regression/initial-state.ts';
-import { trainOnBackend } from '../../src/node/regression-trainer.ts';
+import { trainOnBackend } from '../../src/node/train-on-backend.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { type JsonState, readVectors, toParams } from '../support/vectors.ts';
 
