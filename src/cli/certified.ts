@@ -83,7 +83,7 @@ export async function firstCertified(
 }
 
 /** Throws for rules that this program does not play by. */
-export function assertPlayable({ beacon, late }: RunSpec): void {
+export function assertPlayable({ beacon }: RunSpec): void {
   const refuse = (field: string, value: string, accepted: string) =>
     new ConfigError(
       'run/unplayable',
@@ -93,5 +93,4 @@ export function assertPlayable({ beacon, late }: RunSpec): void {
       },
     );
   if (beacon.kind !== 'none') throw refuse('beacon.kind', beacon.kind, 'none');
-  if (late !== 'discard') throw refuse('late', late, 'discard');
 }

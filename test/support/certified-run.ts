@@ -36,7 +36,7 @@ export interface Round {
   readonly late?: readonly number[];
   /** Send a manifest that starts from other bits; it is listed with the reason. */
   readonly elsewhere?: readonly number[];
-  /** Send one in time that the outcome does not list. */
+  /** Send one in time that the outcome does not list; all votes say so. */
   readonly ignored?: readonly number[];
   /** Cast no vote. */
   readonly silent?: readonly number[];
@@ -185,7 +185,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...place });
   }
   const commit: Commit = {
-    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: sent.unlisted, scores: [] },
     ...place,
   };
   const votes = voters.map((number) => say(number, commit));
@@ -264,7 +264,8 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
       .map(({ number, event }) => ({ index: index(number), late: false, manifest: event.id })),
     ...late.map(({ number, event }) => ({ index: index(number), late: true, manifest: event.id })),
   ].sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late));
-  return { accepted, rejected, delays };
+  const unlisted = made.filter(({ number }) => round.ignored?.includes(number));
+  return { accepted, rejected, delays, unlisted: unlisted.map(({ event }) => event.id).sort() };
 }
 
 function manifestOf({ spec, run }: Generating, state: Certified, number: number): SignedEvent {

@@ -3,7 +3,7 @@
  * again. What events say is read by whoever asks; here they are only genuine and of the run.
  */
 import type { Clock } from '../../base/clock.ts';
-import type { Digest, EventId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
 import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -11,7 +11,13 @@ import { unlessAborted } from '../transport/deadline.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
-import { buildMessage, CONTROL_SECONDS, membersFilter, roundFilter } from './certified-events.ts';
+import {
+  buildMessage,
+  CONTROL_SECONDS,
+  manifestsFilter,
+  membersFilter,
+  roundFilter,
+} from './certified-events.ts';
 import type { Lifetime } from './chunks.ts';
 import { watchOutcomes } from './delivery.ts';
 import { buildFault } from './faults.ts';
@@ -48,6 +54,8 @@ export interface RoundListening extends Listening {
 export interface Control<N> {
   /** Manifests, votes, proposals and ballots of a round. */
   listen(round: number, hearing: Hearing<N>): RoundListening;
+  /** Manifests of a round by these keys, and nothing else of it. */
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening;
   /** Joins, leaves and faults of the run. */
   listenToMembers(hearing: Hearing<N>): Listening;
   /** Asks all relays for these events. */
@@ -118,6 +126,10 @@ class Events<N> implements Control<N> {
         listening.close();
       },
     };
+  }
+
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening {
+    return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
   listenToMembers(hearing: Hearing<N>): Listening {

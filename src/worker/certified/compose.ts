@@ -16,6 +16,9 @@ export interface Bad {
   readonly reason: string;
 }
 
+/** A good manifest of the round before that no outcome listed yet. */
+export type LateRow = Pick<Held, 'worker' | 'manifest'>;
+
 /** What a member brings to an outcome of its own. */
 export interface Material {
   readonly me: WorkerId;
@@ -23,7 +26,7 @@ export interface Material {
   readonly ballots: readonly EventId[];
   readonly reveal: Outcome['reveal'];
   /** Contributions of the round before that came late, under `defer`. */
-  readonly late: readonly Held[];
+  readonly late: readonly LateRow[];
   readonly held: readonly Held[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
@@ -51,7 +54,7 @@ export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
     rejected: isVoid ? [] : rejectedRows(roster, material.bad),
     votes: [...votes].sort(),
     joins: joinsOf(chain, pool),
-    leaves: leavesOf(chain, pool, roster),
+    leaves: leavesOf(chain, pool),
     faults: faultsOf(pool, roster),
     snapshot: ledger.nextSnapshot ?? '',
   };
@@ -59,7 +62,7 @@ export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
 
 const rowsOf = (
   roster: readonly WorkerId[],
-  held: readonly Held[],
+  held: readonly LateRow[],
   late: boolean,
 ): readonly AcceptedRow[] =>
   held.flatMap(({ worker, manifest }) => {
@@ -87,11 +90,14 @@ function joinsOf(chain: Chain, pool: Pool): readonly EventId[] {
     .sort();
 }
 
-/** One leave of each member that wants to go by now. */
-function leavesOf({ round }: Chain, pool: Pool, roster: readonly WorkerId[]): readonly EventId[] {
+/** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
+function leavesOf({ round, ledger }: Chain, pool: Pool): readonly EventId[] {
+  const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
   const due = [...pool.nouns()].filter(
     (noun): noun is Signed<Leave> =>
-      noun.type === 'leave' && noun.last <= round && roster.includes(noun.key),
+      noun.type === 'leave' &&
+      noun.last <= round &&
+      noun.last >= (joined.get(noun.key) ?? Number.POSITIVE_INFINITY),
   );
   return firstOfEach(due, ({ key }) => key);
 }
@@ -119,8 +125,8 @@ function firstOfEach<T extends { readonly id: EventId }>(
 /** What this worker holds in time, and whom it was told of as left out. */
 export interface Sight {
   readonly held: readonly Held[];
-  /** Late manifests that must be listed under `defer`. */
-  readonly owed: readonly EventId[];
+  /** Whose work of the round before must be listed under `defer`. */
+  readonly owed: readonly WorkerId[];
   readonly nowMs: number;
 }
 
@@ -139,7 +145,8 @@ export function opinionOf(
   const enough =
     ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
   const isSameStake = outcome.snapshot === (ledger.nextSnapshot ?? '');
-  const hasOwed = owed.every((id) => listed.has(id));
+  const late = outcome.accepted.filter((row) => row.late);
+  const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
   const acceptable = isTimely && isSameStake && (isVoid || (enough && hasOwed));
   return { acceptable, unlisted, scores: [] };
 }

@@ -7,6 +7,7 @@ import { deferred } from '../../base/deferred.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../../consensus/round/round-state.ts';
 import type { RoundListening } from '../../network/wire/control.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -72,13 +73,14 @@ class Round implements Deciding {
     const looked = deferred<void>();
     this.looked = looked.promise;
     this.#look = () => looked.settle();
-    this.#observer = createObserver(options, {
+    const wants = {
       signal: this.#signal,
-      pull: (manifest) => this.#listening.pull(manifest),
-      onHeld: (worker, manifest) => this.#hold(worker, manifest),
-      onFault: (events) => this.#accuse(events),
+      bring: (manifest: Manifest) => this.#listening.pull(manifest),
+      onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
+      onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
       onChange: () => this.#wake(),
-    });
+    };
+    this.#observer = createObserver(options, wants, (noun) => this.take(noun));
     this.#judge = new Judge(options, {
       observer: this.#observer,
       feed: (input) => this.#feed(input),
@@ -90,6 +92,7 @@ class Round implements Deciding {
       take: (noun) => this.take(noun),
       onCaughtUp: () => this.#bell.ring(),
     });
+    this.#observer.begin();
     this.decided = Promise.race([promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
@@ -119,6 +122,7 @@ class Round implements Deciding {
 
   close(): void {
     this.#stop.abort(new Error('closed'));
+    this.#observer.close();
     this.#listening.close();
   }
 

@@ -8,6 +8,7 @@ import type { DecidingOptions } from './deciding-options.ts';
 import type { Decision } from './decision.ts';
 import type { Missing, Verdict } from './evidence.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
+import { owedIn } from './late.ts';
 import type { Observer } from './observer.ts';
 
 /** How a judge reaches the round around it. */
@@ -94,8 +95,9 @@ export class Judge {
 
   #opinion(outcome: Outcome, held: readonly Held[]) {
     const nowMs = this.#options.session.ports.clock.now();
-    const owed = this.#bench.observer.owed();
-    return opinionOf(this.#options.state, outcome, { held, owed, nowMs });
+    const { state, member } = this.#options;
+    const owed = owedIn(state, outcome, this.#bench.observer.late(), member.pool);
+    return opinionOf(state, outcome, { held, owed, nowMs });
   }
 
   /** False, after asking for what is missing. */

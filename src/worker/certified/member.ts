@@ -63,6 +63,10 @@ export class Member {
   readonly tell: Tell;
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
+  /** Until it played a round since it was started. */
+  #isReturning = true;
+  /** Its last contribution that relays took in this session. */
+  #published: EventId | undefined;
   delays: readonly number[] = [];
   readonly #options: MemberOptions;
   readonly #close: () => void;
@@ -134,7 +138,7 @@ export class Member {
       this.delays = entry.delays;
     }
     if (entry) return { entry: entry.round === round ? entry : undefined, hasForgotten: false };
-    if (!this.isBehind) return { entry: undefined, hasForgotten: false };
+    if (!this.#isReturning) return { entry: undefined, hasForgotten: false };
     await this.#look(round);
     const { me } = this.#options.ports.wire;
     const isOwn = (noun: Noun) => noun.key === me && 'round' in noun && noun.round === round;
@@ -172,9 +176,18 @@ export class Member {
     this.#open = before ? [before, deciding] : [deciding];
   }
 
-  /** A round that was over when this worker looked may not be the last such one. */
-  noteRound({ isOver }: { readonly isOver: boolean }): void {
-    this.isBehind = isOver;
+  /** A round that was over when this worker looked, or before it had trained, may not be the last such one. */
+  noteRound({ isOver, isLate }: { readonly isOver: boolean; readonly isLate: boolean }): void {
+    this.isBehind = isOver || isLate;
+    this.#isReturning &&= isOver;
+  }
+
+  notePublished(manifest: EventId): void {
+    this.#published = manifest;
+  }
+
+  hasPublished(manifest: EventId): boolean {
+    return this.#published === manifest;
   }
 
   /** Asks to be in the roster, until an outcome lists it. */
@@ -238,6 +251,7 @@ export class Member {
       rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
       faults: known(outcome.faults.map(culpritOf)),
       joined: known(outcome.joins.map(keyOf)).filter((key) => !roster.includes(key)),
+      late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
     };
   }
 
