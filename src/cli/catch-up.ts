@@ -4,7 +4,6 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { readState } from '../consensus/state-root.ts';
-import type { SignedEvent } from '../network/event.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import {
@@ -12,17 +11,15 @@ import {
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import { decisionsFilter } from '../network/wire/certified-events.ts';
 import { createPuller } from '../network/wire/puller.ts';
-import { nativeCrypto } from '../node/native-crypto.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
-import { gather } from '../worker/certified/gather.ts';
 import type { Certified, Chain } from '../worker/certified/history.ts';
 import { replay } from '../worker/certified/replay.ts';
 import { type Standing, standingOf } from '../worker/certified/standing.ts';
+import { decisionsOf } from './history/decisions.ts';
 import { collectEvents } from './history/from-relays.ts';
 
 /** A certified state to go on from. */
@@ -53,7 +50,7 @@ export async function fromCheckpoint(
   const run = runIdOf(spec);
   const claims = await claimsOf(run, options);
   if (claims.length === 0) return undefined;
-  const states = await certifiedStates(spec, run, options);
+  const states = await certifiedStates(spec, options);
   const sound = claims.filter(({ outcome }) => states.has(outcome)).slice(0, MOST_TRIED);
   for (const { outcome, author } of sound) {
     const { chain, votes } = states.get(outcome)!;
@@ -86,16 +83,10 @@ interface After {
 /** What each certified outcome led to, the model apart. */
 async function certifiedStates(
   spec: RunSpec,
-  run: Digest,
   { relays, genesis, signal }: Options,
 ): Promise<ReadonlyMap<Digest, After>> {
-  const events = new Map<string, SignedEvent>();
-  await collectEvents([decisionsFilter(run)], { relays, signal }, (event) => {
-    events.set(event.id, event);
-  });
-  const gathered = gather(events.values(), { run, spec }, { crypto: nativeCrypto });
+  const playing = replay(genesis, await decisionsOf(spec, { relays, signal }));
   const states = new Map<Digest, After>();
-  const playing = replay(genesis, gathered);
   let before: { readonly digest: Digest; readonly votes: readonly EventId[] } | undefined;
   for (;;) {
     const next = playing.next();

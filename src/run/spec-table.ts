@@ -116,12 +116,6 @@ export const groupFields = {
       1,
       MOST_PAYLOAD,
     ),
-    values: whole(
-      '--limits-values <n>',
-      'payloads of more values are refused unread',
-      1,
-      2 ** 32 - 1,
-    ),
     normBoundC: real(
       '--limits-norm-bound-c <x>',
       'contributions longer than so many times the lower median are scaled down to it; 0 does not bound',

@@ -54,6 +54,7 @@ export async function playCertified(
     session,
   );
   await store.save(next);
+  member.noteLeaves(decision.outcome);
   member.checkpoint(start, decision);
   report({ type: 'round', ...next.rounds.at(-1)! });
   return next;

@@ -71,7 +71,7 @@ export function certifiedSpec(options: SpecOptions): RunSpec {
       },
       {
         data: { kind: 'made', shards: founders.length },
-        limits: { payloadBytes: 1_000_000, values: 1_000_000, weightCap: cap },
+        limits: { payloadBytes: 1_000_000, weightCap: cap },
       },
     ),
   );

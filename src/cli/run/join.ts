@@ -24,6 +24,7 @@ import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.t
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { assertFits } from './make-spec.ts';
+import { addMemberFlags, type MemberFlags } from './member-flags.ts';
 import { assertAdmitted, assertNoContradiction, placeIn } from './place.ts';
 
 const SLICE_MS = 120_000;
@@ -32,23 +33,24 @@ const tell = (words: string): void => void process.stderr.write(`${words}\n`);
 
 /** The command. */
 export const joinRun = (): Command =>
-  addWorkerFlags(
-    addSettingFlags(
-      new Command('join')
-        .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
-        .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
-        .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+  addMemberFlags(
+    addWorkerFlags(
+      addSettingFlags(
+        new Command('join')
+          .description('train as one worker of a run; repeat the command to go on after a stop')
+          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+      ),
+      'your data folder',
     ),
-    'your data folder',
-  ).action(joinIn);
+  ).action(trainIn);
 
-interface JoinFlags extends WorkerFlags {
-  readonly stake?: string;
+interface JoinFlags extends WorkerFlags, MemberFlags {
   readonly misdeeds?: Misdeeds;
 }
 
-async function joinIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
+/** Trains in the run of this file or address, to its end or to Ctrl-C. */
+export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
   assertWritable({ outputFormat: 'auto', ...flags });
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };

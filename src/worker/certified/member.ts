@@ -63,6 +63,8 @@ export class Member {
   readonly tell: Tell;
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
+  /** An outcome of this session lists its leave. */
+  hasLeft = false;
   /** Until it played a round since it was started. */
   #isReturning = true;
   /** Its last contribution that relays took in this session. */
@@ -182,6 +184,14 @@ export class Member {
     this.#isReturning &&= isOver;
   }
 
+  /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
+  noteLeaves({ round, leaves }: Outcome): void {
+    const { me } = this.#options.ports.wire;
+    if (this.#isReturning || !leaves.some((id) => this.pool.noun(id)?.key === me)) return;
+    this.hasLeft = true;
+    this.tell.left(round);
+  }
+
   notePublished(manifest: EventId): void {
     this.#published = manifest;
   }
@@ -251,6 +261,7 @@ export class Member {
       rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
       faults: known(outcome.faults.map(culpritOf)),
       joined: known(outcome.joins.map(keyOf)).filter((key) => !roster.includes(key)),
+      left: known(outcome.leaves.map(keyOf)),
       late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
     };
   }

@@ -17,6 +17,8 @@ export interface Tell {
   uncomposable(round: number, why: Invalid): void;
   unusable(round: number, worker: WorkerId, reason: string, detail: string): void;
   unavailable(round: number, what: string, why: string): void;
+  /** This worker is out of the roster, as it asked. */
+  left(round: number): void;
   /** No relay has the whole checkpoint. */
   unkept(round: number): void;
 }
@@ -51,6 +53,8 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(
         `a contribution of ${worker.slice(0, 8)} to round ${round + 1} does not count (${reason}): ${detail}`,
       ),
+    left: (round) =>
+      notice(`left the run with round ${round + 1}; the same command joins it again`),
     unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
     unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
   };
