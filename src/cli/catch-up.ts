@@ -5,7 +5,6 @@
 import { systemClock } from '../base/clock.ts';
 import { readState } from '../consensus/state-root.ts';
 import { within } from '../network/transport/deadline.ts';
-import type { RelaySet } from '../network/transport/relay-set.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
@@ -19,7 +18,7 @@ import type { Layout, Params, Vector } from '../tensor/params.ts';
 import type { Certified, Chain } from '../worker/certified/history.ts';
 import { replay } from '../worker/certified/replay.ts';
 import { type Standing, standingOf } from '../worker/certified/standing.ts';
-import { decisionsOf } from './history/decisions.ts';
+import { type DecisionOptions, decisionsOf } from './history/decisions.ts';
 import { collectEvents } from './history/from-relays.ts';
 
 /** A certified state to go on from. */
@@ -29,12 +28,10 @@ export interface CaughtUp {
   readonly momentum: Vector;
 }
 
-interface Options {
-  readonly relays: RelaySet;
+interface Options extends DecisionOptions {
   readonly layout: Layout;
   /** The state of round 0. */
   readonly genesis: Certified;
-  readonly signal: AbortSignal;
 }
 
 /** How long the chunks of one checkpoint may take. */
@@ -83,9 +80,10 @@ interface After {
 /** What each certified outcome led to, the model apart. */
 async function certifiedStates(
   spec: RunSpec,
-  { relays, genesis, signal }: Options,
+  options: Options,
 ): Promise<ReadonlyMap<Digest, After>> {
-  const playing = replay(genesis, await decisionsOf(spec, { relays, signal }));
+  const { genesis } = options;
+  const playing = replay(genesis, await decisionsOf(spec, genesis, options));
   const states = new Map<Digest, After>();
   let before: { readonly digest: Digest; readonly votes: readonly EventId[] } | undefined;
   for (;;) {

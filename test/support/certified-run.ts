@@ -21,6 +21,7 @@ import {
   completeOutcome,
   type Draft,
   genesisOf,
+  withEntropy,
 } from '../../src/worker/certified/history.ts';
 import { termsOf } from '../../src/worker/certified/rows.ts';
 import { startOf } from '../../src/worker/certified/start.ts';
@@ -106,17 +107,23 @@ export function generateRun(
   rounds: readonly Round[] = eventful,
   spec = certifiedSpec({ late: 'defer' }),
   extra: readonly SignedEvent[] = [],
+  /** The beacon's value after an outcome of this time. */
+  beaconAfter?: (time: number) => Digest,
 ): GeneratedRun {
   const author = signerOf(1);
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
   const played: Played[] = [];
   let generating: Generating = {
     ...{ spec, run: runIdOf(spec), events, votes: [], faults: [], delays: new Map() },
+    beacons: new Map(),
     state: genesisOf(spec, startOf(spec)),
     before: null,
   };
   for (const round of rounds) {
-    generating = playRound(generating, round, played);
+    const { state, beacons } = generating;
+    if (beaconAfter && state.time > 0) beacons.set(state.time, beaconAfter(state.time));
+    const ready = value(withEntropy(state, gather(events, generating, generating)));
+    generating = playRound({ ...generating, state: ready }, round, played);
   }
   const { run, state } = generating;
   return { spec, run, events, rounds: played, state };
@@ -132,6 +139,7 @@ interface Generating {
   readonly votes: readonly EventId[];
   readonly faults: readonly EventId[];
   readonly delays: ReadonlyMap<number, SignedEvent>;
+  readonly beacons: Map<number, Digest>;
 }
 
 const life = (round: number) => ({
@@ -144,7 +152,7 @@ const numberOf = (key: WorkerId): number =>
 
 function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const { spec, run, state, events } = at;
-  const found = gather(events, at);
+  const found = gather(events, at, at);
   const stakes = value(stakesOf(state.ledger, found));
   const electorate = electorateOf(state, stakes);
   const roster = electorate.roster.map(numberOf);
@@ -171,7 +179,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     ...{ joins: idsOf(joins), leaves: idsOf(leaves), faults: at.faults },
     snapshot: state.ledger.nextSnapshot ?? '',
   };
-  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at)));
+  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at, at)));
   const outcome = round.forgeModelRoot ? { ...computed, modelRoot: 'd'.repeat(64) } : computed;
   const digest = outcomeDigest(outcome);
   const { attempt, ctx } = committee;

@@ -105,6 +105,8 @@ export interface CertifiedOptions {
   /** How a hostile worker is made. */
   readonly misdeeds?: Misdeeds;
   readonly stakes?: ReadonlyMap<string, bigint>;
+  /** The beacon's value after an outcome of this time. */
+  readonly beacon?: (time: number) => Promise<string>;
   /** Looks for a certified checkpoint before it starts from round 0. */
   readonly looksForCheckpoint?: boolean;
 }
@@ -158,7 +160,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     ...{ spec, run, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     stakes: async () => options.stakes ?? new Map(),
-    beacon: () => Promise.reject(new Error('no beacon here')),
+    beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
   });
   const firstOf = async (): Promise<WorkerState> => {
     const state = disk.state ?? firstState(spec, layout);

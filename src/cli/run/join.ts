@@ -12,7 +12,7 @@ import { nativeSha256 } from '../../node/native-sha256.ts';
 import { settingsOf } from '../../run/complete-spec.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
-import { assertPlayable } from '../certified.ts';
+import { neededBeacon } from '../beacon.ts';
 import { connectionOf } from '../connection.ts';
 import { type Misdeeds, misbehave } from '../demo/misdeeds.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../flags.ts';
@@ -63,7 +63,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const find = { relays: asked.relay, dir: flags.dir, connection, signer, signal };
     const { run, spec, relays } = await findRun(source, find);
     assertNoContradiction(spec, asked);
-    assertPlayable(spec);
+    const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
     const place = placeIn(spec, signer.publicKey, asked);
     const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
@@ -77,7 +77,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        certified: { spec, stakeFile: flags.stake },
+        certified: { spec, stakeFile: flags.stake, beacon },
         through: flags.misdeeds && ((each, own) => misbehave(each, own, flags.misdeeds!)),
       },
       flags,

@@ -8,6 +8,9 @@ import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { buildMessage, CONTROL_SECONDS } from '../../network/wire/certified-events.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { runIdOf } from '../../run/run-spec.ts';
+import type { Chain } from '../../worker/certified/history.ts';
+import { neededBeacon } from '../beacon.ts';
+import { givenTables } from '../certified.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
 import { addSettingFlags, wholeFlag } from '../flags.ts';
 import { standOf } from '../history/decisions.ts';
@@ -15,8 +18,9 @@ import { onInterrupt } from '../interrupt.ts';
 import { connectRelays } from '../relays.ts';
 import { findRun } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
+import { addMemberFlags, type MemberFlags } from './member-flags.ts';
 
-interface Flags extends ConnectionFlags {
+interface Flags extends ConnectionFlags, MemberFlags {
   readonly relay?: readonly string[];
   readonly keyFile?: string;
   readonly secKey?: string;
@@ -27,19 +31,24 @@ const tell = (words: string): void => void process.stderr.write(`${words}\n`);
 
 /** The command. */
 export const leaveRun = (): Command =>
-  addConnectionFlags(
-    addSettingFlags(
-      new Command('leave')
-        .description('leave the roster of a run; a worker that is running ends by itself')
-        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
-        .option(
-          '--last <round>',
-          'the last round to take part in, from 1 (default: the one in progress)',
-          wholeFlag('--last', 1),
-        )
-        .option('--key-file <file>', 'secret key of the worker (default: in your data folder)')
-        .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it'),
-      ['relay'],
+  addMemberFlags(
+    addConnectionFlags(
+      addSettingFlags(
+        new Command('leave')
+          .description('leave the roster of a run; a worker that is running ends by itself')
+          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .option(
+            '--last <round>',
+            'the last round to take part in, from 1 (default: the one in progress)',
+            wholeFlag('--last', 1),
+          )
+          .option('--key-file <file>', 'secret key of the worker (default: in your data folder)')
+          .option(
+            '--sec-key <key>',
+            'secret key as hex or nsec; other users of this machine see it',
+          ),
+        ['relay'],
+      ),
     ),
   ).action(leave);
 
@@ -57,7 +66,10 @@ async function leave(source: string, flags: Flags): Promise<void> {
     }
     const relays = await connectRelays(parseRelayUrls(found.relays), connection, signer, signal);
     try {
-      const last = await lastOf(spec, signer.publicKey, flags.last, { relays, signal });
+      const beacon = neededBeacon(spec, flags);
+      const tables = await givenTables(spec, flags.stake, { relays, signal });
+      const stand = await standOf(spec, { relays, signal, beacon, tables });
+      const last = lastOf(stand, signer.publicKey, flags.last);
       await send(spec, last, signer, { relays, signal });
       process.stdout.write(`leaves ${spec.name} after round ${last + 1}\n`);
     } finally {
@@ -74,13 +86,7 @@ interface On {
 }
 
 /** The round asked for, or the one in progress; the key must be in the roster by then. */
-async function lastOf(
-  spec: RunSpec,
-  me: string,
-  asked: number | undefined,
-  on: On,
-): Promise<number> {
-  const { round, ledger } = await standOf(spec, on);
+function lastOf({ spec, round, ledger }: Chain, me: string, asked: number | undefined): number {
   const member = ledger.members.find(({ key }) => key === me);
   if (member === undefined) {
     throw new ConfigError('run/not-a-member', `key ${me} is not in the roster of ${spec.name}`, {

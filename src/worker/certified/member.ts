@@ -25,8 +25,8 @@ export interface MemberOptions {
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** The table of stakes of that id. Rejects when it cannot be had. */
   stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
-  /** The beacon value after the outcome of a round. */
-  beacon(round: number, time: number): Promise<Digest>;
+  /** The beacon value after an outcome of this time. Rejects while nobody has it. */
+  beacon(time: number): Promise<Digest>;
   readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
 }
@@ -116,12 +116,12 @@ export class Member {
   }
 
   /** Gets a stake table or a beacon value into the pool, however long it takes. */
-  async obtain({ what, id }: Missing, { round, time }: Certified): Promise<void> {
+  async obtain({ what, id }: Missing, { round }: Certified): Promise<void> {
     const { stakes, beacon, ports, signal } = this.#options;
     for (;;) {
       try {
         if (what === 'snapshot') this.pool.addStakes(id, await stakes(id));
-        else if (what === 'beacon') this.pool.addBeacon(Number(id), await beacon(round - 1, time));
+        else if (what === 'beacon') this.pool.addBeacon(Number(id), await beacon(Number(id)));
         return;
       } catch (error) {
         signal.throwIfAborted();
