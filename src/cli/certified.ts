@@ -1,7 +1,5 @@
 /** A worker of a run with a spec, as a member of its certified rounds: its votes on disk, its reveal chain, the stakes of the run. */
-import { readFile } from 'node:fs/promises';
 import { systemClock } from '../base/clock.ts';
-import { createEventSource, createFileSource } from '../chain/fixed-sources.ts';
 import { createChain, revealOf, tipOf } from '../consensus/committee/reveal.ts';
 import type { Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -22,12 +20,10 @@ import { startOf } from '../worker/certified/start.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { valueAfter } from './beacon.ts';
 import { fromCheckpoint } from './catch-up.ts';
-import { findOver } from './stake/events.ts';
+import { createRefreshPort, type StakeOptions } from './stake/refresh-port.ts';
 
-export interface CertifiedOptions {
+export interface CertifiedOptions extends StakeOptions {
   readonly spec: RunSpec;
-  /** File of the stake snapshot; without it relays are asked for it. */
-  readonly stakeFile?: string | undefined;
   /** There where the run has a beacon. */
   readonly beacon?: BeaconSource | undefined;
 }
@@ -42,7 +38,7 @@ interface Parts {
 }
 
 export function createMember(options: CertifiedOptions, parts: Parts): Member {
-  const { spec, stakeFile, beacon } = options;
+  const { spec, beacon } = options;
   const { relays, signer, secretKey, journal, ports, signal } = parts;
   const run = runIdOf(spec);
   const chain = createChain(secretKey, run, spec.training.rounds);
@@ -50,29 +46,17 @@ export function createMember(options: CertifiedOptions, parts: Parts): Member {
     ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
     read: (event) => toNoun(event, run, nativeCrypto),
   });
+  const refresh = createRefreshPort(spec, options, relays.relays, signal);
   return new Member({
     ...{ spec, run, control, journal, ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
-    stakes: (snapshot) => stakesOf(snapshot, stakeFile, relays.relays, signal),
+    stakes: async (id) => stakeOf(await refresh.find(id)),
+    refresh,
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
       return valueAfter(spec, beacon, time, signal);
     },
   });
-}
-
-/** The table of that id, whoever has it: its bytes are its name. */
-async function stakesOf(
-  snapshot: Digest,
-  file: string | undefined,
-  relays: readonly string[],
-  signal: AbortSignal,
-): Promise<ReadonlyMap<WorkerId, bigint>> {
-  const source =
-    file === undefined
-      ? createEventSource(snapshot, findOver(relays))
-      : createFileSource(file, await readFile(file, 'utf8'), snapshot);
-  return stakeOf(await source.snapshot(0, signal));
 }
 
 /** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
@@ -92,10 +76,12 @@ export async function firstCertified(
 
 /** The table of a file, by its id. */
 export async function givenTables(
-  { stake }: RunSpec,
-  file: string | undefined,
+  spec: RunSpec,
+  stakeFile: string | undefined,
   { relays, signal }: { readonly relays: RelaySet; readonly signal: AbortSignal },
 ): Promise<ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>> {
-  if (stake.source === 'none' || file === undefined) return new Map();
-  return new Map([[stake.snapshot, await stakesOf(stake.snapshot, file, relays.relays, signal)]]);
+  const { stake } = spec;
+  if (stake.source === 'none' || stakeFile === undefined) return new Map();
+  const { find } = createRefreshPort(spec, { stakeFile }, relays.relays, signal);
+  return new Map([[stake.snapshot, stakeOf(await find(stake.snapshot))]]);
 }

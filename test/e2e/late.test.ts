@@ -2,18 +2,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { fetchHistory } from '../../src/cli/history/from-relays.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import type { RunSpec } from '../../src/run/run-spec.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { explain } from '../../src/worker/certified/explain.ts';
-import { gather } from '../../src/worker/certified/gather.ts';
-import { genesisOf } from '../../src/worker/certified/history.ts';
-import { hasModel, type ReplayedRound, replay } from '../../src/worker/certified/replay.ts';
+import { hasModel } from '../../src/worker/certified/replay.ts';
 import { acceptedRows } from '../../src/worker/certified/rows.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import {
@@ -24,6 +18,7 @@ import {
   keyOf,
   startCertified,
 } from '../support/certified-swarm.ts';
+import { type ReplayedSwarm, replaySwarm } from '../support/replayed-swarm.ts';
 import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
 
 const SLOW = 3;
@@ -92,26 +87,8 @@ const slowLine =
 const rootsOf = (member: CertifiedMember) =>
   certifiedRounds(member).map(({ certified }) => certified!.root);
 
-/** Everything on the relay, replayed. */
-async function replayed(url: string, spec: RunSpec) {
-  const run = runIdOf(spec);
-  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
-  await relays.ready();
-  const { signal } = new AbortController();
-  const events: readonly SignedEvent[] = await fetchHistory(run, { relays, signal, tell() {} });
-  await relays.close();
-  const gathered = gather(events, { run, spec }, { crypto: nativeCrypto });
-  const zeros = { layout: smallLayout, values: new Float32Array(smallLayout.size) };
-  const playing = replay(genesisOf(spec, zeros), gathered);
-  const rounds: ReplayedRound[] = [];
-  for (let next = playing.next(); !next.done; next = playing.next()) rounds.push(next.value);
-  return { rounds, gathered };
-}
-
-type Replayed = Awaited<ReturnType<typeof replayed>>;
-
 /** What counted of a worker, outcome by outcome. */
-const rowsOf = ({ rounds }: Replayed, key: string) =>
+const rowsOf = ({ rounds }: ReplayedSwarm, key: string) =>
   rounds.flatMap(({ round, before, decided }) =>
     decided!.outcome.accepted
       .filter(({ index }) => before.ledger.members[index]!.key === key)
@@ -119,7 +96,7 @@ const rowsOf = ({ rounds }: Replayed, key: string) =>
   );
 
 /** The delta that a worker's row of a round, on time, brought into the model. */
-function deltaOf({ rounds, gathered }: Replayed, round: number, key: string): Float64Array {
+function deltaOf({ rounds, gathered }: ReplayedSwarm, round: number, key: string): Float64Array {
   const { before, decided } = rounds[round]!;
   if (!hasModel(before) || decided === undefined) throw new Error(`round ${round} has no model`);
   const rows = acceptedRows(before, decided.outcome, gathered);
@@ -134,7 +111,7 @@ function deltaOf({ rounds, gathered }: Replayed, round: number, key: string): Fl
 }
 
 /** What training alone gives from the model a round started with. */
-async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64Array> {
+async function freshDelta({ rounds }: ReplayedSwarm, round: number): Promise<Float64Array> {
   const { before } = rounds[round]!;
   if (!hasModel(before)) throw new Error(`round ${round} has no model`);
   const shared = Float32Array.from(before.params.values);
@@ -159,7 +136,7 @@ describe('N-10: a contribution that comes one round late', () => {
     await Promise.all([...members, slow].map(({ finished }) => finished));
     for (const member of members) expect(rootsOf(member)).toEqual(rootsOf(members[0]!));
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = await replayed(url, spec);
+    const found = await replaySwarm(url, spec);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
@@ -188,7 +165,7 @@ describe('N-10: a contribution that comes one round late', () => {
     const returned = start({ index: SLOW, relays: [url], spec, disk: slow.disk });
     await Promise.all([...members, returned].map(({ finished }) => finished));
     expect(rootsOf(returned).at(-1)).toBe(rootsOf(members[0]!).at(-1));
-    const found = await replayed(url, spec);
+    const found = await replaySwarm(url, spec);
     expect(rowsOf(found, keyOf(SLOW)).filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     expect(largest(returned.disk.state!.residual)).toBeLessThan(QUANTIZED);
@@ -203,7 +180,7 @@ describe('N-10: a contribution that comes one round late', () => {
       trainer: slowTrainer(() => members[0]!, 2),
     });
     await Promise.all([...members, slow].map(({ finished }) => finished));
-    const found = await replayed(url, spec);
+    const found = await replaySwarm(url, spec);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toEqual([]);
     const { round } = rows[0]!;
@@ -226,7 +203,7 @@ describe('N-10: a contribution that comes one round late', () => {
     });
     await Promise.all([...members, slow].map(({ finished }) => finished));
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = await replayed(url, spec);
+    const found = await replaySwarm(url, spec);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.some(({ late, round }) => late || round === 0)).toBe(false);
     const [first, second] = found.rounds;

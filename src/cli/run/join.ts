@@ -19,6 +19,8 @@ import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../flags.t
 import { onInterrupt } from '../interrupt.ts';
 import type { FixedData } from '../prepare.ts';
 import { connectRelays } from '../relays.ts';
+import { accessOf } from '../stake/access.ts';
+import type { StakeOptions } from '../stake/refresh-port.ts';
 import { assertWritable } from '../state-formats.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
@@ -77,7 +79,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        certified: { spec, stakeFile: flags.stake, beacon },
+        certified: { spec, stakeFile: flags.stake, beacon, chain: chainOf(spec, flags) },
         through: flags.misdeeds && ((each, own) => misbehave(each, own, flags.misdeeds!)),
       },
       flags,
@@ -87,6 +89,12 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     interrupt.dispose();
   }
 }
+
+/** How the next stakes are read, where the worker names endpoints; it waits for their block as long as a round may last. */
+const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain'] =>
+  flags.rpc.length === 0
+    ? undefined
+    : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
 
 /** What only a joiner can say. */
 function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags): void {

@@ -31,6 +31,8 @@ export interface Material {
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
   readonly votes: readonly EventId[];
+  /** The table of stakes to name. */
+  readonly snapshot: Outcome['snapshot'];
   readonly nowMs: number;
 }
 
@@ -40,7 +42,7 @@ const MOST_REJECTED = 64;
 /** An outcome of this worker's making, its roots left open. */
 export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
   const { run, round, parent, modelRoot: base, ledger } = chain;
-  const { me, result, reveal, ballots, votes, nowMs } = material;
+  const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
   const roster = ledger.members.map(({ key }) => key);
   const isVoid = result === 'void';
   const rows = isVoid
@@ -56,7 +58,7 @@ export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
     joins: joinsOf(chain, pool),
     leaves: leavesOf(chain, pool),
     faults: faultsOf(pool, roster),
-    snapshot: ledger.nextSnapshot ?? '',
+    snapshot,
   };
 }
 
@@ -127,6 +129,8 @@ export interface Sight {
   readonly held: readonly Held[];
   /** Whose work of the round before must be listed under `defer`. */
   readonly owed: readonly WorkerId[];
+  /** Whether the table of stakes that it names may follow. */
+  readonly hasStakes: boolean;
   readonly nowMs: number;
 }
 
@@ -134,7 +138,7 @@ export interface Sight {
 export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
-  { held, owed, nowMs }: Sight,
+  { held, owed, hasStakes, nowMs }: Sight,
 ): Pick<Check, 'acceptable' | 'unlisted' | 'scores'> {
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
@@ -144,9 +148,8 @@ export function opinionOf(
   const isVoid = outcome.result === 'void';
   const enough =
     ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
-  const isSameStake = outcome.snapshot === (ledger.nextSnapshot ?? '');
   const late = outcome.accepted.filter((row) => row.late);
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
-  const acceptable = isTimely && isSameStake && (isVoid || (enough && hasOwed));
+  const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed));
   return { acceptable, unlisted, scores: [] };
 }

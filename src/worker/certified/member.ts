@@ -13,6 +13,7 @@ import type { Missing, Noun } from './evidence.ts';
 import { type Certified, withEntropy } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 import { createPool, type Pool } from './pool.ts';
+import { Refresh, type RefreshPort } from './refresh.ts';
 import { createTell, type Tell } from './tell.ts';
 
 /** What a member needs beside the ports of any worker. */
@@ -25,6 +26,8 @@ export interface MemberOptions {
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** The table of stakes of that id. Rejects when it cannot be had. */
   stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
+  /** How the next table of stakes is had. */
+  readonly refresh: RefreshPort;
   /** The beacon value after an outcome of this time. Rejects while nobody has it. */
   beacon(time: number): Promise<Digest>;
   readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
@@ -61,6 +64,7 @@ export class Member {
   readonly pool: Pool = createPool();
   readonly journal: Journal;
   readonly tell: Tell;
+  readonly refresh: Refresh;
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
   /** An outcome of this session lists its leave. */
@@ -86,6 +90,7 @@ export class Member {
     this.control = control;
     this.journal = journal;
     this.tell = createTell(ports.report);
+    this.refresh = new Refresh(spec, options.refresh, this);
     this.#entry = journal.load();
     const listening = control.listenToMembers({ take: (noun) => this.#take(noun) });
     this.#close = () => listening.close();
@@ -106,6 +111,7 @@ export class Member {
       const stakes = stakesOf(certified.ledger, this.pool);
       if (entropy.ok && stakes.ok) {
         const state = entropy.value;
+        this.refresh.begin(state);
         return { state, electorate: electorateOf(state, stakes.value) };
       }
       const missing = [entropy, stakes].flatMap((each) =>
