@@ -29,7 +29,14 @@ export function createObserver(
   const past = termsOf(state, true);
   const owing = state.ledger.late;
   // that it is late says nothing about how long this round has to wait
-  const apart: Wants = { ...wants, onHeld: wants.onChange };
+  const apart: Wants = {
+    ...wants,
+    onHeld: wants.onChange,
+    // what strangers sent for that round was told then
+    onRefused: (rejection, id) => {
+      if (owing.some((key) => key === rejection.worker)) wants.onRefused(rejection, id);
+    },
+  };
   const before: Watch | undefined =
     past !== null && owing.length > 0 ? createWatch(past, new Set(owing), pool, apart) : undefined;
   let listening: { close(): void } | undefined;
