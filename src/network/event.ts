@@ -122,6 +122,13 @@ export function parseEvent(json: unknown): Result<SignedEvent> {
   if (typeof sig !== 'string' || sig.length !== 128 || fromHex(sig) === undefined) {
     return refuse('malformed', 'sig', 'not 64-byte hex');
   }
+  const draft = parseDraft({ created_at, kind, tags, content });
+  return draft.ok ? ok({ id, pubkey, ...draft.value, sig }) : draft;
+}
+
+/** What is signed of an event: its own members, well-formed, with unknown ones dropped. */
+export function parseDraft(json: Readonly<Record<string, unknown>>): Result<EventDraft> {
+  const { created_at, kind, tags, content } = json;
   if (!isCount(created_at, Number.MAX_SAFE_INTEGER)) {
     return refuse('malformed', 'created_at', 'not a whole number of seconds');
   }
@@ -130,7 +137,7 @@ export function parseEvent(json: unknown): Result<SignedEvent> {
   if (!read.ok) return read;
   if (typeof content !== 'string') return refuse('malformed', 'content', 'not text');
   if (!content.isWellFormed()) return refuse('not-text', 'content', 'not well-formed text');
-  return ok({ id, pubkey, created_at, kind, tags: read.value, content, sig });
+  return ok({ created_at, kind, tags: read.value, content });
 }
 
 function parseTags(tags: unknown): Result<readonly (readonly string[])[]> {

@@ -125,17 +125,11 @@ export function toCheckpoint(
   const said = parsed.value;
   const rejected = judgeClaim(event, said, context);
   if (rejected !== undefined) return rejected;
-  if (!hashMatches(said.body, said.checkpoint)) {
-    return reject(event, 'malformed', 'the checkpoint tag is not the hash of the content');
-  }
-  const body = readBody(said.body, said);
+  const body = readCheckpointBody(said);
   if (!body.ok) return reject(event, 'malformed', `${body.issue.at}: ${body.issue.message}`);
-  const { state } = body.value;
-  if (context.layout !== undefined && !sameLayout(context.layout, state.layout)) {
+  const { layout } = body.value.state;
+  if (context.layout !== undefined && !sameLayout(context.layout, layout)) {
     return reject(event, 'wrong-shape', 'the state has other tensors');
-  }
-  if (stateDigest(state) !== said.model) {
-    return reject(event, 'malformed', 'the model tag is not the digest of current_state');
   }
   const { run, worker, round, nextRound, slot, roundsCompleted } = said;
   const tags = { run, worker, round, nextRound, slot, roundsCompleted };
@@ -148,6 +142,18 @@ export function toCheckpoint(
   });
 }
 
+/** The training state in a checkpoint's content, when it is what the tags say; hash and digest are recomputed. */
+export function readCheckpointBody(
+  said: CheckpointTags & { readonly body: string },
+): Result<CheckpointBody> {
+  if (!hashMatches(said.body, said.checkpoint)) {
+    return refuse('bad-checkpoint', 'content', 'the checkpoint tag is not its hash');
+  }
+  const body = readBody(said.body, said);
+  if (!body.ok || stateDigest(body.value.state) === said.model) return body;
+  return refuse('bad-checkpoint', 'current_state', 'the model tag is not its digest');
+}
+
 /** The hash is over the canonical form, which is nearly always what was sent. */
 function hashMatches(body: string, hash: string): boolean {
   if (sha256Hex(utf8(body)) === hash) return true;
@@ -155,19 +161,22 @@ function hashMatches(body: string, hash: string): boolean {
   return canonical.ok && sha256Hex(utf8(canonical.value)) === hash;
 }
 
-type Body = Omit<
+/** What a checkpoint's content says beyond its tags. */
+export type CheckpointBody = Omit<
   TrainingCheckpoint,
   'run' | 'worker' | 'round' | 'nextRound' | 'roundsCompleted' | 'slot'
 >;
 
-interface Tags {
+interface CheckpointTags {
   readonly run: string;
   readonly worker: string;
   readonly nextRound: number;
   readonly roundsCompleted: number;
+  readonly model: string;
+  readonly checkpoint: string;
 }
 
-function readBody(text: string, said: Tags): Result<Body> {
+function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
   const json = parseJson(text);
   if (!json.ok) return json;
   if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'content', 'not an object');
@@ -199,7 +208,7 @@ function readBody(text: string, said: Tags): Result<Body> {
 }
 
 /** The first member that disagrees with its tag. */
-function contradiction(body: JsonObject, said: Tags): string | undefined {
+function contradiction(body: JsonObject, said: CheckpointTags): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
   if (body.worker !== undefined && body.worker !== said.worker) return 'worker';

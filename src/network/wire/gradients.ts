@@ -81,7 +81,7 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
 }
 
 /** A tag that says something else than the payload. */
-function mismatch(
+export function mismatch(
   said: { compression: string; params: number; values: number; selected: number },
   stats: NstrStats,
 ): string | undefined {

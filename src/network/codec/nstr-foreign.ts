@@ -1,0 +1,100 @@
+/**
+ * Payloads of models nobody has told us about: the layout is taken from the payload itself, within limits, and everything else
+ * is then as strict as for a layout that was known before.
+ */
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { createLayout, type Layout } from '../../tensor/params.ts';
+import type { SparseVector } from '../../tensor/sparse.ts';
+import { openContainer } from './container.ts';
+import { FIXED_HEADER_BYTES, type NstrStats, readHeader } from './header.ts';
+import { inflateAtMost } from './inflate.ts';
+import { decodeNstr } from './nstr.ts';
+
+export interface ForeignNstrLimits {
+  readonly maxContainerBytes: number;
+  /** Of the whole model, sent or not. */
+  readonly maxValues: number;
+}
+
+export interface ForeignNstr {
+  readonly layout: Layout;
+  /** Improvement (after - before), as the wire has it. */
+  readonly delta: SparseVector;
+  readonly stats: NstrStats;
+}
+
+/** Names and shapes of the largest models we know take 10 kB. */
+const MAX_DESCRIPTOR_BYTES = 1 << 20;
+
+/** The layout and the delta inside a payload from a stranger. */
+export function readNstr(payload: string, limits: ForeignNstrLimits): Result<ForeignNstr> {
+  const layout = readLayout(payload, limits);
+  if (!layout.ok) return layout;
+  const { maxContainerBytes } = limits;
+  const decoded = decodeNstr(payload, { layout: layout.value, maxContainerBytes });
+  return decoded.ok ? ok({ layout: layout.value, ...decoded.value }) : decoded;
+}
+
+function readLayout(payload: string, limits: ForeignNstrLimits): Result<Layout> {
+  const opened = openContainer(payload, limits.maxContainerBytes);
+  if (!opened.ok) return opened;
+  const head = inflateAtMost(opened.value.stream, FIXED_HEADER_BYTES + MAX_DESCRIPTOR_BYTES);
+  if (head.end === 'broken') {
+    return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
+  }
+  const header = readHeader(head.bytes);
+  if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');
+  if (header.total > limits.maxValues) {
+    const most = `at most ${limits.maxValues} are read`;
+    return refuse('too-large', 'block', `a model of ${header.total} values, ${most}`);
+  }
+  const tensors = readDescriptors(head.bytes, header.tensors);
+  if (!tensors.ok) return tensors;
+  const layout = createLayout(tensors.value);
+  if (layout.size === header.total) return ok(layout);
+  const claimed = `the header says ${header.total}`;
+  return refuse('wrong-shape', 'block', `tensors of ${layout.size} values, ${claimed}`);
+}
+
+interface Tensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** `count` tensors with names of their own, at the start of a block whose end may have been cut off. */
+function readDescriptors(block: Uint8Array, count: number): Result<readonly Tensor[]> {
+  const view = new DataView(block.buffer, block.byteOffset, block.length);
+  const tensors = new Map<string, Tensor>();
+  let at = FIXED_HEADER_BYTES;
+  for (let i = 0; i < count; i++) {
+    const descriptor = readDescriptor(view, at);
+    if (descriptor === undefined) {
+      return refuse('truncated', `block.tensors.${i}`, 'its name or shape is cut off, or no text');
+    }
+    const { name } = descriptor;
+    if (name === '' || tensors.has(name)) {
+      return refuse('wrong-shape', `block.tensors.${i}`, 'its name is empty or repeated');
+    }
+    tensors.set(name, descriptor);
+    at = descriptor.end;
+  }
+  if (tensors.size === 0) return refuse('wrong-shape', 'block', 'no tensors');
+  return ok([...tensors.values()]);
+}
+
+function readDescriptor(view: DataView, start: number): (Tensor & { end: number }) | undefined {
+  const shapeAt = start + 2 + (start + 2 <= view.byteLength ? view.getUint16(start, true) : 0);
+  if (shapeAt + 2 > view.byteLength) return undefined;
+  const end = shapeAt + 2 + 4 * view.getUint16(shapeAt, true);
+  if (end > view.byteLength) return undefined;
+  const shape: number[] = [];
+  for (let at = shapeAt + 2; at < end; at += 4) shape.push(view.getUint32(at, true));
+  try {
+    const bytes = new Uint8Array(view.buffer, view.byteOffset + start + 2, shapeAt - start - 2);
+    return { name: utf8.decode(bytes), shape, end };
+  } catch {
+    return undefined;
+  }
+}
