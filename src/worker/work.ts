@@ -24,7 +24,9 @@ export async function publish({ round, sent }: Trained, session: Session): Promi
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
   const { payloadBytes, eventBytes } = sent;
-  const { taken, settled, moved } = wire.send(sent);
+  const sending = wire.send(sent);
+  if (session.reference) session.reference.notes.gradient = sending;
+  const { taken, settled, moved } = sending;
   const told = settled.then(({ accepted, failed }) => {
     report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
     return failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');

@@ -146,6 +146,9 @@ export function fakePorts(
       return delivered();
     },
     checkpoint: () => undefined,
+    late: async () => [],
+    relays: ['fake'],
+    reachable: () => ['fake'],
     openRound: () => {
       contributions.clear();
       rejections.length = 0;

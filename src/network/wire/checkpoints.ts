@@ -60,6 +60,8 @@ export interface CheckpointContext {
   /** When given, a state of any other shape is refused. */
   readonly layout?: Layout | undefined;
   readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
 }
 
 /** An unsigned checkpoint event. */
@@ -83,7 +85,11 @@ export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): Eve
   );
 }
 
-function contentOf(own: TrainingCheckpoint, digest: Digest): JsonObject {
+/** The content as a file holds it, members in the order of the reference. */
+export function contentOf(
+  own: TrainingCheckpoint,
+  digest: Digest = stateDigest(own.state),
+): JsonObject {
   const { momentum } = own;
   const members: JsonObject = {
     format: 'nostrain-training-checkpoint',

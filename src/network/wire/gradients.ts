@@ -27,6 +27,8 @@ export interface GradientContext {
   readonly layout: Layout;
   readonly maxContainerBytes: number;
   readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
 }
 
 /** Issues of the codec that have a name of their own in a round's summary; the rest are `malformed`. */

@@ -64,6 +64,7 @@ export function openRoundInbox(
   }
 
   function take(event: SignedEvent): void {
+    if (reader.concerns?.(event) === false) return;
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
     if (isFull(pending, event.pubkey)) return;
