@@ -12,7 +12,20 @@ export type { Issue, Result } from './base/result.ts';
 export { deriveKey, type Key, philox } from './base/rng.ts';
 export { type MeanOptions, meanDelta } from './consensus/aggregate/mean.ts';
 export { nesterovStep, type OuterSettings } from './consensus/outer/nesterov.ts';
+export type {
+  Batch,
+  DataForm,
+  Model,
+  OwnModel,
+  RowForm,
+  TensorSpec,
+  TokenForm,
+  Weights,
+} from './model/architectures/architecture.ts';
+export type { AnyModel } from './model/architectures/table.ts';
 export { type Tokenizer, tokenizers } from './model/data/tokenizer.ts';
+export type { Value } from './model/graph/value.ts';
+export * as ops from './model/graph/verbs.ts';
 export { countParameters, initialParameters, modelLayout } from './model/parameters.ts';
 export { compileTraining, type TrainingProgram } from './model/training-program.ts';
 export { decodeNstr, type EncodedNstr, encodeNstr } from './network/codec/nstr.ts';
@@ -55,6 +68,6 @@ export { decodeSafetensors, encodeSafetensors } from './tensor/safetensors.ts';
 export { formatStateJson, parseStateJson } from './tensor/state-json.ts';
 export type { WorkerEvent } from './worker/events.ts';
 export { runWorker } from './worker/loop.ts';
-export type { Plan } from './worker/plan.ts';
+export { completePlan, type Plan } from './worker/plan.ts';
 export type { Ports, Store, Trainer } from './worker/ports.ts';
 export { genesis, type WorkerState } from './worker/state.ts';

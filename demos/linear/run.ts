@@ -1,12 +1,12 @@
 /** Two workers and a relay in one process, over the library alone: what `nostrain demo linear` does, in one page. */
 import {
+  completePlan,
   completeSettings,
   createRelaySet,
   createSigner,
   createWire,
   genesis,
   initialParameters,
-  type Plan,
   presets,
   runWorker,
   stateDigest,
@@ -21,32 +21,10 @@ const settings = completeSettings(presets.linear, {
   run: 'demo',
   relay: [relay.url],
 });
-const plan: Plan = {
-  run: settings.run,
-  task: 'linear',
-  runtime: 'linear-regression',
-  rounds: 4,
-  checkpointHistory: 4,
-  innerSteps: 50,
-  seed: 1,
-  outer: { learningRate: 1, momentum: 0 },
-  residual: 'feedback',
-  owners: 0,
-  fragments: 1,
-  weights: 'equal',
-  weightCap: 1,
-  normalize: 'workers',
-  sync: { strategy: 'strict', workers: 2 },
-  roundTimeoutMs: 30_000,
-  waitFor: 2,
-  joinTimeoutMs: 30_000,
-  heartbeatSeconds: 10,
-  maxMissedHeartbeats: 3,
-  tokensPerExample: 1,
-  evaluate: false,
-  evaluateBatches: 1,
-  writeSample: undefined,
-};
+const plan = completePlan({
+  ...{ run: settings.run, rounds: 4, innerSteps: 50, seed: 1 },
+  ...{ sync: { strategy: 'strict', workers: 2 }, waitFor: 2 },
+});
 
 /** y = 2x - 1 on a stretch of the line of the worker's own. */
 function examples(from: number): { inputs: Float32Array; targets: Float32Array } {

@@ -21,7 +21,7 @@ import { witness } from './commands/witness.ts';
 import { wordError } from './word-error.ts';
 
 /** The whole program; tests read its flags from here. */
-function createProgram(): Command {
+export function createProgram(): Command {
   const program = new Command('nostrain')
     .description('Train one model together over ordinary Nostr relays.')
     .exitOverride()

@@ -1,18 +1,17 @@
 /** A model's parameters before training: their layout, their number and their first values. */
 import { deriveKey, type Key, philox } from '../base/rng.ts';
-import type { ModelSpec } from '../run/model-spec.ts';
 import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
-import { modelOf } from './architectures/table.ts';
+import { type AnyModel, modelOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
 
 /** All tensors end to end, sorted by code point of their names. */
-export const modelLayout = (spec: ModelSpec): Layout => createLayout(sorted(spec));
+export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
-export const countParameters = (spec: ModelSpec): number => modelLayout(spec).size;
+export const countParameters = (spec: AnyModel): number => modelLayout(spec).size;
 
 /** The matrices between hidden layers: not embeddings, not the last layer, no vectors. */
-export function hiddenMatrices(spec: ModelSpec): readonly HiddenMatrix[] {
+export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   const { slots } = modelLayout(spec);
   return sorted(spec).flatMap(({ shape: [rows, columns], abreast }, i) => {
     const { offset, size } = slots[i]!;
@@ -21,11 +20,11 @@ export function hiddenMatrices(spec: ModelSpec): readonly HiddenMatrix[] {
   });
 }
 
-const sorted = (spec: ModelSpec): readonly TensorSpec[] =>
+const sorted = (spec: AnyModel): readonly TensorSpec[] =>
   [...modelOf(spec).tensors].sort((a, b) => compareCodePoints(a.name, b.name));
 
 /** The same values on every machine for the same model and seed. */
-export function initialParameters(spec: ModelSpec, seed: number | string): Float32Array {
+export function initialParameters(spec: AnyModel, seed: number | string): Float32Array {
   const values = new Float32Array(modelLayout(spec).size);
   let offset = 0;
   for (const { name, shape, start } of sorted(spec)) {

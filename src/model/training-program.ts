@@ -4,10 +4,11 @@
  * All of them read flat vectors and the whole corpus, and find their batch by `rows`: for tokens, `corpus` u8 (L) and the
  * offsets of windows in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
  */
-import type { ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
+import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import type { Batch, Model, Weights } from './architectures/architecture.ts';
-import { modelOf } from './architectures/table.ts';
+import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
+import { type AnyModel, modelOf } from './architectures/table.ts';
+import { dataFormOf } from './data-form.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
 import { lowerLoop, next } from './graph/loop.ts';
@@ -68,14 +69,21 @@ export interface RangeUpdate extends Range {
 
 /** The models for training `spec` with batches of `batch` rows. */
 export function compileTraining(
-  spec: ModelSpec,
+  spec: AnyModel,
   optimizerSpec: OptimizerSpec,
   batch: number,
   { dtype = 'f32', portable = false }: CompileOptions = {},
 ): TrainingProgram {
   const layout = modelLayout(spec);
   const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
-  const plan: Plan = { spec, model: modelOf(spec), layout, optimizer, batch, dtype };
+  const plan: Plan = {
+    form: dataFormOf(spec),
+    model: modelOf(spec),
+    layout,
+    optimizer,
+    batch,
+    dtype,
+  };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
     build(graph, plan);
@@ -84,7 +92,7 @@ export function compileTraining(
   return {
     layout,
     optimizer,
-    dataInputs: spec.architecture === 'gpt' ? ['corpus'] : ['inputs', 'targets'],
+    dataInputs: plan.form.kind === 'tokens' ? ['corpus'] : ['inputs', 'targets'],
     loop: () => encodeModel(lowerTraining(plan, portable)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
@@ -109,7 +117,7 @@ export function compileTraining(
 }
 
 interface Plan {
-  readonly spec: ModelSpec;
+  readonly form: DataForm;
   readonly model: Model;
   readonly layout: Layout;
   readonly optimizer: Optimizer;
@@ -201,13 +209,13 @@ function buildGradient(graph: Graph, plan: Plan): void {
 }
 
 function buildForward(graph: Graph, plan: Plan): void {
-  const { spec, dtype } = plan;
+  const { form, dtype } = plan;
   const params = flatInput(graph, plan, 'params');
   const inputs = graph.input(
     'inputs',
-    spec.architecture === 'gpt'
-      ? { dtype: 'i32', shape: [1, spec.context] }
-      : { dtype, shape: [1, spec.features] },
+    form.kind === 'tokens'
+      ? { dtype: 'i32', shape: [1, form.context] }
+      : { dtype, shape: [1, form.features] },
   );
   graph.output('predictions', plan.model.predict(unflatten(params, plan.layout), inputs));
 }
@@ -233,13 +241,13 @@ function unflatten(flat: Value, { slots }: Layout): Weights {
 }
 
 /** The batch at the given rows of the data inputs. */
-function readBatch(graph: Graph, { spec, batch, dtype }: Plan, rows: Value): Batch {
-  if (spec.architecture !== 'gpt') {
-    const inputs = graph.input('inputs', { dtype, shape: [ANY, spec.features] });
+function readBatch(graph: Graph, { form, batch, dtype }: Plan, rows: Value): Batch {
+  if (form.kind === 'rows') {
+    const inputs = graph.input('inputs', { dtype, shape: [ANY, form.features] });
     const targets = graph.input('targets', { dtype, shape: [ANY] });
     return { inputs: gather(inputs, rows), targets: gather(targets, rows) };
   }
-  const { context } = spec;
+  const { context } = form;
   const corpus = graph.input('corpus', { dtype: 'u8', shape: [ANY] });
   const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
     ...Array(context + 1).keys(),

@@ -1,10 +1,12 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
+import type { AnyModel } from '../model/architectures/table.ts';
 import { drawRows, evenRows } from '../model/batches.ts';
+import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
 import { countParts } from '../model/microbatches.ts';
 import { sampleTokens } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
-import type { ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
+import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Trained, Trainer as TrainerPort, TrainProgress, TrainTask } from '../worker/ports.ts';
 import { physicalCores } from './trainer-cores.ts';
@@ -26,7 +28,7 @@ export type TrainerData =
     } & RegressionRows);
 
 export interface TrainerSetup {
-  readonly model: ModelSpec;
+  readonly model: AnyModel;
   readonly optimizer: OptimizerSpec;
   /** Rows per step. */
   readonly batch: number;
@@ -83,10 +85,11 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
       inTurn(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
     sample: (params, request) =>
       inTurn(async () => {
-        if (model.architecture !== 'gpt') {
+        const form = dataFormOf(model);
+        if (form.kind !== 'tokens') {
           throw new ConfigError('model/sample', `a ${model.architecture} model has no text`);
         }
-        const { context, vocabulary } = model;
+        const { context, vocabulary } = form;
         await engine.hold(params);
         return await sampleTokens(
           (tokens) => engine.forward({ elements: tokens, shape: [1, context] }),
@@ -111,29 +114,31 @@ function checkData({ model, data, batch }: TrainerSetup): void {
   if (!Number.isSafeInteger(batch) || batch < 1) {
     throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
   }
-  if (model.architecture === 'gpt') {
+  const form = dataFormOf(model);
+  if (form.kind === 'tokens') {
     if (data.kind !== 'tokens') {
-      throw new ConfigError('training/data', 'a gpt model trains on tokens, not on feature rows');
-    }
-    if (data.shard.length <= model.context) {
+      const name = model.architecture;
       throw new ConfigError(
         'training/data',
-        `the shard has ${data.shard.length} tokens, but one window needs ${model.context + 1}`,
+        `a ${name} model trains on tokens, not on feature rows`,
+      );
+    }
+    if (data.shard.length <= form.context) {
+      throw new ConfigError(
+        'training/data',
+        `the shard has ${data.shard.length} tokens, but one window needs ${form.context + 1}`,
         { hint: 'use more text, fewer workers or a shorter model.context' },
       );
     }
     const highest = data.shard.reduce((most, token) => Math.max(most, token), 0);
-    if (highest >= model.vocabulary) {
+    if (highest >= form.vocabulary) {
       throw new ConfigError(
         'training/data',
-        `token ${highest} is outside the vocabulary of ${model.vocabulary}`,
+        `token ${highest} is outside the vocabulary of ${form.vocabulary}`,
       );
     }
-  } else if (data.kind !== 'regression' || data.features !== model.features) {
-    throw new ConfigError(
-      'training/data',
-      `the model trains on rows of ${model.features} features`,
-    );
+  } else if (data.kind !== 'regression' || data.features !== form.features) {
+    throw new ConfigError('training/data', `the model trains on rows of ${form.features} features`);
   }
 }
 
@@ -160,8 +165,9 @@ const asFloat32 = (params: Vector): Float32Array =>
 
 /** How many rows a batch may start at, and how far apart rows are that share nothing. */
 function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; stride: number } {
-  if (data.kind === 'tokens' && model.architecture === 'gpt') {
-    return { bound: Math.max(0, data[on].length - model.context), stride: model.context };
+  const form = dataFormOf(model);
+  if (data.kind === 'tokens' && form.kind === 'tokens') {
+    return { bound: Math.max(0, data[on].length - form.context), stride: form.context };
   }
   const rows = data.kind === 'regression' && (on === 'shard' ? data : data.validation);
   return { bound: rows ? rows.targets.length : 0, stride: 1 };
@@ -177,7 +183,7 @@ async function train(
   const { optimizer, layout } = program;
   const { steps, firstStep, round } = task;
   const { batch, model } = setup;
-  const tokensPerStep = batch * (model.architecture === 'gpt' ? model.context : 1);
+  const tokensPerStep = batch * tokensPerRow(model);
   const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
   signal.throwIfAborted();
   await engine.begin([asFloat32(task.params), ...vectors]);

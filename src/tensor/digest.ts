@@ -5,7 +5,18 @@ import type { Params } from './params.ts';
 
 const BLOCK = 8192;
 
-/** Lowercase hex digest in state order; f32 values are widened to f64, so -0 and 0 differ and dtype does not matter. */
+/**
+ * Lowercase hex digest in state order; f32 values are widened to f64, so -0 and 0 differ and dtype does not matter.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, stateDigest } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [2] }]);
+ * const digest = stateDigest({ layout, values: Float64Array.of(0.5, -1) });
+ * digest === stateDigest({ layout, values: Float32Array.of(0.5, -1) }); // => true
+ * ```
+ */
 export function stateDigest({ layout, values }: Params): string {
   const hash = createSha256();
   hash.update(words(4, layout.slots.length));

@@ -41,3 +41,32 @@ export interface Plan {
   readonly evaluateBatches: number;
   readonly writeSample: ((params: Float32Array, round: number) => Promise<string>) | undefined;
 }
+
+const usual = {
+  task: 'a model',
+  runtime: 'own',
+  checkpointHistory: 4,
+  seed: 0,
+  outer: { learningRate: 1, momentum: 0 },
+  residual: 'feedback',
+  owners: 0,
+  fragments: 1,
+  weights: 'equal',
+  weightCap: 1,
+  normalize: 'workers',
+  sync: { strategy: 'timeout' },
+  roundTimeoutMs: 60_000,
+  waitFor: 1,
+  joinTimeoutMs: 600_000,
+  heartbeatSeconds: 60,
+  maxMissedHeartbeats: 3,
+  tokensPerExample: 1,
+  evaluate: false,
+  evaluateBatches: 1,
+  writeSample: undefined,
+} as const satisfies Partial<Plan>;
+
+/** A whole plan: plain averaging of everything from everybody, and a minute to hear of the others, but for what is given. */
+export const completePlan = (
+  given: Partial<Plan> & Pick<Plan, 'run' | 'rounds' | 'innerSteps'>,
+): Plan => ({ ...usual, ...given });

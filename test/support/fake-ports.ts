@@ -6,7 +6,7 @@ import type { Beat } from '../../src/run/beat.ts';
 import type { Contribution, Rejection } from '../../src/run/contribution.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
-import type { Plan } from '../../src/worker/plan.ts';
+import { completePlan, type Plan } from '../../src/worker/plan.ts';
 import type { Ports, Trainer } from '../../src/worker/ports.ts';
 import { divide } from '../../src/worker/shares.ts';
 import type { WorkerState } from '../../src/worker/state.ts';
@@ -14,33 +14,12 @@ import { contribution } from './contributions.ts';
 
 export const ME = 'a'.repeat(64);
 
-export const plan = (more: Partial<Plan> = {}): Plan => ({
-  run: 'test',
-  task: 'linear',
-  runtime: 'linear-regression',
-  checkpointHistory: 4,
-  rounds: 2,
-  innerSteps: 3,
-  seed: 1,
-  outer: { learningRate: 1, momentum: 0 },
-  residual: 'feedback',
-  owners: 0,
-  fragments: 1,
-  weights: 'equal',
-  weightCap: 1,
-  normalize: 'workers',
-  sync: { strategy: 'timeout' },
-  roundTimeoutMs: 10_000,
-  waitFor: 1,
-  joinTimeoutMs: 5_000,
-  heartbeatSeconds: 60,
-  maxMissedHeartbeats: 3,
-  tokensPerExample: 1,
-  evaluate: false,
-  evaluateBatches: 1,
-  writeSample: undefined,
-  ...more,
-});
+export const plan = (more: Partial<Plan> = {}): Plan =>
+  completePlan({
+    ...{ run: 'test', task: 'linear', runtime: 'linear-regression' },
+    ...{ rounds: 2, innerSteps: 3, seed: 1, roundTimeoutMs: 10_000, joinTimeoutMs: 5_000 },
+    ...more,
+  });
 
 /** Every worker sends everything. */
 export const everything = divide({

@@ -21,8 +21,13 @@ export interface Program {
 }
 
 /** Starts `nostrain …`; NDJSON lines on stdout are read as events. */
-export function startProgram(args: readonly string[], home = temporaryFolder()): Program {
+export function startProgram(
+  args: readonly string[],
+  home = temporaryFolder(),
+  cwd = process.cwd(),
+): Program {
   const child = spawn(process.execPath, [bin, ...args], {
+    cwd,
     env: { ...process.env, NOSTRAIN_HOME: home, NO_COLOR: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -60,7 +65,7 @@ export function startProgram(args: readonly string[], home = temporaryFolder()):
 }
 
 /** Runs a command to its end. */
-export async function runProgram(args: readonly string[], home?: string) {
-  const { exit, output } = startProgram(args, home);
+export async function runProgram(args: readonly string[], home?: string, cwd?: string) {
+  const { exit, output } = startProgram(args, home, cwd);
   return { code: await exit, ...output };
 }

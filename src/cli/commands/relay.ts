@@ -52,10 +52,11 @@ export const relay = (): Command =>
     const { maxStoreBytes: maxStoredBytes } = flags;
     const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
     const server = await startRelay({ ...flags, limits });
+    const interrupted = untilInterrupted();
     for (const url of reachableUrls(flags.host, server)) process.stdout.write(`relay at ${url}\n`);
     const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
     process.stderr.write(`give a URL to the others; Ctrl-C stops it (events ${where})\n`);
-    await untilInterrupted();
+    await interrupted;
     const { eventsAccepted, eventsRefused } = server.stats();
     await server.close();
     process.stderr.write(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused\n`);

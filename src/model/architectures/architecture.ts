@@ -33,4 +33,25 @@ export interface Model {
   losses(weights: Weights, batch: Batch): Value;
 }
 
+/** Windows of `context` tokens, each below `vocabulary`; the target is the token after. */
+export interface TokenForm {
+  readonly kind: 'tokens';
+  readonly vocabulary: number;
+  readonly context: number;
+}
+
+/** Rows of so many numbers, and one number to predict for each. */
+export interface RowForm {
+  readonly kind: 'rows';
+  readonly features: number;
+}
+
+export type DataForm = TokenForm | RowForm;
+
+/** A model of one's own beside the built-in ones: what it reads, its tensors, and the losses of a batch, over the verbs of the graph. */
+export interface OwnModel extends Model {
+  readonly architecture: 'own';
+  readonly data: DataForm;
+}
+
 export type Architecture<S extends ModelSpec> = (spec: S) => Model;

@@ -1,7 +1,7 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import { ConfigError } from '../../base/errors.ts';
 import type { ModelSpec } from '../../run/model-spec.ts';
-import type { Architecture, Model } from './architecture.ts';
+import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { gpt } from './gpt.ts';
 import { linear } from './linear.ts';
 import { mlp } from './mlp.ts';
@@ -11,10 +11,32 @@ type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture
 
 const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = { linear, mlp, gpt };
 
+/** One of the built-in models at given sizes, or one's own. */
+export type AnyModel = ModelSpec | OwnModel;
+
 /** The model a spec describes. Throws a `ConfigError` when a size is impossible. */
-export function modelOf<A extends Name>(spec: SpecOf[A] & { readonly architecture: A }): Model {
+export function modelOf(spec: AnyModel): Model {
+  if (spec.architecture === 'own') return checkTensors(spec);
   checkSizes(spec);
+  return build(spec);
+}
+
+function build<A extends Name>(spec: SpecOf[A] & { readonly architecture: A }): Model {
   return architectures[spec.architecture](spec);
+}
+
+function checkTensors(model: OwnModel): Model {
+  const names = new Set(model.tensors.map(({ name }) => name));
+  if (names.size === 0 || names.size !== model.tensors.length) {
+    throw new ConfigError('model/tensors', 'model.tensors needs tensors, each with its own name');
+  }
+  for (const { name, shape } of model.tensors) {
+    if (shape.every((dim) => Number.isSafeInteger(dim) && dim > 0)) continue;
+    throw new ConfigError('model/size', `${name} cannot have the shape ${shape.join(' x ')}`, {
+      hint: 'every dimension is whole and positive',
+    });
+  }
+  return model;
 }
 
 function checkSizes(spec: ModelSpec): void {

@@ -1,0 +1,15 @@
+/** What a model reads: windows of tokens, or rows of numbers. */
+import type { DataForm } from './architectures/architecture.ts';
+import type { AnyModel } from './architectures/table.ts';
+
+export function dataFormOf(model: AnyModel): DataForm {
+  if (model.architecture === 'own') return model.data;
+  if (model.architecture !== 'gpt') return { kind: 'rows', features: model.features };
+  return { kind: 'tokens', vocabulary: model.vocabulary, context: model.context };
+}
+
+/** What the counters count: tokens of a window, or 1 for a row. */
+export function tokensPerRow(model: AnyModel): number {
+  const form = dataFormOf(model);
+  return form.kind === 'tokens' ? form.context : 1;
+}

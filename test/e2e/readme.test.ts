@@ -1,0 +1,144 @@
+/**
+ * N-22: README is a test. Its commands are run as they stand, in a folder of their own, with the addresses of local relays in
+ * place of others' and with small sizes added where training would take minutes.
+ */
+import { writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Command } from 'commander';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { createProgram } from '../../src/cli/main.ts';
+import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
+import { commandLines, flagsInText, typescriptBlocks, wordsOf } from '../support/readme.ts';
+import { runBlock } from '../support/run-block.ts';
+
+const relays: Relay[] = [];
+const cwd = temporaryFolder();
+const home = join(cwd, 'home');
+const text = join(cwd, 'my-text.txt');
+/** What one command leaves for the next ones. */
+const made = { naddr: '', run: '' };
+
+beforeAll(async () => {
+  relays.push(await createRelay(), await createRelay());
+  const words = 'to be or not to be, that is the question\n'.repeat(400);
+  for (const name of [text, join(cwd, 'anything.bin')]) writeFileSync(name, words);
+});
+afterAll(async () => {
+  for (const one of relays) await one.close();
+});
+
+const SMALL = [
+  ...['--width', '16', '--layers', '1', '--heads', '2', '--context', '16', '--ffn', '32'],
+  ...['--rounds', '2', '--inner-steps', '3', '--batch-size', '4', '--corpus', text],
+];
+
+/** The words after `nostrain`, with what only exists in this test put in place. */
+const placed = (line: string): readonly string[] =>
+  wordsOf(line)
+    .slice(1)
+    .map((word) =>
+      word
+        .replace(/^wss:\/\/relay\.example\.org$|^ws:\/\/(RELAY|127\.0\.0\.1):7777$/, relays[0]!.url)
+        .replace(/^wss:\/\/other\.example\.org$/, relays[1]!.url)
+        .replace(/^~\/\.local\/share\/nostrain/, home)
+        .replace(/^naddr1…$/, made.naddr)
+        .replace(/^ID$/, made.run),
+    );
+
+async function runs(args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(args, home, cwd);
+  expect(code, stderr.slice(-2000)).toBe(0);
+  return stdout;
+}
+
+/** All workers that `--sync strict:N` waits for, each with its shard and a home of its own. */
+async function trains(args: readonly string[]): Promise<void> {
+  const workers = Number(args[args.indexOf('--sync') + 1]!.split(':')[1]);
+  const shard = args.indexOf('--shard');
+  const programs: Program[] = Array.from({ length: workers }, (_, i) => {
+    const own = shard < 0 ? args : args.with(shard + 1, `${i + 1}/${workers}`);
+    return startProgram([...own, ...SMALL], i === 0 ? home : temporaryFolder(), cwd);
+  });
+  for (const { exit, output } of programs) {
+    expect(await exit, output.stderr.slice(-2000)).toBe(0);
+  }
+}
+
+/** By the beginning of a command: how it is played. Every command of README has one. */
+const plays: readonly (readonly [
+  start: string,
+  play: (args: readonly string[]) => Promise<unknown>,
+])[] = [
+  ['relay --host', serves],
+  ['run-training', trains],
+  ['relays check', (args) => runs([...args, '--seconds', '10'])],
+  ['plan', runs],
+  ['run create', creates],
+  ['run join', (args) => runs([...args, '--corpus', text])],
+  ['archive', runs],
+  ['replay', runs],
+  ['sample', runs],
+];
+
+/** Until it says where it is; then it is asked to stop. */
+async function serves(args: readonly string[]): Promise<void> {
+  const free = args.with(args.indexOf('--port') + 1, '0');
+  const { child, exit, output } = startProgram(free, home, cwd);
+  while (!output.stdout.includes('relay at ws://')) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  child.kill('SIGINT');
+  expect(await exit).toBe(0);
+}
+
+async function creates(args: readonly string[]): Promise<void> {
+  const document = JSON.parse(await runs([...args, ...SMALL, '--json']));
+  made.naddr = document.naddr;
+  made.run = document.run;
+}
+
+const INSTALLS = /^npm (ci|start|test)\b/;
+/** In test/long. */
+const LONG = /^nostrain demo /;
+
+describe('N-22: README', () => {
+  const lines = commandLines.filter((line) => !INSTALLS.test(line) && !LONG.test(line));
+  it.each(lines)('%s', { timeout: 240_000 }, async (line) => {
+    const args = placed(line);
+    const play = plays.find(([start]) => args.join(' ').startsWith(start))?.[1];
+    if (!play) throw new Error('no test plays this command: add it to `plays`');
+    await play(args);
+  });
+
+  it.each(flagsInText)('speaks of a flag there is: $flag', ({ flag, line }) => {
+    expect(flagsOf(createProgram()), line).toContain(flag);
+  });
+
+  it.each(typescriptBlocks.map((block, i) => ({ block, i })))(
+    'its TypeScript, block $i, compiles and runs',
+    { timeout: 120_000 },
+    async ({ block, i }) => {
+      await runBlock(`readme-${i}`, block, (file) => expect(diagnose(file)).toEqual([]));
+    },
+  );
+});
+
+/** What the compiler says of a file. */
+function diagnose(file: string): readonly string[] {
+  const path = join(import.meta.dirname, '../../tsconfig.json');
+  const { config } = ts.readConfigFile(path, ts.sys.readFile);
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, dirname(path));
+  const program = ts.createProgram([file], options);
+  const found = ts.getPreEmitDiagnostics(program, program.getSourceFile(file)!);
+  return found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '));
+}
+
+/** Of a command and all commands below it. */
+function flagsOf(command: Command): readonly string[] {
+  return [
+    ...command.options.flatMap(({ long }) => (long ? [long] : [])),
+    ...command.commands.flatMap((each) => flagsOf(each)),
+  ];
+}

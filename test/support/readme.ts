@@ -1,0 +1,32 @@
+/** README as a test reads it: its command lines, and the flags it speaks of. */
+import { readFileSync } from 'node:fs';
+
+const text = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const FENCE = /^```(\w*)\n(.*?)^```$/gms;
+
+/** Lines of the blocks without a language, comments cut; `a && b` is two. */
+export const commandLines: readonly string[] = [...text.matchAll(FENCE)]
+  .filter(([, language]) => language === '')
+  .flatMap(([, , block]) => block!.split('\n'))
+  .flatMap((line) => line.replace(/\s+#.*$/, '').split(' && '))
+  .map((line) => line.trim())
+  .filter((line) => line !== '');
+
+/** Blocks of TypeScript, whole. */
+export const typescriptBlocks: readonly string[] = [...text.matchAll(FENCE)]
+  .filter(([, language]) => language === 'ts')
+  .map(([, , block]) => block!);
+
+/** Every `--flag` in running text and tables, with its line. */
+export const flagsInText: readonly { readonly flag: string; readonly line: string }[] = text
+  .replace(FENCE, '')
+  .split('\n')
+  .flatMap((line) =>
+    [...line.matchAll(/`[^`]*`/g)]
+      .flatMap(([code]) => [...code.matchAll(/(?<![\w-])--[a-z][a-z-]*/g)])
+      .map(([flag]) => ({ flag, line })),
+  );
+
+/** Words of a command line; double quotes hold blanks together. */
+export const wordsOf = (line: string): readonly string[] =>
+  [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare!);
