@@ -1,6 +1,7 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
 import { Command, CommanderError } from 'commander';
 import { archive } from './commands/archive.ts';
+import { convertState } from './commands/convert-state.ts';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
 import { doctor } from './commands/doctor.ts';
@@ -39,6 +40,7 @@ export function createProgram(): Command {
     derivePubkey(),
     initState(),
     hashState(),
+    convertState(),
     replay(),
     archive(),
     explain(),

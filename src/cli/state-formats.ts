@@ -1,58 +1,68 @@
-/** The forms a state can have on the command line: flags as in the Python reference, and which of its forms we know. */
+/** The forms a state can have on the command line: flags as in the Python reference, and safetensors beside its forms. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
-import type { Params } from '../tensor/params.ts';
+import { type StorageOptions, type StoredState, torchPayloads } from '../model/stored-state.ts';
+import { writeStateFile } from '../node/state-io.ts';
+import { inferStateFormat, stateFormats } from '../tensor/state-format.ts';
 import { formatStateJson } from '../tensor/state-json.ts';
 import { writeResult } from './output.ts';
 
 /** `auto` goes by the file's name. */
-type StateFormat = 'auto' | 'json';
+type StateFormat = NonNullable<StorageOptions['format']>;
 
-const KNOWN = 'JSON is read and written, .safetensors and folders of runs are read';
+const FORMATS: readonly StateFormat[] = ['auto', ...stateFormats];
 
-const formatOf =
-  (flag: string) =>
-  (text: string): StateFormat => {
-    if (text === 'auto' || text === 'json') return text;
-    throw new ConfigError('flag/value', `${flag} ${text} is not one of auto, json`, {
-      hint: KNOWN,
-    });
-  };
-
-/** Adds `--output-format` and `-o`. */
+/** Adds `--output-format`, `--torch-checkpoint-payload` and `-o`. */
 export const addStateOutput = (command: Command): Command =>
   command
     .addOption(
-      new Option('--output-format <name>', 'form of the state written (auto, json)')
-        .argParser(formatOf('--output-format'))
+      new Option('--output-format <name>', 'form of the state written; auto: by its name')
+        .choices(FORMATS)
         .default('auto'),
+    )
+    .addOption(
+      new Option('--torch-checkpoint-payload <kind>', 'what a .pt or .pth file holds')
+        .choices(torchPayloads)
+        .default('state-dict'),
     )
     .option('-o, --output <file>', 'write it there instead of stdout');
 
-/** Adds `--state-format`. */
-export const addStateInput = (command: Command): Command =>
+/** Adds `--state-format`, or that flag under another name. */
+export const addStateInput = (
+  command: Command,
+  flag: '--state-format' | '--input-format' = '--state-format',
+): Command =>
   command.addOption(
-    new Option('--state-format <name>', 'form of STATE (auto, json)')
-      .argParser(formatOf('--state-format'))
+    new Option(`${flag} <name>`, 'form of the states read; auto: by their names')
+      .choices(FORMATS)
       .default('auto'),
   );
 
 export interface StateOutput {
   readonly outputFormat: StateFormat;
+  readonly torchCheckpointPayload?: StorageOptions['torchPayload'];
   readonly output?: string;
 }
 
-/** Writes JSON; refuses a file whose name promises another form. */
-export async function writeState(params: Params, flags: StateOutput): Promise<void> {
+/** Writes the state to the file named, or as JSON to stdout. */
+export async function writeState(state: StoredState, flags: StateOutput): Promise<void> {
   assertWritable(flags);
-  await writeResult(formatStateJson(params), flags.output);
+  const { output, outputFormat: format, torchCheckpointPayload: torchPayload } = flags;
+  if (output === undefined || formatOf(flags) === 'json') {
+    await writeResult(formatStateJson(state), output);
+  } else {
+    await writeStateFile(output, state, { format, torchPayload });
+  }
 }
 
-/** Throws before any work is done for a file that cannot be written in the end. */
-export function assertWritable({ outputFormat, output = '' }: StateOutput): void {
-  const [other] = /\.(?:npz|pth?|safetensors)$/i.exec(output) ?? [];
-  if (outputFormat === 'json' || other === undefined) return;
-  throw new ConfigError('state/format', `${output}: states cannot be written as ${other}`, {
-    hint: `name it .json; ${KNOWN}`,
+/** Throws before any work is done for a state that could not be written in the end. */
+export function assertWritable(flags: StateOutput): void {
+  if (flags.output !== undefined || formatOf(flags) === 'json') return;
+  throw new ConfigError('state/format', `a state as ${flags.outputFormat} is no text for stdout`, {
+    hint: 'name a file with -o',
   });
+}
+
+function formatOf({ outputFormat, output = '' }: StateOutput): StateFormat {
+  return outputFormat === 'auto' ? inferStateFormat(output) : outputFormat;
 }

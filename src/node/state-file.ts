@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { CheckpointError } from '../base/errors.ts';
+import { OWN } from '../model/stored-state.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
 import {
   decodeSafetensors,
@@ -13,9 +14,6 @@ import {
 } from '../tensor/safetensors.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { formatRecord, parseRecord } from './worker-record.ts';
-
-/** Names beside the model's own tensors. */
-export const OWN = 'nostrain.';
 
 /** The file's bytes. */
 export function encodeState(state: WorkerState): Uint8Array {
@@ -89,7 +87,7 @@ function readState({ tensors, metadata }: SafetensorsFile, layout: Layout): Work
 }
 
 /** Tensors end to end; f32 where all of them are. */
-export function joinTensors(tensors: readonly NamedTensor[], layout: Layout): Vector {
+function joinTensors(tensors: readonly NamedTensor[], layout: Layout): Vector {
   const values = tensors.every((tensor) => tensor.values instanceof Float32Array)
     ? new Float32Array(layout.size)
     : new Float64Array(layout.size);

@@ -1,9 +1,11 @@
 /**
  * The safetensors file format: 8-byte header length, JSON header, raw little-endian tensors that fill the rest.
- * Reads F32 and F64 only, checks every offset before use, and knows nothing of what the tensors mean.
+ * Writes F32 and F64, reads all numbers but the 8-bit floats, checks every offset before use, and knows nothing of what
+ * the tensors mean.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
+import { bytesOf, readNumbers, type StoredType } from './dtype.ts';
 import type { Vector } from './params.ts';
 
 export interface NamedTensor {
@@ -79,7 +81,7 @@ export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
 /** One tensor as the header describes it. */
 interface Entry {
   readonly name: string;
-  readonly dtype: 'F32' | 'F64';
+  readonly dtype: StoredType;
   readonly shape: readonly number[];
   readonly from: number;
   readonly to: number;
@@ -115,25 +117,41 @@ function readMetadata(value: unknown): Record<string, string> {
 
 function readEntry(name: string, description: unknown): Result<Entry> {
   const { dtype, shape, data_offsets: offsets } = (description ?? {}) as Record<string, unknown>;
-  if (dtype !== 'F32' && dtype !== 'F64') {
+  const stored = typeof dtype === 'string' ? storedTypes.get(dtype) : undefined;
+  if (stored === undefined) {
     const found = typeof dtype === 'string' ? dtype.slice(0, 20) : `a ${typeof dtype}`;
-    return refuse('safetensors/dtype', name, `dtype ${found} is not F32 or F64`);
+    return refuse('safetensors/dtype', name, `dtype ${found} is not read`);
   }
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) {
     return refuse('safetensors/header', name, 'shape or data_offsets are not lists of sizes');
   }
   const size = shape.reduce((product, dim) => product * dim, 1);
   const [from, to] = offsets as [number, number];
-  if (to - from !== size * (dtype === 'F32' ? 4 : 8)) {
+  if (to - from !== size * bytesOf(stored)) {
     return refuse('safetensors/offsets', name, `bytes ${from}..${to} do not hold ${size} values`);
   }
-  return ok({ name, dtype, shape, from, to });
+  return ok({ name, dtype: stored, shape, from, to });
 }
 
 function readTensor({ name, dtype, shape, from, to }: Entry, data: Uint8Array): NamedTensor {
-  const raw = data.slice(from, to).buffer;
-  return { name, shape, values: dtype === 'F32' ? new Float32Array(raw) : new Float64Array(raw) };
+  return { name, shape, values: readNumbers(dtype, data.subarray(from, to)) };
 }
+
+const storedTypes: ReadonlyMap<string, StoredType> = new Map([
+  ['F16', 'f16'],
+  ['BF16', 'bf16'],
+  ['F32', 'f32'],
+  ['F64', 'f64'],
+  ['I8', 'i8'],
+  ['I16', 'i16'],
+  ['I32', 'i32'],
+  ['I64', 'i64'],
+  ['U8', 'u8'],
+  ['U16', 'u16'],
+  ['U32', 'u32'],
+  ['U64', 'u64'],
+  ['BOOL', 'bool'],
+]);
 
 const isSizes = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { readStateFile, writeStateFile } from '../../src/node/state-io.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { readVectors } from '../support/vectors.ts';
@@ -16,7 +17,15 @@ const { fixtures, invocations } = readVectors<{
   invocations: Invocation[];
 }>('cli.json');
 
-const OURS = [undefined, 'nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local'];
+const OURS = [
+  undefined,
+  'nope',
+  'hash-state',
+  'derive-pubkey',
+  'init-state',
+  'train-local',
+  'convert-state',
+];
 const cases = invocations.filter(({ argv }) => OURS.includes(argv[0]));
 
 const file = temporaryFolder();
@@ -24,11 +33,14 @@ beforeEach(async () => {
   for (const [name, json] of Object.entries(fixtures)) {
     await writeFile(file(name), JSON.stringify(json));
   }
+  // what convert-state left there before it read it again
+  const linear = await readStateFile(file('linear_initial_state.json'));
+  for (const name of ['l.npz', 'l.pt.npz']) await writeStateFile(file(name), linear);
 });
 
 /** File names become paths in the folder of the test. */
 const placed = (argv: readonly string[]) =>
-  argv.map((word) => (word.endsWith('.json') ? file(word) : word));
+  argv.map((word) => (/\.(json|npz)$/.test(word) ? file(word) : word));
 
 describe('what the Python reference printed', () => {
   it('is there for every command of ours', () => {
@@ -78,14 +90,16 @@ describe('train-local', () => {
     [2, ['--learning-rate', 'fast'], '--learning-rate is "fast"; it must be a number above 0'],
     [2, ['--batch-size', ''], '--batch-size is ""'],
     [2, ['--runtime', 'cubic'], 'Allowed choices are linear-regression, mlp-regression'],
-    [2, ['--state-format', 'numpy-npz'], '--state-format numpy-npz is not one of auto, json'],
-    [2, ['--output-format', 'pytorch-state-dict'], '.safetensors and folders of runs are read'],
+    [2, ['--state-format', 'npz'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
+    [2, ['--output-format', 'torch'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
+    [2, ['--torch-checkpoint-payload', 'both'], 'choices are state-dict, module'],
+    [1, ['--state-format', 'numpy-npz'], 'not a whole zip archive'],
+    [1, ['--output-format', 'pytorch-state-dict'], 'try: name a file with -o'],
     [
       1,
       ['--runtime', 'mlp-regression'],
       'state is linear-regression, the runtime asked for is mlp',
     ],
-    [1, ['-o', 'out.npz'], 'out.npz: states cannot be written as .npz'],
     [1, ['--learning-rate', '1e9'], 'try: lower the learning rate'],
     [1, ['-o', '/no/such/folder/x.json'], 'cannot write /no/such/folder/x.json'],
   ])('exits %d for %j', async (exitCode, flags, message) => {
@@ -110,7 +124,7 @@ describe('train-local', () => {
     const printed = await runCommand('train-local', file('a.json'), file('b.json'));
     expect(printed.stderr).toContain(`cannot read the state ${file('a.json')}`);
     await writeFile(file('a.npz'), 'PK');
-    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('.npz states cannot');
+    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('not a whole zip');
     await writeFile(file('a.json'), '{}');
     const { stderr } = await runCommand('hash-state', file('a.json'));
     expect(stderr).toContain(`${file('a.json')} is no usable state`);

@@ -3,13 +3,19 @@ import { Command } from 'commander';
 import { readStateFile } from '../../node/state-io.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { writeResult } from '../output.ts';
+import { addStateInput } from '../state-formats.ts';
+
+interface Flags {
+  readonly stateFormat: Parameters<typeof readStateFile>[1];
+  readonly output?: string;
+}
 
 export const hashState = (): Command =>
-  new Command('hash-state')
-    .description('print the digest of a model state (JSON or safetensors)')
-    .argument('<state>', 'state file, or the folder of a run')
-    .option('-o, --output <file>', 'write it there instead of stdout')
-    .action(async (file: string, { output }: { output?: string }) => {
-      const line = `${stateDigest(await readStateFile(file))}\n`;
-      await writeResult(line, output);
-    });
+  addStateInput(
+    new Command('hash-state')
+      .description('print the digest of a model state')
+      .argument('<state>', 'state file, or the folder of a run')
+      .option('-o, --output <file>', 'write it there instead of stdout'),
+  ).action(async (file: string, { stateFormat, output }: Flags) => {
+    await writeResult(`${stateDigest(await readStateFile(file, stateFormat))}\n`, output);
+  });

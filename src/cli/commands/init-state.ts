@@ -26,7 +26,7 @@ function seedFlag(text: string): bigint {
 export const initState = (): Command =>
   addStateOutput(
     new Command('init-state')
-      .description('write the initial state of a regression model as JSON')
+      .description('write the initial state of a regression model')
       .addOption(
         new Option('--runtime <name>', 'which model')
           .choices(['linear-regression', 'mlp-regression'])
@@ -48,7 +48,7 @@ export const initState = (): Command =>
         0.1,
       ),
   ).action(async (flags: Flags) => {
-    await writeState(initialState(flags), flags);
+    await writeState({ ...initialState(flags), runtime: flags.runtime }, flags);
   });
 
 function initialState({ runtime, hiddenSize, ...rest }: Flags): Params {

@@ -1,0 +1,71 @@
+/** Numbers as files store them: every type of NumPy and PyTorch that a double can stand for. */
+import type { Vector } from './params.ts';
+
+export type StoredType =
+  | 'f16'
+  | 'bf16'
+  | 'f32'
+  | 'f64'
+  | 'i8'
+  | 'i16'
+  | 'i32'
+  | 'i64'
+  | 'u8'
+  | 'u16'
+  | 'u32'
+  | 'u64'
+  | 'bool';
+
+interface Reader {
+  readonly bytes: number;
+  /** Fits an f32 without loss. */
+  readonly isSingle?: boolean;
+  read(view: DataView, at: number, isLittle: boolean): number;
+}
+
+const readers: { readonly [T in StoredType]: Reader } = {
+  f16: { bytes: 2, isSingle: true, read: (v, at, le) => halfToNumber(v.getUint16(at, le)) },
+  bf16: { bytes: 2, isSingle: true, read: (v, at, le) => brainToNumber(v.getUint16(at, le)) },
+  f32: { bytes: 4, isSingle: true, read: (v, at, le) => v.getFloat32(at, le) },
+  f64: { bytes: 8, read: (v, at, le) => v.getFloat64(at, le) },
+  i8: { bytes: 1, read: (v, at) => v.getInt8(at) },
+  i16: { bytes: 2, read: (v, at, le) => v.getInt16(at, le) },
+  i32: { bytes: 4, read: (v, at, le) => v.getInt32(at, le) },
+  i64: { bytes: 8, read: (v, at, le) => Number(v.getBigInt64(at, le)) },
+  u8: { bytes: 1, read: (v, at) => v.getUint8(at) },
+  u16: { bytes: 2, read: (v, at, le) => v.getUint16(at, le) },
+  u32: { bytes: 4, read: (v, at, le) => v.getUint32(at, le) },
+  u64: { bytes: 8, read: (v, at, le) => Number(v.getBigUint64(at, le)) },
+  bool: { bytes: 1, read: (v, at) => (v.getUint8(at) === 0 ? 0 : 1) },
+};
+
+/** Bytes of one number. */
+export const bytesOf = (type: StoredType): number => readers[type].bytes;
+
+/** The numbers that fill `bytes`, copied: f32 where that loses nothing, else f64 (integers beyond 2^53 are rounded). */
+export function readNumbers(type: StoredType, bytes: Uint8Array, isLittle = true): Vector {
+  const { bytes: width, isSingle, read } = readers[type];
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const count = bytes.length / width;
+  const out = isSingle ? new Float32Array(count) : new Float64Array(count);
+  for (let i = 0; i < count; i++) out[i] = read(view, i * width, isLittle);
+  return out;
+}
+
+/** IEEE 754 binary16. */
+function halfToNumber(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1024 + fraction) * 2 ** (exponent - 25);
+}
+
+const half = new DataView(new ArrayBuffer(4));
+
+/** The upper half of a binary32. */
+function brainToNumber(bits: number): number {
+  half.setUint32(0, bits << 16);
+  return half.getFloat32(0);
+}

@@ -1,0 +1,23 @@
+/** Python with the reference, for tests that check against it where it is: NOSTRAIN_PYTHON and NOSTRAIN_REFERENCE name it. */
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const { NOSTRAIN_PYTHON: interpreter, NOSTRAIN_REFERENCE: reference } = process.env;
+
+export const hasPython = interpreter !== undefined && reference !== undefined;
+
+if (!hasPython) {
+  console.log(
+    'skipped: NOSTRAIN_PYTHON names no interpreter with numpy, torch and websockets, or NOSTRAIN_REFERENCE no checkout',
+  );
+}
+
+/** What the command prints; rejects with what it printed when it fails. */
+export async function python(...args: readonly string[]): Promise<string> {
+  // the reference falls back to unsafe loading, which PyTorch has since made a choice of its own
+  const unsafe = { TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD: '1' };
+  const env = { ...process.env, ...unsafe, PYTHONPATH: join(reference!, 'src') };
+  const { stdout } = await promisify(execFile)(interpreter!, args, { env });
+  return stdout;
+}
