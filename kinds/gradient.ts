@@ -17,7 +17,7 @@ half to even; a receiver multiplies it by scale and takes 0 everywhere else.
 
 \`\`\`text
 payload   = base64(container), standard alphabet, padded
-container = "NSCP" | u8 version 1 | u8 codec (1 = zlib; 2 = zstd, never sent by us) | compressed block
+container = "NSCP" | u8 version 1 | u8 codec (1 = zlib; 2 = zstd, which not every worker reads) | compressed block
 block     = "NSTR" | u8 version 1 | f64 ratio | u32 n | u32 k | u16 tensors | f64 scale
           | per tensor: u16 name bytes, UTF-8 name, u16 rank, rank × u32 dimensions
           | k × u32 flat indices, ascending | k × i8 values

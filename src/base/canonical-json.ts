@@ -30,6 +30,16 @@ export function pythonFloat(value: number): string {
   return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }
 
+/**
+ * A number with so many decimals, as Python prints it: exact ties go to the even digit. Only odd multiples of 2^-(decimals+1)
+ * are exact ties, and there `toFixed` would round up.
+ */
+export function pythonFixed(value: number, decimals: number): string {
+  const isTie = Math.abs((value * 2 ** (decimals + 1)) % 2) === 1;
+  const down = Math.floor(value * 10 ** decimals);
+  return (isTie && down % 2 === 0 ? down / 10 ** decimals : value).toFixed(decimals);
+}
+
 /** The canonical text of a value. */
 export function canonicalJson(value: Json): string {
   if (typeof value === 'number') return pythonFloat(value);

@@ -1,15 +1,19 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
 import { Command, CommanderError } from 'commander';
 import { archive } from './commands/archive.ts';
+import { collectEvents } from './commands/collect-events.ts';
 import { convertState } from './commands/convert-state.ts';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
+import { discoverCheckpoints } from './commands/discover-checkpoints.ts';
+import { discoverWorkers } from './commands/discover-workers.ts';
 import { doctor } from './commands/doctor.ts';
 import { explain } from './commands/explain.ts';
 import { hashState } from './commands/hash-state.ts';
 import { initState } from './commands/init-state.ts';
 import { keygen } from './commands/keygen.ts';
 import { plan } from './commands/plan.ts';
+import { publishEvent } from './commands/publish-event.ts';
 import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays.ts';
 import { replay } from './commands/replay.ts';
@@ -41,6 +45,10 @@ export function createProgram(): Command {
     initState(),
     hashState(),
     convertState(),
+    publishEvent(),
+    collectEvents(),
+    discoverWorkers(),
+    discoverCheckpoints(),
     replay(),
     archive(),
     explain(),

@@ -13,6 +13,7 @@ import { nativeSha256 } from '../node/native-sha256.ts';
 import { mine } from '../node/proof-of-work.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
+import { openZstd } from '../node/zstd.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { Params } from '../tensor/params.ts';
@@ -88,7 +89,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     });
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
-    const { run, relay, topk, profile, packing, eventBudget } = settings;
+    const { run, relay, topk, profile, packing, codec, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
@@ -106,6 +107,8 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       mine,
       stripe,
       packing,
+      codec,
+      zstd: profile === 'nostrain/0' ? await openZstd() : undefined,
       eventBudget,
       ratio: topk,
       maxContainerBytes,

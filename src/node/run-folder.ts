@@ -54,6 +54,7 @@ const MAY_CHANGE = [
   'waitFor',
   'heartbeatInterval',
   'maxMissedHeartbeats',
+  'codec',
   'checkpointHistory',
   'evaluate',
 ];

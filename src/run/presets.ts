@@ -21,6 +21,7 @@ const common: PartialSettings = {
   outerLearningRate: 1,
   momentum: 0,
   packing: 'nstr',
+  codec: 'zlib',
   eventBudget: 65_536,
   owners: 0,
   fragments: 1,

@@ -94,6 +94,11 @@ export const fields = {
     'how deltas are packed; auto takes the richest that fits the budget',
     packingNames,
   ),
+  codec: choice(
+    '--codec <name>',
+    'nostrain/0: how payloads are compressed; zstd only where every worker reads it',
+    ['zlib', 'zstd'],
+  ),
   eventBudget: whole(
     '--event-budget <bytes>',
     'auto: bytes of events per worker and round; up to 65536 it is one event',
@@ -174,6 +179,7 @@ const personal = [
   'joinTimeout',
   'heartbeatInterval',
   'maxMissedHeartbeats',
+  'codec',
   'stripe',
   'checkpointHistory',
   'evaluate',

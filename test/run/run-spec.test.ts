@@ -111,7 +111,14 @@ describe('run id', () => {
     expect(own.sort()).toEqual(
       [
         ...['run', 'profile', 'relay', 'shard', 'sync', 'roundTimeout', 'waitFor', 'joinTimeout'],
-        ...['heartbeatInterval', 'maxMissedHeartbeats', 'stripe', 'checkpointHistory', 'evaluate'],
+        ...[
+          'heartbeatInterval',
+          'maxMissedHeartbeats',
+          'codec',
+          'stripe',
+          'checkpointHistory',
+          'evaluate',
+        ],
       ].sort(),
     );
   });

@@ -54,6 +54,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   momentum: real(0, 1 - Number.EPSILON),
   topk: above0(1),
   packing: fc.constantFrom(...packingNames),
+  codec: fc.constantFrom('zlib' as const, 'zstd' as const),
   eventBudget: whole(2048),
   owners: whole(0),
   fragments: whole(1),

@@ -1,6 +1,6 @@
 /** `nostrain run-training`: one worker of a run; the same command goes on where it stopped. */
 import { join } from 'node:path';
-import { Argument, Command, Option } from 'commander';
+import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { readModel, writeModel } from '../../model/regression/layout.ts';
 import { dataHome } from '../../node/data-home.ts';
@@ -26,7 +26,7 @@ export const runTraining = (): Command =>
         .description('train as one worker of a run; repeat the command to go on after a stop')
         .addArgument(new Argument('[state]', 'regression: JSON state to start from'))
         .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
-    ).addOption(new Option('--codec <name>', 'how payloads are packed').choices(['zlib'])),
+    ),
     '--dir',
   ).action(train);
 

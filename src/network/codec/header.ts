@@ -1,7 +1,9 @@
 /** The fixed and the variable part of an NSTR block's header, and what people are told about a payload. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
+import { pythonFixed } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Layout } from '../../tensor/params.ts';
+import type { BlockCodec } from './container.ts';
 
 /** N S T R, version 1. */
 const MAGIC = [0x4e, 0x53, 0x54, 0x52, 1];
@@ -21,7 +23,7 @@ export interface NstrHeader {
 
 /** Sizes and settings of one payload. */
 export interface NstrStats extends NstrHeader {
-  readonly codec: 'zlib';
+  readonly codec: BlockCodec;
   readonly density: number;
   /** The container, before base64. */
   readonly containerBytes: number;
@@ -93,29 +95,22 @@ function describe(name: string, shape: readonly number[]): Uint8Array {
 /** What a header and the container's size say together. */
 export function payloadStats(
   header: NstrHeader,
-  containerBytes: number,
+  { codec, containerBytes }: Pick<NstrStats, 'codec' | 'containerBytes'>,
   payloadChars: number,
 ): NstrStats {
   const denseBytes = 4 * header.total;
   return {
     ...header,
-    codec: 'zlib',
+    codec,
     density: header.selected / header.total,
     containerBytes,
     payloadChars,
     denseBytes,
     compressionRatio: denseBytes / containerBytes,
-    label: compressionLabel(header.ratio),
+    label: compressionLabel(header.ratio, codec),
   };
 }
 
-/**
- * The `compression` tag: the ratio with four decimals, exact ties to even as Python prints them. Only odd multiples of 1/32
- * are exact ties, and there `toFixed` would round up.
- */
-export function compressionLabel(ratio: number): string {
-  const isTie = Math.abs((ratio * 32) % 2) === 1;
-  const down = Math.floor(ratio * 10_000);
-  const digits = isTie && down % 2 === 0 ? (down / 10_000).toFixed(4) : ratio.toFixed(4);
-  return `topk-${digits}-int8-zlib`;
-}
+/** The `compression` tag. */
+export const compressionLabel = (ratio: number, codec: BlockCodec): string =>
+  `topk-${pythonFixed(ratio, 4)}-int8-${codec}`;

@@ -13,12 +13,16 @@ export interface Inflated {
   readonly inflatedBytes: number;
 }
 
-/** The output of `stream`, up to `limit` bytes. Nothing larger than the limit is allocated for it. */
+/** Deflate spends two bits at least on at most 258 bytes. */
+const MOST_PER_BYTE = 1032;
+
+/** The output of `stream`, up to `limit` bytes. Nothing larger than the limit, or than the stream can hold, is allocated for it. */
 export function inflateAtMost(stream: Uint8Array, limit: number): Inflated {
   const broken: Inflated = { bytes: new Uint8Array(0), end: 'broken', inflatedBytes: 0 };
   if (stream.length < 8 || !isZlibHeader(stream[0]!, stream[1]!)) return broken;
   const output: { bytes?: Uint8Array } = {};
-  const inflater = new Inflate({ raw: true, chunkSize: limit + 1 });
+  const most = Math.min(limit, MOST_PER_BYTE * stream.length);
+  const inflater = new Inflate({ raw: true, chunkSize: most + 1 });
   inflater.onData = (chunk) => {
     output.bytes = chunk instanceof Uint8Array ? chunk : new Uint8Array(chunk);
     if (output.bytes.length > limit) throw FULL;

@@ -5,13 +5,11 @@
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { createLayout, type Layout } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
-import { openContainer } from './container.ts';
-import { FIXED_HEADER_BYTES, type NstrStats, readHeader } from './header.ts';
-import { inflateAtMost } from './inflate.ts';
+import { type ContainerLimits, openContainer } from './container.ts';
+import { ENTRY_BYTES, FIXED_HEADER_BYTES, type NstrStats, readHeader } from './header.ts';
 import { decodeNstr } from './nstr.ts';
 
-export interface ForeignNstrLimits {
-  readonly maxContainerBytes: number;
+export interface ForeignNstrLimits extends ContainerLimits {
   /** Of the whole model, sent or not. */
   readonly maxValues: number;
 }
@@ -30,15 +28,15 @@ const MAX_DESCRIPTOR_BYTES = 1 << 20;
 export function readNstr(payload: string, limits: ForeignNstrLimits): Result<ForeignNstr> {
   const layout = readLayout(payload, limits);
   if (!layout.ok) return layout;
-  const { maxContainerBytes } = limits;
-  const decoded = decodeNstr(payload, { layout: layout.value, maxContainerBytes });
+  const decoded = decodeNstr(payload, { ...limits, layout: layout.value });
   return decoded.ok ? ok({ layout: layout.value, ...decoded.value }) : decoded;
 }
 
 function readLayout(payload: string, limits: ForeignNstrLimits): Result<Layout> {
-  const opened = openContainer(payload, limits.maxContainerBytes);
+  const mostHeader = FIXED_HEADER_BYTES + MAX_DESCRIPTOR_BYTES;
+  const opened = openContainer(payload, limits, mostHeader + ENTRY_BYTES * limits.maxValues);
   if (!opened.ok) return opened;
-  const head = inflateAtMost(opened.value.stream, FIXED_HEADER_BYTES + MAX_DESCRIPTOR_BYTES);
+  const head = opened.value.atMost(mostHeader);
   if (head.end === 'broken') {
     return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
   }

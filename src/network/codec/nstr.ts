@@ -1,6 +1,6 @@
 /**
  * The payload of a gradient event, to the byte the Python reference's: the k largest values of a delta, one shared scale,
- * int8, in a zlib container. Signs are the caller's business. Decoding trusts nothing: every size is checked against the
+ * int8, in a zlib or zstd container. Signs are the caller's business. Decoding trusts nothing: every size is checked against the
  * expected layout before anything is allocated for it.
  */
 import { concatBytes } from '../../base/bytes.ts';
@@ -8,7 +8,13 @@ import { ConfigError, TrainingError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
 import type { SparseVector } from '../../tensor/sparse.ts';
-import { type OpenContainer, openContainer, readContainer, sealContainer } from './container.ts';
+import {
+  type ContainerLimits,
+  type OpenContainer,
+  openContainer,
+  readContainer,
+  sealContainer,
+} from './container.ts';
 import {
   describeTensors,
   ENTRY_BYTES,
@@ -19,8 +25,8 @@ import {
   readHeader,
   writeHeader,
 } from './header.ts';
-import { inflateAtMost } from './inflate.ts';
 import { selectedCount, selectLargest } from './selection.ts';
+import type { Zstd } from './zstd.ts';
 
 export interface EncodedNstr {
   /** Base64 of the container: the content of the event. */
@@ -31,16 +37,19 @@ export interface EncodedNstr {
   readonly stats: NstrStats;
 }
 
-export interface NstrLimits {
+export interface NstrLimits extends ContainerLimits {
   readonly layout: Layout;
-  readonly maxContainerBytes: number;
+}
+
+export interface NstrEncoding {
+  /** Share of the values that is sent. */
+  readonly ratio: number;
+  /** Compresses with zstd instead of zlib. */
+  readonly zstd?: Zstd | undefined;
 }
 
 /** Compresses a delta. Throws when it is empty, not finite, or beyond what int8 with one scale can say. */
-export function encodeNstr(
-  { layout, values }: Params,
-  { ratio }: { readonly ratio: number },
-): EncodedNstr {
+export function encodeNstr({ layout, values }: Params, { ratio, zstd }: NstrEncoding): EncodedNstr {
   const total = layout.size;
   if (total === 0) throw new ConfigError('codec/empty', 'a delta without values cannot be sent');
   if (values.length !== total) throw new RangeError(`${values.length} values for ${total} places`);
@@ -67,12 +76,13 @@ export function encodeNstr(
     littleEndian(indices),
     new Uint8Array(quantized.buffer),
   );
-  const { container, payload } = sealContainer(block);
+  const { container, payload } = sealContainer(block, zstd);
+  const codec = zstd === undefined ? 'zlib' : 'zstd';
   return {
     payload,
     container,
     sent: { size: total, indices, values: Float64Array.from(quantized, (q) => q * scale) },
-    stats: payloadStats(header, container.length, payload.length),
+    stats: payloadStats(header, { codec, containerBytes: container.length }, payload.length),
   };
 }
 
@@ -110,33 +120,24 @@ function littleEndian(words: Uint32Array): Uint8Array {
   return out;
 }
 
-/** What the fixed header says; the rest of the payload is neither inflated nor judged. */
-export function inspectNstr(payload: string, maxContainerBytes: number): Result<NstrStats> {
-  const opened = openContainer(payload, maxContainerBytes);
-  if (!opened.ok) return opened;
-  const head = inflateAtMost(opened.value.stream, FIXED_HEADER_BYTES);
-  const header = head.end === 'broken' ? undefined : readHeader(head.bytes);
-  if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');
-  return ok(payloadStats(header, opened.value.containerBytes, payload.length));
-}
-
 /** The delta inside a payload from a stranger, base64 or not, when every byte of it is as the layout demands. */
 export function decodeNstr(
   payload: string | Uint8Array,
-  { layout, maxContainerBytes }: NstrLimits,
+  { layout, ...limits }: NstrLimits,
 ): Result<{ readonly delta: SparseVector; readonly stats: NstrStats }> {
+  const descriptors = describeTensors(layout);
+  const mostBytes = FIXED_HEADER_BYTES + descriptors.length + ENTRY_BYTES * layout.size;
   const opened =
     typeof payload === 'string'
-      ? openContainer(payload, maxContainerBytes)
-      : readContainer(payload, maxContainerBytes);
+      ? openContainer(payload, limits, mostBytes)
+      : readContainer(payload, limits, mostBytes);
   if (!opened.ok) return opened;
-  const descriptors = describeTensors(layout);
   const header = openHeader(opened.value, layout, descriptors);
   if (!header.ok) return header;
   const { selected, scale } = header.value;
   const start = FIXED_HEADER_BYTES + descriptors.length;
   const length = start + ENTRY_BYTES * selected;
-  const { bytes, end } = inflateAtMost(opened.value.stream, length);
+  const { bytes, end } = opened.value.atMost(length);
   if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
   if (end === 'more') return refuse('trailing-bytes', 'block', `more than ${length} bytes`);
   if (bytes.length < length) {
@@ -144,17 +145,17 @@ export function decodeNstr(
   }
   const delta = readEntries(bytes.subarray(start), selected, layout.size, scale);
   if (!delta.ok) return delta;
-  const stats = payloadStats(header.value, opened.value.containerBytes, payload.length);
+  const stats = payloadStats(header.value, opened.value, payload.length);
   return ok({ delta: delta.value, stats });
 }
 
 /** Inflates the header alone and holds it against the layout. */
 function openHeader(
-  { stream }: OpenContainer,
+  opened: OpenContainer,
   layout: Layout,
   descriptors: Uint8Array,
 ): Result<NstrHeader> {
-  const { bytes, end } = inflateAtMost(stream, FIXED_HEADER_BYTES + descriptors.length);
+  const { bytes, end } = opened.atMost(FIXED_HEADER_BYTES + descriptors.length);
   if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
   const header = readHeader(bytes);
   if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');

@@ -3,7 +3,7 @@ import type { SignedEvent } from '../event.ts';
 import { diagnoseOutcome } from '../transport/diagnose.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import type { Delivery, Sending, Told, Tracked } from './wire.ts';
+import type { Delivery, Sending, Tracked } from './wire.ts';
 
 /** It is there, as far as anybody can tell: a relay that loses what it accepts has not taken it. */
 export const isTaken = ({ status, kept }: PublishOutcome): boolean =>
@@ -45,20 +45,19 @@ export function trackOutcomes(
   const tracked = (): Tracked => ({
     eventId: event.id,
     event: text,
-    told: heard.flatMap((outcome) => {
-      if (!outcome) return [];
-      const { relay, attempts, delaysMs } = outcome;
-      const isHere = isTaken(outcome);
-      const message = isHere ? outcome.message : wordsOf(outcome, relay, relays);
-      return { relay, isHere, message, attempts, delaysMs };
-    }),
+    outcomes: heard.filter((outcome) => outcome !== undefined),
   });
   return { ...watchOutcomes(outcomes, relays), tracked };
 }
 
-export const deliveryOf = (
-  told: readonly Pick<Told, 'relay' | 'isHere' | 'message'>[],
-): Delivery => ({
+interface Told {
+  readonly relay: string;
+  readonly isHere: boolean;
+  /** Read where it is not here. */
+  readonly message: string;
+}
+
+export const deliveryOf = (told: readonly Told[]): Delivery => ({
   accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
   failed: told.flatMap(({ isHere, relay, message }) => (isHere ? [] : [{ relay, message }])),
 });

@@ -9,14 +9,15 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import { partialOf } from '../../tensor/sparse.ts';
+import type { ContainerLimits } from '../codec/container.ts';
 import type { NstrStats } from '../codec/header.ts';
-import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
+import { decodeNstr, encodeNstr, type NstrEncoding } from '../codec/nstr.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 import { flipped } from './sign.ts';
 
 /** What a contribution is measured against. */
-export interface GradientContext {
+export interface GradientContext extends ContainerLimits {
   readonly run: string;
   /** The only round that counts; undefined takes every round. */
   readonly round: number | undefined;
@@ -25,7 +26,6 @@ export interface GradientContext {
   /** Whether others must have started from the same bits. */
   readonly checkBase: boolean;
   readonly layout: Layout;
-  readonly maxContainerBytes: number;
   readonly nowSeconds: number;
   /** Whether workers may go by a name that is not their key. */
   readonly anyKey?: boolean | undefined;
@@ -121,11 +121,11 @@ export interface BuiltGradient {
 export function buildGradient(
   own: OwnGradient,
   delta: Params,
-  { ratio }: { readonly ratio: number },
+  encoding: NstrEncoding,
   createdAt: number,
 ): BuiltGradient {
   const wireDelta = { layout: delta.layout, values: flipped(delta.values) };
-  const { payload, sent, stats } = encodeNstr(wireDelta, { ratio });
+  const { payload, sent, stats } = encodeNstr(wireDelta, encoding);
   const draft = gradient.build(
     {
       run: own.run,

@@ -29,6 +29,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
   const { run, layout, relays, signer, clock, ratio, signal, reference } = options;
   const worker = reference?.worker ?? signer.publicKey;
   const anyKey = reference?.isCompatible ?? false;
+  const encoding = { ratio, zstd: options.codec === 'zstd' ? options.zstd : undefined };
   const nowSeconds = () => Math.floor(clock.now() / 1000);
   const send = (event: SignedEvent): Sending =>
     trackOutcomes(event, relays.send(event, { signal }), relays);
@@ -45,7 +46,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       const { draft, sent, payloadBytes, eventBytes } = buildGradient(
         { run, worker, ...own },
         { layout, values: delta },
-        { ratio },
+        encoding,
         nowSeconds(),
       );
       const event = JSON.stringify(signer.sign(draft));

@@ -2,6 +2,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
+import { type RetryTotals, retryTotals } from './retry-telemetry.ts';
 
 export interface RoundRecord {
   readonly round: number;
@@ -29,21 +30,13 @@ export interface RoundRecord {
   readonly examples: number;
   readonly totalWeight: number;
   readonly weighted: boolean;
-  readonly retries: RetryRecord;
+  readonly retries: RetryTotals;
   readonly late: LateSummary;
 }
 
 /** An own event, and which relays had taken it when the record was made. */
 export interface SentRecord {
   readonly eventId: string;
-  readonly relays: readonly string[];
-}
-
-export interface RetryRecord {
-  /** Tries after the first one, of all events and relays. */
-  readonly count: number;
-  /** The most tries one event took at one relay. */
-  readonly most: number;
   readonly relays: readonly string[];
 }
 
@@ -60,7 +53,7 @@ export interface LateSummary {
 }
 
 export const NOT_SENT: SentRecord = { eventId: '', relays: [] };
-const NO_RETRIES: RetryRecord = { count: 0, most: 1, relays: [] };
+const NO_RETRIES = retryTotals([]);
 export const NOTHING_LATE: LateSummary = {
   count: 0,
   weight: 0,
@@ -120,9 +113,9 @@ export function roundRecord(own: RoundRecord): JsonObject {
     local_example_count: BigInt(own.examples),
     total_aggregation_weight: BigInt(own.totalWeight),
     aggregation_weighted: own.weighted,
-    relay_retry_count: BigInt(retries.count),
-    max_relay_attempt_count: BigInt(retries.most),
-    retried_relays: retries.relays,
+    relay_retry_count: BigInt(retries.retries),
+    max_relay_attempt_count: BigInt(retries.mostAttempts),
+    retried_relays: retries.retriedRelays,
     reconciled_late_gradient_count: BigInt(late.count),
     reconciled_late_aggregation_weight: BigInt(late.weight),
     reconciled_late_workers: late.workers,
@@ -167,9 +160,9 @@ export function readRoundRecord(json: Json): Result<RoundRecord> {
     totalWeight: countOf(json.total_aggregation_weight) ?? 0,
     weighted: json.aggregation_weighted === true,
     retries: {
-      count: countOf(json.relay_retry_count) ?? 0,
-      most: countOf(json.max_relay_attempt_count) ?? 1,
-      relays: textsOf(json.retried_relays),
+      retries: countOf(json.relay_retry_count) ?? 0,
+      mostAttempts: countOf(json.max_relay_attempt_count) ?? 1,
+      retriedRelays: textsOf(json.retried_relays),
     },
     late: readLateSummary(json),
   });

@@ -10,9 +10,12 @@ import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
+import type { BlockCodec } from '../codec/container.ts';
+import type { Zstd } from '../codec/zstd.ts';
 import type { Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
+import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { LateGradient, Reconciliation } from './late-record.ts';
 import type { RoundRecord } from './round-record.ts';
@@ -50,25 +53,13 @@ export interface SealedGradient extends Sealed {
   readonly payloadBytes: number;
 }
 
-/** What became of an event at one relay. */
-export interface Told {
-  readonly relay: string;
-  /** It is there, as far as anybody can tell. */
-  readonly isHere: boolean;
-  /** The relay's words, or ours; read where it is not here. */
-  readonly message: string;
-  /** Tries made, and the wait after each that failed. */
-  readonly attempts: number;
-  readonly delaysMs: readonly number[];
-}
-
 /** An event of this worker, and what the relays that have answered said of it. */
 export interface Tracked {
   readonly eventId: string;
   /** As JSON text. */
   readonly event: string;
   /** In the order of the relays; those that still owe an answer are missing. */
-  readonly told: readonly Told[];
+  readonly outcomes: readonly PublishOutcome[];
 }
 
 /** Which relays took an event, and what the others said. */
@@ -216,6 +207,10 @@ export interface WireOptions {
   readonly mine?: Mine | undefined;
   /** How deltas are packed; default `nstr`, the only way of profile `nostrain/0`. */
   readonly packing?: PackingName | undefined;
+  /** `nostrain/0`: how payloads are compressed; default zlib. */
+  readonly codec?: BlockCodec | undefined;
+  /** `nostrain/0`: reads zstd payloads, and writes them where the codec says so; without it they are refused. */
+  readonly zstd?: Zstd | undefined;
   /** `auto`: bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
   /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */

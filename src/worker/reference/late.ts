@@ -27,7 +27,7 @@ export async function foldLate(state: WorkerState, session: Session): Promise<Wo
     {
       round,
       rule: reference.late,
-      maxContainerBytes: reference.maxContainerBytes,
+      limits: reference.limits,
       now: Math.floor(ports.clock.now() / 1000),
     },
   );

@@ -3,6 +3,7 @@
  * momentum like a round of its own; ours leaves momentum alone, so that it advances once per round.
  */
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
+import type { ContainerLimits } from '../../network/codec/container.ts';
 import { decodeNstr } from '../../network/codec/nstr.ts';
 import { readNstr } from '../../network/codec/nstr-foreign.ts';
 import {
@@ -43,7 +44,7 @@ export interface FoldingOptions {
   /** The round that is about to begin. */
   readonly round: number;
   readonly rule: LateRule;
-  readonly maxContainerBytes: number;
+  readonly limits: ContainerLimits;
   /** Unix seconds. */
   readonly now: number;
 }
@@ -55,7 +56,7 @@ export function reconcile(state: LateState, options: FoldingOptions): LateFold {
   const { layout } = state.params;
   const read = new Map<string, PartialVector | { readonly error: string }>();
   for (const one of state.late) {
-    if (isPending(one)) read.set(one.eventId, readDelta(one, layout, options.maxContainerBytes));
+    if (isPending(one)) read.set(one.eventId, readDelta(one, layout, options.limits));
   }
   const failed = [...read.values()].filter((found) => 'error' in found).length;
   const folding = state.late.filter((one) => 'chunks' in (read.get(one.eventId) ?? {}));
@@ -116,14 +117,14 @@ const sorted = <T extends string | number>(items: readonly T[]): T[] =>
 function readDelta(
   { payload = '' }: LateGradient,
   layout: Layout,
-  maxContainerBytes: number,
+  limits: ContainerLimits,
 ): PartialVector | { readonly error: string } {
-  const decoded = decodeNstr(payload, { layout, maxContainerBytes });
+  const decoded = decodeNstr(payload, { layout, ...limits });
   if (decoded.ok) {
     const { delta } = decoded.value;
     return partialOf({ ...delta, values: flipped(delta.values) });
   }
-  const foreign = readNstr(payload, { maxContainerBytes, maxValues: 2 * layout.size + 1024 });
+  const foreign = readNstr(payload, { ...limits, maxValues: 2 * layout.size + 1024 });
   const { code, message } = decoded.issue;
   return {
     error: (foreign.ok && differenceOf(layout, foreign.value.layout)) || `${code}: ${message}`,

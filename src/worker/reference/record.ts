@@ -1,10 +1,11 @@
 /** The record of a round that is over, and what it leaves behind: only in runs of the reference's profile. */
 import { weightOf } from '../../consensus/aggregate/mean.ts';
 import { within } from '../../network/transport/deadline.ts';
+import { isTaken } from '../../network/wire/delivery.ts';
+import { type RetryTotals, retryTotals } from '../../network/wire/retry-telemetry.ts';
 import {
   NOT_SENT,
   NOTHING_LATE,
-  type RetryRecord,
   type RoundRecord,
   type SentRecord,
 } from '../../network/wire/round-record.ts';
@@ -153,24 +154,20 @@ export function inRound(round: number, session: Session): readonly string[] {
   );
 }
 
-const toldOf = (sending: Sending | undefined): Tracked['told'] => sending?.tracked?.()?.told ?? [];
+const outcomesOf = (sending: Sending | undefined): Tracked['outcomes'] =>
+  sending?.tracked?.()?.outcomes ?? [];
 
 function sentRecord(sending: Sending | undefined): SentRecord {
   const tracked = sending?.tracked?.();
   if (!tracked) return NOT_SENT;
-  const relays = tracked.told.filter(({ isHere }) => isHere).map(({ relay }) => relay);
-  return { eventId: tracked.eventId, relays };
+  return {
+    eventId: tracked.eventId,
+    relays: tracked.outcomes.filter(isTaken).map(({ relay }) => relay),
+  };
 }
 
 const failedAt = (relay: string, sendings: readonly (Sending | undefined)[]): boolean =>
-  sendings.some((sending) => toldOf(sending).some((told) => told.relay === relay && !told.isHere));
+  sendings.flatMap(outcomesOf).some((outcome) => outcome.relay === relay && !isTaken(outcome));
 
-function retriesOf(sendings: readonly (Sending | undefined)[]): RetryRecord {
-  const told = sendings.flatMap(toldOf);
-  const retried = told.filter(({ attempts }) => attempts > 1);
-  return {
-    count: retried.reduce((sum, { attempts }) => sum + attempts - 1, 0),
-    most: Math.max(1, ...told.map(({ attempts }) => attempts)),
-    relays: [...new Set(retried.map(({ relay }) => relay))],
-  };
-}
+const retriesOf = (sendings: readonly (Sending | undefined)[]): RetryTotals =>
+  retryTotals(sendings.flatMap(outcomesOf));

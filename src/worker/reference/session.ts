@@ -1,5 +1,6 @@
 /** What the loop knows more in a run of the reference's profile: how to treat late gradients, and who wants to know what. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
+import type { ContainerLimits } from '../../network/codec/container.ts';
 import type { CheckpointSent, Sending, Tracked } from '../../network/wire/wire.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
 import type { WorkerState } from '../state.ts';
@@ -16,7 +17,8 @@ export interface Reference {
   readonly late: LateRule;
   /** How long relays may take to tell of late gradients. */
   readonly lateWaitMs: number;
-  readonly maxContainerBytes: number;
+  /** Of the payloads of late gradients. */
+  readonly limits: ContainerLimits;
   readonly notes: Notes;
   /** Keeps what a round leaves behind, when it is over. */
   keep(trace: RoundTrace): Promise<void>;

@@ -1,0 +1,12 @@
+/** libzstd as WebAssembly, for payloads of kind 33333: Node 20 has no zstd of its own. */
+import { compress, decompress, init } from '@bokuweb/zstd-wasm';
+import type { Zstd } from '../network/codec/zstd.ts';
+
+/** What the Python reference compresses with. */
+const LEVEL = 9;
+
+/** Loads the library; a few milliseconds. */
+export async function openZstd(): Promise<Zstd> {
+  await init();
+  return { compress: (block) => compress(block, LEVEL), expand: (frame) => decompress(frame) };
+}
