@@ -81,8 +81,8 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     const next = await recordRound(trained, settled, inbox.contributions.values(), session);
     await store.save(next);
     session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
-    const checkpoint = publishCheckpoint(next, session);
-    return await closeRound(trained, next, checkpoint, session);
+    const closed = { sent: publishCheckpoint(next, session), cohort: inbox.events.values() };
+    return await closeRound(trained, next, closed, session);
   } finally {
     inbox.close();
   }

@@ -133,6 +133,7 @@ export function fakePorts(
       rejections.length = 0;
       return {
         contributions,
+        events: new Map(),
         rejections,
         get caughtUp() {
           return caughtUp;

@@ -21,6 +21,7 @@ import { readState, stateToJson } from '../../tensor/state-json.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { signedEventBytes } from './gradients.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
+import { countOf, listOf } from './round-record.ts';
 import { flipped } from './sign.ts';
 
 /** Everything a worker needs to go on from a round. */
@@ -160,6 +161,34 @@ export function readCheckpointBody(
   return refuse('bad-checkpoint', 'current_state', 'the model tag is not its digest');
 }
 
+/** A checkpoint as a file holds it, from anyone: the same content, with nothing but itself to hold it against. */
+export function readCheckpointFile(text: string): Result<CheckpointFile> {
+  const json = parseJson(text);
+  if (!json.ok) return json;
+  if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'file', 'not an object');
+  const { format, run, worker, next_round, current_model_hash } = json.value;
+  if (format !== 'nostrain-training-checkpoint') {
+    return refuse('bad-checkpoint', 'format', 'is not nostrain-training-checkpoint');
+  }
+  if (typeof run !== 'string' || typeof worker !== 'string') {
+    return refuse('bad-checkpoint', 'run', 'run and worker must be texts');
+  }
+  const nextRound = countOf(next_round);
+  if (nextRound === undefined) return refuse('bad-checkpoint', 'next_round', 'is no round');
+  const completed = json.value.rounds_completed ?? BigInt(listOf(json.value.rounds).length);
+  const roundsCompleted = countOf(completed) ?? 0;
+  const body = readBody(text, { run, worker, nextRound, roundsCompleted });
+  if (!body.ok) return body;
+  const digest = stateDigest(body.value.state);
+  if (current_model_hash !== undefined && current_model_hash !== digest) {
+    return refuse('bad-checkpoint', 'current_model_hash', `is not the digest of its state`);
+  }
+  return ok({ run, worker, nextRound, ...body.value });
+}
+
+export type CheckpointFile = CheckpointBody &
+  Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound'>;
+
 /** The hash is over the canonical form, which is nearly always what was sent. */
 function hashMatches(body: string, hash: string): boolean {
   if (sha256Hex(utf8(body)) === hash) return true;
@@ -173,16 +202,14 @@ export type CheckpointBody = Omit<
   'run' | 'worker' | 'round' | 'nextRound' | 'roundsCompleted' | 'slot'
 >;
 
-interface CheckpointTags {
-  readonly run: string;
-  readonly worker: string;
-  readonly nextRound: number;
-  readonly roundsCompleted: number;
+type Claims = Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound' | 'roundsCompleted'>;
+
+interface CheckpointTags extends Claims {
   readonly model: string;
   readonly checkpoint: string;
 }
 
-function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
+function readBody(text: string, said: Claims): Result<CheckpointBody> {
   const json = parseJson(text);
   if (!json.ok) return json;
   if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'content', 'not an object');
@@ -214,7 +241,7 @@ function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
 }
 
 /** The first member that disagrees with its tag. */
-function contradiction(body: JsonObject, said: CheckpointTags): string | undefined {
+function contradiction(body: JsonObject, said: Claims): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
   if (body.worker !== undefined && body.worker !== said.worker) return 'worker';
@@ -222,9 +249,4 @@ function contradiction(body: JsonObject, said: CheckpointTags): string | undefin
   return completed === BigInt(said.roundsCompleted) ? undefined : 'rounds_completed';
 }
 
-const listOf = (json: Json | undefined): readonly Json[] => (Array.isArray(json) ? json : []);
-
-const secondsOf = (json: Json | undefined): number =>
-  typeof json === 'bigint' && json >= 0n && json <= BigInt(Number.MAX_SAFE_INTEGER)
-    ? Number(json)
-    : 0;
+const secondsOf = (json: Json | undefined): number => countOf(json) ?? 0;

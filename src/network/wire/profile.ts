@@ -33,6 +33,8 @@ export type Reading = Judged<Contribution> | Pending;
 /** Reads the contributions of one round. */
 export interface RoundReader {
   readonly filter: Filter;
+  /** Somebody wants to see the events that count. */
+  readonly keepsEvents?: boolean;
   /** Where the filter cannot be exact: whether an event is of this run and round at all; others are nobody's fault. */
   concerns?(event: SignedEvent): boolean;
   /** The round an event says it is of. */

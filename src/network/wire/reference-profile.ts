@@ -24,6 +24,8 @@ import type { CheckpointSent, OwnCheckpoint, Sending } from './wire.ts';
 const MAX_CHECKPOINT_BYTES = 65_536;
 /** How old events without our scope tags may be: relays have those of all runs, and cannot tell them apart. */
 const LOOKBACK_SECONDS = 3600;
+/** Gradients that are later than this many rounds are not looked for. */
+const LATE_ROUNDS = 8;
 
 export function createReferenceProfile(options: ProfileOptions): Profile {
   const { run, layout, relays, signer, clock, ratio, signal, reference } = options;
@@ -34,8 +36,8 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
   const send = (event: SignedEvent): Sending =>
     trackOutcomes(event, relays.send(event, { signal }), relays);
   /** Events of the reference carry the marker alone; ours can be asked for by run and round. */
-  const scopedTo = (scope: string): Filter =>
-    anyKey ? { '#t': ['nostrain'], since: nowSeconds() - LOOKBACK_SECONDS } : { '#s': [scope] };
+  const scopedTo = (...scopes: readonly string[]): Filter =>
+    anyKey ? { '#t': ['nostrain'], since: nowSeconds() - LOOKBACK_SECONDS } : { '#s': scopes };
   return {
     beatFilter: { kinds: [heartbeat.kind], ...scopedTo(run) },
     capabilities: ['gradient-event', ...(reference ? [reference.runtime] : [])],
@@ -65,6 +67,7 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
         kinds: [gradient.kind],
         ...scopedTo(request.anyBase ? run : `${run}/${request.round}`),
       },
+      keepsEvents: reference !== undefined,
       roundOf: ({ tags }) => Number(tags.find(([name]) => name === 'round')?.[1]),
       concerns: (event) => !anyKey || isOfRound(event, run, request.round),
       read(event, round) {
@@ -75,10 +78,15 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       close: () => undefined,
     }),
     checkpoint: (own) => sendCheckpoint(own, { options, worker, nowSeconds: nowSeconds(), send }),
-    late: (request) => findLateGradients(options, scopedTo(run), request),
+    late: (request) =>
+      findLateGradients(options, scopedTo(...scopesBefore(request.round, run)), request),
     close: () => undefined,
   };
 }
+
+/** The last rounds before this one. */
+const scopesBefore = (round: number, run: string): readonly string[] =>
+  Array.from({ length: Math.min(round, LATE_ROUNDS) }, (_, i) => `${run}/${round - 1 - i}`);
 
 /** Whether an event that came by the marker alone is of this run and round. */
 function isOfRound({ tags }: SignedEvent, run: string, round: number): boolean {

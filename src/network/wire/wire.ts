@@ -132,6 +132,8 @@ export interface RoundRequest {
 export interface RoundInbox {
   /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
   readonly contributions: ReadonlyMap<string, Contribution>;
+  /** Their events as JSON text, where the profile keeps them. */
+  readonly events: ReadonlyMap<string, string>;
   /** In order of arrival, one per event; bounded. */
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent what it stored. */

@@ -89,18 +89,24 @@ async function recordOf(
   };
 }
 
+interface Closed {
+  readonly sent: CheckpointSent | undefined;
+  /** Events of the cohort, as JSON text. */
+  readonly cohort: Iterable<string>;
+}
+
 /** Publishes nothing itself: waits for what became of the checkpoint, notes it, and hands the whole round to whoever keeps it. */
 export async function closeRound(
   before: WorkerState,
   next: WorkerState,
-  sent: CheckpointSent | undefined,
+  { sent, cohort }: Closed,
   session: Session,
 ): Promise<WorkerState> {
   const { reference, ports } = session;
   const { history } = next;
   const record = history?.records.at(-1);
   if (!reference || !history || !record) return next;
-  const { heartbeat, gradient, local, mean } = reference.notes;
+  const { heartbeat, gradient, local, mean, late } = reference.notes;
   const checkpoint = sent?.sending;
   await within<unknown>(
     checkpoint?.settled ?? Promise.resolve(),
@@ -132,6 +138,8 @@ export async function closeRound(
     after,
     local: local && { layout: next.params.layout, values: local.params },
     mean,
+    late,
+    cohort: [...cohort],
     heartbeat: heartbeat?.tracked?.(),
     gradient: gradient?.tracked?.(),
     checkpoint: sent && { content: sent.content, tracked: checkpoint?.tracked?.() },
@@ -144,6 +152,7 @@ function forget({ notes }: Reference): void {
   delete notes.gradient;
   delete notes.local;
   delete notes.mean;
+  delete notes.late;
 }
 
 /** Live workers that say they have begun the round. */

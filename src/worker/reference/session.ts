@@ -1,6 +1,7 @@
 /** What the loop knows more in a run of the reference's profile: how to treat late gradients, and who wants to know what. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
 import type { ContainerLimits } from '../../network/codec/container.ts';
+import type { LateGradient } from '../../network/wire/late-record.ts';
 import type { CheckpointSent, Sending, Tracked } from '../../network/wire/wire.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
 import type { WorkerState } from '../state.ts';
@@ -30,6 +31,8 @@ export interface Notes {
   gradient?: Sending;
   local?: LocalWork;
   mean?: Mean;
+  /** Late gradients that were found before the round. */
+  late?: readonly LateGradient[];
 }
 
 /** What the worker learned alone; absent in a round that was begun by an earlier process. */
@@ -45,6 +48,9 @@ export interface RoundTrace {
   readonly after: WorkerState;
   readonly local: Params | undefined;
   readonly mean: Mean | undefined;
+  /** Events of the cohort, as JSON text. */
+  readonly cohort: readonly string[];
+  readonly late: readonly LateGradient[] | undefined;
   readonly heartbeat: Tracked | undefined;
   readonly gradient: Tracked | undefined;
   readonly checkpoint:
