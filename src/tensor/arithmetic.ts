@@ -1,41 +1,43 @@
-/** Element-wise arithmetic on flat vectors of one layout: a new vector each time, in the storage type of the left one. */
+/** States and deltas of the Python reference, added and subtracted: by tensor name, in f64, tensors in the order of the left one. */
 import { ConfigError } from '../base/errors.ts';
-import { type Layout, type Params, sameLayout, type Vector } from './params.ts';
+import { type Layout, type Params, sameLayout } from './params.ts';
 
-/** a - b. */
-export const subtract = <T extends Vector>(a: T, b: Vector): T => zip(a, b, (x, y) => x - y);
-
-/** a + b. */
-export const add = <T extends Vector>(a: T, b: Vector): T => zip(a, b, (x, y) => x + y);
-
-function zip<T extends Vector>(a: T, b: Vector, combine: (x: number, y: number) => number): T {
-  if (a.length !== b.length) throw new RangeError(`${a.length} values against ${b.length}`);
-  const out = a.slice() as T;
-  for (let i = 0; i < out.length; i++) out[i] = combine(a[i]!, b[i]!);
-  return out;
+/** How far one state is from another: after - before. */
+export function difference(before: Params, after: Params, what?: string): Params {
+  const { values } = arranged(after, before.layout, what);
+  return {
+    layout: before.layout,
+    values: Float64Array.from(before.values, (value, i) => values[i]! - value),
+  };
 }
 
-/** How far one state is from another: after - before, in the order of `before`. */
-export function difference(before: Params, after: Params): Params {
-  assertCompatible(before.layout, after.layout);
-  return { layout: before.layout, values: subtract(after.values, before.values) };
+/** Where a state gets to by a delta: base + delta. */
+export function moved(base: Params, delta: Params, what?: string): Params {
+  const { values } = arranged(delta, base.layout, what);
+  return {
+    layout: base.layout,
+    values: Float64Array.from(base.values, (value, i) => value + values[i]!),
+  };
 }
 
-/** Throws unless both layouts hold the same tensors in the same order, naming the first that differs. */
-export function assertCompatible(left: Layout, right: Layout): void {
-  if (sameLayout(left, right)) return;
-  const other = new Map(right.slots.map((slot) => [slot.name, slot.shape.join('x')]));
-  for (const { name, shape } of left.slots) {
-    const found = other.get(name);
-    if (found === undefined) throw new ConfigError('state/missing', `tensor ${name} is missing`);
-    if (found !== shape.join('x')) {
-      throw new ConfigError('state/shape', `tensor ${name} is ${found}, not ${shape.join('x')}`);
+/** The same with its tensors in the order of a layout. Throws, naming the first that differs, when they are others. */
+export function arranged(params: Params, layout: Layout, what = 'the other state'): Params {
+  if (sameLayout(params.layout, layout)) return params;
+  const slots = new Map(params.layout.slots.map((slot) => [slot.name, slot]));
+  const values = params.values.slice();
+  for (const { name, shape, offset, size } of layout.slots) {
+    const slot = slots.get(name);
+    if (slot === undefined) throw otherModel(`${what} has no tensor ${name}`);
+    if (slot.shape.join() !== shape.join()) {
+      throw otherModel(`tensor ${name} of ${what} is [${slot.shape}], not [${shape}]`);
     }
-    other.delete(name);
+    values.set(params.values.subarray(slot.offset, slot.offset + size), offset);
+    slots.delete(name);
   }
-  const [extra] = other.keys();
-  throw new ConfigError(
-    'state/incompatible',
-    extra === undefined ? 'tensors are in another order' : `tensor ${extra} is one too many`,
-  );
+  const [extra] = slots.keys();
+  if (extra !== undefined) throw otherModel(`${what} has one tensor too many: ${extra}`);
+  return { layout, values };
 }
+
+const otherModel = (message: string): ConfigError =>
+  new ConfigError('state/other-model', message, { hint: 'name files that are of one model' });

@@ -1,9 +1,10 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { readStateFile, writeStateFile } from '../../src/node/state-io.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { readVectors } from '../support/vectors.ts';
+import events from '../vectors/events.json' with { type: 'json' };
 
 interface Invocation {
   readonly argv: readonly string[];
@@ -19,43 +20,91 @@ const { fixtures, invocations } = readVectors<{
 
 const OURS = [
   undefined,
-  'nope',
-  'hash-state',
-  'derive-pubkey',
-  'init-state',
-  'train-local',
-  'convert-state',
+  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'encode-delta'],
+  ...['decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step', 'build-event'],
+  ...['build-heartbeat', 'build-checkpoint', 'inspect-event', 'convert-state'],
 ];
 const cases = invocations.filter(({ argv }) => OURS.includes(argv[0]));
 
+/** Stands for the checkpoint that `run-training --checkpoint-out` wrote. */
+const recordedCheckpoint = (() => {
+  const { event } = events.checkpoint[0]!;
+  const content = JSON.parse(event.content);
+  const worker = 'f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9';
+  const rounds = [content.rounds[0], content.rounds[0]];
+  return JSON.stringify({
+    ...content,
+    run: 'cli-run',
+    worker,
+    next_round: 2,
+    rounds,
+    updated_at: 1_700_000_999,
+  });
+})();
+
+/** What the recorded invocations wrote and others of them read. */
+const written = Object.assign({}, ...invocations.map(({ files = {} }) => files));
+
 const file = temporaryFolder();
 beforeEach(async () => {
+  for (const [name, text] of Object.entries<string>(written)) await writeFile(file(name), text);
   for (const [name, json] of Object.entries(fixtures)) {
     await writeFile(file(name), JSON.stringify(json));
   }
   // what convert-state left there before it read it again
   const linear = await readStateFile(file('linear_initial_state.json'));
   for (const name of ['l.npz', 'l.pt.npz']) await writeStateFile(file(name), linear);
+  await writeFile(file('ck.json'), recordedCheckpoint);
 });
 
 /** File names become paths in the folder of the test. */
 const placed = (argv: readonly string[]) =>
-  argv.map((word) => (/\.(json|npz)$/.test(word) ? file(word) : word));
+  argv.map((word) => (/\.(?:json|txt|npz)$/.test(word) ? file(word) : word));
+
+/** Of a run whose clock was not stopped when it was recorded: looked at in tests of their own. */
+const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');
 
 describe('what the Python reference printed', () => {
   it('is there for every command of ours', () => {
     expect(new Set(cases.map(({ argv }) => argv[0]))).toEqual(new Set(OURS));
   });
 
-  it.each(cases)('$argv', async ({ argv, exit, stdout, files = {} }) => {
-    const printed = await runCommand(...placed(argv));
-    expect(printed.exitCode).toBe(exit);
-    expect(printed.stdout).toBe(stdout);
-    if (exit === 0) expect(printed.stderr).toBe('');
-    else expect(printed.stderr).not.toBe('');
-    for (const [name, text] of Object.entries(files)) {
-      expect(await readFile(file(name), 'utf8')).toBe(text);
-    }
+  it.each(cases.filter((each) => !isOfThatRun(each)))(
+    '$argv',
+    async ({ argv, exit, stdout, files = {} }) => {
+      for (const name of Object.keys(files)) await rm(file(name));
+      const printed = await runCommand(...placed(argv));
+      expect(printed.exitCode).toBe(exit);
+      expect(printed.stdout).toBe(stdout);
+      if (exit === 0) expect(printed.stderr).toBe('');
+      else expect(printed.stderr).not.toBe('');
+      for (const [name, text] of Object.entries(files)) {
+        expect(await readFile(file(name), 'utf8')).toBe(text);
+      }
+    },
+  );
+
+  it('a checkpoint of a run becomes an event, which is inspected', async () => {
+    const [build, inspect, inspectJson] = cases.filter(isOfThatRun);
+    expect(await runCommand(...placed(build!.argv))).toEqual({
+      exitCode: 0,
+      stdout: build!.stdout,
+      stderr: '',
+    });
+    const event = JSON.parse(await readFile(file('cke.json'), 'utf8'));
+    const tags = Object.fromEntries(event.tags);
+    const text = await runCommand(...placed(inspect!.argv));
+    const json = await runCommand(...placed(inspectJson!.argv));
+    /** What depends on the clock and on what was trained. */
+    const recorded = JSON.parse(inspectJson!.stdout);
+    const ours = { event_id: event.id, created_at: event.created_at, model: tags.model };
+    const expected = { ...recorded, ...ours, checkpoint_updated_at: 1_700_000_999 };
+    expect(json.stdout).toBe(`${JSON.stringify(expected, null, 2)}\n`);
+    const lines = ['event_id', 'created_at', 'model', 'checkpoint_updated_at'].reduce(
+      (said, name) => said.replace(`${recorded[name]}`, `${expected[name]}`),
+      inspect!.stdout,
+    );
+    expect(text.stdout).toBe(lines);
   });
 
   it('goes to a file with -o', async () => {

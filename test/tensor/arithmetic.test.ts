@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
-import { add, assertCompatible, difference, subtract } from '../../src/tensor/arithmetic.ts';
+import { arranged, difference, moved } from '../../src/tensor/arithmetic.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { parseStateJson } from '../../src/tensor/state-json.ts';
@@ -14,10 +14,7 @@ describe('deltas agree with the reference', () => {
     const before = read(initial);
     const made = difference(before, read(current));
     expect(stateDigest(made)).toBe(delta.digest);
-    const again = add(before.values, made.values);
-    expect(stateDigest({ layout: before.layout, values: again })).toBe(
-      rest['apply_delta(initial,delta)'].digest,
-    );
+    expect(stateDigest(moved(before, made))).toBe(rest['apply_delta(initial,delta)'].digest);
   });
 
   test.each(vectors.structure_errors)('refuses a state with $name', ({ left, right }) => {
@@ -25,16 +22,28 @@ describe('deltas agree with the reference', () => {
   });
 });
 
-test('tensors in another order are not the same state', () => {
+test('tensors go by name; what is left of them is refused', () => {
   const a = { name: 'a', shape: [1] };
-  const b = { name: 'b', shape: [1] };
-  expect(() => assertCompatible(createLayout([a, b]), createLayout([b, a]))).toThrow('order');
+  const b = { name: 'b', shape: [2] };
+  const layout = createLayout([a, b]);
+  const params = { layout: createLayout([b, a]), values: Float32Array.of(1, 2, 3) };
+  expect(arranged(params, layout)).toEqual({ layout, values: Float32Array.of(3, 1, 2) });
+  expect(() => arranged(params, createLayout([b]), 'x.json')).toThrow(
+    'x.json has one tensor too many: a',
+  );
+  expect(() => arranged(params, createLayout([a, b, { name: 'c', shape: [] }]))).toThrow(
+    'the other state has no tensor c',
+  );
+  expect(() => arranged(params, createLayout([a, { name: 'b', shape: [2, 1] }]))).toThrow(
+    'tensor b of the other state is [2], not [2,1]',
+  );
 });
 
-test('the left vector decides how results are stored, and inputs stay as they are', () => {
-  const left = Float32Array.of(1, 2);
-  expect(subtract(left, Float64Array.of(0.1, 0))).toEqual(Float32Array.of(1 - 0.1, 2));
-  expect(add(Float64Array.of(1), Float32Array.of(2))).toEqual(Float64Array.of(3));
-  expect(left).toEqual(Float32Array.of(1, 2));
-  expect(() => add(left, Float32Array.of(1))).toThrow(RangeError);
+test('f32 is widened before anything is subtracted, and inputs stay as they are', () => {
+  const layout = createLayout([{ name: 'a', shape: [1] }]);
+  const before = { layout, values: Float32Array.of(0.1) };
+  const after = { layout, values: Float64Array.of(0.3) };
+  expect(difference(before, after).values).toEqual(Float64Array.of(0.3 - Math.fround(0.1)));
+  expect(moved(before, after).values).toEqual(Float64Array.of(Math.fround(0.1) + 0.3));
+  expect(before.values).toEqual(Float32Array.of(0.1));
 });

@@ -134,7 +134,9 @@ export function toCheckpoint(
   if (rejected !== undefined) return rejected;
   const body = readCheckpointBody(said);
   if (!body.ok) return reject(event, 'malformed', `${body.issue.at}: ${body.issue.message}`);
-  const { layout } = body.value.state;
+  const { writer, ...content } = body.value;
+  if (writer !== said.worker) return reject(event, 'malformed', `worker: it is of ${writer}`);
+  const { layout } = content.state;
   if (context.layout !== undefined && !sameLayout(context.layout, layout)) {
     return reject(event, 'wrong-shape', 'the state has other tensors');
   }
@@ -142,7 +144,7 @@ export function toCheckpoint(
   const tags = { run, worker, round, nextRound, slot, roundsCompleted };
   return accept({
     ...tags,
-    ...body.value,
+    ...content,
     digest: said.model,
     eventId: event.id,
     createdAt: event.created_at,
@@ -161,34 +163,6 @@ export function readCheckpointBody(
   return refuse('bad-checkpoint', 'current_state', 'the model tag is not its digest');
 }
 
-/** A checkpoint as a file holds it, from anyone: the same content, with nothing but itself to hold it against. */
-export function readCheckpointFile(text: string): Result<CheckpointFile> {
-  const json = parseJson(text);
-  if (!json.ok) return json;
-  if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'file', 'not an object');
-  const { format, run, worker, next_round, current_model_hash } = json.value;
-  if (format !== 'nostrain-training-checkpoint') {
-    return refuse('bad-checkpoint', 'format', 'is not nostrain-training-checkpoint');
-  }
-  if (typeof run !== 'string' || typeof worker !== 'string') {
-    return refuse('bad-checkpoint', 'run', 'run and worker must be texts');
-  }
-  const nextRound = countOf(next_round);
-  if (nextRound === undefined) return refuse('bad-checkpoint', 'next_round', 'is no round');
-  const completed = json.value.rounds_completed ?? BigInt(listOf(json.value.rounds).length);
-  const roundsCompleted = countOf(completed) ?? 0;
-  const body = readBody(text, { run, worker, nextRound, roundsCompleted });
-  if (!body.ok) return body;
-  const digest = stateDigest(body.value.state);
-  if (current_model_hash !== undefined && current_model_hash !== digest) {
-    return refuse('bad-checkpoint', 'current_model_hash', `is not the digest of its state`);
-  }
-  return ok({ run, worker, nextRound, ...body.value });
-}
-
-export type CheckpointFile = CheckpointBody &
-  Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound'>;
-
 /** The hash is over the canonical form, which is nearly always what was sent. */
 function hashMatches(body: string, hash: string): boolean {
   if (sha256Hex(utf8(body)) === hash) return true;
@@ -200,7 +174,10 @@ function hashMatches(body: string, hash: string): boolean {
 export type CheckpointBody = Omit<
   TrainingCheckpoint,
   'run' | 'worker' | 'round' | 'nextRound' | 'roundsCompleted' | 'slot'
->;
+> & {
+  /** Whose state it is; the publisher's own unless it says otherwise. */
+  readonly writer: string;
+};
 
 type Claims = Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound' | 'roundsCompleted'>;
 
@@ -225,6 +202,7 @@ function readBody(text: string, said: Claims): Result<CheckpointBody> {
     return refuse('bad-checkpoint', 'momentum_state', 'has other tensors than current_state');
   }
   return ok({
+    writer: body.worker === undefined ? said.worker : String(body.worker),
     state: state.value,
     momentum: momentum.value && {
       layout: state.value.layout,
@@ -244,7 +222,6 @@ function readBody(text: string, said: Claims): Result<CheckpointBody> {
 function contradiction(body: JsonObject, said: Claims): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
-  if (body.worker !== undefined && body.worker !== said.worker) return 'worker';
   if (body.next_round !== BigInt(said.nextRound)) return 'next_round';
   return completed === BigInt(said.roundsCompleted) ? undefined : 'rounds_completed';
 }

@@ -9,7 +9,6 @@ import { toCheckpoint } from '../../../src/network/wire/checkpoints.ts';
 import { buildGradient, toContribution } from '../../../src/network/wire/gradients.ts';
 import { toBeat } from '../../../src/network/wire/heartbeats.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
-import { subtract } from '../../../src/tensor/arithmetic.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { parseStateJson } from '../../../src/tensor/state-json.ts';
 import { stateText } from '../../support/state-text.ts';
@@ -147,6 +146,7 @@ describe('writing', () => {
       ({ pubkey }) => pubkey === signer.publicKey,
     )!;
     const before = trail[round]!.values;
+    const after = train(before, datasets[name]);
     const { draft, sent } = buildGradient(
       {
         run: config.run_name,
@@ -156,7 +156,7 @@ describe('writing', () => {
         steps: config.inner_steps,
         examples: datasets[name].examples.length,
       },
-      { layout, values: subtract(before, train(before, datasets[name])) },
+      { layout, values: before.map((value, i) => value - after[i]!) },
       { ratio: config.topk_ratio },
       expected.created_at,
     );

@@ -1,0 +1,54 @@
+/** `nostrain build-checkpoint CHECKPOINT`: a checkpoint event of the Python reference around a checkpoint file. */
+import { Command } from 'commander';
+import { checkpoint } from '../../../kinds/checkpoint.ts';
+import { utf8 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import { type CheckpointFile, readCheckpointFile } from '../../network/wire/checkpoint-file.ts';
+import {
+  type AuthorFlags,
+  addAuthorFlags,
+  createdAtOf,
+  workerOf,
+  writeEvent,
+} from '../events/authorship.ts';
+import { integerFlag } from '../number-flags.ts';
+import { readJsonText, readTextFile } from '../payloads/text-file.ts';
+
+interface Flags extends AuthorFlags {
+  readonly historySlot?: number;
+}
+
+const WHAT = 'a training checkpoint';
+
+export const buildCheckpointCommand = (): Command =>
+  addAuthorFlags(
+    new Command('build-checkpoint')
+      .description('wrap a training checkpoint into an event (kind 33335), signed or not')
+      .argument('<checkpoint>', 'JSON file that run-training --checkpoint-out wrote')
+      .option(
+        '--history-slot <n>',
+        'which of the kept checkpoints it replaces (default: none)',
+        integerFlag('--history-slot', 0),
+      ),
+  ).action(async (path: string, flags: Flags) => {
+    const { nextRound, worker, ...said } = await readCheckpoint(path);
+    const value = {
+      ...said,
+      worker: workerOf(flags, worker),
+      round: nextRound - 1,
+      nextRound,
+      slot: flags.historySlot,
+      checkpoint: sha256Hex(utf8(said.body)),
+    };
+    await writeEvent(() => checkpoint.build(value, createdAtOf(flags)), flags);
+  });
+
+async function readCheckpoint(path: string): Promise<CheckpointFile> {
+  const read = readCheckpointFile(readJsonText(await readTextFile(path, WHAT), path, WHAT));
+  if (read.ok) return read.value;
+  const { at, message } = read.issue;
+  throw new ConfigError('checkpoint/refused', `${path} cannot be published, ${at}: ${message}`, {
+    hint: 'give a file that `nostrain run-training --checkpoint-out` wrote',
+  });
+}

@@ -1,0 +1,32 @@
+/**
+ * The weighted mean of whole deltas as the Python reference takes it: in the order given, f64, one multiplication by the
+ * reciprocal of the total weight. Unlike `mean.ts` it knows neither workers nor chunks.
+ */
+import { arranged } from '../../tensor/arithmetic.ts';
+import type { Params } from '../../tensor/params.ts';
+
+export interface WeightedDelta {
+  readonly delta: Params;
+  /** Above 0. */
+  readonly weight: number;
+  /** What an error calls it. */
+  readonly name?: string;
+}
+
+/** The mean, with tensors in the order of the first delta. Throws when a delta is of another model. */
+export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Params {
+  const [first, ...others] = deltas;
+  if (first === undefined) throw new RangeError('the mean of no deltas is undefined');
+  if (!deltas.every(({ weight }) => weight > 0)) throw new RangeError('weights are above 0');
+  const { layout } = first.delta;
+  const sum = Float64Array.from(first.delta.values, (value) => value * first.weight);
+  let total = first.weight;
+  for (const { delta, weight, name } of others) {
+    const { values } = arranged(delta, layout, name);
+    for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! + values[i]! * weight;
+    total += weight;
+  }
+  const share = 1 / total;
+  for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! * share;
+  return { layout, values: sum };
+}

@@ -1,0 +1,33 @@
+/**
+ * The outer step in the wire's sign, as the Python reference takes it: the delta is the improvement, after - before, and is
+ * added. Workers use `nesterov.ts`, which differs from this in the sign of zeros alone.
+ */
+import { arranged } from '../../tensor/arithmetic.ts';
+import type { Params } from '../../tensor/params.ts';
+import type { OuterSettings } from './nesterov.ts';
+
+export interface ImprovementStep {
+  readonly next: Params;
+  /** To give to the next step. */
+  readonly momentum: Params;
+}
+
+/** v <- v * momentum + Δ; θ <- θ + (Δ + v * momentum) * rate, in f64. Throws when a part is of another model. */
+export function improvementStep(
+  base: Params,
+  delta: Params,
+  { learningRate, momentum }: OuterSettings,
+  previous?: Params,
+): ImprovementStep {
+  const { layout } = base;
+  const improvement = arranged(delta, layout, 'the delta').values;
+  const before = previous && arranged(previous, layout, 'the momentum').values;
+  const next = Float64Array.from(base.values);
+  const velocity = new Float64Array(layout.size);
+  for (let i = 0; i < next.length; i++) {
+    const v = (before === undefined ? 0 : before[i]!) * momentum + improvement[i]!;
+    velocity[i] = v;
+    next[i] = next[i]! + (improvement[i]! + v * momentum) * learningRate;
+  }
+  return { next: { layout, values: next }, momentum: { layout, values: velocity } };
+}
