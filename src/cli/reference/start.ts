@@ -1,6 +1,7 @@
 /** What a run of the reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
-import { readFile } from 'node:fs/promises';
+import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
 import type { Result } from '../../base/result.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { readModel, writeModel } from '../../model/regression/layout.ts';
@@ -12,12 +13,13 @@ import { readCheckpointBody } from '../../network/wire/checkpoints.ts';
 import { flipped } from '../../network/wire/sign.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { assertCompatible } from '../../tensor/arithmetic.ts';
+import { arranged } from '../../tensor/arithmetic.ts';
 import type { Params } from '../../tensor/params.ts';
 import { noHistory } from '../../worker/reference/history.ts';
 import { resumeFrom } from '../../worker/reference/resume.ts';
 import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/reference/trust.ts';
 import { genesis, type WorkerState } from '../../worker/state.ts';
+import { readJsonText, readTextFile } from '../payloads/text-file.ts';
 import type { ReferenceFlags } from './flags.ts';
 
 export interface StartOptions {
@@ -69,32 +71,40 @@ async function fromState({ flags, stateFile, dataset }: StartOptions): Promise<W
   const round = flags.startRound ?? 0;
   if (flags.momentumState === undefined) return { ...state, round, history: noHistory };
   const momentum = asModel(await readStateFile(flags.momentumState, flags.stateFormat));
-  assertCompatible(params.layout, momentum.layout);
-  return { ...state, round, history: noHistory, momentum: flipped(momentum.values) };
+  const { values } = arranged(momentum, params.layout, flags.momentumState);
+  return { ...state, round, history: noHistory, momentum: flipped(values) };
 }
 
 /** f64, and laid out as the reference lays it out. */
 const asModel = (params: Params): Params => writeModel(readModel(params));
 
-async function fromFile(file: string, options: StartOptions): Promise<WorkerState> {
+async function fromFile(path: string, options: StartOptions): Promise<WorkerState> {
   const { run, me, dataset } = options;
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new CheckpointError('resume/file', `cannot read the checkpoint ${file}`, { cause });
-  });
-  const read = valueOf(readCheckpointFile(text), file);
-  if (read.run !== run) {
-    throw new CheckpointError('resume/run', `${file} is of run ${read.run}, not ${run}`, {
-      hint: `give --run ${read.run}`,
+  const words = 'a training checkpoint';
+  const json = readJsonText(await readTextFile(path, words), path, words);
+  const file = usable(readCheckpointFile(json), path);
+  if (file.run !== run) {
+    throw new CheckpointError('resume/run', `${path} is of run ${file.run}, not ${run}`, {
+      hint: `give --run ${file.run}`,
     });
   }
-  if (read.worker !== me) {
-    throw new CheckpointError('resume/worker', `${file} is of worker ${read.worker}, not ${me}`, {
+  if (file.worker !== me) {
+    throw new CheckpointError('resume/worker', `${path} is of worker ${file.worker}, not ${me}`, {
       hint: 'use the key of that worker, or go on from the relays with --resume-latest-checkpoint',
     });
   }
-  const lossBefore = evaluateRegression(read.state, dataset);
-  const { nextRound } = read;
-  return valueOf(resumeFrom(read, { nextRound, lossBefore, keepsLate: true }), file);
+  if (json.current_model_hash !== undefined && json.current_model_hash !== file.model) {
+    throw new CheckpointError('resume/digest', `${path}: current_model_hash is not its state's`, {
+      hint: 'the file was changed by hand or by a fault; go on from another one',
+    });
+  }
+  const body = usable(
+    readCheckpointBody({ ...file, checkpoint: sha256Hex(utf8(file.body)) }),
+    path,
+  );
+  const lossBefore = evaluateRegression(body.state, dataset);
+  const { nextRound } = file;
+  return usable(resumeFrom(body, { nextRound, lossBefore, keepsLate: true }), path);
 }
 
 async function fromRelays(options: StartOptions): Promise<WorkerState> {
@@ -127,7 +137,7 @@ async function fromRelays(options: StartOptions): Promise<WorkerState> {
   const { nextRound } = read.said;
   const lossBefore = evaluateRegression(read.body.state, dataset);
   const resumed = resumeFrom(read.body, { nextRound, lossBefore, keepsLate: choice.isVouched });
-  return valueOf(resumed, wordsOf(choice.checkpoint));
+  return usable(resumed, wordsOf(choice.checkpoint));
 }
 
 const wordsOf = ({ read: { said } }: FoundCheckpoint): string =>
@@ -147,7 +157,7 @@ const nothingToResume = (run: string, refused: number, failures: readonly string
     },
   );
 
-function valueOf<T>(result: Result<T>, what: string): T {
+function usable<T>(result: Result<T>, what: string): T {
   if (result.ok) return result.value;
   const { at, message } = result.issue;
   throw new CheckpointError('resume/checkpoint', `${what} cannot be used: ${at} ${message}`, {

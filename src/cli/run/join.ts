@@ -19,7 +19,7 @@ import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../flags.t
 import { onInterrupt } from '../interrupt.ts';
 import type { FixedData } from '../prepare.ts';
 import { connectRelays } from '../relays.ts';
-import { assertWritable } from '../state-formats.ts';
+import { addStateOutput, assertWritable } from '../state-formats.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
@@ -32,15 +32,17 @@ const tell = (words: string): void => void process.stderr.write(`${words}\n`);
 
 /** The command. */
 export const joinRun = (): Command =>
-  addWorkerFlags(
-    addSettingFlags(
-      new Command('join')
-        .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
-        .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
-        .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+  addStateOutput(
+    addWorkerFlags(
+      addSettingFlags(
+        new Command('join')
+          .description('train as one worker of a run; repeat the command to go on after a stop')
+          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
+          .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+      ),
+      'your data folder',
     ),
-    'your data folder',
   ).action(joinIn);
 
 interface JoinFlags extends WorkerFlags {
