@@ -40,7 +40,7 @@ export function createSignsOfLife(
         createdAt: lastBeatSeconds,
       };
       const sendOptions = { signal: AbortSignal.any([signal, replaced]) };
-      const { taken, settled } = watchLater(
+      const { taken, ...sending } = watchLater(
         signWorked(buildBeat(beat)).then((event) =>
           trackOutcomes(event, relays.send(event, sendOptions), relays),
         ),
@@ -49,7 +49,7 @@ export function createSignsOfLife(
         isKnown ||= isTaken;
         return isTaken || replaced.aborted;
       });
-      return { taken: isSaid, settled };
+      return { ...sending, taken: isSaid };
     },
     gradient({ payload }, { taken }) {
       if (!gradientsBeat) return;
