@@ -52,8 +52,9 @@ export interface FoldingOptions {
 /** Folds in what is pending, in the order of the records; what cannot be read becomes an error and is never tried again. */
 export function reconcile(state: LateState, options: FoldingOptions): LateFold {
   const { rule, round, now } = options;
-  if (rule.strategy === 'discard') return { ...state, errors: 0 };
-  const { layout } = state.params;
+  const { params: before, momentum } = state;
+  const { layout } = before;
+  if (rule.strategy === 'discard') return { params: before, momentum, late: state.late, errors: 0 };
   const read = new Map<string, PartialVector | { readonly error: string }>();
   for (const one of state.late) {
     if (isPending(one)) read.set(one.eventId, readDelta(one, layout, options.limits));
@@ -64,7 +65,7 @@ export function reconcile(state: LateState, options: FoldingOptions): LateFold {
     const found = read.get(one.eventId);
     return found && 'error' in found ? { ...one, error: found.error } : one;
   });
-  if (folding.length === 0) return { ...state, late, errors: failed };
+  if (folding.length === 0) return { params: before, momentum, late, errors: failed };
 
   const weights = folding.map(({ examples }) => Math.min(rule.weightCap, examples || 1));
   const totalWeight = weights.reduce((sum, weight) => sum + weight, 0);
@@ -79,11 +80,11 @@ export function reconcile(state: LateState, options: FoldingOptions): LateFold {
     rule,
   );
   const params = { layout, values: step.values };
-  const digests = { digestBefore: stateDigest(state.params), digestAfter: stateDigest(params) };
+  const digests = { digestBefore: stateDigest(before), digestAfter: stateDigest(params) };
   const ids = folding.map(({ eventId }) => eventId);
   return {
     params,
-    momentum: rule.advancesMomentum ? step.momentum : state.momentum,
+    momentum: rule.advancesMomentum ? step.momentum : momentum,
     late: late.map((one) =>
       ids.includes(one.eventId) ? { ...one, folded: { round, ...digests } } : one,
     ),
