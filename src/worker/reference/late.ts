@@ -21,8 +21,8 @@ export async function foldLate(state: WorkerState, session: Session): Promise<Wo
   const waitMs = Math.min(reference.lateWaitMs, plan.roundTimeoutMs);
   const since = isCompatible ? history.lateSince + 1 : undefined;
   const found = await ports.wire.late({ round, since, waitMs });
-  reference.notes.late = found;
   const late = isCompatible ? merged(history.late, found) : taken(found, history, round, session);
+  reference.notes.late = late.filter((one) => !history.late.includes(one));
   const fold = reconcile(
     { params: state.params, momentum: state.momentum, late },
     {
