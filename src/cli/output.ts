@@ -8,7 +8,10 @@ export async function writeResult(text: string, output: string | undefined): Pro
     return;
   }
   await writeFile(output, text).catch((cause: unknown) => {
-    throw new ConfigError('output/file', `cannot write ${output}`, { cause });
+    throw new ConfigError('output/file', `cannot write ${output}`, {
+      hint: 'name a file in a folder that exists and that you may write to',
+      cause,
+    });
   });
 }
 

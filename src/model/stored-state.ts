@@ -11,6 +11,7 @@ import { formatStateJson, parseStateJson } from '../tensor/state-json.ts';
 import { decodeTorch } from '../tensor/torch-file.ts';
 import { encodeTorch } from '../tensor/torch-pickle.ts';
 import { findRuntimeHint, findStateDicts, readStateDict } from '../tensor/torch-search.ts';
+import { encodeTorchState } from '../tensor/torch-state.ts';
 import type { RegressionTask } from './data/regression.ts';
 import {
   exportTorchStateDict,
@@ -18,7 +19,6 @@ import {
   parseRuntime,
   runtimeOfState,
   torchModule,
-  torchStateDict,
 } from './regression/torch-names.ts';
 
 /** A state and what the file said it is for. */
@@ -53,7 +53,7 @@ export function decodeStoredState(
     case 'safetensors':
       return fromSafetensors(bytes);
     case 'numpy-npz': {
-      const { params, runtime } = valueOf(decodeNpz(bytes, 'nostrain-model-state'));
+      const { params, runtime } = unwrap(decodeNpz(bytes, 'nostrain-model-state'));
       return { ...params, runtime };
     }
     case 'pytorch-state-dict':
@@ -79,41 +79,42 @@ export function encodeStoredState(
       return encodeNpz({ params: state, runtime }, 'nostrain-model-state');
     case 'pytorch-state-dict': {
       const task = runtimeOfState(state, runtimeNamed(runtime));
+      const params = exportTorchStateDict(state, task);
       if (!isNativeTorch(name)) {
-        const params = exportTorchStateDict(state, task);
         return encodeNpz({ params, runtime: task }, 'nostrain-pytorch-state-dict');
       }
-      const isModule = options.torchPayload === 'module';
-      return encodeTorch(isModule ? torchModule(state, task) : torchStateDict(state, task));
+      return options.torchPayload === 'module'
+        ? encodeTorch(torchModule(params))
+        : encodeTorchState(params);
     }
   }
 }
 
 function fromSafetensors(bytes: Uint8Array): StoredState {
-  const { tensors, metadata } = valueOf(decodeSafetensors(bytes));
-  const params = valueOf(stateOfTensors(tensors.filter(({ name }) => !name.startsWith(OWN))));
+  const { tensors, metadata } = unwrap(decodeSafetensors(bytes));
+  const params = unwrap(stateOfTensors(tensors.filter(({ name }) => !name.startsWith(OWN))));
   return metadata.format === 'nostrain-state' ? { ...params, runtime: metadata.runtime } : params;
 }
 
 function fromTorchNpz(bytes: Uint8Array): StoredState {
-  const { params, runtime } = valueOf(decodeNpz(bytes, 'nostrain-pytorch-state-dict'));
+  const { params, runtime } = unwrap(decodeNpz(bytes, 'nostrain-pytorch-state-dict'));
   return imported(params, runtimeNamed(runtime));
 }
 
 /** The first state dict in the file that is one of a regression model. */
 function fromTorch(bytes: Uint8Array): StoredState {
-  const payload = valueOf(decodeTorch(bytes));
+  const payload = unwrap(decodeTorch(bytes));
   const hint = findRuntimeHint(payload, parseRuntime);
   let refused: Result<StoredState> = refuse('torch/format', 'file', 'holds no state dict');
   for (const dict of findStateDicts(payload)) {
     const found = attempt(() =>
-      imported(valueOf(stateOfTensors(valueOf(readStateDict(dict)))), hint),
+      imported(unwrap(stateOfTensors(unwrap(readStateDict(dict)))), hint),
     );
     if (found.ok) return found.value;
     // the outermost dict is seldom the one; the reason that counts is that of the last with tensors
     if (refused.ok || found.issue.code !== 'torch/state-dict') refused = found;
   }
-  return valueOf(refused);
+  return unwrap(refused);
 }
 
 function imported(stateDict: Params, asked: RegressionTask | undefined): StoredState {
@@ -130,7 +131,7 @@ function runtimeNamed(text: string | undefined): RegressionTask | undefined {
   });
 }
 
-function valueOf<T>(result: Result<T>): T {
+function unwrap<T>(result: Result<T>): T {
   if (result.ok) return result.value;
   const { code, at, message } = result.issue;
   throw new ConfigError(code, `${at}: ${message}`);

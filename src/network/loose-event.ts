@@ -2,6 +2,7 @@
  * Events that may still lack their signature or their author, as people keep them in files and as the Python reference lets
  * them pass. What is there must be right: an id is recomputed, a signature is verified.
  */
+import { schnorr } from '@noble/curves/secp256k1.js';
 import { fromHex, isHex32, toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import { type EventDraft, eventId, parseDraft, verifyEvent } from './event.ts';
@@ -64,6 +65,9 @@ export function withAuthor(
   if (typeof pubkey !== 'string' || !isHex32(pubkey)) {
     return refuse('malformed', 'pubkey', 'not 64 lowercase hex digits');
   }
+  if (sig === undefined && !isPublicKey(pubkey)) {
+    return refuse('malformed', 'pubkey', 'no point of the curve has it, so nobody can sign for it');
+  }
   const computed = eventId(pubkey, draft, crypto.sha256Text);
   if (id !== undefined && id !== computed) {
     return refuse('bad-id', 'id', `it is not the hash of the event, which is ${computed}`);
@@ -74,4 +78,14 @@ export function withAuthor(
     return refuse('malformed', 'sig', 'not 128 lowercase hex digits');
   }
   return verifyEvent({ ...signable, sig }, crypto);
+}
+
+/** Whether there is a point with this x. A signature that verifies proves it too. */
+function isPublicKey(hex: string): boolean {
+  try {
+    schnorr.utils.lift_x(BigInt(`0x${hex}`)).assertValidity();
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -5,8 +5,12 @@ import type { Zstd } from '../network/codec/zstd.ts';
 /** What the Python reference compresses with. */
 const LEVEL = 9;
 
-/** Loads the library; a few milliseconds. */
+/** The library keeps its memory in one place, which a second start would pull away from under the first. */
+let started: Promise<void> | undefined;
+
+/** Loads the library once; a few milliseconds. */
 export async function openZstd(): Promise<Zstd> {
-  await init();
+  started ??= init();
+  await started;
   return { compress: (block) => compress(block, LEVEL), expand: (frame) => decompress(frame) };
 }

@@ -61,7 +61,7 @@ export function decodeNpy(file: Uint8Array): Result<NumberArray> {
   const parts = readParts(file);
   if (!parts.ok) return parts;
   const { type, shape, isColumnMajor, data } = parts.value;
-  const stored = storedTypes[type.slice(1)];
+  const stored = storedTypes.get(type.slice(1));
   if (stored === undefined || !/^[<>|=]$/.test(type[0] ?? '')) {
     return refuse('npy/type', 'descr', `arrays of type ${type.slice(0, 20)} are not read`);
   }
@@ -89,20 +89,20 @@ export function decodeNpyText(file: Uint8Array): Result<string> {
   return ok(String.fromCodePoint(...points).replace(/\0+$/, ''));
 }
 
-const storedTypes: Readonly<Record<string, StoredType>> = {
-  f2: 'f16',
-  f4: 'f32',
-  f8: 'f64',
-  i1: 'i8',
-  i2: 'i16',
-  i4: 'i32',
-  i8: 'i64',
-  u1: 'u8',
-  u2: 'u16',
-  u4: 'u32',
-  u8: 'u64',
-  b1: 'bool',
-};
+const storedTypes: ReadonlyMap<string, StoredType> = new Map([
+  ['f2', 'f16'],
+  ['f4', 'f32'],
+  ['f8', 'f64'],
+  ['i1', 'i8'],
+  ['i2', 'i16'],
+  ['i4', 'i32'],
+  ['i8', 'i64'],
+  ['u1', 'u8'],
+  ['u2', 'u16'],
+  ['u4', 'u32'],
+  ['u8', 'u64'],
+  ['b1', 'bool'],
+]);
 
 function readParts(file: Uint8Array): Result<Parts> {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);

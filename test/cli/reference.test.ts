@@ -59,7 +59,7 @@ beforeEach(async () => {
 
 /** File names become paths in the folder of the test. */
 const placed = (argv: readonly string[]) =>
-  argv.map((word) => (/\.(?:json|txt|npz)$/.test(word) ? file(word) : word));
+  argv.map((word) => (/\.(?:json|npz|txt)$/.test(word) ? file(word) : word));
 
 /** Of a run whose clock was not stopped when it was recorded: looked at in tests of their own. */
 const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');
@@ -135,8 +135,11 @@ describe('train-local', () => {
   });
 
   it.each([
-    [2, ['--steps', '0'], '--steps is "0"; it must be a whole number from 1 on'],
-    [2, ['--learning-rate', 'fast'], '--learning-rate is "fast"; it must be a number above 0'],
+    [1, ['--steps', '0'], '--steps is 0; it must be from 1 on'],
+    [2, ['--steps', 'many'], '--steps is "many"; it must be a whole number'],
+    [1, ['--learning-rate', '-1'], '--learning-rate is -1; it must be above 0'],
+    [2, ['--learning-rate', 'fast'], '--learning-rate is "fast"; it must be a number'],
+    [1, ['--batch-size', '99999999'], 'batch size 99999999 is more than 16777216'],
     [2, ['--batch-size', ''], '--batch-size is ""'],
     [2, ['--runtime', 'cubic'], 'Allowed choices are linear-regression, mlp-regression'],
     [2, ['--state-format', 'npz'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
@@ -194,5 +197,67 @@ describe('init-state', () => {
     const wrong = await runCommand('init-state', ...argv, '--seed', '1.5');
     expect(wrong).toMatchObject({ exitCode: 2, stdout: '' });
     expect(wrong.stderr).toContain('--seed is "1.5"; it must be a whole number');
+  });
+});
+
+describe('convert-state', () => {
+  it('keeps the hash through every form', async () => {
+    const [start, ...rest] = ['linear_initial_state.json', 'c.npz', 'c.pt.npz', 'c.pt'];
+    const hash = async (name: string) => (await runCommand('hash-state', file(name))).stdout;
+    let from = start!;
+    for (const to of [...rest, 'c.safetensors', 'folder/c.pth', 'again.json']) {
+      const payload = to === 'c.pt' ? ['--torch-checkpoint-payload', 'module'] : [];
+      const printed = await runCommand('convert-state', file(from), ...payload, '-o', file(to));
+      expect(printed).toEqual({ exitCode: 0, stdout: '', stderr: '' });
+      expect(await hash(to)).toBe(await hash(start!));
+      from = to;
+    }
+    expect(await readFile(file('again.json'), 'utf8')).toBe(
+      (await runCommand('convert-state', file(start!))).stdout,
+    );
+  });
+
+  it.each([
+    [1, ['missing.npz'], 'cannot read the state'],
+    [2, [], 'missing required argument'],
+    [2, ['initial_state.json', '--input-format', 'csv'], 'Allowed choices are auto, json'],
+    [1, ['initial_state.json', '--input-format', 'numpy-npz'], 'not a whole zip archive'],
+    [1, ['l.npz', '--input-format', 'json'], 'state JSON, json: not JSON'],
+    [1, ['l.npz', '--input-format', 'pytorch-state-dict'], 'the schema is nostrain-model-state'],
+    [1, ['initial_state.json', '-o', 'i.pt'], 'is neither a linear nor an mlp regression'],
+    [1, ['l.npz', '--output-format', 'safetensors'], 'try: name a file with -o'],
+    [
+      1,
+      ['l.npz', '-o', '/dev/null/x', '--output-format', 'numpy-npz'],
+      'cannot write the state /dev/null/x',
+    ],
+    [2, ['l.npz', '--torch-checkpoint-payload', 'x'], 'Allowed choices are state-dict, module'],
+  ])('exits %d for %j', async (exitCode, argv, message) => {
+    const printed = await runCommand('convert-state', ...placed(argv));
+    expect(printed).toMatchObject({ exitCode, stdout: '' });
+    expect(printed.stderr).toContain(message);
+  });
+});
+
+describe('train-local --backend', () => {
+  it.each(['python', 'numpy', 'torch', 'onnx'])('%s is named in the metrics', async (backend) => {
+    const state = file('mlp_initial_state.json');
+    await writeFile(
+      file('data.json'),
+      '{"task": "mlp-regression", "examples": [{"inputs": [1, 2], "target": 3}]}',
+    );
+    const flags = ['--backend', backend, '--steps', '4', '--metrics-out', file('m.json')];
+    const printed = await runCommand('train-local', state, file('data.json'), ...flags);
+    expect(printed.exitCode).toBe(0);
+    const metrics = JSON.parse(await readFile(file('m.json'), 'utf8'));
+    expect(metrics).toMatchObject({ runtime: 'mlp-regression', backend, steps: 4 });
+    expect(metrics.loss_after).toBeLessThan(metrics.loss_before);
+  });
+
+  it('is one of those', async () => {
+    const [state, data] = [file('linear_initial_state.json'), file('linear_dataset_worker_a.json')];
+    const printed = await runCommand('train-local', state, data, '--backend', 'jax');
+    expect(printed.exitCode).toBe(2);
+    expect(printed.stderr).toContain('Allowed choices are python, numpy, torch, onnx');
   });
 });

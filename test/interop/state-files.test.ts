@@ -2,6 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linearState, mlpState } from '../../src/model/regression/initial-state.ts';
 import type { StoredState } from '../../src/model/stored-state.ts';
@@ -54,6 +55,28 @@ describe.skipIf(!hasPython)('what we write', () => {
     }
     await write('odd.json', odd);
     await write('odd.npz', odd);
+    const printed = await python('-c', HASH, ...digests.keys());
+    expect(printed.trim().split('\n')).toEqual([...digests.values()]);
+  });
+
+  it('has its hash there, whatever its names, shapes and values', async () => {
+    const special = [0, -0, 1, 5e-324, -2.2e-308, Number.MAX_VALUE, -Number.MAX_VALUE, 1 / 3, 1e23];
+    const finite = fc.double({ noNaN: true, noDefaultInfinity: true });
+    const tensor = fc.record({
+      name: fc.string({ unit: 'grapheme', minLength: 1 }),
+      shape: fc.array(fc.nat(3), { maxLength: 3 }),
+    });
+    const tensors = fc.uniqueArray(tensor, { minLength: 1, selector: ({ name }) => name });
+    const value = fc.oneof(finite, fc.constantFrom(...special));
+    const digests = new Map<string, string>();
+    for (const list of fc.sample(tensors, { seed: 7, numRuns: 60 })) {
+      const layout = createLayout(list);
+      const values = fc.sample(value, { seed: digests.size, numRuns: layout.size });
+      const name = file(`drawn-${digests.size}.${digests.size % 2 === 0 ? 'json' : 'npz'}`);
+      const state = { layout, values: Float64Array.from(values) };
+      await writeStateFile(name, state);
+      digests.set(name, stateDigest(await readStateFile(name)));
+    }
     const printed = await python('-c', HASH, ...digests.keys());
     expect(printed.trim().split('\n')).toEqual([...digests.values()]);
   });

@@ -3,7 +3,7 @@ import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { parseStateJson } from '../../src/tensor/state-json.ts';
 import { stateText } from '../support/state-text.ts';
-import { toParams } from '../support/vectors.ts';
+import { readVectors, toParams } from '../support/vectors.ts';
 import vectors from '../vectors/state-digest.json' with { type: 'json' };
 
 type State = Parameters<typeof toParams>[0];
@@ -18,6 +18,38 @@ test('a state read from JSON is in code-point order, whatever the file says', ()
   for (const { state, digest, ...rest } of vectors.cases) {
     const read = 'digest_if_read_from_json' in rest ? rest.digest_if_read_from_json : digest;
     expect(stateDigest(parseStateJson(stateText(state)))).toBe(read);
+  }
+});
+
+interface Recorded {
+  readonly order: readonly string[];
+  readonly state: State;
+  readonly digest: string;
+}
+
+const isRecorded = (value: object): value is Recorded =>
+  'order' in value && 'state' in value && 'digest' in value;
+
+/** Every state with its digest anywhere in recorded JSON. */
+function recordedIn(value: unknown): readonly Recorded[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (isRecorded(value)) return [value];
+  return Object.values(value).flatMap(recordedIn);
+}
+
+test.each([
+  'state-digest',
+  'delta',
+  'payloads',
+  'aggregation',
+  'nesterov',
+  'runtime',
+  'state-files',
+])('every state recorded in %s', (file) => {
+  const recorded = recordedIn(readVectors(`${file}.json`));
+  expect(recorded.length).toBeGreaterThanOrEqual(8);
+  for (const { order, state, digest } of recorded) {
+    expect(stateDigest(toParams(state, [...order]))).toBe(digest);
   }
 });
 

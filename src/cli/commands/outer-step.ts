@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { indentedJson } from '../../base/canonical-json.ts';
 import { improvementStep } from '../../consensus/outer/improvement-step.ts';
 import { readStateFile } from '../../node/state-io.ts';
+import type { Params } from '../../tensor/params.ts';
 import { above0, decimalFlag, momentum } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 import { readDelta } from '../payloads/delta-file.ts';
@@ -56,14 +57,17 @@ async function takeStep(basePath: string, deltaPath: string, flags: Flags): Prom
   const { delta } = await readDelta(deltaPath);
   const before = momentumState && (await readStateFile(momentumState, stateFormat));
   const step = improvementStep(base, delta, flags, before || undefined);
-  await writeState(step.next, flags);
   if (momentumOut !== undefined) await writeState(step.momentum, { ...flags, output: momentumOut });
-  if (summaryOut === undefined) return;
+  if (summaryOut !== undefined) await writeResult(summaryOf(base, delta, flags), summaryOut);
+  await writeState(step.next, flags);
+}
+
+function summaryOf(base: Params, delta: Params, flags: Flags): string {
   const summary = {
     learning_rate: flags.learningRate,
     momentum: flags.momentum,
     parameter_count: BigInt(base.layout.slots.length),
     aggregated_values: BigInt(delta.layout.size),
   };
-  await writeResult(`${indentedJson(summary)}\n`, summaryOut);
+  return `${indentedJson(summary)}\n`;
 }

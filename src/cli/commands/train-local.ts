@@ -1,11 +1,13 @@
-/** `nostrain train-local STATE DATASET`: regression without relays, to the bit what the Python reference computes. */
+/** `nostrain train-local STATE DATASET`: regression without relays, by default to the bit what the Python reference computes. */
 import { Command, Option } from 'commander';
 import { indentedJson } from '../../base/canonical-json.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
-import { type RegressionTraining, trainRegression } from '../../model/regression/train.ts';
+import type { RegressionTraining } from '../../model/regression/train.ts';
 import { readStateFile } from '../../node/state-io.ts';
+import { type RegressionBackend, trainOnBackend } from '../../node/train-on-backend.ts';
+import { backendOption } from '../backend-option.ts';
 import { readDataset } from '../dataset-file.ts';
-import { positiveFlag, wholeFlag } from '../flags.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 import {
   addStateInput,
@@ -21,7 +23,8 @@ interface Flags extends StateOutput {
   readonly learningRate: number;
   readonly batchSize: number;
   readonly metricsOut?: string;
-  readonly stateFormat: 'auto' | 'json';
+  readonly stateFormat: Parameters<typeof readStateFile>[1];
+  readonly backend: RegressionBackend;
 }
 
 const RUNTIMES: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
@@ -31,39 +34,45 @@ export const trainLocal = (): Command =>
     addStateInput(
       new Command('train-local')
         .description('train a regression model on this machine alone, as the Python reference does')
-        .argument('<state>', 'JSON state to start from')
+        .argument('<state>', 'state to start from')
         .argument('<dataset>', 'JSON dataset to train on')
         .addOption(
           new Option('--runtime <name>', 'which model it must be (default: what STATE is)').choices(
             RUNTIMES,
           ),
         )
-        .option('--steps <n>', 'steps of gradient descent', wholeFlag('--steps', 1), 500)
-        .option('--learning-rate <x>', 'how far a step goes', positiveFlag('--learning-rate'), 0.01)
-        .option('--batch-size <n>', 'examples per step', wholeFlag('--batch-size', 1, 2 ** 24), 1)
+        .addOption(backendOption())
+        .option('--steps <n>', 'steps of gradient descent', integerFlag('--steps', 1), 500)
+        .option(
+          '--learning-rate <x>',
+          'how far a step goes',
+          decimalFlag('--learning-rate', above0),
+          0.01,
+        )
+        .option('--batch-size <n>', 'examples per step', integerFlag('--batch-size', 1), 1)
         .option('--metrics-out <file>', 'write settings and losses there as JSON'),
     ),
   ).action(async (state: string, dataset: string, flags: Flags) => {
     assertWritable(flags);
     const params = await readStateFile(state, flags.stateFormat);
     const examples = await readDataset(dataset);
-    const training = trainRegression(params, examples, flags);
-    await writeState(training.params, flags);
+    const training = await trainOnBackend(flags.backend, params, examples, flags);
+    await writeState({ ...training.params, runtime: training.runtime }, flags);
     if (flags.metricsOut !== undefined) {
       await writeResult(metricsOf(training, examples, flags), flags.metricsOut);
     }
   });
 
-/** The reference's metrics file; `python` names the backend whose order of operations this is. */
+/** The reference's metrics file; the backend is named as it was asked for. */
 function metricsOf(
   { runtime, lossBefore, lossAfter }: RegressionTraining,
   { size, features }: RegressionDataset,
-  { steps, learningRate, batchSize }: Flags,
+  { backend, steps, learningRate, batchSize }: Flags,
 ): string {
   const metrics = {
     task: runtime,
     runtime,
-    backend: 'python',
+    backend,
     steps: BigInt(steps),
     learning_rate: learningRate,
     batch_size: BigInt(batchSize),

@@ -88,17 +88,9 @@ function sorted(tensors: readonly NamedTensor[]): Params {
   throw new ConfigError('state/model', `${params.issue.at}: ${params.issue.message}`);
 }
 
-/** A regression state as the dict of tensors that `load_state_dict` takes. */
-export const torchStateDict = (params: Params, asked?: RegressionTask): Pickled => ({
-  kind: 'dict',
-  items: tensorsOfState(exportTorchStateDict(params, asked)).map(
-    ({ name, ...tensor }) => [name, { kind: 'tensor', tensor }] as const,
-  ),
-});
-
-/** A regression state as a whole module, ready to be called in PyTorch. */
-export function torchModule(params: Params, asked?: RegressionTask): Pickled {
-  const tensors = tensorsOfState(exportTorchStateDict(params, asked));
+/** An exported state as a whole module, ready to be called in PyTorch. */
+export function torchModule(exported: Params): Pickled {
+  const tensors = tensorsOfState(exported);
   const linear = (prefix: string): Pickled => {
     const [bias, weight] = ['bias', 'weight'].map(
       (name) => tensors.find((tensor) => tensor.name === prefix + name)!,

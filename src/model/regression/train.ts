@@ -30,36 +30,41 @@ export interface RegressionTraining {
 export function trainRegression(
   params: Params,
   dataset: RegressionDataset,
-  { steps, learningRate, batchSize, runtime }: RegressionOptions,
+  options: RegressionOptions,
 ): RegressionTraining {
-  requirePositive('steps', steps, Number.isSafeInteger(steps));
-  requirePositive('batch size', batchSize, Number.isSafeInteger(batchSize));
-  requirePositive('learning rate', learningRate, Number.isFinite(learningRate));
-  const model = fittingModel(params, dataset, runtime);
+  const model = fittingModel(params, dataset, options);
   const lossBefore = meanLoss(model, dataset);
-  let at = 0;
-  for (let step = 0; step < steps; step++) {
-    const rows = Array.from({ length: batchSize }, (_, i) => (at + i) % dataset.size);
-    takeStep(model, dataset, { rows, learningRate });
-    at = (at + batchSize) % dataset.size;
+  for (let step = 0; step < options.steps; step++) {
+    const rows = batchRows(step, options.batchSize, dataset.size);
+    takeStep(model, dataset, { rows, learningRate: options.learningRate });
   }
-  const trained = writeModel(model);
-  if (!trained.values.every(Number.isFinite)) {
+  return trained(writeModel(model), lossBefore, { dataset, steps: options.steps });
+}
+
+/** The rows of a step: consecutive, round and round from the first on. A batch may be larger than the dataset. */
+export function batchRows(step: number, batchSize: number, size: number): readonly number[] {
+  const from = ((step % size) * (batchSize % size)) % size;
+  return Array.from({ length: batchSize }, (_, i) => (from + i) % size);
+}
+
+/** What came of training, whoever did it. Throws a TrainingError where it went beyond all numbers. */
+export function trained(
+  params: Params,
+  lossBefore: number,
+  { dataset, steps }: { readonly dataset: RegressionDataset; readonly steps: number },
+): RegressionTraining {
+  const lossAfter = evaluateRegression(params, dataset);
+  if (!params.values.every(Number.isFinite)) {
     throw new TrainingError('training/not-finite', `training diverged within ${steps} steps`, {
       hint: 'lower the learning rate',
     });
   }
-  return {
-    runtime: model.runtime,
-    params: trained,
-    lossBefore,
-    lossAfter: meanLoss(model, dataset),
-  };
+  return { runtime: readModel(params).runtime, params, lossBefore, lossAfter };
 }
 
 /** The mean squared error over all examples. */
 export const evaluateRegression = (params: Params, dataset: RegressionDataset): number =>
-  meanLoss(fittingModel(params, dataset, undefined), dataset);
+  meanLoss(modelFor(params, dataset, undefined), dataset);
 
 function takeStep(model: RegressionModel, set: RegressionSet, batch: Batch): void {
   if (model.runtime === 'linear-regression') stepLinear(model, set, batch);
@@ -79,8 +84,26 @@ function meanLoss(model: RegressionModel, set: RegressionSet): number {
   return sum / set.size;
 }
 
+/** More rows than this in one step are a slip of the hand. */
+const MAX_BATCH = 2 ** 24;
+
+/** A copy of the state as a model. Throws a ConfigError where state, dataset and options do not fit together. */
+export function fittingModel(
+  params: Params,
+  dataset: RegressionDataset,
+  { steps, learningRate, batchSize, runtime }: RegressionOptions,
+): RegressionModel {
+  requirePositive('steps', steps, Number.isSafeInteger(steps));
+  requirePositive('batch size', batchSize, Number.isSafeInteger(batchSize));
+  if (batchSize > MAX_BATCH) {
+    throw new ConfigError('training/option', `batch size ${batchSize} is more than ${MAX_BATCH}`);
+  }
+  requirePositive('learning rate', learningRate, Number.isFinite(learningRate));
+  return modelFor(params, dataset, runtime);
+}
+
 /** The state as a model, once everything that says what it is agrees. */
-function fittingModel(
+function modelFor(
   params: Params,
   dataset: RegressionDataset,
   asked: RegressionTask | undefined,

@@ -85,12 +85,26 @@ function readHistory(json: JsonObject): Result<History> {
     );
     if (missing.length > 0)
       return refuse('bad-checkpoint', `${name}.${missing[0]}`, 'it is missing');
-    found[name] = records;
+    found[name] = records.map(withFloats);
   }
   const { rounds = [], late_gradients = [], late_reconciliations = [] } = found;
   if (rounds.length === 0) return refuse('bad-checkpoint', 'rounds', 'no round is completed');
   return ok({ rounds, late_gradients, late_reconciliations });
 }
+
+/** Members that are floats, also where a program wrote them as `4`. */
+const FLOATS: ReadonlySet<string> = new Set([
+  ...['local_loss_before', 'local_loss_after_inner', 'local_loss_after_outer'],
+  ...['learning_rate', 'momentum'],
+]);
+
+const withFloats = (record: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(record).map(([name, value]) => [
+      name,
+      FLOATS.has(name) && typeof value === 'bigint' ? Number(value) : value,
+    ]),
+  );
 
 interface States {
   readonly model: string;

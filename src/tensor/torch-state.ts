@@ -1,0 +1,29 @@
+/** States of any architecture as PyTorch files, tensors under the names PyTorch gives them. */
+import { type Result, refuse } from '../base/result.ts';
+import { stateOfTensors, tensorsOfState } from './named-state.ts';
+import type { Params } from './params.ts';
+import { decodeTorch } from './torch-file.ts';
+import { encodeTorch, type Pickled } from './torch-pickle.ts';
+import { findStateDicts, readStateDict } from './torch-search.ts';
+
+/** A state as the dict of double tensors that `load_state_dict` of a module with these names takes. */
+export const stateDictOf = (params: Params): Pickled => ({
+  kind: 'dict',
+  items: tensorsOfState(params).map(
+    ({ name, ...tensor }) => [name, { kind: 'tensor', tensor }] as const,
+  ),
+});
+
+/** A file for `module.load_state_dict(torch.load(file))`. */
+export const encodeTorchState = (params: Params): Uint8Array => encodeTorch(stateDictOf(params));
+
+/** The first state dict in a file, buffers included, sorted by name. */
+export function decodeTorchState(file: Uint8Array): Result<Params> {
+  const payload = decodeTorch(file);
+  if (!payload.ok) return payload;
+  for (const dict of findStateDicts(payload.value)) {
+    const tensors = readStateDict(dict);
+    if (tensors.ok) return stateOfTensors(tensors.value);
+  }
+  return refuse('torch/format', 'file', 'holds no state dict');
+}
