@@ -1,6 +1,7 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
 import { Command, CommanderError } from 'commander';
 import { aggregatePayloads } from './commands/aggregate-payloads.ts';
+import { aggregateRound } from './commands/aggregate-round.ts';
 import { applyPayload } from './commands/apply-payload.ts';
 import { archive } from './commands/archive.ts';
 import { buildCheckpointCommand } from './commands/build-checkpoint.ts';
@@ -53,11 +54,12 @@ export function createProgram(): Command {
     derivePubkey(),
     initState(),
     hashState(),
-    convertState(),
     publishEvent(),
     collectEvents(),
+    aggregateRound(),
     discoverWorkers(),
     discoverCheckpoints(),
+    convertState(),
     replay(),
     archive(),
     explain(),

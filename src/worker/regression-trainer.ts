@@ -7,6 +7,7 @@ import type { RegressionDataset } from '../model/data/regression.ts';
 import {
   evaluateRegression,
   type RegressionOptions,
+  type RegressionTraining,
   trainRegression,
 } from '../model/regression/train.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
@@ -15,13 +16,18 @@ import type { Trainer } from './ports.ts';
 export interface RegressionTrainerOptions extends Omit<RegressionOptions, 'steps'> {
   readonly layout: Layout;
   readonly dataset: RegressionDataset;
+  /** What computes; default the plain loop, where it is called: rounds of these models take milliseconds. */
+  run?(params: Params, options: RegressionOptions): Promise<RegressionTraining>;
   /** Milliseconds, to tell how long training took. */
   readonly now: () => number;
 }
 
-/** Trains where it is called: rounds of these models take milliseconds. */
+/** A trainer of the model that the layout is. */
 export function createRegressionTrainer(options: RegressionTrainerOptions): Trainer {
   const { layout, dataset, now } = options;
+  const plainly: NonNullable<typeof options.run> = async (params, regression) =>
+    trainRegression(params, dataset, regression);
+  const { run = plainly } = options;
   const paramsOf = (values: Vector): Params => ({ layout, values: Float64Array.from(values) });
   return {
     device: { device: 'cpu', threads: 1 },
@@ -29,7 +35,8 @@ export function createRegressionTrainer(options: RegressionTrainerOptions): Trai
     async train({ params, steps }, onProgress, signal) {
       signal.throwIfAborted();
       const startMs = now();
-      const trained = trainRegression(paramsOf(params), dataset, { ...options, steps });
+      const { learningRate, batchSize, runtime } = options;
+      const trained = await run(paramsOf(params), { learningRate, batchSize, runtime, steps });
       const seconds = (now() - startMs) / 1000;
       const { lossAfter: loss } = trained;
       const examples = steps * options.batchSize;

@@ -167,7 +167,7 @@ describe('what the Python reference does', () => {
     [1, ['--momentum-state', 'm.json', '--resume-from', 'ck.json'], 'brings its own momentum'],
     [1, ['--late-gradient-momentum', '1'], '--late-gradient-momentum is "1"'],
     [2, ['--late-gradient-strategy', 'later'], 'Allowed choices are deferred, discard'],
-    [2, ['--backend', 'jax'], 'Allowed choices are python, numpy, torch'],
+    [2, ['--backend', 'jax'], 'Allowed choices are python, numpy, torch, onnx'],
     [1, ['--runtime', 'mlp-regression'], 'state is linear-regression'],
     [1, ['--artifact-retention-rounds', '0'], '--artifact-retention-rounds is "0"'],
     [2, ['--start-round', 'one'], '--start-round is "one"'],

@@ -1,6 +1,7 @@
 /** Files that command lines of the Python reference read in tests: its recorded ones, and some that are wrong on purpose. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readStateFile, writeStateFile } from '../../src/node/state-io.ts';
 import events from '../vectors/events.json' with { type: 'json' };
 import payloads from '../vectors/payloads.json' with { type: 'json' };
 import validation from '../vectors/validation.json' with { type: 'json' };
@@ -77,4 +78,7 @@ export async function writeReferenceFiles(folder: string): Promise<void> {
     const text = typeof content === 'string' ? content : JSON.stringify(content);
     await writeFile(join(folder, name), text);
   }
+  // what convert-state left there before it read it again
+  const linear = await readStateFile(join(folder, 'linear_initial_state.json'));
+  for (const name of ['l.npz', 'l.pt.npz']) await writeStateFile(join(folder, name), linear);
 }

@@ -12,7 +12,7 @@ import type { RelayFailure } from '../../network/wire/retry-telemetry.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { openSocket } from '../../node/sockets.ts';
 import { openZstd } from '../../node/zstd.ts';
-import { integerFlag, numberFlag } from '../ranged-flags.ts';
+import { decimalFlag, positiveFlag, type Range, wholeFlag } from '../flags.ts';
 import { safeLine } from '../render/text.ts';
 
 /** Time and network of a command; tests bring their own. */
@@ -45,33 +45,38 @@ const append = (value: string, before: readonly string[] = []): readonly string[
   value,
 ];
 
+const from = (least: number): Range => ({
+  says: `from ${least} on`,
+  holds: (value) => value >= least,
+});
+
 /** Adds `--relay`, `--timeout` and the four `--relay-retry` flags. */
 export const addRelayFlags = (command: Command, timeoutHelp: string): Command =>
   command
     .requiredOption('--relay <url>', 'relay address, ws:// or wss://; repeatable', append)
-    .option('--timeout <s>', timeoutHelp, numberFlag('--timeout', { above: 0 }), 10)
+    .option('--timeout <s>', timeoutHelp, positiveFlag('--timeout'), 10)
     .option(
       '--relay-retries <n>',
       'tries after the first one, for each relay',
-      integerFlag('--relay-retries', { least: 0 }),
+      wholeFlag('--relay-retries', 0),
       0,
     )
     .option(
       '--relay-retry-backoff <s>',
       'seconds before the first retry',
-      numberFlag('--relay-retry-backoff', { least: 0 }),
+      decimalFlag('--relay-retry-backoff', from(0)),
       0.25,
     )
     .option(
       '--relay-retry-backoff-max <s>',
       'longest wait before a retry, in seconds; 0 for no cap',
-      numberFlag('--relay-retry-backoff-max', { least: 0 }),
+      decimalFlag('--relay-retry-backoff-max', from(0)),
       2,
     )
     .option(
       '--relay-retry-backoff-multiplier <x>',
       'growth of the wait from one retry to the next',
-      numberFlag('--relay-retry-backoff-multiplier', { least: 1 }),
+      decimalFlag('--relay-retry-backoff-multiplier', from(1)),
       2,
     );
 
@@ -83,7 +88,7 @@ function retryOf(flags: RelayFlags): RetryPolicy {
   const [backoff, most] = [flags.relayRetryBackoff, flags.relayRetryBackoffMax];
   if (most !== 0 && most < backoff) {
     throw new ConfigError(
-      'value/range',
+      'settings/value',
       `--relay-retry-backoff-max ${most} is under --relay-retry-backoff ${backoff}`,
       { hint: 'give a longer one, or 0 for no cap' },
     );

@@ -4,7 +4,7 @@ import { indentedJson } from '../../base/canonical-json.ts';
 import { improvementStep } from '../../consensus/outer/improvement-step.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import type { Params } from '../../tensor/params.ts';
-import { above0, decimalFlag, momentum } from '../number-flags.ts';
+import { decimalFlag, positiveFlag } from '../flags.ts';
 import { writeResult } from '../output.ts';
 import { readDelta } from '../payloads/delta-file.ts';
 import {
@@ -24,6 +24,8 @@ interface Flags extends StateOutput {
   readonly stateFormat: Parameters<typeof readStateFile>[1];
 }
 
+const MOMENTUM = { says: 'from 0 to below 1', holds: (x: number) => x >= 0 && x < 1 };
+
 export const outerStep = (): Command =>
   addStateOutput(
     addStateInput(
@@ -34,13 +36,13 @@ export const outerStep = (): Command =>
         .option(
           '--learning-rate <x>',
           'how far the step goes',
-          decimalFlag('--learning-rate', above0),
+          positiveFlag('--learning-rate'),
           0.7,
         )
         .option(
           '--momentum <x>',
           'share of the momentum that stays',
-          decimalFlag('--momentum', momentum),
+          decimalFlag('--momentum', MOMENTUM),
           0.9,
         )
         .option('--momentum-state <file>', 'momentum after the last step (default: none)')

@@ -10,10 +10,7 @@ import {
   publishingMembers,
   reportPublishing,
 } from '../../network/wire/publishing-report.ts';
-import { readReferenceEvent } from '../../network/wire/reference-event.ts';
 import { retryTotals } from '../../network/wire/retry-telemetry.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
-import { openZstd } from '../../node/zstd.ts';
 import {
   addRelayFlags,
   type CommandPorts,
@@ -22,7 +19,7 @@ import {
   type RelayFlags,
   relaysOf,
 } from '../collect/relay-flags.ts';
-import { readJsonFile } from '../json-file.ts';
+import { readEventFile } from '../events/event-file.ts';
 import { writeResult } from '../output.ts';
 import { safeLine } from '../render/text.ts';
 
@@ -30,9 +27,6 @@ interface Flags extends RelayFlags {
   readonly json?: true;
   readonly output?: string;
 }
-
-/** Of a payload; relays have smaller limits. */
-const LIMITS = { maxContainerBytes: 32 << 20, maxValues: 1 << 26 };
 
 export const publishEvent = (ports = machinePorts): Command =>
   addRelayFlags(
@@ -69,6 +63,7 @@ async function publish(
     throw new RelayError(
       'relay/not-published',
       `no relay took the event${tries}: ${diagnosePublish(statuses, outcomes).join('; ')}`,
+      { hint: 'add another --relay, or try more often with --relay-retries N' },
     );
   } finally {
     await set.close();
@@ -90,26 +85,16 @@ function asText({ relays, eventId, accepted, failed }: PublishingReport): string
 
 /** An event that peers would accept, at least by itself. */
 async function readSigned(file: string): Promise<SignedEvent> {
-  const hint = 'build-event, build-heartbeat and build-checkpoint write such files';
-  const json = await readJsonFile(file, { code: 'event/file', what: 'the event', hint });
-  const limits = { ...LIMITS, zstd: await openZstd() };
-  const read = readReferenceEvent(json, { limits, crypto: nativeCrypto });
-  if (!read.ok) {
-    const { at, message } = read.issue;
-    throw new ConfigError('event/invalid', `${file} is no event of ours, ${at}: ${message}`, {
-      hint,
-    });
-  }
-  const { pubkey, id, sig, ...draft } = read.value.event;
+  const { event, said } = await readEventFile(file);
+  const { pubkey, id, sig, ...draft } = event;
   if (pubkey === undefined || id === undefined || sig === undefined) {
     throw new ConfigError('event/unsigned', `${file} is not signed: no relay takes it`, {
       hint: 'build it again with --sec-key, or with --pubkey and --sig of another signer',
     });
   }
-  const { worker } = read.value.said;
-  if (worker !== pubkey) {
-    const note = `note: it speaks for ${safeLine(worker)}, which is not the key that signed it; workers refuse such events`;
-    process.stderr.write(`${note}\n`);
+  if (said.worker !== pubkey) {
+    const whose = `note: it speaks for ${safeLine(said.worker)}, but the key that signed it is another`;
+    process.stderr.write(`${whose}: workers of ours refuse such events\n`);
   }
   return { ...draft, pubkey, id, sig };
 }

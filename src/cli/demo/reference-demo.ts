@@ -13,15 +13,22 @@ import { readStateFile } from '../../node/state-io.ts';
 import { formatStateJson } from '../../tensor/state-json.ts';
 import type { DemoData } from './demo-data.ts';
 import type { FoundModel } from './document.ts';
-import type { DemoFlags, DemoName } from './run-demo.ts';
 import type { WorkerProcess } from './swarm.ts';
 
 const STATE = 'state.json';
 const shardFile = (index: number): string => `shard_${index + 1}.json`;
 const shards = () => Array.from({ length: REFERENCE_SHARDS }, (_, i) => referenceShard(i));
 
+interface Asked {
+  readonly workers?: number;
+  readonly profile?: string;
+  readonly settings?: string;
+  readonly quick?: boolean;
+  readonly long?: boolean;
+}
+
 /** Throws where something else is asked for as well. */
-export function assertReferenceDemo(name: DemoName, flags: DemoFlags): void {
+export function assertReferenceDemo(name: string, flags: Asked): void {
   const { workers = REFERENCE_SHARDS, profile, settings, quick, long } = flags;
   const odd = profile !== undefined || settings !== undefined || quick || long;
   if (name === 'linear' && workers === REFERENCE_SHARDS && !odd) return;

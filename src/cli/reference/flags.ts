@@ -3,18 +3,17 @@ import { type Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import type { StorageOptions } from '../../model/stored-state.ts';
+import type { RegressionBackend } from '../../node/train-on-backend.ts';
 import { fields } from '../../run/settings.ts';
-import { integerFlag, numberFlag } from '../ranged-flags.ts';
+import { backendOption } from '../backend-option.ts';
+import { positiveFlag, wholeFlag } from '../flags.ts';
 import type { StateOutput } from '../state-formats.ts';
-
-/** What computes: the reference's names; here all of them are the same loop. */
-export const backends = ['python', 'numpy', 'torch'] as const;
 
 export interface ReferenceFlags extends StateOutput {
   readonly stateFormat: NonNullable<StorageOptions['format']>;
   readonly worker?: string;
   readonly runtime?: RegressionTask;
-  readonly backend?: (typeof backends)[number];
+  readonly backend: RegressionBackend;
   readonly startRound?: number;
   readonly momentumState?: string;
   readonly momentumOut?: string;
@@ -47,9 +46,7 @@ const options = (): readonly Option[] => [
     'linear-regression',
     'mlp-regression',
   ]),
-  new Option('--backend <name>', 'what computes; all give the same numbers (python)').choices(
-    backends,
-  ),
+  backendOption(),
   whole('--start-round <n>', 'first round; not read when resuming (0)', 0),
   new Option('--momentum-state <file>', 'outer momentum to start from (zeros)'),
   new Option('--momentum-out <file>', 'write the final outer momentum there'),
@@ -95,10 +92,10 @@ const options = (): readonly Option[] => [
 ];
 
 const whole = (flags: string, help: string, least: number): Option =>
-  new Option(flags, help).argParser(integerFlag(flags.split(' ')[0]!, { least }));
+  new Option(flags, help).argParser(wholeFlag(flags.split(' ')[0]!, least));
 
 const seconds = (flags: string, help: string): Option =>
-  new Option(flags, help).argParser(numberFlag(flags.split(' ')[0]!, { above: 0 }));
+  new Option(flags, help).argParser(positiveFlag(flags.split(' ')[0]!));
 
 /** Adds them, under a heading of their own. */
 export function addReferenceFlags(command: Command): Command {

@@ -13,6 +13,7 @@ import { nativeSha256 } from '../../node/native-sha256.ts';
 import { mine } from '../../node/proof-of-work.ts';
 import { agreeOnSettings, openRunFolder } from '../../node/run-folder.ts';
 import { openSocket } from '../../node/sockets.ts';
+import { trainOnBackend } from '../../node/train-on-backend.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { type Settings, writeSettings } from '../../run/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
@@ -71,6 +72,7 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
     const { runtime } = readModel(first.params);
     const trainer = createRegressionTrainer({
       ...{ layout, dataset, runtime: flags.runtime, now: () => systemClock.now() },
+      run: (params, regression) => trainOnBackend(flags.backend, params, dataset, regression),
       learningRate: settings.localLearningRate,
       batchSize: settings.batchSize,
     });
@@ -91,7 +93,7 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
       ...(isCompatible ? { weightCap: Number.MAX_SAFE_INTEGER } : {}),
     });
     const facts: SessionFacts = {
-      ...{ run: settings.run, worker, relays, runtime, backend: flags.backend ?? 'python' },
+      ...{ run: settings.run, worker, relays, runtime, backend: flags.backend },
       startRound: first.round,
       checkpointHistory: settings.checkpointHistory,
       artifactRetentionRounds: flags.artifactRetentionRounds,

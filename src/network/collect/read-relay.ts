@@ -74,7 +74,7 @@ export async function readRelay(
   };
   const subscription = relays.subscribe(
     [reading.filter],
-    handlersOf(reading, { status, maxAttempts, finish }, () => {
+    handlersOf(reading, { status, maxAttempts, finish, isOver: () => ended !== undefined }, () => {
       untilMs = Math.min(untilMs, clock.now() + reading.maxMs);
       bell.ring();
     }),
@@ -107,11 +107,13 @@ interface Control {
   status(): RelayStatus;
   readonly maxAttempts: number;
   finish(end: End): void;
+  /** What comes now comes too late, though before anybody has closed the connection. */
+  isOver(): boolean;
 }
 
 function handlersOf(
   reading: Reading,
-  { status, maxAttempts, finish }: Control,
+  { status, maxAttempts, finish, isOver }: Control,
   onAsked: () => void,
 ) {
   let losses = 0;
@@ -125,18 +127,20 @@ function handlersOf(
   };
   return {
     onEvent(event: SignedEvent) {
-      if (!reading.onEvent(event)) return;
+      if (isOver() || !reading.onEvent(event)) return;
       heard.set(event.id, asked);
       judge();
     },
     onRepeated(id: string) {
       const before = heard.get(id);
-      if (before === undefined) return;
+      if (isOver() || before === undefined) return;
       heard.set(id, asked);
       // after a reconnect everything is sent once more
       if (before === asked) reading.onRepeated();
     },
-    onRefused: (reason: RejectReason) => reading.onRefused(reason),
+    onRefused(reason: RejectReason) {
+      if (!isOver()) reading.onRefused(reason);
+    },
     onAsked() {
       asked++;
       onAsked();
