@@ -163,6 +163,39 @@ describe('what the Python reference does', () => {
     expect((await read('art/round-0002/payload.json')).stats.codec).toBe('zstd');
   });
 
+  it('goes on over several relays while one is dead, and tells of it and of the retries', async () => {
+    const other = await createRelay();
+    const dead = 'ws://127.0.0.1:9';
+    const { exitCode, stderr } = await train(
+      ...[
+        '--relay',
+        other.url,
+        '--relay',
+        dead,
+        '--relay-retries',
+        '2',
+        '--relay-retry-backoff',
+        '0.01',
+      ],
+      ...['--rounds', '2', '--summary-out', file('sum.json'), '-o', file('fin.json')],
+    );
+    await other.close();
+    expect([exitCode, stderr]).toEqual([0, expect.anything()]);
+    const summary = await read('sum.json');
+    expect(summary.relays).toEqual([relay.url, other.url, dead]);
+    const [round] = summary.rounds;
+    expect(round).toMatchObject({
+      published_gradient_relays: [relay.url, other.url],
+      published_checkpoint_relays: [relay.url, other.url],
+      collected_from_relays: [relay.url, other.url],
+      failed_relays: [dead],
+      collected_event_count: 1,
+    });
+    expect(round.retried_relays).toEqual([dead]);
+    expect(round.relay_retry_count).toBeGreaterThan(0);
+    expect(summary.max_relay_attempt_count).toBeLessThanOrEqual(3);
+  });
+
   it.each([
     [1, ['--momentum-state', 'm.json', '--resume-from', 'ck.json'], 'brings its own momentum'],
     [1, ['--late-gradient-momentum', '1'], '--late-gradient-momentum is "1"'],

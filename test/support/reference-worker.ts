@@ -76,7 +76,7 @@ export function startReferenceWorker(options: ReferenceWorkerOptions): Reference
         report: (event) => void events.push(event),
       },
       reference: {
-        ...{ isCompatible, examples: dataset.size, notes: {}, lateWaitMs: 200 },
+        ...{ isCompatible, examples: dataset.size, notes: {}, lateWaitMs: 200, publishMs: 10_000 },
         limits: { maxContainerBytes: 4096 },
         late: {
           strategy: 'deferred',

@@ -102,6 +102,7 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
     const reference: Reference = {
       ...{ isCompatible, examples: dataset.size, notes: {}, limits: { maxContainerBytes, zstd } },
       late: lateRule(flags, plan, isCompatible),
+      publishMs: options.connection.openTimeoutMs,
       lateWaitMs: 1000 * (flags.lateGradientTimeout ?? 0.2),
       keep: (trace) =>
         writeArtifacts(trace, {

@@ -3,7 +3,7 @@ import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import type { Beat } from '../../run/beat.ts';
-import type { EventDraft, SignedEvent } from '../event.ts';
+import type { SignedEvent } from '../event.ts';
 import type { Filter } from '../transport/filter.ts';
 import {
   buildCheckpoint,
@@ -108,12 +108,28 @@ interface CheckpointSender {
 function sendCheckpoint(own: OwnCheckpoint, sender: CheckpointSender): CheckpointSent {
   const checkpoint = trainingCheckpoint(own, sender);
   const { signer } = sender.options;
-  const fits = checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES);
-  const draft = (): EventDraft => buildCheckpoint(checkpoint, checkpoint.updatedAt);
+  const shorter = shortened(checkpoint);
   return {
     content: contentOf(checkpoint),
-    sending: fits ? sender.send(signer.sign(draft())) : undefined,
+    sending: shorter && sender.send(signer.sign(buildCheckpoint(shorter, checkpoint.updatedAt))),
   };
+}
+
+/** As much of the history, newest first, as fits an event beside the state; undefined where the state alone does not. */
+function shortened(whole: TrainingCheckpoint): TrainingCheckpoint | undefined {
+  let checkpoint = whole;
+  while (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) {
+    const { rounds, lateReconciliations, lateGradients } = checkpoint;
+    if (rounds.length <= 1) return undefined;
+    checkpoint = {
+      ...checkpoint,
+      rounds: rounds.slice(Math.ceil(rounds.length / 2)),
+      lateReconciliations: lateReconciliations.slice(Math.ceil(lateReconciliations.length / 2)),
+      // what still waits to be folded in is more than history
+      lateGradients: lateGradients.filter((late) => late.reconciliation_round === undefined),
+    };
+  }
+  return checkpoint;
 }
 
 /** Who the worker is and where it publishes, added to what it knows of its rounds. */

@@ -9,6 +9,9 @@ import type { WorkerState } from '../state.ts';
 import type { History } from './history.ts';
 import { reconcile } from './reconcile.ts';
 
+/** Late gradients remembered in all: they are kept with every checkpoint. */
+const MOST_LATE = 4096;
+
 /** The state the round is to start from. Unchanged where the profile has no late gradients, or the round's gradient is sealed. */
 export async function foldLate(state: WorkerState, session: Session): Promise<WorkerState> {
   const { reference, plan, ports, signal } = session;
@@ -88,7 +91,7 @@ function taken(
     report({ type: 'refused', round, worker: one.worker, reason: 'base-mismatch', detail });
     return false;
   };
-  return [...late, ...found.filter(isNew)];
+  return [...late, ...found.filter(isNew).slice(0, Math.max(0, MOST_LATE - late.length))];
 }
 
 const slot = ({ round, worker }: LateGradient): string => `${round}:${worker}`;

@@ -18,8 +18,8 @@ import type { WorkerState } from '../state.ts';
 import type { Trained } from '../work.ts';
 import type { Reference } from './session.ts';
 
-/** Relays that have not said what became of a checkpoint by then are left out of the record. */
-const CHECKPOINT_MS = 10_000;
+/** Relays that have not said what became of a checkpoint so long after the first one took it are left out of the record. */
+const SLOWER_RELAYS_MS = 250;
 
 /** The state with the round's record added to its history. */
 export async function recordRound(
@@ -102,18 +102,13 @@ export async function closeRound(
   { sent, cohort }: Closed,
   session: Session,
 ): Promise<WorkerState> {
-  const { reference, ports } = session;
+  const { reference } = session;
   const { history } = next;
   const record = history?.records.at(-1);
   if (!reference || !history || !record) return next;
   const { heartbeat, gradient, local, mean, late } = reference.notes;
   const checkpoint = sent?.sending;
-  await within<unknown>(
-    checkpoint?.settled ?? Promise.resolve(),
-    CHECKPOINT_MS,
-    ports.clock,
-    session.signal,
-  );
+  await untilTold(checkpoint, session);
   const all = [heartbeat, gradient, checkpoint];
   const { relays } = record;
   const whole: RoundRecord = {
@@ -146,6 +141,14 @@ export async function closeRound(
   });
   forget(reference);
   return after;
+}
+
+/** Until a relay has taken it or none will, and a moment for the others. */
+async function untilTold(sending: Sending | undefined, session: Session): Promise<void> {
+  if (!sending) return;
+  const { clock } = session.ports;
+  await within(sending.taken, session.reference!.publishMs, clock, session.signal);
+  await within(sending.settled, SLOWER_RELAYS_MS, clock, session.signal);
 }
 
 function forget({ notes }: Reference): void {

@@ -16,6 +16,8 @@ export interface Reference {
   /** Examples of this worker's dataset, for its heartbeats. */
   readonly examples: number;
   readonly late: LateRule;
+  /** How long relays may take to accept a gradient; its rounds may be shorter. */
+  readonly publishMs: number;
   /** How long relays may take to tell of late gradients. */
   readonly lateWaitMs: number;
   /** Of the payloads of late gradients. */

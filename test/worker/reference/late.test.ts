@@ -1,9 +1,12 @@
 /** N-10: a gradient of round 0 that arrives in round 1. */
 import { describe, expect, it } from 'vitest';
+import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
+import { openReferenceEvent } from '../../../src/network/wire/reference-event.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { parseStateJson } from '../../../src/tensor/state-json.ts';
+import { resumeFrom } from '../../../src/worker/reference/resume.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
 import {
@@ -150,4 +153,25 @@ describe('a late gradient', () => {
     const [, round1, round2] = alike.a.traces;
     expect(round2!.before.momentum).not.toEqual(round1!.after.momentum);
   });
+});
+
+it('a checkpoint stays within an event, however long the history', async () => {
+  const clock = createManualClock(START);
+  const relay = createMemoryRelay('ws://relay.test');
+  const long = worker('a', {
+    ...{ clock, relays: relay.connect() },
+    plan: { run: 'late', rounds: 70, innerSteps: 1, sync: { strategy: 'strict', workers: 1 } },
+  });
+  await clock.advance(60_000);
+  expect((await long.finished).history?.records).toHaveLength(70);
+  const newest = relay.events.findLast(({ kind }) => kind === checkpoint.kind)!;
+  expect(JSON.stringify(newest).length).toBeLessThanOrEqual(65_536);
+  const read = openReferenceEvent(newest, { maxContainerBytes: 9999, maxValues: 9999 });
+  if (!read.ok || read.value.type !== 'checkpoint') throw new Error('no checkpoint');
+  expect(read.value.said).toMatchObject({ nextRound: 70, roundsCompleted: 70 });
+  const { rounds } = read.value.body;
+  expect(rounds.length).toBeLessThan(70);
+  expect(rounds.at(-1)?.round).toBe(69n);
+  const resumed = resumeFrom(read.value.body, { nextRound: 70, keepsLate: true, lossBefore: 1 });
+  expect(resumed.ok).toBe(true);
 });
