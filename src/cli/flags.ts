@@ -90,10 +90,6 @@ export function assertAgreeable(settings: Settings): void {
   );
 }
 
-/** As Python spells them, which is what the reference takes. */
-const WHOLE = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
-const DECIMAL = /^\s*[+-]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)\s*$/i;
-
 /** A whole number typed at a flag that is no setting. */
 export function wholeFlag(
   flag: string,
@@ -102,41 +98,22 @@ export function wholeFlag(
 ): (text: string) => number {
   const range = most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`;
   return (text) => {
-    const accepted = `a whole number ${range}`;
-    if (!WHOLE.test(text)) throw wrongValue('flag/value', flag, text, accepted);
-    const value = Number(text.replaceAll('_', ''));
+    const value = numberOf(text);
     if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
-    throw wrongValue('settings/value', flag, text, accepted);
+    throw wrongValue(flag, text, `a whole number ${range}`);
   };
 }
 
-/** Where a number must lie. */
-export interface Range {
-  /** In words that follow "a number". */
-  readonly says: string;
-  holds(value: number): boolean;
-}
-
-/** A finite number in a range typed at a flag that is no setting. */
-export const decimalFlag =
-  (flag: string, { says, holds }: Range): ((text: string) => number) =>
+/** A number above zero typed at a flag that is no setting. */
+export const positiveFlag =
+  (flag: string): ((text: string) => number) =>
   (text) => {
-    const accepted = `a number ${says}`;
-    if (!DECIMAL.test(text)) throw wrongValue('flag/value', flag, text, accepted);
-    const value = Number(text.replaceAll('_', ''));
-    if (Number.isFinite(value) && holds(value)) return value;
-    throw wrongValue('settings/value', flag, text, accepted);
+    const value = numberOf(text);
+    if (Number.isFinite(value) && value > 0) return value;
+    throw wrongValue(flag, text, 'a number above 0');
   };
 
-/** A number above zero. */
-export const positiveFlag = (flag: string): ((text: string) => number) =>
-  decimalFlag(flag, { says: 'above 0', holds: (value) => value > 0 });
+const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
 
-/** `flag/value`: no number at all. `settings/value`: a number that cannot be; as in the reference it ends in exit code 1. */
-const wrongValue = (
-  code: 'flag/value' | 'settings/value',
-  flag: string,
-  text: string,
-  accepted: string,
-): ConfigError =>
-  new ConfigError(code, `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`);
+const wrongValue = (flag: string, text: string, accepted: string): ConfigError =>
+  new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`);

@@ -1,4 +1,5 @@
 /** What playing a worker takes however it is told to train: the plan in its settings, and what is said first and last. */
+import { createNativeSha256 } from '../node/native-sha256.ts';
 import type { Settings } from '../run/settings.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { WorkerEvent } from '../worker/events.ts';
@@ -47,7 +48,7 @@ export const hello = (
   type: 'hello',
   ...{ worker, run: plan.run, task: plan.task, parameters: layout.size, device, threads },
   ...{ rounds: plan.rounds, round: state.round, innerSteps: plan.innerSteps },
-  digest: stateDigest(state.params),
+  digest: stateDigest(state.params, createNativeSha256),
   lossBefore: state.lossBefore,
 });
 
@@ -62,7 +63,7 @@ export async function summary(
   const validationLoss = state.rounds.at(-1)?.validationLoss;
   return {
     type: 'done',
-    digest: stateDigest(state.params),
+    digest: stateDigest(state.params, createNativeSha256),
     rounds: state.round,
     lossBefore: state.lossBefore,
     lossAfter: await trainer.evaluate(state.params.values, 'shard', { batches: SHARD_BATCHES }),

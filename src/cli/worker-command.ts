@@ -1,5 +1,6 @@
 /** What the commands that play a worker share: their flags, how they tell what happens, and what they leave behind. */
 import { type Command, Option } from 'commander';
+import { createNativeSha256 } from '../node/native-sha256.ts';
 import type { TrainerSetup } from '../node/trainer.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { WorkerEvent } from '../worker/events.ts';
@@ -12,7 +13,7 @@ import { type PlayOptions, play } from './play.ts';
 import { createReporter, type ReportMode, reportModes } from './reporter.ts';
 import { assertHoldsModel, type StateOutput, writeState } from './state-formats.ts';
 
-export interface WorkerFlags extends ConnectionFlags, Partial<StateOutput> {
+export interface WorkerFlags extends ConnectionFlags, StateOutput {
   readonly summaryOut?: string;
   readonly settings?: string;
   readonly corpus?: string;
@@ -52,7 +53,7 @@ export async function playToEnd(
   flags: WorkerFlags,
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
-  assertHoldsModel({ outputFormat: 'auto', ...flags }, options.settings.model);
+  assertHoldsModel(flags, options.settings.model);
   const reporter = createReporter(flags.report, { title, workers: ['me'] });
   try {
     const report = (event: WorkerEvent) => reporter.event('me', event);
@@ -73,7 +74,10 @@ export async function playToEnd(
 
 async function writeResults({ params, rounds }: WorkerState, flags: WorkerFlags): Promise<void> {
   const { output, summaryOut } = flags;
-  if (output !== undefined) await writeState(params, { outputFormat: 'auto', ...flags });
+  if (output !== undefined) await writeState(params, flags);
   if (summaryOut === undefined) return;
-  await writeResult(asJson({ final_model_hash: stateDigest(params), rounds }), summaryOut);
+  await writeResult(
+    asJson({ final_model_hash: stateDigest(params, createNativeSha256), rounds }),
+    summaryOut,
+  );
 }

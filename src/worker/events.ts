@@ -47,6 +47,10 @@ export interface CertifiedRound {
   /** Who left the roster for breaking the rules. */
   readonly faults: readonly WorkerId[];
   readonly joined: readonly WorkerId[];
+  /** Who left the roster by its own wish. */
+  readonly left: readonly WorkerId[];
+  /** Whose work of the round before counts in this one. */
+  readonly late: readonly WorkerId[];
 }
 
 export type WorkerEvent =
@@ -124,6 +128,13 @@ export type WorkerEvent =
       readonly view: number;
       /** Who was not heard of in it. */
       readonly missing: readonly WorkerId[];
+    }
+  | {
+      /** Rounds in a row that ended without counting anything: three or more. */
+      readonly type: 'voids';
+      /** The last of them. */
+      readonly round: number;
+      readonly count: number;
     }
   | {
       /** A worker is proven to have broken the rules. */

@@ -32,6 +32,8 @@ export interface WorkerState {
   readonly sent: Sent | undefined;
   /** For summaries and checkpoints of the reference's profile; absent where nobody keeps them. */
   readonly history?: History | undefined;
+  /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
+  readonly pending?: Sent | undefined;
   /** Where this worker stands in a certified run; absent in others. */
   readonly standing?: Standing | undefined;
 }

@@ -30,6 +30,7 @@ describe('a slip of the hand', () => {
     [['derive-pubkey', THREE, 'more'], 'too many arguments', 'add --help'],
     [['relay', '--port'], "option '--port <n>' argument missing", 'add --help'],
     [['relay', '--port', 'x'], '--port is "x"', 'it must be a whole number from 0 to 65535'],
+    [['relay', '--port', '70000'], '--port is "70000"', 'from 0 to 65535'],
     [['run-training', '--model', 'gtp'], '--model is "gtp"', 'one of char-gpt, gpt, linear, mlp'],
     [['run-training', '--batch-size', 'two'], '--batch-size is "two"', 'a whole number'],
     [['run-training', '--model', 'linear'], 'run is not set', 'give it with --run <name>'],
@@ -53,14 +54,6 @@ describe('a slip of the hand', () => {
     expect(printed.stderr).toContain(message);
     expect(printed.stderr).toContain(help);
     expect(printed.stderr).not.toMatch(/^ {4}at /m);
-  });
-
-  it('exits 1 where it is a number that cannot be, as the reference does', async () => {
-    const printed = await runCommand('relay', '--port', '70000');
-    expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(printed.stderr).toContain(
-      '--port is "70000"; it must be a whole number from 0 to 65535',
-    );
   });
 
   it('is no failure where help was asked for', async () => {

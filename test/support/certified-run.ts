@@ -1,8 +1,10 @@
 /** A whole certified run without networking: keys from seeds, made-up deltas, real signed events, everybody on the committee. */
+import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
+import { planChunks } from '../../src/network/wire/chunks.ts';
 import { buildFault } from '../../src/network/wire/faults.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
@@ -21,6 +23,7 @@ import {
   completeOutcome,
   type Draft,
   genesisOf,
+  withEntropy,
 } from '../../src/worker/certified/history.ts';
 import { termsOf } from '../../src/worker/certified/rows.ts';
 import { startOf } from '../../src/worker/certified/start.ts';
@@ -36,7 +39,7 @@ export interface Round {
   readonly late?: readonly number[];
   /** Send a manifest that starts from other bits; it is listed with the reason. */
   readonly elsewhere?: readonly number[];
-  /** Send one in time that the outcome does not list. */
+  /** Send one in time that the outcome does not list; all votes say so. */
   readonly ignored?: readonly number[];
   /** Cast no vote. */
   readonly silent?: readonly number[];
@@ -106,17 +109,23 @@ export function generateRun(
   rounds: readonly Round[] = eventful,
   spec = certifiedSpec({ late: 'defer' }),
   extra: readonly SignedEvent[] = [],
+  /** The beacon's value after an outcome of this time. */
+  beaconAfter?: (time: number) => Digest,
 ): GeneratedRun {
   const author = signerOf(1);
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
   const played: Played[] = [];
   let generating: Generating = {
     ...{ spec, run: runIdOf(spec), events, votes: [], faults: [], delays: new Map() },
+    beacons: new Map(),
     state: genesisOf(spec, startOf(spec)),
     before: null,
   };
   for (const round of rounds) {
-    generating = playRound(generating, round, played);
+    const { state, beacons } = generating;
+    if (beaconAfter && state.time > 0) beacons.set(state.time, beaconAfter(state.time));
+    const ready = value(withEntropy(state, gather(events, generating, generating)));
+    generating = playRound({ ...generating, state: ready }, round, played);
   }
   const { run, state } = generating;
   return { spec, run, events, rounds: played, state };
@@ -132,6 +141,7 @@ interface Generating {
   readonly votes: readonly EventId[];
   readonly faults: readonly EventId[];
   readonly delays: ReadonlyMap<number, SignedEvent>;
+  readonly beacons: Map<number, Digest>;
 }
 
 const life = (round: number) => ({
@@ -144,7 +154,7 @@ const numberOf = (key: WorkerId): number =>
 
 function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const { spec, run, state, events } = at;
-  const found = gather(events, at);
+  const found = gather(events, at, at);
   const stakes = value(stakesOf(state.ledger, found));
   const electorate = electorateOf(state, stakes);
   const roster = electorate.roster.map(numberOf);
@@ -171,7 +181,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     ...{ joins: idsOf(joins), leaves: idsOf(leaves), faults: at.faults },
     snapshot: state.ledger.nextSnapshot ?? '',
   };
-  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at)));
+  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at, at)));
   const outcome = round.forgeModelRoot ? { ...computed, modelRoot: 'd'.repeat(64) } : computed;
   const digest = outcomeDigest(outcome);
   const { attempt, ctx } = committee;
@@ -185,7 +195,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...place });
   }
   const commit: Commit = {
-    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: sent.unlisted, scores: [] },
     ...place,
   };
   const votes = voters.map((number) => say(number, commit));
@@ -264,10 +274,12 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
       .map(({ number, event }) => ({ index: index(number), late: false, manifest: event.id })),
     ...late.map(({ number, event }) => ({ index: index(number), late: true, manifest: event.id })),
   ].sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late));
-  return { accepted, rejected, delays };
+  const unlisted = made.filter(({ number }) => round.ignored?.includes(number));
+  return { accepted, rejected, delays, unlisted: unlisted.map(({ event }) => event.id).sort() };
 }
 
-function manifestOf({ spec, run }: Generating, state: Certified, number: number): SignedEvent {
+function manifestOf(at: Generating, state: Certified, number: number): SignedEvent {
+  const { spec, run } = at;
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
   const terms = termsOf(state, false)!;
@@ -281,6 +293,10 @@ function manifestOf({ spec, run }: Generating, state: Certified, number: number)
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, shares });
   const said = { run, round, parent, base, codec, roster: shares.digest };
   const own = { ...said, examples: 10 * number, steps: 5 };
+  if (payload.length > CHUNK_BYTES) {
+    const plan = planChunks(payload, life(round));
+    for (let i = 0; i < plan.count; i++) keep(at, signer.sign(plan.draft(i)));
+  }
   return signer.sign(buildManifest(own, payload, life(round)).draft);
 }
 

@@ -12,7 +12,7 @@ import type { RelayFailure } from '../../network/wire/retry-telemetry.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { openSocket } from '../../node/sockets.ts';
 import { openZstd } from '../../node/zstd.ts';
-import { decimalFlag, positiveFlag, type Range, wholeFlag } from '../flags.ts';
+import { above0, decimalFlag, integerFlag, type Range } from '../number-flags.ts';
 import { safeLine } from '../render/text.ts';
 
 /** Time and network of a command; tests bring their own. */
@@ -54,11 +54,11 @@ const from = (least: number): Range => ({
 export const addRelayFlags = (command: Command, timeoutHelp: string): Command =>
   command
     .requiredOption('--relay <url>', 'relay address, ws:// or wss://; repeatable', append)
-    .option('--timeout <s>', timeoutHelp, positiveFlag('--timeout'), 10)
+    .option('--timeout <s>', timeoutHelp, decimalFlag('--timeout', above0), 10)
     .option(
       '--relay-retries <n>',
       'tries after the first one, for each relay',
-      wholeFlag('--relay-retries', 0),
+      integerFlag('--relay-retries', 0),
       0,
     )
     .option(

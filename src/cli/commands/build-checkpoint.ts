@@ -12,7 +12,7 @@ import {
   workerOf,
   writeEvent,
 } from '../events/authorship.ts';
-import { wholeFlag } from '../flags.ts';
+import { integerFlag } from '../number-flags.ts';
 import { readJsonText, readTextFile } from '../payloads/text-file.ts';
 
 interface Flags extends AuthorFlags {
@@ -29,7 +29,7 @@ export const buildCheckpointCommand = (): Command =>
       .option(
         '--history-slot <n>',
         'which of the kept checkpoints it replaces (default: none)',
-        wholeFlag('--history-slot', 0),
+        integerFlag('--history-slot', 0),
       ),
   ).action(async (path: string, flags: Flags) => {
     const { nextRound, worker, ...said } = await readCheckpoint(path);

@@ -8,7 +8,7 @@ import {
   workerOf,
   writeEvent,
 } from '../events/authorship.ts';
-import { wholeFlag } from '../flags.ts';
+import { integerFlag } from '../number-flags.ts';
 import { openPayload, readPayloadText } from '../payloads/payload-file.ts';
 
 interface Flags extends AuthorFlags {
@@ -25,13 +25,13 @@ export const buildEvent = (): Command =>
       .description('wrap a payload into a gradient event (kind 33333), signed or not')
       .argument('<payload>', 'file with base64 text, or JSON with a "payload" member')
       .requiredOption('--run <name>', 'name of the run')
-      .requiredOption('--round <n>', 'round index, from 0', wholeFlag('--round', 0))
+      .requiredOption('--round <n>', 'round index, from 0', integerFlag('--round', 0))
       .requiredOption('--model <digest>', 'digest of the state the round started from')
-      .option('--steps <n>', 'inner steps taken', wholeFlag('--steps', 1), 500)
+      .option('--steps <n>', 'inner steps taken', integerFlag('--steps', 1), 500)
       .option(
         '--examples <n>',
         'examples seen; the weight of the gradient (default: it weighs 1)',
-        wholeFlag('--examples', 1),
+        integerFlag('--examples', 1),
       ),
   ).action(async (path: string, flags: Flags) => {
     const { run, round, model, steps, examples } = flags;

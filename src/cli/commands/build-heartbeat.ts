@@ -8,7 +8,7 @@ import {
   workerOf,
   writeEvent,
 } from '../events/authorship.ts';
-import { wholeFlag } from '../flags.ts';
+import { integerFlag } from '../number-flags.ts';
 
 interface Flags extends AuthorFlags {
   readonly run: string;
@@ -29,14 +29,14 @@ export const buildHeartbeat = (): Command =>
     new Command('build-heartbeat')
       .description('write a heartbeat event (kind 33334), signed or not')
       .requiredOption('--run <name>', 'name of the run')
-      .requiredOption('--round <n>', 'round the worker is in, from 0', wholeFlag('--round', 0))
+      .requiredOption('--round <n>', 'round the worker is in, from 0', integerFlag('--round', 0))
       .option(
         '--heartbeat-interval <s>',
         'seconds until the next one is due',
-        wholeFlag('--heartbeat-interval', 1),
+        integerFlag('--heartbeat-interval', 1),
         60,
       )
-      .option('--examples <n>', 'examples the worker has', wholeFlag('--examples', 1))
+      .option('--examples <n>', 'examples the worker has', integerFlag('--examples', 1))
       .option(
         '--capability <word>',
         'what the worker can do, repeatable (default: gradient-event)',

@@ -6,7 +6,7 @@ import { encodeNstr } from '../../network/codec/nstr.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { difference } from '../../tensor/arithmetic.ts';
-import { decimalFlag } from '../flags.ts';
+import { decimalFlag, share } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 import { payloadJson } from '../payloads/payload-json.ts';
 import { addStateInput } from '../state-formats.ts';
@@ -19,8 +19,6 @@ interface Flags {
   readonly output?: string;
 }
 
-const SHARE = { says: 'above 0 and at most 1', holds: (x: number) => x > 0 && x <= 1 };
-
 export const encodeDelta = (): Command =>
   addStateInput(
     new Command('encode-delta')
@@ -30,7 +28,7 @@ export const encodeDelta = (): Command =>
       .option(
         '--topk <share>',
         'share of the values that is sent',
-        decimalFlag('--topk', SHARE),
+        decimalFlag('--topk', share),
         0.01,
       )
       .addOption(

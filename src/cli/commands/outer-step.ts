@@ -4,7 +4,7 @@ import { indentedJson } from '../../base/canonical-json.ts';
 import { improvementStep } from '../../consensus/outer/improvement-step.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import type { Params } from '../../tensor/params.ts';
-import { decimalFlag, positiveFlag } from '../flags.ts';
+import { above0, decimalFlag, momentum } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 import { readDelta } from '../payloads/delta-file.ts';
 import {
@@ -24,8 +24,6 @@ interface Flags extends StateOutput {
   readonly stateFormat: Parameters<typeof readStateFile>[1];
 }
 
-const MOMENTUM = { says: 'from 0 to below 1', holds: (x: number) => x >= 0 && x < 1 };
-
 export const outerStep = (): Command =>
   addStateOutput(
     addStateInput(
@@ -36,13 +34,13 @@ export const outerStep = (): Command =>
         .option(
           '--learning-rate <x>',
           'how far the step goes',
-          positiveFlag('--learning-rate'),
+          decimalFlag('--learning-rate', above0),
           0.7,
         )
         .option(
           '--momentum <x>',
           'share of the momentum that stays',
-          decimalFlag('--momentum', MOMENTUM),
+          decimalFlag('--momentum', momentum),
           0.9,
         )
         .option('--momentum-state <file>', 'momentum after the last step (default: none)')

@@ -19,32 +19,36 @@ import {
   type ReferenceFlags,
 } from '../reference/flags.ts';
 import { runReference } from '../reference/run.ts';
+import { trainIn } from '../run/join.ts';
+import { addMemberFlags, type MemberFlags } from '../run/member-flags.ts';
 import { addStateInput, addStateOutput, assertWritable } from '../state-formats.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 
+const command = (): Command =>
+  addWorkerFlags(
+    addSettingFlags(
+      new Command('run-training')
+        .description('train as one worker of a run; repeat the command to go on after a stop')
+        .addArgument(new Argument('[state]', 'regression: state to start from'))
+        .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
+    ).option('--spec <run>', 'file or naddr1… of a run with a spec; the same as `run join`'),
+    '--dir; with --spec in your data folder',
+  );
+
 export const runTraining = (): Command =>
-  addReferenceFlags(
-    addStateInput(
-      addStateOutput(
-        addWorkerFlags(
-          addSettingFlags(
-            new Command('run-training')
-              .description('train as one worker of a run; repeat the command to go on after a stop')
-              .addArgument(new Argument('[state]', 'regression: state to start from'))
-              .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
-          ),
-          '--dir',
-        ),
-      ),
-    ),
-  ).action(train);
+  addReferenceFlags(addMemberFlags(addStateInput(addStateOutput(command())))).action(train);
+
+interface Flags extends WorkerFlags, ReferenceFlags, MemberFlags {
+  readonly spec?: string;
+}
 
 async function train(
   state: string | undefined,
   dataset: string | undefined,
-  flags: WorkerFlags & ReferenceFlags,
+  flags: Flags,
   command: Command,
 ): Promise<void> {
+  if (flags.spec !== undefined) return trainBySpec(flags.spec, state, flags, command);
   if (state !== undefined && dataset === undefined) {
     throw new ConfigError('flag/dataset', 'STATE needs a DATASET after it', {
       hint: 'nostrain run-training state.json dataset.json …, or --model NAME without STATE',
@@ -66,6 +70,19 @@ async function train(
   } finally {
     interrupt.dispose();
   }
+}
+
+function trainBySpec(
+  spec: string,
+  state: string | undefined,
+  flags: Flags,
+  command: Command,
+): Promise<void> {
+  assertNoReferenceFlags(command);
+  if (state === undefined) return trainIn(spec, flags, command);
+  throw new ConfigError('flag/spec', 'a run with a spec starts from what its spec says', {
+    hint: 'leave STATE and DATASET out',
+  });
 }
 
 /** The preset of the model, then what was asked for. */

@@ -7,7 +7,7 @@ import { type LooseEvent, withAuthor } from '../../network/loose-event.ts';
 import { eventJson } from '../../network/wire/describe-event.ts';
 import { parseSecretKey, publicKeyOf } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
-import { wholeFlag } from '../flags.ts';
+import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 
 export interface AuthorFlags {
@@ -31,7 +31,7 @@ export const addAuthorFlags = (command: Command): Command =>
     .option(
       '--created-at <s>',
       'date of the event in unix seconds (default: now)',
-      wholeFlag('--created-at', 0),
+      integerFlag('--created-at', 0),
     )
     .option('-o, --output <file>', 'write it there instead of stdout');
 

@@ -53,7 +53,7 @@ export function wholeDelta({ layout, delta }: ForeignNstr): Params {
 }
 
 /** What a person reads of a payload that is none. */
-export const payloadError = (path: string, { at, message }: Issue): ConfigError =>
+const payloadError = (path: string, { at, message }: Issue): ConfigError =>
   new ConfigError('payload/refused', `${path} is not a sound payload, ${at}: ${message}`, {
     hint: 'have whoever made the payload send it again',
   });

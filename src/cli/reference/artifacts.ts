@@ -1,7 +1,7 @@
 /** `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the reference. */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type Json, type JsonObject, parseJson } from '../../base/canonical-json.ts';
+import type { Json, JsonObject } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { readNstr } from '../../network/codec/nstr-foreign.ts';
 import type { Zstd } from '../../network/codec/zstd.ts';

@@ -9,7 +9,7 @@ import { createRelaySet, type RelaySet } from '../../network/transport/relay-set
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { createWire } from '../../network/wire/create-wire.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { createNativeSha256, nativeSha256 } from '../../node/native-sha256.ts';
 import { mine } from '../../node/proof-of-work.ts';
 import { agreeOnSettings, openRunFolder } from '../../node/run-folder.ts';
 import { openSocket } from '../../node/sockets.ts';
@@ -19,7 +19,7 @@ import { type Settings, writeSettings } from '../../run/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
 import { runWorker } from '../../worker/loop.ts';
 import type { Plan } from '../../worker/plan.ts';
-import type { Store, Trainer } from '../../worker/ports.ts';
+import type { Store } from '../../worker/ports.ts';
 import type { Reference } from '../../worker/reference/session.ts';
 import { createRegressionTrainer } from '../../worker/regression-trainer.ts';
 import type { WorkerState } from '../../worker/state.ts';
@@ -113,7 +113,8 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
           training: trainingMembers(settings, facts, dataset),
         }),
     };
-    const ports = { clock: systemClock, trainer, wire, store, report };
+    const clock = systemClock;
+    const ports = { clock, trainer, wire, store, report, createSha256: createNativeSha256 };
     const final = await runWorker(state, { plan, ports, reference, signal });
     report(await summary(final, trainer, wire.traffic()));
     return { state: final, facts };

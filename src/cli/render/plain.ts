@@ -46,6 +46,7 @@ function describe(event: WorkerEvent): string {
     case 'round':
       return describeRound(event);
     case 'stalled':
+    case 'voids':
     case 'fault':
     case 'conflict':
       return troubleOf(event);
@@ -64,19 +65,21 @@ function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
   const sample =
     event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
   const how = certified ? describeCertificate(certified) : event.completionReason;
-  const dropped = certified?.rejected.length ?? refused.length;
+  const dropped = Math.max(refused.length, certified?.rejected.length ?? 0);
   return `round ${index + 1} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
 }
 
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
 function describeCertificate(certified: CertifiedRound): string {
-  const { result, attempt, view, signers, of, rejected, faults, joined } = certified;
+  const { result, attempt, view, signers, of, rejected, faults, joined, left, late } = certified;
   const recovery = attempt === 0 ? '' : ` of recovery ${attempt}`;
   return [
     `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
+    ...late.map((worker) => `${short(worker)} counted a round late`),
     ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
     ...faults.map((worker) => `removed ${short(worker)} for its fault`),
     ...joined.map((worker) => `${short(worker)} joins`),
+    ...left.map((worker) => `${short(worker)} leaves`),
   ].join(', ');
 }
 

@@ -5,7 +5,7 @@ import { memberKind } from '../../../kinds/member.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
 import type { RejectReason } from '../../run/contribution.ts';
-import type { Digest } from '../../run/ids.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Ballot, Join, Leave, Message, Proposal, Signed, Vote } from '../../run/vote.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
@@ -44,10 +44,27 @@ export const roundFilter = (run: Digest, round: number): Filter => ({
   '#s': [`${run}/${round}`],
 });
 
+/** Relays take lists of so many values. */
+const MOST_AUTHORS = 64;
+
+/** What these keys committed to for one round; what anybody did, where they are too many for a filter. */
+export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerId[]): Filter => ({
+  kinds: [manifest.kind],
+  '#s': [`${run}/${round}`],
+  ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
+});
+
 /** Joins, leaves, ballots and faults of the whole run. */
 export const membersFilter = (run: Digest): Filter => ({
   kinds: [fault.kind, memberKind.kind],
   '#s': [run],
+});
+
+/** Proposals of an outcome, whichever round it is of. */
+export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
+  kinds: [proposal.kind],
+  '#s': [run],
+  '#x': [digest],
 });
 
 /** Everything of the whole run but chunks. */

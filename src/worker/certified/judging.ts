@@ -8,15 +8,17 @@ import type { DecidingOptions } from './deciding-options.ts';
 import type { Decision } from './decision.ts';
 import type { Missing, Verdict } from './evidence.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
+import { owedIn } from './late.ts';
 import type { Observer } from './observer.ts';
+import type { StakeOpinion } from './refresh.ts';
 
 /** How a judge reaches the round around it. */
 export interface Bench {
   readonly observer: Observer;
   feed(input: Input): void;
   fetch(ids: readonly EventId[]): void;
-  /** Asks for everything of the round once more. */
-  again(): void;
+  /** Asks for proposals of an outcome, of this round or the one before. */
+  fetchOutcome(digest: Digest): void;
   /** Something that was asked for is here. */
   wake(): void;
 }
@@ -41,7 +43,9 @@ export class Judge {
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
     if (!verdict.ok) this.#options.member.tell.invalid(outcome, verdict.invalid);
-    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held) };
+    const stakes = this.#options.member.refresh.judge(this.#options.state, outcome.snapshot);
+    if (stakes === 'wait') return false;
+    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, stakes) };
     this.#bench.feed({ type: 'checked', check });
     return true;
   }
@@ -56,6 +60,7 @@ export class Judge {
       bad: observer.bad(),
       late: observer.late(),
       reveal: member.reveal(context.round),
+      snapshot: member.refresh.offer(state),
       nowMs: session.ports.clock.now(),
     };
     const made = completeOutcome(state, draftOf(state, member.pool, material), member.pool);
@@ -68,7 +73,7 @@ export class Judge {
     const { outcome, next } = made.value;
     const digest = outcomeDigest(outcome);
     this.#nexts.set(digest, next);
-    const check = { digest, valid: true, ...this.#opinion(outcome, held) };
+    const check = { digest, valid: true, ...this.#opinion(outcome, held, 'good') };
     this.#bench.feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
     return true;
   }
@@ -92,10 +97,12 @@ export class Judge {
     return verdict;
   }
 
-  #opinion(outcome: Outcome, held: readonly Held[]) {
+  #opinion(outcome: Outcome, held: readonly Held[], stakes: StakeOpinion) {
     const nowMs = this.#options.session.ports.clock.now();
-    const owed = this.#bench.observer.owed();
-    return opinionOf(this.#options.state, outcome, { held, owed, nowMs });
+    const { state, member } = this.#options;
+    const owed = owedIn(state, outcome, this.#bench.observer.late(), member.pool);
+    const hasStakes = stakes === 'good';
+    return opinionOf(state, outcome, { held, owed, hasStakes, nowMs });
   }
 
   /** False, after asking for what is missing. */
@@ -105,11 +112,11 @@ export class Judge {
     if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
     const isAgain = this.#askedMs > 0;
     this.#askedMs = nowMs;
-    const { observer, fetch, again, wake } = this.#bench;
+    const { observer, fetch, fetchOutcome, wake } = this.#bench;
     const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
     if (events.length > 0) fetch(events);
     for (const { what, id } of missing) if (what === 'payload') observer.pull(id);
-    if (missing.some(({ what }) => what === 'proposal')) again();
+    for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
     for (const each of others) void member.obtain(each, state).then(wake, () => undefined);
     if (isAgain) member.tell.lacking(context.round, missing);

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { proposal as proposalKind } from '../../../kinds/proposal.ts';
 import { vote as voteKind } from '../../../kinds/vote.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
+import { buildMessage } from '../../../src/network/wire/certified-events.ts';
+import { toProposal } from '../../../src/network/wire/proposals.ts';
 import { explain } from '../../../src/worker/certified/explain.ts';
 import { gather } from '../../../src/worker/certified/gather.ts';
 import { genesisOf } from '../../../src/worker/certified/history.ts';
@@ -118,6 +120,22 @@ describe('a replay', () => {
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
   });
 
+  it('is not misled by the name of a committee on ballots that make another one', () => {
+    const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
+    const proposals = run.events.map(toProposal).filter((judged) => judged.ok);
+    const { value: genuine } = proposals.find(({ value }) => value.attempt === 1)!;
+    const { id, key: _, ...said } = genuine;
+    const mislabeled = { ...said, ballots: said.ballots.slice(1) };
+    // one that is looked at first: in the order of ids
+    let createdAt = 1_790_000_000;
+    const sign = () =>
+      signerOf(9).sign(buildMessage(mislabeled, { createdAt, expiresAt: 2_500_000_000 }));
+    while (sign().id >= id) createdAt++;
+    const { rounds, end } = replayed(run, [sign(), ...run.events]);
+    expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+  });
+
   it('takes the right one of two branches and reports the fork', () => {
     const spec = certifiedSpec();
     const long = generateRun([{}, {}, {}], spec);
@@ -129,7 +147,7 @@ describe('a replay', () => {
 
   it('divides parameters among owners and moves them in fragments', () => {
     const training = { model: 'mlp', hidden: [100, 150], packing: 'int8', owners: 2, fragments: 2 };
-    const limits = { payloadBytes: 70_000, values: 70_000 };
+    const limits = { payloadBytes: 70_000 };
     const run = generateRun([{}, { joins: [5] }, {}, {}], certifiedSpec({ training, limits }));
     const { rounds, end } = replayed(run, run.events);
     expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full', 'full']);
