@@ -25,11 +25,12 @@ export function createObserver(
   onNoun: (noun: Noun) => void,
 ): Observer {
   const { pool, control } = member;
-  const now = createWatch(termsOf(state, false)!, new Set(context.roster), pool, wants);
+  const roster = new Set(context.roster);
+  const now = createWatch(termsOf(state, false)!, roster, pool, wants);
   const past = termsOf(state, true);
   const owing = state.ledger.late;
-  // that it is late says nothing about how long this round has to wait
-  const apart: Wants = { ...wants, onHeld: wants.onChange };
+  // how late it is says nothing about this round, and what is wrong with it was said in its own
+  const apart: Wants = { ...wants, onHeld: wants.onChange, onRefused: () => {} };
   const before: Watch | undefined =
     past !== null && owing.length > 0 ? createWatch(past, new Set(owing), pool, apart) : undefined;
   let listening: { close(): void } | undefined;
