@@ -25,7 +25,8 @@ export function createObserver(
   onNoun: (noun: Noun) => void,
 ): Observer {
   const { pool, control } = member;
-  const now = createWatch(termsOf(state, false)!, new Set(context.roster), pool, wants);
+  const roster = new Set(context.roster);
+  const now = createWatch(termsOf(state, false)!, roster, pool, wants);
   const past = termsOf(state, true);
   const owing = state.ledger.late;
   // that it is late says nothing about how long this round has to wait
