@@ -1,15 +1,19 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
 import { Command, CommanderError } from 'commander';
 import { aggregatePayloads } from './commands/aggregate-payloads.ts';
+import { aggregateRound } from './commands/aggregate-round.ts';
 import { applyPayload } from './commands/apply-payload.ts';
 import { archive } from './commands/archive.ts';
 import { buildCheckpointCommand } from './commands/build-checkpoint.ts';
 import { buildEvent } from './commands/build-event.ts';
 import { buildHeartbeat } from './commands/build-heartbeat.ts';
 import { convertState } from './commands/convert-state.ts';
+import { collectEvents } from './commands/collect-events.ts';
 import { decodePayloadCommand } from './commands/decode-payload.ts';
 import { demo } from './commands/demo.ts';
 import { derivePubkey } from './commands/derive-pubkey.ts';
+import { discoverCheckpoints } from './commands/discover-checkpoints.ts';
+import { discoverWorkers } from './commands/discover-workers.ts';
 import { doctor } from './commands/doctor.ts';
 import { encodeDelta } from './commands/encode-delta.ts';
 import { explain } from './commands/explain.ts';
@@ -19,6 +23,7 @@ import { inspectEvent } from './commands/inspect-event.ts';
 import { keygen } from './commands/keygen.ts';
 import { outerStep } from './commands/outer-step.ts';
 import { plan } from './commands/plan.ts';
+import { publishEvent } from './commands/publish-event.ts';
 import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays.ts';
 import { replay } from './commands/replay.ts';
@@ -50,6 +55,11 @@ export function createProgram(): Command {
     initState(),
     hashState(),
     convertState(),
+    publishEvent(),
+    collectEvents(),
+    aggregateRound(),
+    discoverWorkers(),
+    discoverCheckpoints(),
     replay(),
     archive(),
     explain(),

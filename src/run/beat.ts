@@ -21,5 +21,8 @@ export interface Beat {
 }
 
 /** A beat is stale when its author missed `maxMissed` intervals; a leaving one is stale at once. */
-export const isStale = (beat: Beat, nowSeconds: number, maxMissed: number): boolean =>
-  beat.leaving || beat.createdAt + beat.intervalSeconds * maxMissed < nowSeconds;
+export const isStale = (
+  beat: Pick<Beat, 'leaving' | 'createdAt' | 'intervalSeconds'>,
+  nowSeconds: number,
+  maxMissed: number,
+): boolean => beat.leaving || beat.createdAt + beat.intervalSeconds * maxMissed < nowSeconds;

@@ -12,6 +12,10 @@ export interface SubscriptionHandlers {
   onEvent(event: SignedEvent, relay: string): void;
   /** An event that does not count. The relay that sent it is to blame, not the key it names. */
   onRefused?(reason: RejectReason, detail: string, relay: string): void;
+  /** A relay sent an event that was handed over before, and not because it was asked for the same once more. */
+  onRepeated?(id: string, relay: string): void;
+  /** The relay is being asked: at first when it is connected, again after each reconnect. */
+  onAsked?(relay: string): void;
   /** The relay has sent what it had stored; again after each reconnect. */
   onCaughtUp?(relay: string): void;
   /** This relay answers no more for now: the connection ended, or it closed the subscription for good. */
@@ -97,6 +101,7 @@ export class Feed {
   begin(link: Link, stage: Stage): Asking {
     const asking = { stage, count: 0, last: 0 };
     this.#askings.set(link, asking);
+    this.#handlers.onAsked?.(link.url);
     return asking;
   }
 
@@ -134,11 +139,18 @@ export class Feed {
   }
 
   /** Reads an event from a relay; returns the time it names when it is one that was asked for. */
-  take(link: Link, frame: EventFrame, inbox: Inbox, counts: FeedCounts): number | undefined {
+  take(
+    link: Link,
+    frame: EventFrame,
+    inbox: Inbox,
+    counts: FeedCounts,
+    isReread = false,
+  ): number | undefined {
     const received = inbox.receive(frame, this.filters, this.handed);
     switch (received.verdict) {
       case 'known':
         counts.duplicates++;
+        if (!isReread) this.#handlers.onRepeated?.(received.id, link.url);
         return received.createdAt;
       case 'surplus':
         counts.surplus++;

@@ -16,7 +16,7 @@ import { Recent } from './recent.ts';
 export type Received =
   | { readonly verdict: 'new'; readonly event: SignedEvent }
   /** Verified and handed over before. */
-  | { readonly verdict: 'known'; readonly createdAt: number }
+  | { readonly verdict: 'known'; readonly id: string; readonly createdAt: number }
   /** Its author has said more than a subscription takes; not verified. */
   | { readonly verdict: 'surplus'; readonly createdAt: number }
   /** Nothing the filters ask for: the relay's fault, or another application's event. */
@@ -74,8 +74,10 @@ export class Inbox {
     { seen, authors }: Handed,
   ): Received {
     const claimed = idOf(raw);
-    const createdAt = typeof claimed === 'string' ? seen.get(claimed) : undefined;
-    if (createdAt !== undefined) return { verdict: 'known', createdAt };
+    if (typeof claimed === 'string') {
+      const createdAt = seen.get(claimed);
+      if (createdAt !== undefined) return { verdict: 'known', id: claimed, createdAt };
+    }
     const parsed = parseEvent(raw);
     if (!parsed.ok) return refusedBy(parsed);
     const event = parsed.value;

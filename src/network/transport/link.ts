@@ -48,6 +48,8 @@ const MAX_UNSENT_BYTES = 1 << 20;
 const UNSENT_POLL_MS = 10;
 /** Once `retry` is exhausted, waits start here. */
 const SLOW_START_MS = 1000;
+/** Notices and waits told of later; a relay can make any number of both. */
+const REMEMBERED = 100;
 /** A relay that answers HTTP 429 or 503 is left alone this long, and half as long again by chance. */
 const OVERLOAD_MS = 60_000;
 
@@ -57,8 +59,12 @@ export class Link {
   readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };
   lastError = '';
   lastNotice = '';
+  /** The latest NOTICEs, oldest first. */
+  readonly notices: string[] = [];
   /** The latest wait before a new attempt. */
   retryMs = 0;
+  /** The latest of these waits, oldest first. */
+  readonly delaysMs: number[] = [];
   readonly #options: LinkOptions;
   readonly #handlers: LinkHandlers;
   readonly #meter: RelayMeter;
@@ -108,6 +114,7 @@ export class Link {
       this.lastError = ended.message;
       this.retryMs = Math.max(this.#retryMs(), this.#pauseMs);
       this.#pauseMs = 0;
+      remember(this.delaysMs, this.retryMs);
       if (!this.#stop.signal.aborted) this.#state = 'waiting';
       this.answers.drop(ended.code, ended.message);
       this.#settle({ open: false, message: ended.message, retryMs: this.retryMs });
@@ -262,10 +269,16 @@ export class Link {
   /** Some relays refuse with a NOTICE alone, which names no event. */
   #hear(notice: string): void {
     this.lastNotice = notice;
+    remember(this.notices, notice);
     const prefix = speaksOfSize(notice) ? 'invalid' : speaksOfPace(notice) ? 'rate-limited' : '';
     if (prefix === '') return;
     const says = new RegExp(`^\\s*${prefix}\\s*:`, 'i');
     const message = says.test(notice) ? notice : `${prefix}: ${notice}`;
     this.answers.settleOnlyOk({ type: 'ok', accepted: false, message });
   }
+}
+
+function remember<T>(list: T[], item: T): void {
+  list.push(item);
+  if (list.length > REMEMBERED) list.shift();
 }

@@ -87,6 +87,7 @@ export class Listening {
 
   /** A connection came to be. */
   opened(link: Link): void {
+    this.#heardMs.set(link, this.#options.clock.now());
     for (const feed of this.#feeds.values()) this.#ask(feed, link);
   }
 
@@ -112,6 +113,11 @@ export class Listening {
 
   clear(): void {
     this.#feeds.clear();
+  }
+
+  /** When this relay was last heard, or connected to; 0 before. */
+  heardMs(link: Link): number {
+    return this.#heardMs.get(link) ?? 0;
   }
 
   #heard(link: Link): number {
@@ -179,7 +185,7 @@ export class Listening {
     const counts = this.counts(link);
     return this.#exchanges.query(link, filters, (frame) => {
       if (this.#feeds.get(feed.id) !== feed) return undefined;
-      return feed.take(link, frame, this.#inbox, counts);
+      return feed.take(link, frame, this.#inbox, counts, true);
     });
   }
 

@@ -62,6 +62,12 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly garbage: number;
   readonly lastError: string;
   readonly lastNotice: string;
+  /** The latest NOTICEs, oldest first. */
+  readonly notices: readonly string[];
+  /** The latest waits between attempts to connect, oldest first; one more than was waited for while `waiting`. */
+  readonly delaysMs: readonly number[];
+  /** When it was last heard, or connected to, by our clock; 0 before. */
+  readonly heardMs: number;
 }
 
 export interface RelaySet {
@@ -151,6 +157,9 @@ class Relays implements RelaySet {
       failures: link.failures,
       lastError: link.lastError,
       lastNotice: link.lastNotice,
+      notices: [...link.notices],
+      delaysMs: [...link.delaysMs],
+      heardMs: this.#listening.heardMs(link),
       ...link.counts,
       ...this.#listening.counts(link),
       ...this.#outboxes.get(link)!.status(),

@@ -43,19 +43,26 @@ export function readReferenceEvent(
   { limits, crypto = pureCrypto }: ReferenceEventOptions,
 ): Result<ReferenceEvent> {
   const event = readLooseEvent(json, crypto);
-  if (!event.ok) return event;
-  switch (event.value.kind) {
+  return event.ok ? openReferenceEvent(event.value, limits) : event;
+}
+
+/** The same of an event whose id and signature were verified before. */
+export function openReferenceEvent(
+  event: LooseEvent,
+  limits: ForeignNstrLimits,
+): Result<ReferenceEvent> {
+  switch (event.kind) {
     case gradient.kind:
-      return readGradient(event.value, limits);
+      return readGradient(event, limits);
     case heartbeat.kind: {
-      const said = heartbeat.parse(event.value);
-      return said.ok ? ok({ type: 'heartbeat', event: event.value, said: said.value }) : said;
+      const said = heartbeat.parse(event);
+      return said.ok ? ok({ type: 'heartbeat', event, said: said.value }) : said;
     }
     case checkpoint.kind:
-      return readCheckpoint(event.value);
+      return readCheckpoint(event);
     default: {
       const known = `${gradient.kind}, ${heartbeat.kind} or ${checkpoint.kind}`;
-      return refuse('wrong-kind', 'kind', `kind ${event.value.kind} is not ${known}`);
+      return refuse('wrong-kind', 'kind', `kind ${event.kind} is not ${known}`);
     }
   }
 }

@@ -1,0 +1,36 @@
+/** `nostrain collect-events`: the gradients of one round, as relays have them. */
+import { Command } from 'commander';
+import { indentedJson } from '../../base/canonical-json.ts';
+import { collectGradients } from '../../network/collect/gradients.ts';
+import { gradientsMembers } from '../../network/collect/members.ts';
+import { addRoundFlags, type RoundFlags, roundQuery } from '../collect/listening-flags.ts';
+import { assertRead, machinePorts, readingPorts, relaysOf } from '../collect/relay-flags.ts';
+import { gradientsText } from '../collect/text.ts';
+import { writeResult } from '../output.ts';
+
+interface Flags extends RoundFlags {
+  readonly json?: true;
+  readonly output?: string;
+}
+
+export const collectEvents = (ports = machinePorts): Command =>
+  addRoundFlags(
+    new Command('collect-events').description(
+      'collect the gradients of one round from relays: verified, each worker once, in the same order everywhere',
+    ),
+  )
+    .option('--json', 'print one JSON document, the events in it')
+    .option('-o, --output <file>', 'write it there instead of stdout')
+    .action(async (flags: Flags) => {
+      const relays = relaysOf(flags);
+      const found = await collectGradients(
+        relays,
+        roundQuery(flags),
+        await readingPorts(flags, ports),
+      );
+      assertRead(relays, found.failed);
+      const text = flags.json
+        ? `${indentedJson(gradientsMembers(found, true))}\n`
+        : gradientsText(found);
+      await writeResult(text, flags.output);
+    });

@@ -1,0 +1,45 @@
+/** `nostrain discover-workers`: who is in a run, and whose heartbeats have stopped. */
+import { Command } from 'commander';
+import { indentedJson } from '../../base/canonical-json.ts';
+import { workersMembers } from '../../network/collect/members.ts';
+import { discoverWorkers as discover } from '../../network/collect/workers.ts';
+import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
+import { assertRead, machinePorts, readingPorts, relaysOf } from '../collect/relay-flags.ts';
+import { workersText } from '../collect/text.ts';
+import { integerFlag } from '../number-flags.ts';
+import { writeResult } from '../output.ts';
+
+interface Flags extends ListeningFlags {
+  readonly round?: number;
+  readonly maxMissedHeartbeats: number;
+  readonly json?: true;
+  readonly output?: string;
+}
+
+export const discoverWorkers = (ports = machinePorts): Command =>
+  addListeningFlags(
+    new Command('discover-workers').description('list the workers of a run by their heartbeats'),
+  )
+    .option('--round <n>', 'only workers in this round or a later one', integerFlag('--round', 0))
+    .option(
+      '--max-missed-heartbeats <n>',
+      'a worker is gone after missing this many of its own intervals',
+      integerFlag('--max-missed-heartbeats', 1),
+      3,
+    )
+    .option('--json', 'print one JSON document, the events in it')
+    .option('-o, --output <file>', 'write it there instead of stdout')
+    .action(async (flags: Flags) => {
+      const { run, round, since, maxMissedHeartbeats: maxMissed } = flags;
+      const relays = relaysOf(flags);
+      const found = await discover(
+        relays,
+        { run, round, since, maxMissed, ...patienceOf(flags) },
+        await readingPorts(flags, ports),
+      );
+      assertRead(relays, found.failed);
+      const text = flags.json
+        ? `${indentedJson(workersMembers(found, true))}\n`
+        : workersText(found);
+      await writeResult(text, flags.output);
+    });

@@ -1,0 +1,62 @@
+/** Checkpoints of a run as relays have them, and the newest one: newest by what it says itself, which is no reason to trust it. */
+import { checkpoint } from '../../../kinds/checkpoint.ts';
+import { compareCodePoints } from '../../tensor/params.ts';
+import type { ReferenceEvent } from '../wire/reference-event.ts';
+import { type Collection, collect, type Patience } from './collect.ts';
+import type { ReadingPorts } from './read-relay.ts';
+import type { EventOf, Kept } from './shelf.ts';
+
+export interface CheckpointsQuery extends Patience {
+  readonly run: string;
+  /** Only of this worker. */
+  readonly worker?: string | undefined;
+  /** Only of this completed round or later ones. */
+  readonly minRound?: number | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+}
+
+export type CheckpointEvent = EventOf<'checkpoint'>;
+
+export interface CheckpointsFound extends Collection<CheckpointEvent> {
+  readonly run: string;
+}
+
+/** Every checkpoint that holds together: hashes and digests are recomputed. Whose to use is another question. */
+export async function discoverCheckpoints(
+  relays: readonly string[],
+  { run, worker, minRound, since, idleMs, maxMs }: CheckpointsQuery,
+  ports: ReadingPorts,
+): Promise<CheckpointsFound> {
+  const collection = await collect(
+    relays,
+    {
+      ...{ operation: 'collect-checkpoints', idleMs, maxMs },
+      filter: checkpoint.filter({}, since === undefined ? {} : { since }),
+      wanted: {
+        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf },
+        matches: (tags) =>
+          (minRound === undefined || tags.round >= minRound) &&
+          (worker === undefined || tags.worker === worker),
+      },
+      enough: (_, isCaughtUp) => (isCaughtUp ? 'caught-up' : undefined),
+    },
+    ports,
+  );
+  return { ...collection, run };
+}
+
+/** The one that claims the highest next round, the latest of those. */
+export function latestOf(
+  events: readonly Kept<CheckpointEvent>[],
+): Kept<CheckpointEvent> | undefined {
+  return [...events].sort(
+    (a, b) =>
+      b.read.said.nextRound - a.read.said.nextRound ||
+      b.read.said.round - a.read.said.round ||
+      b.createdAt - a.createdAt ||
+      compareCodePoints(b.eventId, a.eventId),
+  )[0];
+}
+
+const isOf = (read: ReferenceEvent): read is CheckpointEvent => read.type === 'checkpoint';

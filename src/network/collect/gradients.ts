@@ -1,0 +1,138 @@
+/** The gradients of one round, from one relay or several, and what ended the wait for more. */
+import { gradient } from '../../../kinds/gradient.ts';
+import type { RejectReason } from '../../run/contribution.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { ReferenceEvent } from '../wire/reference-event.ts';
+import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/retry-telemetry.ts';
+import { type Collection, collect, type Patience } from './collect.ts';
+import type { ReadingPorts } from './read-relay.ts';
+import type { EventOf } from './shelf.ts';
+import { discoverWorkers, type WorkersFound, workersOf } from './workers.ts';
+
+/** What a collection waits for besides silence; the names are the reference's. */
+export type SyncStrategy = 'timeout' | 'strict' | 'quorum' | 'async';
+
+export interface GradientsQuery extends Patience {
+  readonly run: string;
+  readonly round: number;
+  /** So many workers are enough. */
+  readonly limit?: number | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+  readonly sync: SyncStrategy;
+  /** Looks for heartbeats first; `strict` and `quorum` always do. */
+  readonly discover: boolean;
+  readonly heartbeats: {
+    readonly idleMs: number;
+    readonly since?: number | undefined;
+    readonly maxMissed: number;
+  };
+}
+
+export interface GradientsFound extends Collection<EventOf<'gradient'>> {
+  readonly run: string;
+  readonly round: number;
+  readonly sync: SyncStrategy;
+  /** What each relay was waited for: with several of them none is enough alone. */
+  readonly syncAt: SyncStrategy;
+  /** Why it ended: `limit`, the strategy, `relay-closed`, `idle-timeout`, `deadline`, `too-much`. */
+  readonly reason: string;
+  readonly known: readonly WorkerId[];
+  readonly workers: WorkersFound | undefined;
+}
+
+/** Collects one round; where the only relay fails at discovery, no gradients are asked of it. */
+export async function collectGradients(
+  relays: readonly string[],
+  query: GradientsQuery,
+  ports: ReadingPorts,
+): Promise<GradientsFound> {
+  const { run, round, limit, since, sync, idleMs, maxMs } = query;
+  const workers = await discover(relays, query, ports);
+  const known = workers ? workersOf(workers) : [];
+  const isAlone = relays.length === 1;
+  const syncAt = isAlone || sync === 'async' ? sync : 'timeout';
+  const reasonFor = (strategy: SyncStrategy) => (count: number, isCaughtUp: boolean) =>
+    reasonToEnd({ strategy, count, limit, known: known.length, isCaughtUp });
+  const asked = isAlone && workers && workers.failed.length > 0 ? [] : relays;
+  const found = await collect(
+    asked,
+    {
+      ...{ operation: 'collect-gradients', idleMs, maxMs },
+      filter: gradient.filter({}, since === undefined ? {} : { since }),
+      wanted: {
+        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf, zstd: ports.zstd },
+        matches: (tags) => tags.round === round,
+      },
+      enough: reasonFor(syncAt),
+    },
+    ports,
+  );
+  const isAsync = found.at.length > 0 && found.at.every(({ reason }) => reason === 'async');
+  const reason = isAlone
+    ? (found.at[0]?.reason ?? 'idle-timeout')
+    : (reasonFor(sync)(found.events.length, isAsync) ?? sharedReason(found));
+  return {
+    ...found,
+    relays,
+    failed: [...(workers?.failed ?? []), ...found.failed],
+    notices: [...(workers?.notices ?? []), ...found.notices],
+    ...{ run, round, sync, syncAt, reason, known, workers },
+  };
+}
+
+async function discover(
+  relays: readonly string[],
+  { run, round, since, sync, discover: isWanted, heartbeats, maxMs }: GradientsQuery,
+  ports: ReadingPorts,
+): Promise<WorkersFound | undefined> {
+  if (!isWanted && sync !== 'strict' && sync !== 'quorum') return undefined;
+  const query = { run, round, maxMs, ...heartbeats, since: heartbeats.since ?? since };
+  return discoverWorkers(relays, query, ports);
+}
+
+interface Progress {
+  readonly strategy: SyncStrategy;
+  /** Workers whose gradient is there. */
+  readonly count: number;
+  readonly limit: number | undefined;
+  readonly known: number;
+  readonly isCaughtUp: boolean;
+}
+
+/** Why a collection that has come so far may end, if it may. */
+function reasonToEnd({ strategy, count, limit, known, isCaughtUp }: Progress): string | undefined {
+  if (limit !== undefined && count >= limit) return 'limit';
+  if (strategy === 'async' && isCaughtUp) return 'async';
+  if (known === 0) return undefined;
+  if (strategy === 'strict' && count >= known) return 'strict';
+  if (strategy === 'quorum' && count > Math.floor(known / 2)) return 'quorum';
+  return undefined;
+}
+
+/** Of several relays that all ended for one of these, else silence. */
+function sharedReason({ at }: Collection<EventOf<'gradient'>>): string {
+  const shared = ['relay-closed', 'deadline', 'too-much'];
+  const first = at[0]?.reason;
+  const isShared = first !== undefined && at.every(({ reason }) => reason === first);
+  return isShared && shared.includes(first) ? first : 'idle-timeout';
+}
+
+const isOf = (read: ReferenceEvent): read is EventOf<'gradient'> => read.type === 'gradient';
+
+/** Retries of the collection and of the discovery before it, as the reference adds them up. */
+export function gradientRetries({ at, failed, workers }: GradientsFound): RetryTotals {
+  const all: readonly RelayAttempts[] = [...at, ...failed, ...(workers?.at ?? [])];
+  return retryTotals(all);
+}
+
+/** What a collected gradient weighs: its examples, 1 where it does not say. */
+export const weightOf = ({ said }: EventOf<'gradient'>): number => said.examples ?? 1;
+
+/** Whether any of them says how many examples it saw. */
+export const isWeighted = ({ events }: Pick<GradientsFound, 'events'>): boolean =>
+  events.some(({ read }) => read.said.examples !== undefined);
+
+/** How many events did not count. */
+export const invalidCount = (invalid: ReadonlyMap<RejectReason, number>): number =>
+  [...invalid.values()].reduce((sum, count) => sum + count, 0);

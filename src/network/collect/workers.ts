@@ -1,0 +1,68 @@
+/** Who is there: the heartbeats of a run, and whose have stopped. */
+import { heartbeat } from '../../../kinds/heartbeat.ts';
+import { isStale } from '../../run/beat.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { ReferenceEvent } from '../wire/reference-event.ts';
+import { type Collection, collect, type Patience } from './collect.ts';
+import type { ReadingPorts } from './read-relay.ts';
+import type { EventOf, Kept } from './shelf.ts';
+
+export interface WorkersQuery extends Patience {
+  readonly run: string;
+  /** Only workers that say they are in this round or a later one. */
+  readonly round?: number | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+  readonly maxMissed: number;
+}
+
+export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
+  readonly run: string;
+  readonly round: number | undefined;
+}
+
+/** Heartbeats of live workers, newest of each; a worker that missed too many of its own intervals, or left, is stale. */
+export async function discoverWorkers(
+  relays: readonly string[],
+  { run, round, since, maxMissed, idleMs, maxMs }: WorkersQuery,
+  ports: ReadingPorts,
+): Promise<WorkersFound> {
+  const nowSeconds = Math.floor(ports.clock.now() / 1000);
+  const collection = await collect(
+    relays,
+    {
+      ...{ operation: 'collect-heartbeats', idleMs, maxMs },
+      filter: heartbeat.filter({}, since === undefined ? {} : { since }),
+      wanted: {
+        ...{ run, nowSeconds, isOf },
+        matches: (tags) => round === undefined || tags.round >= round,
+      },
+      isStale: (kept) => isStaleBeat(kept, nowSeconds, maxMissed),
+      enough: (_, isCaughtUp) => (isCaughtUp ? 'caught-up' : undefined),
+    },
+    ports,
+  );
+  return { ...collection, run, round };
+}
+
+/** The workers heard of, by name; one that several keys claim to be cannot be, since names are keys. */
+export const workersOf = ({ events }: Pick<WorkersFound, 'events'>): readonly WorkerId[] =>
+  events.map(({ read }) => read.said.worker);
+
+/** Workers of whom nothing but stale heartbeats was heard, by name. */
+export function staleWorkersOf(found: WorkersFound): readonly WorkerId[] {
+  const alive = new Set(workersOf(found));
+  const stale = found.stale.map(({ read }) => read.said.worker);
+  return [...new Set(stale)].filter((worker) => !alive.has(worker)).sort();
+}
+
+const isOf = (read: ReferenceEvent): read is EventOf<'heartbeat'> => read.type === 'heartbeat';
+
+function isStaleBeat(
+  { read, createdAt }: Kept<EventOf<'heartbeat'>>,
+  nowSeconds: number,
+  maxMissed: number,
+): boolean {
+  const { interval: intervalSeconds, leaving = false } = read.said;
+  return isStale({ intervalSeconds, leaving, createdAt }, nowSeconds, maxMissed);
+}
