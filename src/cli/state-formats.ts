@@ -63,6 +63,14 @@ export function assertWritable(flags: StateOutput): void {
   });
 }
 
+/** Throws before a run of another model than a regression for a PyTorch state, which could not be written in the end. */
+export function assertHoldsModel(flags: StateOutput, model: string): void {
+  const isTorch = flags.output !== undefined && formatOf(flags) === 'pytorch-state-dict';
+  if (!isTorch || model === 'linear' || model === 'mlp') return;
+  const message = `${flags.output}: a PyTorch state is of linear or mlp, not of ${model}`;
+  throw new ConfigError('state/format', message, { hint: 'name it .safetensors, .npz or .json' });
+}
+
 function formatOf({ outputFormat, output = '' }: StateOutput): StateFormat {
   return outputFormat === 'auto' ? inferStateFormat(output) : outputFormat;
 }

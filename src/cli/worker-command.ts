@@ -10,7 +10,7 @@ import { type Interrupt, Interrupted } from './interrupt.ts';
 import { asJson, writeResult } from './output.ts';
 import { type PlayOptions, play } from './play.ts';
 import { createReporter, type ReportMode, reportModes } from './reporter.ts';
-import { writeState } from './state-formats.ts';
+import { assertHoldsModel, writeState } from './state-formats.ts';
 
 export interface WorkerFlags extends ConnectionFlags {
   readonly output?: string;
@@ -54,6 +54,7 @@ export async function playToEnd(
   flags: WorkerFlags,
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
+  assertHoldsModel({ outputFormat: 'auto', ...flags }, options.settings.model);
   const reporter = createReporter(flags.report, { title, workers: ['me'] });
   try {
     const report = (event: WorkerEvent) => reporter.event('me', event);

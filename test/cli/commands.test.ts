@@ -160,6 +160,13 @@ describe('run-training', () => {
     expect(other.stderr).toContain('holds a run with other settings: rounds 5 -> 9');
   });
 
+  it('refuses a form that its final state could not have before it starts', async () => {
+    const gpt = ['--model', 'gpt', '--sync', 'strict:2', '--relay', 'ws://127.0.0.1:9'];
+    const printed = await start(...gpt, '-o', file('gpt.pt'));
+    expect(printed.exitCode).toBe(1);
+    expect(printed.stderr).toContain('gpt.pt: a PyTorch state is of linear or mlp, not of gpt');
+  });
+
   it.each([
     [['--relay', 'http://x'], 'error (relay/bad-url): not a relay address: "http://x"'],
     [['--relay', 'ws://127.0.0.1:9', '--sec-key', 'x'], '--sec-key is not a secret key'],
