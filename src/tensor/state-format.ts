@@ -11,7 +11,18 @@ function endings(path: string): readonly string[] {
   return name.toLowerCase().match(/\.[^.]+/g) ?? [];
 }
 
-/** The format a file's name promises; JSON unless it says otherwise. */
+/**
+ * The format a file's name promises; JSON unless it says otherwise.
+ *
+ * @example
+ * ```ts
+ * import { inferStateFormatFromPath } from 'nostrain';
+ *
+ * inferStateFormatFromPath('run/state.pt'); // => 'pytorch-state-dict'
+ * inferStateFormatFromPath('run/state.npz'); // => 'numpy-npz'
+ * inferStateFormatFromPath('run/state.json'); // => 'json'
+ * ```
+ */
 export function inferStateFormat(path: string): StateFormat {
   const [before, last] = ['', ...endings(path)].slice(-2);
   if (last === '.npz') return before && isTorch(before) ? 'pytorch-state-dict' : 'numpy-npz';
