@@ -20,7 +20,16 @@ import type { ModelSpec, SgdSpec } from '../run/model-spec.ts';
 import type { Params } from '../tensor/params.ts';
 import { createSession } from './trainer-sessions.ts';
 
-/** `python` is the plain loop in the reference's order of operations; the others are one engine, onnxruntime. */
+/**
+ * `python` is the plain loop in the reference's order of operations; the others are one engine, onnxruntime.
+ *
+ * @example
+ * ```ts
+ * import { regressionBackends } from 'nostrain/node';
+ *
+ * regressionBackends; // => ['python', 'numpy', 'torch', 'onnx']
+ * ```
+ */
 export const regressionBackends = ['python', 'numpy', 'torch', 'onnx'] as const;
 
 export type RegressionBackend = (typeof regressionBackends)[number];

@@ -1,6 +1,15 @@
 /** The forms a state is stored in, by the names of the Python reference, and what the name of a file says of it. */
 
-/** `safetensors` is ours, the others the reference's. */
+/**
+ * `safetensors` is ours, the others the reference's.
+ *
+ * @example
+ * ```ts
+ * import { stateFormats } from 'nostrain';
+ *
+ * stateFormats; // => ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors']
+ * ```
+ */
 export const stateFormats = ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors'] as const;
 
 export type StateFormat = (typeof stateFormats)[number];
