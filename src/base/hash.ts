@@ -7,8 +7,10 @@ export const sha256 = (bytes: Uint8Array): Uint8Array => nobleSha256(bytes);
 export const sha256Hex = (bytes: Uint8Array): string => toHex(nobleSha256(bytes));
 
 /** An incremental SHA-256 for data that never sits in one buffer. */
-export const createSha256 = (): { update(bytes: Uint8Array): unknown; digest(): Uint8Array } =>
-  nobleSha256.create();
+export type CreateSha256 = () => { update(bytes: Uint8Array): unknown; digest(): Uint8Array };
+
+/** By @noble/hashes: runs everywhere. */
+export const createSha256: CreateSha256 = () => nobleSha256.create();
 
 /** SHA-256 over length-prefixed UTF-8 fields after a label, so that no two field lists collide. */
 export function hashFields(label: string, ...fields: readonly (string | number)[]): Uint8Array {

@@ -38,12 +38,16 @@ interface Options {
   /** The state of round 0. */
   readonly genesis: Certified;
   readonly signal: AbortSignal;
+  /** Told which checkpoints are passed over, and why. */
+  onNotice?(message: string): void;
 }
 
 /** How long the chunks of one checkpoint may take. */
 const PULL_MS = 120_000;
 /** Checkpoints that are tried, the newest first. */
 const MOST_TRIED = 3;
+/** Checkpoints that are named when they are passed over: there may be any number of them. */
+const MOST_NAMED = 8;
 
 /** The state after the newest checkpoint whose outcome is certified and whose chunks come; undefined where there is none. */
 export async function fromCheckpoint(
@@ -54,28 +58,63 @@ export async function fromCheckpoint(
   const claims = await claimsOf(run, options);
   if (claims.length === 0) return undefined;
   const states = await certifiedStates(spec, run, options);
-  const sound = claims.filter(({ outcome }) => states.has(outcome)).slice(0, MOST_TRIED);
-  for (const { outcome, author } of sound) {
+  for (const { author, outcome } of soundOf(claims, states, options)) {
     const { chain, votes } = states.get(outcome)!;
     const bytes = await pullModel(chain.modelRoot, author, options);
-    if (bytes === undefined) continue;
+    if (bytes === undefined) {
+      options.onNotice?.(`the chunks of the checkpoint after round ${chain.round} did not come`);
+      continue;
+    }
     const model = readState(bytes, options.layout);
     return { standing: standingOf({ ...chain, ...model }, votes), ...model };
   }
   return undefined;
 }
 
-/** One claim of each outcome, of the latest round first. */
+/** Claims that hold against what is certified, one of each outcome; the others are named. */
+function soundOf(
+  claims: readonly CheckpointClaim[],
+  states: ReadonlyMap<Digest, After>,
+  { onNotice }: Options,
+): readonly CheckpointClaim[] {
+  const sound = new Map<Digest, CheckpointClaim>();
+  let passed = 0;
+  for (const claim of claims) {
+    const why = refuseClaim(claim, states.get(claim.outcome)?.chain);
+    if (why === undefined) sound.set(claim.outcome, sound.get(claim.outcome) ?? claim);
+    else if (++passed <= MOST_NAMED) {
+      const { author, round } = claim;
+      onNotice?.(
+        `passed over the checkpoint of ${author.slice(0, 8)} after round ${round + 1}: ${why}`,
+      );
+    }
+  }
+  if (passed > MOST_NAMED) onNotice?.(`passed over ${passed - MOST_NAMED} more checkpoints`);
+  return [...sound.values()].slice(0, MOST_TRIED);
+}
+
+/** Why a checkpoint is not that of a certified outcome; nothing when it is. */
+function refuseClaim(
+  { round, outcome, modelRoot, ledgerRoot }: CheckpointClaim,
+  after: Chain | undefined,
+): string | undefined {
+  if (after === undefined) return `no quorum certified outcome ${outcome.slice(0, 8)}`;
+  if (round !== after.round - 1) return `that outcome is of round ${after.round}`;
+  const isSame = modelRoot === after.modelRoot && ledgerRoot === after.ledgerRoot;
+  return isSame ? undefined : 'other roots are certified';
+}
+
+/** What anybody says, of the latest round first. */
 async function claimsOf(
   run: Digest,
   { relays, signal }: Options,
 ): Promise<readonly CheckpointClaim[]> {
-  const claims = new Map<Digest, CheckpointClaim>();
+  const claims: CheckpointClaim[] = [];
   await collectEvents([checkpointsFilter(run)], { relays, signal }, (event) => {
     const claim = toCheckpointClaim(event, run);
-    if (claim) claims.set(claim.outcome, claim);
+    if (claim) claims.push(claim);
   });
-  return [...claims.values()].sort((a, b) => b.round - a.round);
+  return claims.sort((a, b) => b.round - a.round);
 }
 
 interface After {
@@ -87,7 +126,7 @@ interface After {
 async function certifiedStates(
   spec: RunSpec,
   run: Digest,
-  { relays, genesis, signal }: Options,
+  { relays, genesis, signal, onNotice }: Options,
 ): Promise<ReadonlyMap<Digest, After>> {
   const events = new Map<string, SignedEvent>();
   await collectEvents([decisionsFilter(run)], { relays, signal }, (event) => {
@@ -103,6 +142,10 @@ async function certifiedStates(
     if (before) states.set(before.digest, { chain, votes: before.votes });
     if (next.done) return states;
     const certificate = next.value.decided?.certificate;
+    for (const fork of next.value.forks) {
+      const words = `${fork.slice(0, 8)} is certified too; following ${certificate?.digest.slice(0, 8)}`;
+      onNotice?.(`round ${next.value.round + 1}: FORK, ${words}`);
+    }
     before = certificate && {
       digest: certificate.digest,
       votes: certificate.commits.map(({ id }) => id),

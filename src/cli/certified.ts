@@ -72,7 +72,11 @@ async function stakesOf(
 export async function firstCertified(
   spec: RunSpec,
   lossBefore: number,
-  parts: { readonly relays: RelaySet; readonly signal: AbortSignal },
+  parts: {
+    readonly relays: RelaySet;
+    readonly signal: AbortSignal;
+    onNotice(message: string): void;
+  },
 ): Promise<WorkerState> {
   const params = startOf(spec);
   const start = genesisOf(spec, params, nativeSha256);

@@ -9,7 +9,7 @@ import { createWire } from '../network/wire/create-wire.ts';
 import { estimateEventSize } from '../network/wire/event-size.ts';
 import { loadKey } from '../node/keys.ts';
 import { nativeCrypto } from '../node/native-crypto.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
+import { createNativeSha256, nativeSha256 } from '../node/native-sha256.ts';
 import { mine } from '../node/proof-of-work.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
@@ -94,7 +94,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     const stripe = stripeOver(relays.relays, settings.stripe);
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
-    const state = await firstState({ ...options, relays }, task, trainer, folder.store);
+    const state = await firstState({ ...options, relays, onNotice }, task, trainer, folder.store);
     const maxContainerBytes = spec?.limits.payloadBytes ?? mostPayloadBytes(layout);
     const wire = createWire({
       profile,
@@ -115,7 +115,10 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     });
     scope.defer(() => wire.close());
     report(hello(settings, trainer, wire.me, state));
-    const ports = { clock: systemClock, trainer, wire, store: folder.store, report };
+    const ports = {
+      ...{ clock: systemClock, trainer, wire, store: folder.store, report },
+      createSha256: createNativeSha256,
+    };
     const parts = { relays, signer, secretKey, journal: folder.votes, ports, signal };
     const member = certified && createMember(certified, parts);
     scope.defer(() => member?.close());
@@ -125,9 +128,14 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     return final;
   });
 
+interface Surroundings {
+  readonly relays: RelaySet;
+  onNotice(message: string): void;
+}
+
 /** The saved state, or the seeded (or given) one. */
 async function firstState(
-  { settings, start, certified, relays, signal }: PlayOptions & { readonly relays: RelaySet },
+  { settings, start, certified, relays, signal, onNotice }: PlayOptions & Surroundings,
   { model }: Task,
   trainer: Trainer,
   store: Store,
@@ -137,7 +145,7 @@ async function firstState(
   const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
   const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return certified
-    ? firstCertified(certified.spec, lossBefore, { relays, signal })
+    ? firstCertified(certified.spec, lossBefore, { relays, signal, onNotice })
     : genesis({ layout: trainer.layout, values }, lossBefore);
 }
 
@@ -159,7 +167,7 @@ function hello(
     rounds: settings.rounds,
     round: state.round,
     innerSteps: settings.innerSteps,
-    digest: stateDigest(state.params),
+    digest: stateDigest(state.params, createNativeSha256),
     lossBefore: state.lossBefore,
   };
 }
@@ -175,7 +183,7 @@ async function summary(
   const shared = Float32Array.from(state.params.values);
   return {
     type: 'done',
-    digest: stateDigest(state.params),
+    digest: stateDigest(state.params, createNativeSha256),
     rounds: state.round,
     lossBefore: state.lossBefore,
     lossAfter: await trainer.evaluate(shared, 'shard', { batches: SHARD_BATCHES }),

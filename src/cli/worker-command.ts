@@ -1,5 +1,6 @@
 /** What the commands that play a worker share: their flags, how they tell what happens, and what they leave behind. */
 import { type Command, Option } from 'commander';
+import { createNativeSha256 } from '../node/native-sha256.ts';
 import type { TrainerSetup } from '../node/trainer.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { WorkerEvent } from '../worker/events.ts';
@@ -77,5 +78,8 @@ async function writeResults({ params, rounds }: WorkerState, flags: WorkerFlags)
   const { output, summaryOut } = flags;
   if (output !== undefined) await writeState(params, { outputFormat: 'auto', output });
   if (summaryOut === undefined) return;
-  await writeResult(asJson({ final_model_hash: stateDigest(params), rounds }), summaryOut);
+  await writeResult(
+    asJson({ final_model_hash: stateDigest(params, createNativeSha256), rounds }),
+    summaryOut,
+  );
 }

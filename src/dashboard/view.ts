@@ -113,6 +113,7 @@ export function fold(view: View, name: string, event: WorkerEvent): View {
     case 'round':
       return { ...next, finished: foldRound(view.finished, name, event) };
     case 'stalled':
+    case 'voids':
     case 'fault':
     case 'conflict':
       return notify(next, name, troubleOf(event));
@@ -125,7 +126,7 @@ export function fold(view: View, name: string, event: WorkerEvent): View {
 
 /** What is wrong in a certified round, in words. */
 export function troubleOf(
-  event: Extract<WorkerEvent, { type: 'stalled' | 'fault' | 'conflict' }>,
+  event: Extract<WorkerEvent, { type: 'stalled' | 'voids' | 'fault' | 'conflict' }>,
 ): string {
   const at = `round ${event.round + 1}`;
   switch (event.type) {
@@ -134,6 +135,8 @@ export function troubleOf(
       const missing = event.missing.map(short).join(' ');
       return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${missing}`;
     }
+    case 'voids':
+      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; give them more time, or find out who is missing`;
     case 'fault':
       return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
     case 'conflict':
@@ -247,7 +250,8 @@ function foldRound(
     trainingLoss,
     accepted: Math.min(event.accepted.length, before?.accepted ?? Number.POSITIVE_INFINITY),
     refused: Math.max(
-      event.certified?.rejected.length ?? event.refused.length,
+      event.refused.length,
+      event.certified?.rejected.length ?? 0,
       before?.refused ?? 0,
     ),
     payloadBytes: Math.max(event.payloadBytes, before?.payloadBytes ?? 0),

@@ -38,7 +38,16 @@ export type RejectReason =
   | 'payload-missing'
   | 'not-finite'
   | 'bad-index'
-  | 'from-the-future';
+  | 'from-the-future'
+  /** Its author is not in the roster, or has no seat. */
+  | 'not-a-member'
+  /** A contribution to a certified run that does not say which outcome it follows. */
+  | 'uncommitted'
+  /** Of votes: another past, another committee, beyond what clocks allow, more than one key may say. */
+  | 'other-history'
+  | 'other-committee'
+  | 'too-early'
+  | 'too-many';
 
 export interface Rejection {
   readonly reason: RejectReason;

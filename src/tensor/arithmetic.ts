@@ -17,10 +17,9 @@ import { type Layout, type Params, sameLayout } from './params.ts';
  */
 export function difference(before: Params, after: Params, what?: string): Params {
   const { values } = arranged(after, before.layout, what);
-  return {
-    layout: before.layout,
-    values: Float64Array.from(before.values, (value, i) => values[i]! - value),
-  };
+  const out = new Float64Array(before.values);
+  for (let i = 0; i < out.length; i++) out[i] = values[i]! - out[i]!;
+  return { layout: before.layout, values: out };
 }
 
 /**
@@ -38,10 +37,9 @@ export function difference(before: Params, after: Params, what?: string): Params
  */
 export function moved(base: Params, delta: Params, what?: string): Params {
   const { values } = arranged(delta, base.layout, what);
-  return {
-    layout: base.layout,
-    values: Float64Array.from(base.values, (value, i) => value + values[i]!),
-  };
+  const out = new Float64Array(base.values);
+  for (let i = 0; i < out.length; i++) out[i] = out[i]! + values[i]!;
+  return { layout: base.layout, values: out };
 }
 
 /** The same with its tensors in the order of a layout. Throws, naming the first that differs, when they are others. */

@@ -3,6 +3,7 @@
  * the certified outcome leads to, with or without a seat; whoever is behind follows without training. docs/rounds.md has the rules.
  */
 import { within } from '../network/transport/deadline.ts';
+import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { contextOf } from './certified/context.ts';
 import { type Deciding, openDeciding } from './certified/deciding.ts';
@@ -23,6 +24,8 @@ export type Placed = WorkerState & { readonly standing: Standing };
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
+/** From so many void rounds in a row on somebody should know. */
+const VOIDS_TO_TELL = 3;
 
 /** Plays one round; saves and tells how it ended. */
 export async function playCertified(
@@ -45,14 +48,22 @@ export async function playCertified(
     played,
     start,
     decision,
-    { startedMs, secondsWaiting, isOver },
+    { startedMs, secondsWaiting, isOver, refused: deciding.refused },
     member,
     session,
   );
   await store.save(next);
   member.checkpoint(start, decision);
   report({ type: 'round', ...next.rounds.at(-1)! });
+  const count = voidsInARow(next.rounds);
+  if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: start.state.round, count });
   return next;
+}
+
+/** How many of the last rounds were void, one after the other. */
+function voidsInARow(rounds: readonly RoundSummary[]): number {
+  const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
+  return rounds.length - 1 - last;
 }
 
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */
@@ -94,11 +105,13 @@ async function contribute(
   return trained;
 }
 
-interface Timing {
+interface Circumstances {
   readonly startedMs: number;
   readonly secondsWaiting: number;
   /** It was over before this worker looked: nobody needs its loss. */
   readonly isOver: boolean;
+  /** What it dropped on the way. */
+  readonly refused: readonly Rejection[];
 }
 
 /** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
@@ -106,7 +119,7 @@ async function settle(
   played: WorkerState,
   start: Start,
   decision: Decision,
-  timing: Timing,
+  timing: Circumstances,
   member: Member,
   session: Session,
 ): Promise<WorkerState> {
@@ -126,7 +139,7 @@ async function settle(
     base: outcome.base,
     digest: next.modelRoot,
     accepted,
-    refused: [],
+    refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
     completionReason: 'certified',
     trainingLoss: sent?.trainingLoss ?? Number.NaN,
     ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),

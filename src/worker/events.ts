@@ -126,6 +126,13 @@ export type WorkerEvent =
       readonly missing: readonly WorkerId[];
     }
   | {
+      /** Rounds in a row that ended without counting anything: three or more. */
+      readonly type: 'voids';
+      /** The last of them. */
+      readonly round: number;
+      readonly count: number;
+    }
+  | {
       /** A worker is proven to have broken the rules. */
       readonly type: 'fault';
       readonly round: number;

@@ -26,7 +26,7 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
   try {
     for (;;) {
       const { round, cohort, standing } = state;
-      const digest = standing?.modelRoot ?? stateDigest(state.params);
+      const digest = standing?.modelRoot ?? stateDigest(state.params, session.ports.createSha256);
       const pulse = { round, digest, cohort };
       comparing.hold(pulse);
       if (round >= plan.rounds) {

@@ -1,5 +1,6 @@
 /** What a worker needs from the machine it runs on. The loop knows these shapes and nothing behind them. */
 import type { Clock } from '../base/clock.ts';
+import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Layout } from '../tensor/params.ts';
@@ -11,6 +12,8 @@ export interface Ports {
   readonly trainer: Trainer;
   readonly wire: Wire;
   readonly store: Store;
+  /** What states are hashed with; default the pure one. */
+  readonly createSha256?: CreateSha256 | undefined;
   report(event: WorkerEvent): void;
 }
 

@@ -45,7 +45,7 @@ export async function settle(
   const summary: RoundSummary = {
     index: state.round,
     base: closing.base,
-    digest: stateDigest(next),
+    digest: stateDigest(next, ports.createSha256),
     accepted,
     refused: inbox.rejections.map(({ reason, worker }) => ({
       reason,

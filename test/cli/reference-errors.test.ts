@@ -6,7 +6,7 @@ import { writeReferenceFiles } from '../support/reference-files.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const folder = temporaryFolder();
-const FILE = /\.(?:json|txt|out)$/;
+const FILE = /\.(?:json|txt|npz|out)$/;
 
 it('ends as the reference does', async () => {
   await writeReferenceFiles(folder('files'));

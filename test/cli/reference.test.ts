@@ -1,65 +1,23 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { readStateFile, writeStateFile } from '../../src/node/state-io.ts';
 import { runCommand } from '../support/command-line.ts';
+import { type Invocation, invocations, writeReferenceFiles } from '../support/reference-files.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { readVectors } from '../support/vectors.ts';
-import events from '../vectors/events.json' with { type: 'json' };
-
-interface Invocation {
-  readonly argv: readonly string[];
-  readonly exit: number;
-  readonly stdout: string;
-  readonly files?: Readonly<Record<string, string>>;
-}
-
-const { fixtures, invocations } = readVectors<{
-  fixtures: Record<string, unknown>;
-  invocations: Invocation[];
-}>('cli.json');
 
 const OURS = [
   undefined,
-  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'encode-delta'],
-  ...['decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step', 'build-event'],
-  ...['build-heartbeat', 'build-checkpoint', 'inspect-event', 'convert-state'],
+  ...['nope', 'hash-state', 'derive-pubkey', 'init-state', 'train-local', 'convert-state'],
+  ...['encode-delta', 'decode-payload', 'apply-payload', 'aggregate-payloads', 'outer-step'],
+  ...['build-event', 'build-heartbeat', 'build-checkpoint', 'inspect-event'],
 ];
 const cases = invocations.filter(({ argv }) => OURS.includes(argv[0]));
 
-/** Stands for the checkpoint that `run-training --checkpoint-out` wrote. */
-const recordedCheckpoint = (() => {
-  const { event } = events.checkpoint[0]!;
-  const content = JSON.parse(event.content);
-  const worker = 'f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9';
-  const rounds = [content.rounds[0], content.rounds[0]];
-  return JSON.stringify({
-    ...content,
-    run: 'cli-run',
-    worker,
-    next_round: 2,
-    rounds,
-    updated_at: 1_700_000_999,
-  });
-})();
-
-/** What the recorded invocations wrote and others of them read. */
-const written = Object.assign({}, ...invocations.map(({ files = {} }) => files));
-
 const file = temporaryFolder();
-beforeEach(async () => {
-  for (const [name, text] of Object.entries<string>(written)) await writeFile(file(name), text);
-  for (const [name, json] of Object.entries(fixtures)) {
-    await writeFile(file(name), JSON.stringify(json));
-  }
-  // what convert-state left there before it read it again
-  const linear = await readStateFile(file('linear_initial_state.json'));
-  for (const name of ['l.npz', 'l.pt.npz']) await writeStateFile(file(name), linear);
-  await writeFile(file('ck.json'), recordedCheckpoint);
-});
+beforeEach(() => writeReferenceFiles(file()));
 
 /** File names become paths in the folder of the test. */
 const placed = (argv: readonly string[]) =>
-  argv.map((word) => (/\.(?:json|npz|txt)$/.test(word) ? file(word) : word));
+  argv.map((word) => (/\.(?:json|txt|npz)$/.test(word) ? file(word) : word));
 
 /** Of a run whose clock was not stopped when it was recorded: looked at in tests of their own. */
 const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');
@@ -197,67 +155,5 @@ describe('init-state', () => {
     const wrong = await runCommand('init-state', ...argv, '--seed', '1.5');
     expect(wrong).toMatchObject({ exitCode: 2, stdout: '' });
     expect(wrong.stderr).toContain('--seed is "1.5"; it must be a whole number');
-  });
-});
-
-describe('convert-state', () => {
-  it('keeps the hash through every form', async () => {
-    const [start, ...rest] = ['linear_initial_state.json', 'c.npz', 'c.pt.npz', 'c.pt'];
-    const hash = async (name: string) => (await runCommand('hash-state', file(name))).stdout;
-    let from = start!;
-    for (const to of [...rest, 'c.safetensors', 'folder/c.pth', 'again.json']) {
-      const payload = to === 'c.pt' ? ['--torch-checkpoint-payload', 'module'] : [];
-      const printed = await runCommand('convert-state', file(from), ...payload, '-o', file(to));
-      expect(printed).toEqual({ exitCode: 0, stdout: '', stderr: '' });
-      expect(await hash(to)).toBe(await hash(start!));
-      from = to;
-    }
-    expect(await readFile(file('again.json'), 'utf8')).toBe(
-      (await runCommand('convert-state', file(start!))).stdout,
-    );
-  });
-
-  it.each([
-    [1, ['missing.npz'], 'cannot read the state'],
-    [2, [], 'missing required argument'],
-    [2, ['initial_state.json', '--input-format', 'csv'], 'Allowed choices are auto, json'],
-    [1, ['initial_state.json', '--input-format', 'numpy-npz'], 'not a whole zip archive'],
-    [1, ['l.npz', '--input-format', 'json'], 'state JSON, json: not JSON'],
-    [1, ['l.npz', '--input-format', 'pytorch-state-dict'], 'the schema is nostrain-model-state'],
-    [1, ['initial_state.json', '-o', 'i.pt'], 'is neither a linear nor an mlp regression'],
-    [1, ['l.npz', '--output-format', 'safetensors'], 'try: name a file with -o'],
-    [
-      1,
-      ['l.npz', '-o', '/dev/null/x', '--output-format', 'numpy-npz'],
-      'cannot write the state /dev/null/x',
-    ],
-    [2, ['l.npz', '--torch-checkpoint-payload', 'x'], 'Allowed choices are state-dict, module'],
-  ])('exits %d for %j', async (exitCode, argv, message) => {
-    const printed = await runCommand('convert-state', ...placed(argv));
-    expect(printed).toMatchObject({ exitCode, stdout: '' });
-    expect(printed.stderr).toContain(message);
-  });
-});
-
-describe('train-local --backend', () => {
-  it.each(['python', 'numpy', 'torch', 'onnx'])('%s is named in the metrics', async (backend) => {
-    const state = file('mlp_initial_state.json');
-    await writeFile(
-      file('data.json'),
-      '{"task": "mlp-regression", "examples": [{"inputs": [1, 2], "target": 3}]}',
-    );
-    const flags = ['--backend', backend, '--steps', '4', '--metrics-out', file('m.json')];
-    const printed = await runCommand('train-local', state, file('data.json'), ...flags);
-    expect(printed.exitCode).toBe(0);
-    const metrics = JSON.parse(await readFile(file('m.json'), 'utf8'));
-    expect(metrics).toMatchObject({ runtime: 'mlp-regression', backend, steps: 4 });
-    expect(metrics.loss_after).toBeLessThan(metrics.loss_before);
-  });
-
-  it('is one of those', async () => {
-    const [state, data] = [file('linear_initial_state.json'), file('linear_dataset_worker_a.json')];
-    const printed = await runCommand('train-local', state, data, '--backend', 'jax');
-    expect(printed.exitCode).toBe(2);
-    expect(printed.stderr).toContain('Allowed choices are python, numpy, torch, onnx');
   });
 });

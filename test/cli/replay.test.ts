@@ -5,9 +5,17 @@ import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
 import { toNpub } from '../../src/node/keys.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { generateRun, signerOf } from '../support/certified-run.ts';
+import { formatStakeJson } from '../../src/run/stake-json.ts';
+import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
+import {
+  certifiedSpec,
+  type GeneratedRun,
+  generateRun,
+  signerOf,
+} from '../support/certified-run.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -98,6 +106,92 @@ describe('nostrain explain --events', () => {
     expect(stdout).toMatch(
       /^Rejected: outcome [0-9a-f]{64} of round 4 lists manifest .* as base-mismatch\.\n$/,
     );
+  });
+});
+
+let archives = 0;
+/** Sends a run to a relay and archives it from there. */
+async function archived(run: GeneratedRun, ...more: readonly string[]): Promise<string> {
+  const relay = await createRelay();
+  try {
+    const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+    await relays.ready();
+    await Promise.all(run.events.map((event) => relays.publish(event)));
+    await relays.close();
+    const out = inFolder(`run ${++archives}.jsonl`);
+    const argv = ['archive', '--run', run.run, '--relay', relay.url, '--out', out, ...more];
+    const { exitCode, stderr } = await runCommand(...argv);
+    expect(exitCode, stderr).toBe(0);
+    return out;
+  } finally {
+    await relay.close();
+  }
+}
+
+const replayedFile = async (file: string) => {
+  const { exitCode, stdout } = await runCommand('replay', '--events', file, '--json');
+  return { exitCode, report: JSON.parse(stdout) };
+};
+
+describe('archived and replayed', () => {
+  // worker 3 has nothing at stake and never votes; worker 1 has most of it
+  const rows = [1, 2, 4]
+    .map((number) => ({ key: signerOf(number).publicKey, stake: number === 1 ? 900n : 200n }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1));
+  const table: StakeSnapshot = {
+    ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0 },
+    ...{ blockHash: '0'.repeat(64), unit: 'points', rows },
+  };
+  const spec = certifiedSpec({
+    stake: { source: 'file', snapshot: snapshotId(table) },
+    committee: { weights: 'stake' },
+  });
+  const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
+  const event = signerOf(1).sign(buildSnapshot(table, life));
+  const staked = generateRun([{}, { absent: [3] }, {}], spec, [event]);
+
+  it('a run whose seats are drawn by stake, with its snapshot', async () => {
+    const { exitCode, report } = await replayedFile(await archived(staked));
+    expect(exitCode).toBe(0);
+    expect(report).toMatchObject({ ok: true, rounds: 3, modelRoot: staked.state.modelRoot });
+    expect(report.lines.map(({ seats }: { readonly seats: number }) => seats)).toEqual([3, 3, 3]);
+    const votes = staked.events.filter(({ kind }) => kind === 7813);
+    expect(votes.some(({ pubkey }) => pubkey === signerOf(3).publicKey)).toBe(false);
+  });
+
+  it('the same where only a file has the snapshot; without it the replay says what is missing', async () => {
+    const published = staked.events.filter((each) => each !== event);
+    const bare = { ...staked, events: published };
+    const file = inFolder('stakes.json');
+    await writeFile(file, formatStakeJson(table));
+    expect((await replayedFile(await archived(bare, '--stake', file))).report.ok).toBe(true);
+
+    const out = await archived(bare);
+    const without = await replayedFile(out);
+    expect(without.exitCode).not.toBe(0);
+    expect(without.report.lines).toMatchObject([
+      { round: 0, checked: 'nothing', missing: [`snapshot ${snapshotId(table)}`] },
+    ]);
+    const helped = ['replay', '--events', out, '--stake', file, '--json'];
+    expect((await runCommand(...helped)).exitCode).toBe(0);
+  });
+
+  it('a run whose payloads travel in chunks; without one of them the model is not checked', async () => {
+    const training = { model: 'mlp', hidden: [300, 200], packing: 'int8' };
+    const limits = { payloadBytes: 100_000, values: 70_000 };
+    const run = generateRun([{}, {}], certifiedSpec({ training, limits }));
+    const chunks = run.events.filter(({ kind }) => kind === 7811);
+    // four workers, two rounds, two chunks each
+    expect(chunks).toHaveLength(16);
+    const file = await archived(run);
+    const { exitCode, report } = await replayedFile(file);
+    expect(exitCode).toBe(0);
+    expect(report).toMatchObject({ ok: true, rounds: 2, modelRoot: run.state.modelRoot });
+
+    const lost = await write(run.events.filter((each) => each !== chunks[0]));
+    const { report: partly } = await replayedFile(lost);
+    expect(partly.ok).toBe(false);
+    expect(partly.lines).toMatchObject([{ checked: 'chain' }, { checked: 'chain' }]);
   });
 });
 

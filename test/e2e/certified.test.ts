@@ -1,13 +1,22 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { modelRoot } from '../../src/consensus/state-root.ts';
+import type { Digest, WorkerId } from '../../src/run/ids.ts';
+import { hasModel } from '../../src/worker/certified/replay.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
+import type { WorkerState } from '../../src/worker/state.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
+  finishedRounds,
   keyOf,
   startCertified,
 } from '../support/certified-swarm.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { arithmeticTrainer, smallLayout as layout } from '../support/swarm.ts';
 
 const open: Relay[] = [];
 const started: CertifiedMember[] = [];
@@ -29,14 +38,47 @@ afterEach(async () => {
 const rootsOf = (member: CertifiedMember) =>
   certifiedRounds(member).map(({ certified }) => certified!.root);
 
-/** Resolves once the worker has finished so many rounds. */
-async function finishedRounds(member: CertifiedMember, count: number): Promise<void> {
-  while (certifiedRounds(member).length < count) {
-    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 20))]);
-  }
-}
-
 describe('certified rounds', () => {
+  it('T-11: after every round each worker holds, and trains from, the bits that the outcome certifies', async () => {
+    const { url } = await relay();
+    const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 4, timing: { viewMs: 500 } });
+    const held: [WorkerId, number, Digest][] = [];
+    const trainedFrom: [WorkerId, number, Float32Array][] = [];
+    const startHere = (index: number) => {
+      const inner = arithmeticTrainer(index, layout, { clock: systemClock, trainMs: 0 });
+      const trainer: Trainer = {
+        ...inner,
+        train: (task, onProgress, signal) => {
+          trainedFrom.push([keyOf(index), task.round, task.params.slice()]);
+          return inner.train(task, onProgress, signal);
+        },
+      };
+      const onSave = ({ round, sent, params, momentum }: WorkerState) => {
+        // what is saved between rounds, not when a contribution is about to be sent
+        if (!sent) held.push([keyOf(index), round - 1, modelRoot({ params, momentum })]);
+      };
+      return start({ index, relays: [url], spec, trainer, onSave });
+    };
+    const members = [0, 1, 2].map(startHere);
+    const states = await Promise.all(members.map(({ finished }) => finished));
+
+    const { rounds } = replayed(spec, layout, await historyOf(url, spec));
+    expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full', 'full']);
+    const certified = rounds.map(({ decided }) => decided!.outcome.modelRoot);
+    expect(new Set(certified).size).toBe(4);
+    expect(held).toHaveLength(12);
+    for (const [, round, root] of held) expect(root).toBe(certified[round]);
+    expect(trainedFrom).toHaveLength(12);
+    for (const [, round, params] of trainedFrom) {
+      const { before } = rounds[round]!;
+      expect(hasModel(before) && before.params.values).toEqual(params);
+    }
+    for (const { standing } of states) {
+      expect(standing!.modelRoot).toBe(certified[3]);
+      expect(standing!.ledgerRoot).toBe(rounds[3]!.decided!.outcome.ledgerRoot);
+    }
+  }, 30_000);
+
   it('end in one root for everybody', async () => {
     const { url } = await relay();
     const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 3 });

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { openZstd } from '../../src/node/zstd.ts';
 import { divergencesOf, type Member, roundsOf, startMember } from '../support/swarm.ts';
 
 const open: Relay[] = [];
@@ -41,6 +42,25 @@ describe('a swarm over a faulty relay', () => {
       expect(roundsOf(members[0]!)[i]!.accepted).toHaveLength(4);
     }
     expect(members.flatMap(divergencesOf)).toEqual([]);
+  });
+
+  it('trains over payloads in zstd, which those without a decoder refuse by name', async () => {
+    const { url } = await relay();
+    const zstd = await openZstd();
+    const common = { relays: [url], profile: 'nostrain/0' as const };
+    const members = [0, 1].map((index) =>
+      start({ ...common, index, zstd, plan: { rounds: 2, ...strict(2) } }),
+    );
+    const outsider = start({
+      ...common,
+      index: 2,
+      plan: { rounds: 1, ...strict(3), roundTimeoutMs: 3000 },
+    });
+    await expect(outsider.finished).rejects.toThrow();
+    const states = await Promise.all(members.map(({ finished }) => finished));
+    expect(states[0]!.params.values).toEqual(states[1]!.params.values);
+    const [heard] = outsider.events.filter((event) => event.type === 'refused');
+    expect(heard).toMatchObject({ reason: 'unknown-codec' });
   });
 
   it('N-07: workers that closed on other sets say so and name the first member that differs', async () => {

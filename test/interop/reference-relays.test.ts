@@ -209,16 +209,16 @@ describe.skipIf(!hasPython)('beside the Python reference', () => {
     const key = '00'.repeat(31).concat('05');
     await ofPython(
       'run-training',
-      `state.json data.json --relay A --run py --sec-key ${key} --rounds 2 --inner-steps 5 --round-timeout 0.4 -o out.json`,
+      `state.json data.json --relay B --run py --sec-key ${key} --rounds 2 --inner-steps 5 --round-timeout 0.4 -o out.json`,
     );
     for (const [command, words] of [
-      ['discover-checkpoints', '--relay A --run py --json'],
-      ['discover-workers', '--relay A --run py --json'],
+      ['discover-checkpoints', '--relay B --run py --json'],
+      ['discover-workers', '--relay B --run py --json'],
       [
         'collect-events',
-        '--relay A --run py --round 1 --idle-timeout 0.3 --discover-workers --json',
+        '--relay B --run py --round 1 --idle-timeout 0.3 --discover-workers --json',
       ],
-      ['aggregate-round', '--relay A --run py --round 0 --idle-timeout 0.3'],
+      ['aggregate-round', '--relay B --run py --round 0 --idle-timeout 0.3'],
     ] as const) {
       const ours = await runCommand(command, ...place(words));
       const theirs = masked(await ofPython(command, words));

@@ -1,8 +1,10 @@
 /** A whole certified run without networking: keys from seeds, made-up deltas, real signed events, everybody on the committee. */
+import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
+import { planChunks } from '../../src/network/wire/chunks.ts';
 import { buildFault } from '../../src/network/wire/faults.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
@@ -267,7 +269,8 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
   return { accepted, rejected, delays };
 }
 
-function manifestOf({ spec, run }: Generating, state: Certified, number: number): SignedEvent {
+function manifestOf(at: Generating, state: Certified, number: number): SignedEvent {
+  const { spec, run } = at;
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
   const terms = termsOf(state, false)!;
@@ -281,6 +284,10 @@ function manifestOf({ spec, run }: Generating, state: Certified, number: number)
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, shares });
   const said = { run, round, parent, base, codec, roster: shares.digest };
   const own = { ...said, examples: 10 * number, steps: 5 };
+  if (payload.length > CHUNK_BYTES) {
+    const plan = planChunks(payload, life(round));
+    for (let i = 0; i < plan.count; i++) keep(at, signer.sign(plan.draft(i)));
+  }
   return signer.sign(buildManifest(own, payload, life(round)).draft);
 }
 

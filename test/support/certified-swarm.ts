@@ -100,6 +100,8 @@ export interface CertifiedOptions {
   readonly trainMs?: number;
   readonly trainer?: Trainer;
   readonly disk?: Disk;
+  /** Sees every state that is saved. */
+  readonly onSave?: (state: WorkerState) => void;
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
   /** How a hostile worker is made. */
@@ -148,7 +150,9 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     store: {
       load: async () => disk.state,
       save: async (state) => {
-        if (!signal.aborted) disk.state = state;
+        if (signal.aborted) return;
+        disk.state = state;
+        options.onSave?.(state);
       },
     },
     report: (event) => void events.push(event),
@@ -164,7 +168,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     const state = disk.state ?? firstState(spec, layout);
     if (!options.looksForCheckpoint) return state;
     const start = genesisOf(spec, state.params, nativeSha256);
-    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal });
+    const onNotice = (message: string) => void events.push({ type: 'notice', message });
+    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal, onNotice });
     return later ? { ...state, ...later, round: later.standing.round } : state;
   };
   const session = {
@@ -199,3 +204,14 @@ function firstState(spec: RunSpec, layout: Layout): WorkerState {
 
 export const certifiedRounds = ({ events }: CertifiedMember) =>
   events.filter((event) => event.type === 'round');
+
+/** Resolves once the worker has finished so many rounds. */
+export const finishedRounds = (member: CertifiedMember, count: number): Promise<void> =>
+  until(member, () => certifiedRounds(member).length >= count);
+
+/** Resolves once it holds; rejects when the worker fails. */
+export async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 20))]);
+  }
+}

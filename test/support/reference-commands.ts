@@ -13,6 +13,7 @@ export interface Line {
 
 const MODEL = 'af9fc041f4830be157362d78af9c311a8e15cc19512613f92232b314a08b8506';
 const SEC_3 = '3'.padStart(64, '0');
+const TRAIN = 'train-local linear_initial_state.json linear_dataset_worker_a.json';
 const NO_FOLDER = 'no/such/folder/out.json';
 
 /** One word per blank; `''` is an empty one. */
@@ -43,6 +44,32 @@ const states: readonly Line[] = [
   ...fails(1, 'derive-pubkey', '00', "''", 'g'.repeat(64), '0'.repeat(64), 'f'.repeat(64)),
   ...fails(2, 'derive-pubkey', '', 'a b', '--unknown x', 'x -o'),
   ...fails(1, 'derive-pubkey', `${SEC_3} -o ${NO_FOLDER}`),
+  done('init-state --features 3 --seed -5 -o init.out.json'),
+  done('init-state --runtime mlp-regression --features 2 --hidden-size 3 --weight-scale 1e-2'),
+  ...fails(2, 'init-state', '', '--features x', '--features 1.5', '--runtime cubic --features 1'),
+  ...fails(2, 'init-state --features 2', '--seed 1.5', '--weight-scale x', '--output-format xml'),
+  ...fails(1, 'init-state --features', '0', '-1', '2 --output-format numpy-npz'),
+  ...fails(1, 'init-state --runtime mlp-regression --features 2', '', '--hidden-size 0'),
+  ...fails(1, 'init-state --features 2', `-o ${NO_FOLDER}`),
+  done('convert-state current_state.json -o conv.out.json'),
+  done('convert-state l.pt.npz --output-format json'),
+  ...fails(1, 'convert-state', 'missing.json', 'nonsense.json', 'list.json', 'object.json'),
+  ...fails(
+    1,
+    'convert-state',
+    'l.npz --input-format json',
+    'ev.json',
+    'pb.txt --input-format numpy-npz',
+  ),
+  ...fails(1, 'convert-state initial_state.json', '--output-format numpy-npz', `-o ${NO_FOLDER}`),
+  ...fails(2, 'convert-state', '', 'a b', 'a --input-format xml', 'a --torch-checkpoint-payload x'),
+  done(`${TRAIN} --steps 3 --metrics-out train.out`),
+  ...fails(2, 'train-local', '', 'linear_initial_state.json', 'a b c', 'a b --backend abacus'),
+  ...fails(2, TRAIN, '--steps x', '--learning-rate x', '--batch-size 1.5', '--runtime cubic'),
+  ...fails(1, TRAIN, '--steps 0', '--learning-rate 0', '--batch-size -1'),
+  ...fails(1, TRAIN, '--runtime mlp-regression', `-o ${NO_FOLDER}`, `--metrics-out ${NO_FOLDER}`),
+  ...fails(1, 'train-local', 'missing.json linear_dataset_worker_a.json', 'ev.json ev.json'),
+  ...fails(1, 'train-local linear_initial_state.json', 'missing.json', 'list.json', 'object.json'),
 ];
 
 const payloads: readonly Line[] = [

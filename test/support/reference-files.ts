@@ -1,6 +1,7 @@
 /** Files that command lines of the Python reference read in tests: its recorded ones, and some that are wrong on purpose. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readStateFile, writeStateFile } from '../../src/node/state-io.ts';
 import events from '../vectors/events.json' with { type: 'json' };
 import payloads from '../vectors/payloads.json' with { type: 'json' };
 import validation from '../vectors/validation.json' with { type: 'json' };
@@ -13,10 +14,13 @@ export interface Invocation {
   readonly files?: Readonly<Record<string, string>>;
 }
 
-export const { fixtures, invocations } = readVectors<{
+const calls = readVectors<{
   readonly fixtures: Readonly<Record<string, unknown>>;
   readonly invocations: readonly Invocation[];
 }>('cli.json');
+
+/** Every recorded call of the reference, in the order they were made. */
+export const { invocations } = calls;
 
 /** Public key of the secret key 3. */
 export const KEY_3 = 'f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9';
@@ -72,9 +76,12 @@ const wrong: Readonly<Record<string, unknown>> = {
 /** Writes all of them into a folder, which is made. */
 export async function writeReferenceFiles(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const texts = { ...recorded, ...wrong, ...fixtures };
+  const texts = { ...recorded, ...wrong, ...calls.fixtures };
   for (const [name, content] of Object.entries(texts)) {
     const text = typeof content === 'string' ? content : JSON.stringify(content);
     await writeFile(join(folder, name), text);
   }
+  // what convert-state left there before it read it again
+  const linear = await readStateFile(join(folder, 'linear_initial_state.json'));
+  for (const name of ['l.npz', 'l.pt.npz']) await writeStateFile(join(folder, name), linear);
 }

@@ -2,6 +2,7 @@
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { philox, unit } from '../../src/base/rng.ts';
 import type { Stripe } from '../../src/network/chunks/erasure.ts';
+import type { Zstd } from '../../src/network/codec/zstd.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
@@ -71,6 +72,8 @@ export interface MemberOptions {
   readonly profile?: ProfileName;
   readonly stripe?: Stripe;
   readonly packing?: PackingName;
+  /** Payloads in zstd, of profile `nostrain/0`. */
+  readonly zstd?: Zstd;
   readonly layout?: Layout;
   /** Default the system's. */
   readonly clock?: Clock;
@@ -100,6 +103,8 @@ export function startMember(options: MemberOptions): Member {
     clock,
     sha256: nativeSha256,
     packing: options.packing,
+    zstd: options.zstd,
+    codec: options.zstd && 'zstd',
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * layout.size,
     stripe: options.stripe,

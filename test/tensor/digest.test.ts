@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { createNativeSha256 } from '../../src/node/native-sha256.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { parseStateJson } from '../../src/tensor/state-json.ts';
@@ -11,6 +12,7 @@ type State = Parameters<typeof toParams>[0];
 describe('state digests agree with the reference', () => {
   test.each(vectors.cases)('$name', ({ order, state, digest }) => {
     expect(stateDigest(toParams(state as State, order))).toBe(digest);
+    expect(stateDigest(toParams(state as State, order), createNativeSha256)).toBe(digest);
   });
 });
 

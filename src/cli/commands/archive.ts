@@ -7,7 +7,13 @@ import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { readEventFile } from '../history/event-file.ts';
-import { addSourceFlags, fetchFrom, runOf, type SourceFlags } from '../history/source.ts';
+import {
+  addSourceFlags,
+  fetchFrom,
+  runOf,
+  type SourceFlags,
+  withStakes,
+} from '../history/source.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { readDocument } from '../run/spec-file.ts';
 
@@ -39,7 +45,7 @@ export const archive = (): Command =>
         const latest = Math.max(...before.map(({ created_at }) => created_at));
         const since = before.length === 0 ? undefined : Math.max(0, latest - OVERLAP_SECONDS);
         const fresh = await fetchFrom(flags, run, interrupt.signal, since);
-        const all = inOrder([...before, ...fresh]);
+        const all = inOrder(await withStakes([...before, ...fresh], flags));
         await replaceFile(flags.out, all.map((event) => `${JSON.stringify(event)}\n`).join(''));
         const added = all.length - before.length;
         const spec = all.some(({ kind }) => kind === runKind.kind) ? '' : '; no relay has the spec';

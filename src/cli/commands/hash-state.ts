@@ -1,5 +1,6 @@
 /** `nostrain hash-state STATE`: the digest by which workers know that they hold the same parameters. */
 import { Command } from 'commander';
+import { createNativeSha256 } from '../../node/native-sha256.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { writeResult } from '../output.ts';
@@ -17,5 +18,6 @@ export const hashState = (): Command =>
       .argument('<state>', 'state file, or the folder of a run')
       .option('-o, --output <file>', 'write it there instead of stdout'),
   ).action(async (file: string, { stateFormat, output }: Flags) => {
-    await writeResult(`${stateDigest(await readStateFile(file, stateFormat))}\n`, output);
+    const state = await readStateFile(file, stateFormat);
+    await writeResult(`${stateDigest(state, createNativeSha256)}\n`, output);
   });

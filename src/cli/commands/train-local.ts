@@ -7,7 +7,7 @@ import { readStateFile } from '../../node/state-io.ts';
 import { type RegressionBackend, trainOnBackend } from '../../node/train-on-backend.ts';
 import { backendOption } from '../backend-option.ts';
 import { readDataset } from '../dataset-file.ts';
-import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
+import { positiveFlag, wholeFlag } from '../flags.ts';
 import { writeResult } from '../output.ts';
 import {
   addStateInput,
@@ -42,14 +42,9 @@ export const trainLocal = (): Command =>
           ),
         )
         .addOption(backendOption())
-        .option('--steps <n>', 'steps of gradient descent', integerFlag('--steps', 1), 500)
-        .option(
-          '--learning-rate <x>',
-          'how far a step goes',
-          decimalFlag('--learning-rate', above0),
-          0.01,
-        )
-        .option('--batch-size <n>', 'examples per step', integerFlag('--batch-size', 1), 1)
+        .option('--steps <n>', 'steps of gradient descent', wholeFlag('--steps', 1), 500)
+        .option('--learning-rate <x>', 'how far a step goes', positiveFlag('--learning-rate'), 0.01)
+        .option('--batch-size <n>', 'examples per step', wholeFlag('--batch-size', 1, 2 ** 24), 1)
         .option('--metrics-out <file>', 'write settings and losses there as JSON'),
     ),
   ).action(async (state: string, dataset: string, flags: Flags) => {
@@ -57,10 +52,10 @@ export const trainLocal = (): Command =>
     const params = await readStateFile(state, flags.stateFormat);
     const examples = await readDataset(dataset);
     const training = await trainOnBackend(flags.backend, params, examples, flags);
-    await writeState({ ...training.params, runtime: training.runtime }, flags);
     if (flags.metricsOut !== undefined) {
       await writeResult(metricsOf(training, examples, flags), flags.metricsOut);
     }
+    await writeState({ ...training.params, runtime: training.runtime }, flags);
   });
 
 /** The reference's metrics file; the backend is named as it was asked for. */

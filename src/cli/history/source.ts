@@ -4,14 +4,19 @@ import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { decodeRunAddress } from '../../network/wire/runs.ts';
+import { toSnapshot } from '../../network/wire/snapshots.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
+import { parseStakeJson } from '../../run/stake-json.ts';
+import { snapshotId } from '../../run/stake-snapshot.ts';
 import { specsOf } from '../../worker/certified/gather.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
 import { connectRelays } from '../relays.ts';
 import { passingSigner } from '../run/find-run.ts';
 import { readDocument } from '../run/spec-file.ts';
+import { toEvent } from '../stake/events.ts';
+import { orRefuse, readText } from '../stake/files.ts';
 import { type BadLine, readEventFile } from './event-file.ts';
 import { fetchHistory } from './from-relays.ts';
 import { slowly } from './slowly.ts';
@@ -21,6 +26,7 @@ export interface SourceFlags extends ConnectionFlags {
   readonly spec?: string;
   readonly relay: readonly string[];
   readonly events?: string;
+  readonly stake?: string;
 }
 
 export interface Source {
@@ -38,6 +44,7 @@ export const addSourceFlags = (command: Command): Command =>
     command
       .option('--run <id>', 'the run: its id, or naddr1…')
       .option('--spec <file>', 'its spec, where no event has it')
+      .option('--stake <file>', 'its stake snapshot, where no event has it')
       .option('--relay <url>', 'relay to ask, repeatable', collect, []),
   );
 
@@ -46,10 +53,11 @@ export async function openSource(flags: SourceFlags, signal: AbortSignal): Promi
   const own = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
   const tell = slowly();
   const wanted = runOf(flags, own);
-  const { events, bad } =
+  const { events: found, bad } =
     flags.events === undefined
       ? { events: await askRelays(flags, wanted, signal), bad: [] }
       : await readEventFile(flags.events, (have) => tell(`${have} lines read`));
+  const events = await withStakes(found, flags);
   const specs = new Map(specsOf(events));
   if (own !== undefined) specs.set(runIdOf(own), own);
   const run = wanted ?? onlyRun([...specs.keys()], bad);
@@ -62,6 +70,17 @@ export async function openSource(flags: SourceFlags, signal: AbortSignal): Promi
       hint: 'name a file that has it with --spec FILE, or ask other relays',
     },
   );
+}
+
+/** The same events, and the snapshot of a file as one more unless it is among them. */
+export async function withStakes(
+  events: readonly SignedEvent[],
+  { stake }: SourceFlags,
+): Promise<readonly SignedEvent[]> {
+  if (stake === undefined) return events;
+  const table = orRefuse(stake, parseStakeJson(await readText(stake)));
+  const id = snapshotId(table);
+  return events.some((event) => toSnapshot(event, id).ok) ? events : [...events, toEvent(table)];
 }
 
 const placesOf = (bad: readonly BadLine[]): string =>

@@ -40,7 +40,7 @@ export const readPayload = async (path: string): Promise<Params> =>
   wholeDelta(await openPayload(await readPayloadText(path), path));
 
 /** What a person reads of a payload that is none. */
-export const payloadError = (path: string, { at, message }: Issue): ConfigError =>
+const payloadError = (path: string, { at, message }: Issue): ConfigError =>
   new ConfigError('payload/refused', `${path} is not a sound payload, ${at}: ${message}`, {
     hint: 'have whoever made the payload send it again',
   });

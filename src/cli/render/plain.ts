@@ -46,6 +46,7 @@ function describe(event: WorkerEvent): string {
     case 'round':
       return describeRound(event);
     case 'stalled':
+    case 'voids':
     case 'fault':
     case 'conflict':
       return troubleOf(event);
@@ -64,7 +65,7 @@ function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
   const sample =
     event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
   const how = certified ? describeCertificate(certified) : event.completionReason;
-  const dropped = certified?.rejected.length ?? refused.length;
+  const dropped = Math.max(refused.length, certified?.rejected.length ?? 0);
   return `round ${index + 1} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
 }
 

@@ -39,16 +39,22 @@ export const findOver =
       return found;
     });
 
-/** Sends a snapshot; throws when no relay takes it. What it is does not depend on who signs it, so nobody's key is used. */
+/** A snapshot as an event. What it is does not depend on who signs it, so nobody's key is used. */
+export function toEvent(snapshot: StakeSnapshot): SignedEvent {
+  const createdAt = Math.floor(systemClock.now() / 1000);
+  return aSigner().sign(
+    buildSnapshot(snapshot, { createdAt, expiresAt: createdAt + KEPT_SECONDS }),
+  );
+}
+
+/** Sends a snapshot; throws when no relay takes it. */
 export const publishOver = (
   urls: readonly string[],
   snapshot: StakeSnapshot,
   signal: AbortSignal,
 ): Promise<void> =>
   withRelays(urls, signal, async (relays) => {
-    const createdAt = Math.floor(systemClock.now() / 1000);
-    const draft = buildSnapshot(snapshot, { createdAt, expiresAt: createdAt + KEPT_SECONDS });
-    const outcomes = await relays.publish(aSigner().sign(draft), { signal });
+    const outcomes = await relays.publish(toEvent(snapshot), { signal });
     if (outcomes.some(({ status }) => status === 'accepted')) return;
     const words = outcomes.map((outcome) => `${outcome.relay}: ${outcome.status}`).join('; ');
     throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`);

@@ -34,7 +34,8 @@ export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Param
   if (first === undefined) throw new RangeError('the mean of no deltas is undefined');
   if (!deltas.every(({ weight }) => weight > 0)) throw new RangeError('weights are above 0');
   const { layout } = first.delta;
-  const sum = Float64Array.from(first.delta.values, (value) => value * first.weight);
+  const sum = new Float64Array(first.delta.values);
+  for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! * first.weight;
   let total = first.weight;
   for (const { delta, weight, name } of others) {
     const { values } = arranged(delta, layout, name);

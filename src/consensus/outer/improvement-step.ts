@@ -24,7 +24,7 @@ export function improvementStep(
   const { layout } = base;
   const improvement = arranged(delta, layout, 'the delta').values;
   const before = previous && arranged(previous, layout, 'the momentum').values;
-  const next = Float64Array.from(base.values);
+  const next = new Float64Array(base.values);
   const update = new Float64Array(layout.size);
   const velocity = new Float64Array(layout.size);
   for (let i = 0; i < next.length; i++) {

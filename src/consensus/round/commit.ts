@@ -102,7 +102,7 @@ function conflict({ state, effects }: Turn, got: Digest): void {
 
 /** A proposal with the body of what was voted for; asked for when none is here. */
 function bodyOf(turn: Turn, { ctx, digest }: Count): Signed<Proposal> | undefined {
-  const proposal = proposalOf(turn.state, ctx, digest);
+  const proposal = proposalOf(turn, ctx, digest);
   if (proposal === undefined) {
     ask(turn, `want ${digest}`, { type: 'want', what: 'outcome', digest });
   }

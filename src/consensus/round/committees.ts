@@ -2,7 +2,7 @@
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Ballot, Proposal, Signed } from '../../run/vote.ts';
-import { ask, change, type RoundState, type Turn } from './round-state.ts';
+import { ask, change, type Turn } from './round-state.ts';
 
 /** The committee a vote names, if it is known here. */
 export function committeeOf(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
@@ -41,15 +41,14 @@ export function committeeOfBallots(
   return isSound ? turn.context.draw(attempt, keys) : undefined;
 }
 
-/** A proposal of an outcome before one committee; it has the body. */
-export const proposalOf = (
-  { votes }: RoundState,
-  ctx: Digest,
-  digest: Digest,
-): Signed<Proposal> | undefined =>
-  votes.find(
+/** A proposal of an outcome before one committee; it has the body. One whose ballots make another committee is none. */
+export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Proposal> | undefined =>
+  turn.state.votes.find(
     (vote): vote is Signed<Proposal> =>
-      vote.type === 'proposal' && vote.digest === digest && vote.ctx === ctx,
+      vote.type === 'proposal' &&
+      vote.digest === digest &&
+      vote.ctx === ctx &&
+      committeeBehind(turn, vote)?.ctx === ctx,
   );
 
 export function ballotsById(

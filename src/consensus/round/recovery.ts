@@ -8,7 +8,7 @@ import { change, type RoundContext, sign, type Turn } from './round-state.ts';
 import { highestPrepared } from './tally.ts';
 import { viewLength } from './views.ts';
 
-/** No honest worker is in a later attempt: each lasts its time. */
+/** No honest worker is in a later attempt: each lasts `recoveryMs` or longer. */
 export const latestAttempt = ({ since, timing }: RoundContext, now: number): number =>
   timing.recoveryMs === 0
     ? 0
@@ -29,7 +29,8 @@ export function joinAttempt(turn: Turn): boolean {
   change(turn, {
     ...{ attempt, view: 0, composed: null, asked: [] },
     viewEnds: now + viewLength(timing.viewMs, 0),
-    attemptEnds: now + timing.recoveryMs,
+    // like views: a network that is slower than the run expects gets the time it needs
+    attemptEnds: now + viewLength(timing.recoveryMs, attempt),
   });
   return sign(turn, { type: 'ballot', run, round, attempt, parent, prepared });
 }

@@ -61,7 +61,7 @@ export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | nul
   let highest = turn.state.lock;
   for (const count of counts(turn.state.votes, 'prepare')) {
     if (count.attempt > lastAttempt || (highest !== null && !isAfter(count, highest))) continue;
-    const proposal = proposalOf(turn.state, count.ctx, count.digest);
+    const proposal = proposalOf(turn, count.ctx, count.digest);
     const quorum = proposal && quorumOf(turn, count);
     if (proposal === undefined || quorum === undefined) continue;
     const { attempt, view, ctx, digest } = count;

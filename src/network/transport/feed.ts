@@ -11,7 +11,7 @@ export interface SubscriptionHandlers {
   /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
   onEvent(event: SignedEvent, relay: string): void;
   /** An event that does not count. The relay that sent it is to blame, not the key it names. */
-  onRefused?(reason: RejectReason, detail: string, relay: string): void;
+  onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
   /** A relay sent an event that was handed over before, and not because it was asked for the same once more. */
   onRepeated?(id: string, relay: string): void;
   /** The relay is being asked: at first when it is connected, again after each reconnect. */
@@ -160,7 +160,7 @@ export class Feed {
         return undefined;
       case 'refused':
         counts.refused++;
-        this.#handlers.onRefused?.(received.reason, received.detail, link.url);
+        this.#handlers.onRefused?.(received.reason, received.detail, link.url, received.id);
         if (received.isFault) link.blame();
         return undefined;
       case 'new':

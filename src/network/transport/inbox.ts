@@ -2,6 +2,7 @@
  * What an arriving event must pass before anyone hears of it: shape, filter, quota of its author, id, signature. Only then
  * is its id remembered, so a forged twin that comes first never hides the genuine event.
  */
+import { isHex32 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Result } from '../../base/result.ts';
 import type { RejectReason } from '../../run/contribution.ts';
@@ -25,6 +26,8 @@ export type Received =
       readonly verdict: 'refused';
       readonly reason: RejectReason;
       readonly detail: string;
+      /** The id it bears, which may not be its own. */
+      readonly id: string | undefined;
       /** No relay that checks events as NIP-01 says would have sent it. */
       readonly isFault: boolean;
     };
@@ -79,7 +82,7 @@ export class Inbox {
       if (createdAt !== undefined) return { verdict: 'known', id: claimed, createdAt };
     }
     const parsed = parseEvent(raw);
-    if (!parsed.ok) return refusedBy(parsed);
+    if (!parsed.ok) return refusedBy(parsed, claimed);
     const event = parsed.value;
     if (!filters.some((filter) => matchesFilter(filter, event))) return { verdict: 'stray' };
     if (!authors.allows(event.pubkey)) {
@@ -87,7 +90,7 @@ export class Inbox {
     }
     if (!this.#isVerified(event)) {
       const verified = verifyEvent(event, this.#crypto, isPlain);
-      if (!verified.ok) return refusedBy(verified);
+      if (!verified.ok) return refusedBy(verified, claimed);
       this.#verified.set(event.id, event.sig);
     }
     authors.count(event.pubkey);
@@ -102,8 +105,12 @@ export class Inbox {
   }
 }
 
-function refusedBy({ issue }: Extract<Result<SignedEvent>, { ok: false }>): Received {
+function refusedBy(
+  { issue }: Extract<Result<SignedEvent>, { ok: false }>,
+  claimed: unknown,
+): Received {
   const detail = issue.at === '' ? issue.message : `${issue.at}: ${issue.message}`;
   const reason = reasons[issue.code] ?? 'malformed';
-  return { verdict: 'refused', reason, detail, isFault: !pardoned.has(issue.code) };
+  const id = typeof claimed === 'string' && isHex32(claimed) ? claimed : undefined;
+  return { verdict: 'refused', reason, detail, id, isFault: !pardoned.has(issue.code) };
 }

@@ -27,6 +27,8 @@ export interface CheckpointClaim {
   readonly author: WorkerId;
   readonly round: number;
   readonly outcome: Digest;
+  readonly modelRoot: Digest;
+  readonly ledgerRoot: Digest;
 }
 
 export interface CheckpointSending {
@@ -74,6 +76,6 @@ export async function publishCheckpoint(
 export function toCheckpointClaim(event: SignedEvent, run: Digest): CheckpointClaim | undefined {
   const parsed = certifiedCheckpoint.parse(event);
   if (!parsed.ok || parsed.value.run !== run) return undefined;
-  const { round, outcome } = parsed.value;
-  return { author: event.pubkey, round, outcome };
+  const { round, outcome, modelRoot, ledgerRoot } = parsed.value;
+  return { author: event.pubkey, round, outcome, modelRoot, ledgerRoot };
 }

@@ -50,6 +50,13 @@ export const membersFilter = (run: Digest): Filter => ({
   '#s': [run],
 });
 
+/** Proposals of an outcome, whichever round it is of. */
+export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
+  kinds: [proposal.kind],
+  '#s': [run],
+  '#x': [digest],
+});
+
 /** Everything of the whole run but chunks. */
 export const historyFilter = (run: Digest): Filter => ({
   kinds: [manifest.kind, vote.kind, proposal.kind, fault.kind, memberKind.kind],

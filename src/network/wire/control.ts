@@ -3,6 +3,7 @@
  * again. What events say is read by whoever asks; here they are only genuine and of the run.
  */
 import type { Clock } from '../../base/clock.ts';
+import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
 import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../event.ts';
@@ -11,7 +12,13 @@ import { unlessAborted } from '../transport/deadline.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
-import { buildMessage, CONTROL_SECONDS, membersFilter, roundFilter } from './certified-events.ts';
+import {
+  buildMessage,
+  CONTROL_SECONDS,
+  membersFilter,
+  outcomeFilter,
+  roundFilter,
+} from './certified-events.ts';
 import type { Lifetime } from './chunks.ts';
 import { watchOutcomes } from './delivery.ts';
 import { buildFault } from './faults.ts';
@@ -29,6 +36,8 @@ export interface OwnEvent<N> {
 export interface Hearing<N> {
   /** Nouns are handed over as they come, also several times. */
   take(noun: N): void;
+  /** What a relay brought and is no event of its author, with the id it bears; nobody is to blame but the relay. */
+  refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
 }
 
@@ -52,6 +61,8 @@ export interface Control<N> {
   listenToMembers(hearing: Hearing<N>): Listening;
   /** Asks all relays for these events. */
   fetch(ids: readonly EventId[], hearing: Hearing<N>): void;
+  /** Asks all relays for proposals of an outcome. */
+  fetchOutcome(digest: Digest, hearing: Hearing<N>): void;
   sign(said: Message | Join | Leave): OwnEvent<N>;
   /** Two events that are here, side by side; undefined when one of them is not. */
   accuse(events: readonly [EventId, EventId]): OwnEvent<N> | undefined;
@@ -127,17 +138,30 @@ class Events<N> implements Control<N> {
   }
 
   fetch(ids: readonly EventId[], hearing: Hearing<N>): void {
-    const { clock, signal, read } = this.#options;
+    const { read } = this.#options;
     for (const id of ids) {
       const event = this.#held(id);
       const noun = event && read(event);
       if (noun !== undefined) hearing.take(noun);
     }
     const missing = ids.filter((id) => this.#held(id) === undefined);
-    if (missing.length === 0) return;
+    if (missing.length > 0) this.#ask({ ids: missing }, hearing);
+  }
+
+  fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
+    this.#ask(outcomeFilter(this.#options.run, digest), hearing);
+  }
+
+  /** A question that is over when it is answered. */
+  #ask(filter: Filter, hearing: Hearing<N>): void {
+    const { clock, signal } = this.#options;
     const onCaughtUp = () => void (listening.caughtUp && listening.close());
-    const taking = { take: (noun: N) => hearing.take(noun), onCaughtUp };
-    const listening = this.#hear({ ids: missing }, taking, this.#keep);
+    const taking: Hearing<N> = {
+      take: (noun) => hearing.take(noun),
+      refuse: (rejection, id) => hearing.refuse?.(rejection, id),
+      onCaughtUp,
+    };
+    const listening = this.#hear(filter, taking, this.#keep);
     void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
   }
 
@@ -204,7 +228,7 @@ class Events<N> implements Control<N> {
   /** A subscription that can be asked again. */
   #hear(
     filter: Filter,
-    { take, onCaughtUp }: Hearing<N>,
+    { take, refuse, onCaughtUp }: Hearing<N>,
     keep: (event: SignedEvent) => void,
   ): Listening {
     const { relays, read } = this.#options;
@@ -214,8 +238,10 @@ class Events<N> implements Control<N> {
       keep(event);
       take(noun);
     };
+    const onRefused = (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
+      refuse?.({ reason, detail, worker: undefined }, id);
     const subscribe = () =>
-      relays.subscribe([filter], { onEvent, onCaughtUp: () => onCaughtUp?.() });
+      relays.subscribe([filter], { onEvent, onRefused, onCaughtUp: () => onCaughtUp?.() });
     let subscription = subscribe();
     return {
       get caughtUp() {

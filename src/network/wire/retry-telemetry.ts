@@ -47,7 +47,7 @@ export function retryTotals(all: readonly RelayAttempts[]): RetryTotals {
 }
 
 /** `attempt_count`, `retry_count`, `retry_delays` in seconds. */
-export const attemptMembers = (took: RelayAttempts): JsonObject => ({
+const attemptMembers = (took: RelayAttempts): JsonObject => ({
   attempt_count: BigInt(took.attempts),
   retry_count: BigInt(retriesOf(took)),
   retry_delays: took.delaysMs.map(secondsOf),

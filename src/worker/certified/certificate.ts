@@ -4,7 +4,15 @@ import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Ballot, Commit, Signed } from '../../run/vote.ts';
 import { type Electorate, electorateOf, type Situation, stakesOf } from './electorate.ts';
-import { type Evidence, found, invalid, lacking, type Noun, type Verdict } from './evidence.ts';
+import {
+  type Evidence,
+  found,
+  invalid,
+  lacking,
+  type Missing,
+  type Noun,
+  type Verdict,
+} from './evidence.ts';
 
 /** A round that was decided. */
 export interface Certificate {
@@ -100,16 +108,19 @@ export function seatedIn(
       ? found(electorate.committee)
       : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
   }
-  const proposal = evidence
-    .proposals(digest)
-    .find((each) => each.attempt === attempt && each.ctx === ctx);
-  if (proposal === undefined) return lacking({ what: 'proposal', id: digest });
-  const keys = judgeBallots(situation, proposal.ballots, attempt, evidence, electorate);
-  if (!keys.ok) return keys;
-  const committee = electorate.draw(attempt, keys.value);
-  return committee.ctx === ctx
-    ? found(committee)
-    : invalid('other-committee', 'votes', `the ballots of ${proposal.id} make another committee`);
+  // anybody may write the name of a committee on a proposal: the one whose ballots make it counts
+  const missing: Missing[] = [];
+  for (const proposal of evidence.proposals(digest)) {
+    if (proposal.attempt !== attempt || proposal.ctx !== ctx) continue;
+    const keys = judgeBallots(situation, proposal.ballots, attempt, evidence, electorate);
+    if (!keys.ok) {
+      if ('missing' in keys) missing.push(...keys.missing);
+      continue;
+    }
+    const committee = electorate.draw(attempt, keys.value);
+    if (committee.ctx === ctx) return found(committee);
+  }
+  return lacking({ what: 'proposal', id: digest }, ...missing);
 }
 
 /** Whose ballots these are, when they are enough for an attempt. */

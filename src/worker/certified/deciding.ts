@@ -8,7 +8,8 @@ import { beginRound, step } from '../../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../../consensus/round/round-state.ts';
 import type { RoundListening } from '../../network/wire/control.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
-import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Rejection } from '../../run/contribution.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import type { DecidingOptions } from './deciding-options.ts';
@@ -16,10 +17,13 @@ import type { Decision, OpenRound } from './decision.ts';
 import type { Noun } from './evidence.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
+import { createRefusals, type Refusals } from './refusals.ts';
 
 export interface Deciding extends OpenRound {
   /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
   readonly decided: Promise<Decision>;
+  /** What was dropped until now, and why. */
+  readonly refused: readonly Rejection[];
   /** A certificate is here; what it names may still be on its way. */
   readonly isCertified: boolean;
   /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
@@ -50,6 +54,7 @@ class Round implements Deciding {
   /** What waits for something that is not here. */
   readonly #waiting = new Map<string, () => boolean>();
   readonly #own: Record<string, string>;
+  readonly #refusals: Refusals;
   /** How long each worker's contribution took. */
   readonly #arrived = new Map<WorkerId, number>();
   readonly #settle: (decision: Decision) => void;
@@ -62,6 +67,7 @@ class Round implements Deciding {
   constructor(options: DecidingOptions) {
     const { context, member, session, entry, hasForgotten } = options;
     this.#options = options;
+    this.#refusals = createRefusals(context.round, member.tell);
     this.#signal = AbortSignal.any([session.signal, this.#stop.signal]);
     const { clock } = session.ports;
     this.#machine = entry?.machine ?? beginRound(context, clock.now(), hasForgotten);
@@ -77,17 +83,19 @@ class Round implements Deciding {
       pull: (manifest) => this.#listening.pull(manifest),
       onHeld: (worker, manifest) => this.#hold(worker, manifest),
       onFault: (events) => this.#accuse(events),
+      onRefused: (rejection, id) => this.#refusals.note(rejection, id),
       onChange: () => this.#wake(),
     });
     this.#judge = new Judge(options, {
       observer: this.#observer,
       feed: (input) => this.#feed(input),
       fetch: (ids) => this.#fetch(ids),
-      again: () => this.#listening.again(),
+      fetchOutcome: (digest) => this.#fetchOutcome(digest),
       wake: () => this.#wake(),
     });
     this.#listening = member.control.listen(context.round, {
       take: (noun) => this.take(noun),
+      refuse: (rejection, id) => this.refuse(rejection, id),
       onCaughtUp: () => this.#bell.ring(),
     });
     this.decided = Promise.race([promise, this.#run()]);
@@ -96,6 +104,10 @@ class Round implements Deciding {
 
   get isCertified(): boolean {
     return this.#machine.decided !== null;
+  }
+
+  get refused(): readonly Rejection[] {
+    return this.#refusals.list;
   }
 
   enter({ event, payload }: Sealed): void {
@@ -114,7 +126,12 @@ class Round implements Deciding {
     }
     // also what was here before this round was opened
     if (noun.type === 'manifest') this.#observer.take(noun);
+    if (noun.type === 'unreadable') this.#refusals.noteUnreadable(noun);
     if (isNew) this.#wake();
+  }
+
+  refuse(rejection: Rejection, id: EventId | undefined): void {
+    this.#refusals.note(rejection, id);
   }
 
   close(): void {
@@ -209,7 +226,10 @@ class Round implements Deciding {
           this.#judge.check(effect, this.#machine.held),
         );
       case 'want':
-        return effect.what === 'events' ? this.#fetch(effect.ids) : this.#listening.again();
+        if (effect.what === 'events') return this.#fetch(effect.ids);
+        return effect.what === 'outcome'
+          ? this.#fetchOutcome(effect.digest)
+          : this.#listening.again();
       case 'finalized':
         return this.#attempt('settle', () => this.#finish(effect.outcome, effect.certificate));
       case 'fault':
@@ -217,7 +237,7 @@ class Round implements Deciding {
       case 'stalled':
         return tell.stalled(this.#options.context.round, effect);
       case 'refused':
-        return tell.refused(this.#options.context.round, effect.refusal);
+        return this.#refusals.noteRefusal(effect.refusal);
       case 'closed':
       case 'wake':
     }
@@ -251,6 +271,10 @@ class Round implements Deciding {
 
   #fetch(ids: readonly EventId[]): void {
     this.#options.member.control.fetch(ids, this);
+  }
+
+  #fetchOutcome(digest: Digest): void {
+    this.#options.member.control.fetchOutcome(digest, this);
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {

@@ -15,8 +15,8 @@ export interface Bench {
   readonly observer: Observer;
   feed(input: Input): void;
   fetch(ids: readonly EventId[]): void;
-  /** Asks for everything of the round once more. */
-  again(): void;
+  /** Asks for proposals of an outcome, of this round or the one before. */
+  fetchOutcome(digest: Digest): void;
   /** Something that was asked for is here. */
   wake(): void;
 }
@@ -105,11 +105,11 @@ export class Judge {
     if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
     const isAgain = this.#askedMs > 0;
     this.#askedMs = nowMs;
-    const { observer, fetch, again, wake } = this.#bench;
+    const { observer, fetch, fetchOutcome, wake } = this.#bench;
     const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
     if (events.length > 0) fetch(events);
     for (const { what, id } of missing) if (what === 'payload') observer.pull(id);
-    if (missing.some(({ what }) => what === 'proposal')) again();
+    for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
     for (const each of others) void member.obtain(each, state).then(wake, () => undefined);
     if (isAgain) member.tell.lacking(context.round, missing);

@@ -81,7 +81,10 @@ export class Member {
     this.journal = journal;
     this.tell = createTell(ports.report);
     this.#entry = journal.load();
-    const listening = control.listenToMembers({ take: (noun) => this.#take(noun) });
+    const listening = control.listenToMembers({
+      take: (noun) => this.#take(noun),
+      refuse: (rejection, id) => this.#open.at(-1)?.refuse(rejection, id),
+    });
     this.#close = () => listening.close();
   }
 

@@ -2,6 +2,7 @@
 import type { Held } from '../../consensus/round/round-state.ts';
 import type { Submission } from '../../network/wire/certified-events.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
+import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Bad } from './compose.ts';
@@ -27,6 +28,7 @@ interface Wants {
   onHeld(worker: WorkerId, manifest: EventId): void;
   /** Two manifests of one worker in one place. */
   onFault(events: readonly [EventId, EventId]): void;
+  onRefused(rejection: Rejection, manifest: EventId): void;
   onChange(): void;
 }
 
@@ -35,9 +37,9 @@ const MOST_OF_ONE = 2;
 
 export function createObserver(
   { state, context, member }: DecidingOptions,
-  { signal, pull: bring, onHeld, onFault, onChange }: Wants,
+  { signal, pull: bring, onHeld, onFault, onRefused, onChange }: Wants,
 ): Observer {
-  const { pool, tell } = member;
+  const { pool } = member;
   const terms = termsOf(state, false)!;
   const shares = sharesOf(terms);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
@@ -56,29 +58,34 @@ export function createObserver(
     onChange();
   }
 
-  function refuse(worker: WorkerId, manifest: EventId, reason: string, detail: string): void {
-    if (bad.has(manifest)) return;
-    bad.set(manifest, { worker, manifest, reason });
-    tell.unusable(context.round, worker, reason, detail);
+  function refuse({ id, key }: Signed<Submission>, rejection: Rejection): void {
+    if (bad.has(id)) return;
+    bad.set(id, { worker: key, manifest: id, reason: rejection.reason });
+    onRefused(rejection, id);
   }
 
-  function judge({ id, key, manifest }: Signed<Submission>, payload: Uint8Array): void {
-    const judged = judgeSubmission(manifest, payload, terms);
-    if (judged.ok) onHeld(key, id);
-    else refuse(key, id, judged.rejection.reason, judged.rejection.detail);
+  function judge(submission: Signed<Submission>, payload: Uint8Array): void {
+    const judged = judgeSubmission(submission.manifest, payload, terms);
+    if (judged.ok) onHeld(submission.key, submission.id);
+    else refuse(submission, judged.rejection);
   }
 
   return {
     take(submission) {
       const { id, key, manifest } = submission;
-      if (manifest.round !== context.round || !context.roster.includes(key)) return;
+      if (manifest.round !== context.round) return;
+      const claim = judgeManifest(manifest, terms, shares);
+      if (!context.roster.includes(key)) {
+        // of strangers nothing is remembered: there may be any number of them
+        if (!claim.ok) onRefused(claim.rejection, id);
+        return;
+      }
       const before = seen.get(key) ?? [];
       if (before.length >= MOST_OF_ONE || before.some((each) => each.id === id)) return;
       seen.set(key, [...before, submission]);
       for (const other of before) onFault([other.id, id]);
-      const claim = judgeManifest(manifest, terms, shares);
       const payload = pool.payload(manifest);
-      if (!claim.ok) refuse(key, id, claim.rejection.reason, claim.rejection.detail);
+      if (!claim.ok) refuse(submission, claim.rejection);
       else if (payload === undefined) void pull(submission);
       else judge(submission, payload);
     },

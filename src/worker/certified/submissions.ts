@@ -42,16 +42,22 @@ const divided = new WeakMap<Ledger, { readonly size: number; readonly shares: Sh
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(
   said: Manifest,
-  { spec, run, round, parent, base }: Terms,
+  { spec, run, round, parent, base, ledger }: Terms,
   shares: Shares,
 ): Judged<Manifest> {
   const { worker } = said;
   if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
+  if (!ledger.members.some(({ key }) => key === worker)) {
+    return refusal(worker, 'not-a-member', `not in the roster of round ${round}`);
+  }
   if (said.round !== round) {
     return refusal(worker, 'wrong-round', `round ${said.round}, not ${round}`);
   }
+  if (said.parent === undefined) {
+    return refusal(worker, 'uncommitted', 'it does not say which outcome it follows');
+  }
   if (said.parent !== parent) {
-    return refusal(worker, 'base-mismatch', `follows ${said.parent ?? 'nothing'}, not ${parent}`);
+    return refusal(worker, 'base-mismatch', `follows ${said.parent}, not ${parent}`);
   }
   if (said.base !== base) {
     return refusal(worker, 'base-mismatch', `started from ${said.base}, not ${base}`);

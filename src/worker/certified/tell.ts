@@ -1,6 +1,7 @@
 /** What a certified round has to say to whoever watches; each thing once. */
-import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
-import type { WorkerId } from '../../run/ids.ts';
+import type { Effect } from '../../consensus/round/round-state.ts';
+import type { Rejection } from '../../run/contribution.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { WorkerEvent } from '../events.ts';
 import type { FaultProof, Invalid, Missing } from './evidence.ts';
@@ -9,13 +10,13 @@ export interface Tell {
   /** Contributions that are here, of those waited for. */
   held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
   stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
-  refused(round: number, refusal: Refusal): void;
+  refused(round: number, rejection: Rejection): void;
+  conflict(round: number, expected: Digest, got: Digest): void;
   fault(round: number, fault: FaultProof): void;
   /** An outcome cannot be judged yet. */
   lacking(round: number, missing: readonly Missing[]): void;
   invalid(outcome: Outcome, why: Invalid): void;
   uncomposable(round: number, why: Invalid): void;
-  unusable(round: number, worker: WorkerId, reason: string, detail: string): void;
   unavailable(round: number, what: string, why: string): void;
   /** No relay has the whole checkpoint. */
   unkept(round: number): void;
@@ -34,11 +35,10 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
     stalled: (round, { attempt, view, missing }) =>
       report({ type: 'stalled', round, attempt, view, missing }),
-    refused(round, refusal) {
-      if (refusal.code !== 'conflicting-finalize') return;
-      const { expected, got } = refusal;
-      once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got });
-    },
+    refused: (round, { reason, worker, detail }) =>
+      report({ type: 'refused', round, reason, detail, ...(worker && { worker }) }),
+    conflict: (round, expected, got) =>
+      once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got }),
     fault: (round, { culprit: worker, kind }) =>
       once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
     lacking: (round, missing) =>
@@ -47,10 +47,6 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(`refused what ${proposer.slice(0, 8)} proposed for round ${round + 1}: ${message}`),
     uncomposable: (round, { message }) =>
       notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
-    unusable: (round, worker, reason, detail) =>
-      notice(
-        `a contribution of ${worker.slice(0, 8)} to round ${round + 1} does not count (${reason}): ${detail}`,
-      ),
     unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
     unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
   };

@@ -5,7 +5,7 @@ import { graceOf } from '../../../src/consensus/round/grace.ts';
 import { decideClosing } from '../../../src/consensus/round/observe.ts';
 import { loadRound, saveRound } from '../../../src/consensus/round/saved-round.ts';
 import { latestView, viewAfter, viewLength } from '../../../src/consensus/round/views.ts';
-import { outcomeBy, timing } from './model-check/setup.ts';
+import { drawFor, keysOf, outcomeBy, PARENT, RUN, timing } from './model-check/setup.ts';
 import { friends, Player, proposalBy, Room, voteBy } from './room.ts';
 
 const four = friends(4);
@@ -179,6 +179,32 @@ describe('recovery', () => {
     expect(me.state.attempt).toBe(1);
     const lists = me.all('stalled').filter(({ attempt }) => attempt === 1);
     expect(lists[0]?.missing).toEqual(['w0', 'w1', 'w2', 'w3']);
+  });
+
+  test('a proposal under the name of a committee that its ballots do not make stands for nothing', () => {
+    const setup = friends(4, 'bft', 3);
+    const keys = keysOf(setup);
+    const { ctx } = drawFor(setup)(1, keys);
+    const me = new Player(setup, 'w1');
+    me.take({ type: 'tick' }, 100);
+    me.take({ type: 'tick' }, 5000);
+    const ballots = keys.map((key) => {
+      const said = { type: 'ballot' as const, run: RUN, round: 0, attempt: 1, parent: PARENT };
+      return { ...said, prepared: null, id: `ballot ${key}`, key };
+    });
+    for (const ballot of ballots) me.hear(ballot, 5001);
+    const ids = ballots.map(({ id }) => id).sort();
+    const outcome = outcomeBy('w2', 'final', ids);
+    const at = { attempt: 1, ctx, outcome };
+    const genuine = proposalBy(setup, 'w2', 'X', { ...at, ballots: ids });
+    const mislabeled = proposalBy(setup, 'w3', 'X', { ...at, ballots: ids.slice(0, 3) });
+    me.hear(mislabeled, 5002);
+    me.hear(genuine, 5002);
+    const check = { digest: 'X', valid: true, acceptable: true, unlisted: [], scores: [] };
+    me.take({ type: 'checked', check }, 5003);
+    me.hear(voteBy(setup, 'w0', 'prepare', 'X', { attempt: 1, ctx }), 5004);
+    me.hear(voteBy(setup, 'w1', 'prepare', 'X', { attempt: 1, ctx }), 5004);
+    expect(me.state.lock).toMatchObject({ digest: 'X', attempt: 1, proposal: genuine.id });
   });
 
   test('a round that two of three cannot decide is decided by them in a recovery', () => {

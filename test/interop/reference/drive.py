@@ -1,9 +1,9 @@
 """Runs command lines of the Python reference in one process and prints what each did.
 
-    python3 drive.py CHECKOUT < invocations.json
+    python3 drive.py INVOCATIONS OUTCOMES
 
-The input is a list of {"folder": path, "argv": [...]}, the output a list of {"exit", "stdout", "stderr"} in that order. Each
-runs in its folder, where files it names are found and written.
+Both are files; the first holds a list of {"folder": path, "argv": [...]}, the second gets one of {"exit", "stdout", "stderr"}
+in that order. Each runs in its folder, where files it names are found and written. The reference is on PYTHONPATH.
 """
 
 import contextlib
@@ -13,9 +13,7 @@ import os
 import sys
 import traceback
 
-sys.path.insert(0, f"{sys.argv[1]}/src")
-
-from nostrain.cli import main  # noqa: E402
+from nostrain.cli import main
 
 
 def run(argv):
@@ -31,8 +29,12 @@ def run(argv):
     return {"exit": code or 0, "stdout": out.getvalue(), "stderr": err.getvalue()[-500:]}
 
 
+invocations, outcomes = sys.argv[1:]
 results = []
-for each in json.load(sys.stdin):
+with open(invocations) as source:
+    wanted = json.load(source)
+for each in wanted:
     os.chdir(each["folder"])
     results.append(run(each["argv"]))
-json.dump(results, sys.stdout)
+with open(outcomes, "w") as target:
+    json.dump(results, target)

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { proposal as proposalKind } from '../../../kinds/proposal.ts';
 import { vote as voteKind } from '../../../kinds/vote.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
+import { buildMessage } from '../../../src/network/wire/certified-events.ts';
+import { toProposal } from '../../../src/network/wire/proposals.ts';
 import { explain } from '../../../src/worker/certified/explain.ts';
 import { gather } from '../../../src/worker/certified/gather.ts';
 import { genesisOf } from '../../../src/worker/certified/history.ts';
@@ -115,6 +117,22 @@ describe('a replay', () => {
     const { rounds, end } = replayed(run, run.events);
     expect(rounds[1]!.decided!.certificate).toMatchObject({ attempt: 1 });
     expect(rounds[1]!.decided!.certificate.committee.size).toBe(3);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+  });
+
+  it('is not misled by the name of a committee on ballots that make another one', () => {
+    const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
+    const proposals = run.events.map(toProposal).filter((judged) => judged.ok);
+    const { value: genuine } = proposals.find(({ value }) => value.attempt === 1)!;
+    const { id, key: _, ...said } = genuine;
+    const mislabeled = { ...said, ballots: said.ballots.slice(1) };
+    // one that is looked at first: in the order of ids
+    let createdAt = 1_790_000_000;
+    const sign = () =>
+      signerOf(9).sign(buildMessage(mislabeled, { createdAt, expiresAt: 2_500_000_000 }));
+    while (sign().id >= id) createdAt++;
+    const { rounds, end } = replayed(run, [sign(), ...run.events]);
+    expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
   });
 

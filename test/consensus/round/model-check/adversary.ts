@@ -73,7 +73,9 @@ export class Adversary {
         const view = Math.max(0, heard.view + dice.between(-1, 2));
         this.#vote(key, { ...heard, view }, dice.pick(['prepare', 'commit']), dice.below(3));
       }
-      if (this.#world.setup.floor > 0 && dice.chance(0.3)) this.#ballot(key);
+      if (this.#world.setup.floor === 0) continue;
+      if (dice.chance(0.3)) this.#ballot(key);
+      if (dice.chance(0.3)) this.#mislabel(key);
     }
   }
 
@@ -110,12 +112,60 @@ export class Adversary {
     if (proposerOf(context, { attempt, view }) !== key || this.#proposed.has(slot)) return;
     this.#proposed.add(slot);
     for (const side of world.dice.shuffled([0, 1])) {
+      const trick = world.weather.isSplit ? 0 : world.dice.below(8);
       const proposal =
-        (!world.weather.isSplit && world.dice.chance(0.6)
-          ? this.#justified(key, attempt, view)
-          : undefined) ?? this.#fresh(key, attempt, view);
-      if (proposal !== undefined) this.#say(key, proposal, side);
+        (trick > 3 ? this.#justified(key, attempt, view) : undefined) ??
+        (trick === 3 ? this.#repeated(key, attempt, view) : undefined) ??
+        this.#fresh(key, attempt, view);
+      if (proposal === undefined) continue;
+      this.#say(key, trick === 1 || trick === 2 ? this.#lying(proposal) : proposal, side);
     }
+  }
+
+  /** An outcome of its own once more, as if nobody had ever prepared it. */
+  #repeated(key: WorkerId, attempt: number, view: number): Proposal | undefined {
+    const own = this.#votes().filter(
+      (m): m is Signed<Proposal> => m.type === 'proposal' && m.key === key,
+    );
+    const earlier = own.filter((m) => m.attempt === attempt && m.outcome.proposer === key);
+    if (earlier.length === 0) return undefined;
+    const { ctx, digest, outcome, ballots } = this.#world.dice.pick(earlier);
+    const cast = { ...ABOUT, attempt, view, ctx, digest, justify: -1 };
+    return { type: 'proposal', step: 'prepare', ...cast, outcome, prepares: [], ballots };
+  }
+
+  /** Says that its outcome was prepared, and shows prepares of something else, or its own alone. */
+  #lying(proposal: Proposal): Proposal {
+    const { dice, weather } = this.#world;
+    const justify = proposal.view - dice.between(1, 2);
+    if (justify < 0) return proposal;
+    const there = this.#votes().filter((v) => v.attempt === proposal.attempt && v.view === justify);
+    if (dice.chance(0.5)) {
+      for (const other of weather.hostile) {
+        const { ctx, digest, attempt } = proposal;
+        const cast = { ...ABOUT, attempt, view: justify, ctx, digest, justify: -1 };
+        there.push(this.#say(other, { type: 'vote', step: 'prepare', ...cast }, 2) as CastVote);
+      }
+    }
+    const prepares = there.filter(({ step }) => step === 'prepare').map(({ id }) => id);
+    return { ...proposal, justify, prepares: [...new Set(prepares)].sort() };
+  }
+
+  /** Somebody's outcome and committee with ballots that make another one. */
+  #mislabel(key: WorkerId): void {
+    const { dice, machines } = this.#world;
+    const others = this.#votes().filter(
+      (m): m is Signed<Proposal> => m.type === 'proposal' && m.attempt > 0,
+    );
+    if (others.length === 0) return;
+    const { attempt, ctx, digest, outcome, view } = dice.pick(others);
+    const ballots = this.#list(key, attempt);
+    if (ballots === undefined) return;
+    const cast = { ...ABOUT, attempt, ctx, digest, view: Math.max(0, view + dice.between(-1, 1)) };
+    const ids = ballots.map(({ id }) => id).sort();
+    const to = dice.chance(0.5) ? 2 : this.#world.side(dice.pick([...machines.keys()]));
+    const label = { type: 'proposal', step: 'prepare', justify: -1 } as const;
+    this.#say(key, { ...label, ...cast, outcome, prepares: [], ballots: ids }, to);
   }
 
   #fresh(key: WorkerId, attempt: number, view: number): Proposal | undefined {

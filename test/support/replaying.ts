@@ -1,0 +1,42 @@
+/** A certified run of the tests' swarm, replayed from what a relay holds. */
+import { systemClock } from '../../src/base/clock.ts';
+import { fetchHistory } from '../../src/cli/history/from-relays.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import type { Layout } from '../../src/tensor/params.ts';
+import { gather } from '../../src/worker/certified/gather.ts';
+import { genesisOf } from '../../src/worker/certified/history.ts';
+import { type ReplayEnd, type ReplayedRound, replay } from '../../src/worker/certified/replay.ts';
+
+/** Everything a relay holds of a run. */
+export async function historyOf(url: string, spec: RunSpec): Promise<readonly SignedEvent[]> {
+  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
+  try {
+    await relays.ready();
+    const { signal } = new AbortController();
+    return await fetchHistory(runIdOf(spec), { relays, signal, tell: () => undefined });
+  } finally {
+    await relays.close();
+  }
+}
+
+export interface Replayed {
+  readonly rounds: readonly ReplayedRound[];
+  readonly end: ReplayEnd;
+}
+
+/** All rounds, from parameters that are zero. */
+export function replayed(spec: RunSpec, layout: Layout, events: readonly SignedEvent[]): Replayed {
+  const start = genesisOf(spec, { layout, values: new Float32Array(layout.size) });
+  const gathered = gather(events, { run: runIdOf(spec), spec }, { crypto: nativeCrypto });
+  const rounds: ReplayedRound[] = [];
+  const playing = replay(start, gathered);
+  for (;;) {
+    const next = playing.next();
+    if (next.done) return { rounds, end: next.value };
+    rounds.push(next.value);
+  }
+}
