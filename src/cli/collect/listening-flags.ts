@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import type { Patience } from '../../network/collect/collect.ts';
 import type { GradientsQuery, SyncStrategy } from '../../network/collect/gradients.ts';
-import { positiveFlag, wholeFlag } from '../flags.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import { addRelayFlags, type RelayFlags } from './relay-flags.ts';
 
 export interface ListeningFlags extends RelayFlags {
@@ -32,18 +32,18 @@ export const addListeningFlags = (command: Command): Command =>
     .option(
       '--since <unix>',
       'only events from this time on, unix seconds',
-      wholeFlag('--since', 0),
+      integerFlag('--since', 0),
     )
     .option(
       '--idle-timeout <s>',
       'stop after so many seconds without a message from the relay',
-      positiveFlag('--idle-timeout'),
+      decimalFlag('--idle-timeout', above0),
       2,
     )
     .option(
       '--max-wait <s>',
       'stop after so many seconds, whatever the relay sends (default: 60, or 30 idle timeouts if that is longer)',
-      positiveFlag('--max-wait'),
+      decimalFlag('--max-wait', above0),
     );
 
 export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience => ({
@@ -54,8 +54,8 @@ export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience =
 /** Adds what collect-events and aggregate-round have in common. */
 export const addRoundFlags = (command: Command): Command =>
   addListeningFlags(command)
-    .requiredOption('--round <n>', 'the round, from 0', wholeFlag('--round', 0))
-    .option('--limit <n>', 'stop when this many workers are in', wholeFlag('--limit', 1))
+    .requiredOption('--round <n>', 'the round, from 0', integerFlag('--round', 0))
+    .option('--limit <n>', 'stop when this many workers are in', integerFlag('--limit', 1))
     .addOption(
       new Option(
         '--sync <strategy>',
@@ -68,17 +68,17 @@ export const addRoundFlags = (command: Command): Command =>
     .option(
       '--heartbeat-since <unix>',
       'only heartbeats from this time on, unix seconds (default: --since)',
-      wholeFlag('--heartbeat-since', 0),
+      integerFlag('--heartbeat-since', 0),
     )
     .option(
       '--heartbeat-idle-timeout <s>',
       'the idle timeout while looking for heartbeats, in seconds (default: --idle-timeout)',
-      positiveFlag('--heartbeat-idle-timeout'),
+      decimalFlag('--heartbeat-idle-timeout', above0),
     )
     .option(
       '--max-missed-heartbeats <n>',
       'a worker is gone after missing this many of its own intervals',
-      wholeFlag('--max-missed-heartbeats', 1),
+      integerFlag('--max-missed-heartbeats', 1),
       3,
     );
 

@@ -7,7 +7,7 @@ import { checkpointsMembers } from '../../network/collect/members.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
 import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
 import { checkpointsText } from '../collect/text.ts';
-import { wholeFlag } from '../flags.ts';
+import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 
 interface Flags extends ListeningFlags {
@@ -33,12 +33,12 @@ export const discoverCheckpoints = (ports = machinePorts): Command =>
     .option(
       '--min-round <n>',
       'only checkpoints of this completed round or later ones',
-      wholeFlag('--min-round', 0),
+      integerFlag('--min-round', 0),
     )
     .option(
       '--faults <n>',
       'how many authors may lie: one more must publish equal hashes',
-      wholeFlag('--faults', 0),
+      integerFlag('--faults', 0),
       1,
     )
     .option('--json', 'print one JSON document, the events in it')

@@ -6,7 +6,7 @@ import { discoverWorkers as discover } from '../../network/collect/workers.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
 import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
 import { workersText } from '../collect/text.ts';
-import { wholeFlag } from '../flags.ts';
+import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 
 interface Flags extends ListeningFlags {
@@ -20,11 +20,11 @@ export const discoverWorkers = (ports = machinePorts): Command =>
   addListeningFlags(
     new Command('discover-workers').description('list the workers of a run by their heartbeats'),
   )
-    .option('--round <n>', 'only workers in this round or a later one', wholeFlag('--round', 0))
+    .option('--round <n>', 'only workers in this round or a later one', integerFlag('--round', 0))
     .option(
       '--max-missed-heartbeats <n>',
       'a worker is gone after missing this many of its own intervals',
-      wholeFlag('--max-missed-heartbeats', 1),
+      integerFlag('--max-missed-heartbeats', 1),
       3,
     )
     .option('--json', 'print one JSON document, the events in it')

@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { initialState } from '../../model/regression/initial-state.ts';
-import { positiveFlag, wholeFlag } from '../flags.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import { addStateOutput, type StateOutput, writeState } from '../state-formats.ts';
 
 interface Flags extends StateOutput {
@@ -31,11 +31,11 @@ export const initState = (): Command =>
           .choices(['linear-regression', 'mlp-regression'])
           .default('linear-regression'),
       )
-      .requiredOption('--features <n>', 'inputs of an example', wholeFlag('--features', 1))
+      .requiredOption('--features <n>', 'inputs of an example', integerFlag('--features', 1))
       .option(
         '--hidden-size <n>',
         'mlp-regression: width of the hidden layer',
-        wholeFlag('--hidden-size', 1),
+        integerFlag('--hidden-size', 1),
       )
       .addOption(
         new Option('--seed <n>', 'of the random weights').argParser(seedFlag).default(0n, '0'),
@@ -43,7 +43,7 @@ export const initState = (): Command =>
       .option(
         '--weight-scale <x>',
         'largest random weight, before scaling by width',
-        positiveFlag('--weight-scale'),
+        decimalFlag('--weight-scale', above0),
         0.1,
       ),
   ).action(async (flags: Flags) => {

@@ -7,7 +7,7 @@ import { readStateFile } from '../../node/state-io.ts';
 import { type RegressionBackend, trainOnBackend } from '../../node/train-on-backend.ts';
 import { backendOption } from '../backend-option.ts';
 import { readDataset } from '../dataset-file.ts';
-import { positiveFlag, wholeFlag } from '../flags.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
 import {
   addStateInput,
@@ -42,9 +42,14 @@ export const trainLocal = (): Command =>
           ),
         )
         .addOption(backendOption())
-        .option('--steps <n>', 'steps of gradient descent', wholeFlag('--steps', 1), 500)
-        .option('--learning-rate <x>', 'how far a step goes', positiveFlag('--learning-rate'), 0.01)
-        .option('--batch-size <n>', 'examples per step', wholeFlag('--batch-size', 1, 2 ** 24), 1)
+        .option('--steps <n>', 'steps of gradient descent', integerFlag('--steps', 1), 500)
+        .option(
+          '--learning-rate <x>',
+          'how far a step goes',
+          decimalFlag('--learning-rate', above0),
+          0.01,
+        )
+        .option('--batch-size <n>', 'examples per step', integerFlag('--batch-size', 1), 1)
         .option('--metrics-out <file>', 'write settings and losses there as JSON'),
     ),
   ).action(async (state: string, dataset: string, flags: Flags) => {

@@ -47,11 +47,7 @@ type Case = readonly [exit: 1 | 2, words: string, says: string];
 
 const wrongNumbers: readonly Case[] = [
   [2, '--relay URL --timeout soon', '--timeout is "soon"; it must be a number'],
-  [
-    1,
-    '--relay URL --relay-retries -1',
-    '--relay-retries is "-1"; it must be a whole number from 0 on',
-  ],
+  [1, '--relay URL --relay-retries -1', '--relay-retries is -1; it must be from 0 on'],
   [1, '--relay URL --relay-retry-backoff 3', '--relay-retry-backoff-max 2 is under'],
 ];
 const wrongQueries: readonly Case[] = [
@@ -63,7 +59,7 @@ const wrongQueries: readonly Case[] = [
     'failed at ws://127.0.0.1:9 after 1 attempt: connect ECONNREFUSED',
   ],
   [1, '--relay http://a.test --run r', 'not a relay address: "http://a.test"'],
-  [1, '--relay URL --run r --idle-timeout 0', '--idle-timeout is "0"; it must be a number above 0'],
+  [1, '--relay URL --run r --idle-timeout 0', '--idle-timeout is 0; it must be above 0'],
   [
     1,
     '--relay URL --run one --idle-timeout 0.1 -o /no/such/folder/x',
@@ -75,12 +71,8 @@ const wrongRounds: readonly Case[] = [
   ...wrongQueries.map(([exit, words, says]): Case => [exit, `${words} --round 0`, says]),
   [2, '--relay URL --run r', "required option '--round <n>' not specified"],
   [2, '--relay URL --run r --round first', '--round is "first"; it must be a whole number'],
-  [1, '--relay URL --run r --round -1', '--round is "-1"; it must be a whole number from 0'],
-  [
-    1,
-    '--relay URL --run r --round 0 --limit 0',
-    '--limit is "0"; it must be a whole number from 1',
-  ],
+  [1, '--relay URL --run r --round -1', '--round is -1; it must be from 0 on'],
+  [1, '--relay URL --run r --round 0 --limit 0', '--limit is 0; it must be from 1 on'],
   [2, '--relay URL --run r --round 0 --sync soon', 'Allowed choices are timeout, strict, quorum'],
 ];
 const table: Readonly<Record<string, readonly Case[]>> = {
@@ -105,16 +97,12 @@ const table: Readonly<Record<string, readonly Case[]>> = {
   ],
   'discover-workers': [
     ...wrongQueries,
-    [1, '--relay URL --run r --max-missed-heartbeats 0', '--max-missed-heartbeats is "0"'],
+    [1, '--relay URL --run r --max-missed-heartbeats 0', '--max-missed-heartbeats is 0'],
     [2, '--relay URL --run r --round x', '--round is "x"; it must be a whole number'],
   ],
   'discover-checkpoints': [
     ...wrongQueries,
-    [
-      1,
-      '--relay URL --run r --min-round -1',
-      '--min-round is "-1"; it must be a whole number from 0',
-    ],
+    [1, '--relay URL --run r --min-round -1', '--min-round is -1; it must be from 0 on'],
     [2, '--relay URL --run r --since today', '--since is "today"; it must be a whole number'],
   ],
 };
