@@ -1,6 +1,8 @@
 /**
  * The public API: everything here runs in a browser too; what needs Node.js is in `nostrain/node`. What the Python reference's
  * library has goes by its names here, in camelCase: docs/library.md.
+ *
+ * @module nostrain
  */
 export { type Clock, systemClock } from './base/clock.ts';
 export {

@@ -1,4 +1,8 @@
-/** What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys. */
+/**
+ * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys.
+ *
+ * @module nostrain/node
+ */
 export { type Corpus, loadCorpus } from './corpus.ts';
 export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './keys.ts';
 export { nativeCrypto } from './native-crypto.ts';
