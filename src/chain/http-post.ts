@@ -1,4 +1,4 @@
-/** One HTTP POST of JSON with a bounded answer: the only way this folder reaches a network. */
+/** One HTTP POST of JSON with a bounded answer: how this folder reaches a chain. */
 import { ChainError } from '../base/errors.ts';
 
 export interface PostOptions {
@@ -16,11 +16,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export const createPost =
   (fetch: Fetch): Post =>
   async (url, body, { signal, maxBytes }) => {
-    const lost = (cause: unknown): never => {
-      signal.throwIfAborted();
-      if (cause instanceof ChainError) throw cause;
-      throw new ChainError('chain/unreachable', 'no answer', { cause });
-    };
+    const lost = lostUnless(signal);
     const headers = { 'content-type': 'application/json' };
     const init: RequestInit = { method: 'POST', headers, body, signal, redirect: 'error' };
     const response = await fetch(url, init).catch(lost);
@@ -32,7 +28,17 @@ export const createPost =
     return text;
   };
 
-async function readBody(response: Response, maxBytes: number): Promise<string> {
+/** What goes wrong as a `ChainError`, unless it was stopped. */
+export const lostUnless =
+  (signal: AbortSignal) =>
+  (cause: unknown): never => {
+    signal.throwIfAborted();
+    if (cause instanceof ChainError) throw cause;
+    throw new ChainError('chain/unreachable', 'no answer', { cause });
+  };
+
+/** The text of an answer, as long as it is not too long. */
+export async function readBody(response: Response, maxBytes: number): Promise<string> {
   const reader = response.body?.getReader();
   const decoder = new TextDecoder();
   let text = '';

@@ -47,7 +47,7 @@ const told = (who: string, error: ChainError): ChainError =>
   new ChainError(error.code, `${who}: ${error.message}`, { cause: error });
 
 /** Host and port of a URL; API keys usually are in what follows. */
-function nameOf(url: string): string {
+export function nameOf(url: string): string {
   try {
     return new URL(url).host;
   } catch {
@@ -55,8 +55,9 @@ function nameOf(url: string): string {
   }
 }
 
-async function inTime<T>(
-  { clock, timeoutMs }: EndpointOptions,
+/** Work that ends by itself or is given up. */
+export async function inTime<T>(
+  { clock, timeoutMs }: Pick<EndpointOptions, 'clock' | 'timeoutMs'>,
   signal: AbortSignal,
   work: (stop: AbortSignal) => Promise<T>,
 ): Promise<T> {

@@ -4,25 +4,21 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { readState } from '../consensus/state-root.ts';
-import type { SignedEvent } from '../network/event.ts';
 import { within } from '../network/transport/deadline.ts';
-import type { RelaySet } from '../network/transport/relay-set.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import { decisionsFilter } from '../network/wire/certified-events.ts';
 import { createPuller } from '../network/wire/puller.ts';
-import { nativeCrypto } from '../node/native-crypto.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
-import { gather } from '../worker/certified/gather.ts';
 import type { Certified, Chain } from '../worker/certified/history.ts';
 import { replay } from '../worker/certified/replay.ts';
 import { type Standing, standingOf } from '../worker/certified/standing.ts';
+import { type DecisionOptions, decisionsOf } from './history/decisions.ts';
 import { collectEvents } from './history/from-relays.ts';
 
 /** A certified state to go on from. */
@@ -32,12 +28,10 @@ export interface CaughtUp {
   readonly momentum: Vector;
 }
 
-interface Options {
-  readonly relays: RelaySet;
+interface Options extends DecisionOptions {
   readonly layout: Layout;
   /** The state of round 0. */
   readonly genesis: Certified;
-  readonly signal: AbortSignal;
   /** Told which checkpoints are passed over, and why. */
   onNotice?(message: string): void;
 }
@@ -57,7 +51,7 @@ export async function fromCheckpoint(
   const run = runIdOf(spec);
   const claims = await claimsOf(run, options);
   if (claims.length === 0) return undefined;
-  const states = await certifiedStates(spec, run, options);
+  const states = await certifiedStates(spec, options);
   for (const { author, outcome } of soundOf(claims, states, options)) {
     const { chain, votes } = states.get(outcome)!;
     const bytes = await pullModel(chain.modelRoot, author, options);
@@ -125,16 +119,11 @@ interface After {
 /** What each certified outcome led to, the model apart. */
 async function certifiedStates(
   spec: RunSpec,
-  run: Digest,
-  { relays, genesis, signal, onNotice }: Options,
+  options: Options,
 ): Promise<ReadonlyMap<Digest, After>> {
-  const events = new Map<string, SignedEvent>();
-  await collectEvents([decisionsFilter(run)], { relays, signal }, (event) => {
-    events.set(event.id, event);
-  });
-  const gathered = gather(events.values(), { run, spec }, { crypto: nativeCrypto });
+  const { genesis, onNotice } = options;
+  const playing = replay(genesis, await decisionsOf(spec, genesis, options));
   const states = new Map<Digest, After>();
-  const playing = replay(genesis, gathered);
   let before: { readonly digest: Digest; readonly votes: readonly EventId[] } | undefined;
   for (;;) {
     const next = playing.next();

@@ -145,7 +145,7 @@ async function firstState(
   const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
   const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return certified
-    ? firstCertified(certified.spec, lossBefore, { relays, signal, onNotice })
+    ? firstCertified(certified, lossBefore, { relays, signal, onNotice })
     : genesis({ layout: trainer.layout, values }, lossBefore);
 }
 

@@ -1,6 +1,6 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
-import type { WorkerState } from '../worker/state.ts';
+import type { Sent, WorkerState } from '../worker/state.ts';
 import { formatStanding, parseStanding } from './standing-record.ts';
 
 export type WorkerRecord = Omit<
@@ -9,27 +9,35 @@ export type WorkerRecord = Omit<
 >;
 
 /** Payloads are bytes: base64 in the text. */
-export function formatRecord({ sent, standing, ...record }: WorkerRecord): string {
-  const payload = sent?.payload && toBase64(sent.payload);
-  return JSON.stringify({
+export const formatRecord = ({ sent, pending, standing, ...record }: WorkerRecord): string =>
+  JSON.stringify({
     ...record,
     standing: standing && formatStanding(standing),
-    sent: sent && { ...sent, payload },
+    sent: sent && formatSent(sent),
+    pending: pending && formatSent(pending),
   });
-}
+
+const formatSent = (sent: Sent): Fields => ({
+  ...sent,
+  payload: sent.payload && toBase64(sent.payload),
+});
+
+const parseSent = (sent: unknown): unknown =>
+  isObject(sent) ? { ...withNumbers(sent, SENT), payload: payloadOf(sent) } : sent;
 
 /** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
 export function parseRecord(text: string): WorkerRecord | undefined {
   const json = jsonOf(text);
   if (!isObject(json)) return undefined;
-  const { cohort, sent } = json;
+  const { cohort, sent, pending } = json;
   const standing = json.standing === undefined ? undefined : parseStanding(json.standing);
   if (json.standing !== undefined && standing === undefined) return undefined;
   const restored = {
     ...json,
     ...(standing && { standing }),
     cohort,
-    sent: isObject(sent) ? { ...withNumbers(sent, SENT), payload: payloadOf(sent) } : sent,
+    sent: parseSent(sent),
+    pending: parseSent(pending),
     rounds: Array.isArray(json.rounds)
       ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, ROUND) : one))
       : [],
@@ -65,7 +73,7 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
 }
 
 function isRecord(value: Fields): value is Fields & WorkerRecord {
-  const { round, cohort, folded, rounds, lossBefore, tokens, lastSent, sent } = value;
+  const { round, cohort, folded, rounds, lossBefore, tokens, lastSent, sent, pending } = value;
   return (
     isCount(round) &&
     (cohort === undefined || isTexts(cohort)) &&
@@ -76,7 +84,8 @@ function isRecord(value: Fields): value is Fields & WorkerRecord {
     isNumber(lossBefore) &&
     isNumber(tokens) &&
     (lastSent === undefined || isText(lastSent)) &&
-    (sent === undefined || isSent(sent))
+    (sent === undefined || isSent(sent)) &&
+    (pending === undefined || isSent(pending))
   );
 }
 

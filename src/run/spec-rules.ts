@@ -87,8 +87,9 @@ export const specRules: readonly Rule[] = [
   },
   {
     at: 'late',
-    says: 'it is discard where training.owners is above 0',
-    holds: ({ late, training }) => late === 'discard' || training.owners === 0,
+    says: 'it is discard where training.owners is above 0 or training.fragments above 1: what comes late then moves parameters that nobody else sends',
+    holds: ({ late, training: { owners, fragments } }) =>
+      late === 'discard' || (owners === 0 && fragments === 1),
   },
   {
     at: 'training.packing',

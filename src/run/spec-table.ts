@@ -116,12 +116,6 @@ export const groupFields = {
       1,
       MOST_PAYLOAD,
     ),
-    values: whole(
-      '--limits-values <n>',
-      'payloads of more values are refused unread',
-      1,
-      2 ** 32 - 1,
-    ),
     normBoundC: real(
       '--limits-norm-bound-c <x>',
       'contributions longer than so many times the lower median are scaled down to it; 0 does not bound',
@@ -153,7 +147,7 @@ const lagSeconds = whole(
   1,
   86_400,
 );
-const CAIP2 = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/;
+const EVM_CHAIN = /^eip155:[1-9][0-9]{0,31}$/;
 
 /** Fields of the objects whose first field decides which others they have. */
 export const variantFields = {
@@ -191,18 +185,19 @@ export const variantFields = {
     none: {},
     drand: {
       lagSeconds,
-      publicKey: form('--beacon-public-key <hex>', "the chain's key", {
-        accepted: '96 or 192 lowercase hex digits',
-        is: /^(?:[0-9a-f]{96}|[0-9a-f]{192})$/,
-      }),
+      publicKey: form(
+        '--beacon-public-key <hex>',
+        "the chain's key; its rounds are signed on G1 and unchained, as those of quicknet",
+        { accepted: '192 lowercase hex digits, a point on G2', is: /^[0-9a-f]{192}$/ },
+      ),
       genesis: whole('--beacon-genesis <s>', 'unix seconds of its first round', 1),
       periodSeconds: whole('--beacon-period-seconds <s>', 'between two of its rounds', 1, 86_400),
     },
     block: {
       lagSeconds,
       chain: form('--beacon-chain <id>', 'whose finalized block hashes count', {
-        accepted: 'a CAIP-2 chain like eip155:1',
-        is: CAIP2,
+        accepted: 'an EVM chain like eip155:1',
+        is: EVM_CHAIN,
       }),
     },
   },

@@ -5,11 +5,11 @@
 import { within } from '../network/transport/deadline.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { carryOver } from './certified/carry-over.ts';
 import { contextOf } from './certified/context.ts';
 import { type Deciding, openDeciding } from './certified/deciding.ts';
 import type { Decision } from './certified/decision.ts';
 import type { Member, Start } from './certified/member.ts';
-import { residualAfter } from './certified/residual.ts';
 import { termsOf } from './certified/rows.ts';
 import { certifiedOf, type Standing, standingOf } from './certified/standing.ts';
 import { sharesOf } from './certified/submissions.ts';
@@ -17,7 +17,7 @@ import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
 import { evaluate, idOf } from './settle.ts';
 import type { WorkerState } from './state.ts';
-import { publish, work } from './work.ts';
+import { publish, type Trained, work } from './work.ts';
 
 /** A worker that stands somewhere in a certified run. */
 export type Placed = WorkerState & { readonly standing: Standing };
@@ -36,16 +36,20 @@ export async function playCertified(
   const { clock, wire, store, report } = session.ports;
   const startedMs = clock.now();
   const start = await member.ready(certifiedOf(member.spec, before.standing, before));
-  const deciding = await openRound(start, before.standing, member, session);
+  const deciding = await openRound(start, before, member, session);
   const isOver = member.isBehind && (await isOverAlready(deciding, session));
   const isMember = start.electorate.roster.includes(wire.me);
-  const played = isOver || !isMember ? before : await contribute(before, start, deciding, session);
+  const isPlaying = isMember && !isOver;
+  const trained = isPlaying ? await train(before, start, session) : undefined;
+  const isLate = trained !== undefined && deciding.isCertified;
+  if (trained && (!isLate || isDeferring(member)))
+    await contribute(trained, deciding, member, session);
   const waitedMs = clock.now();
   const decision = await deciding.decided;
   const secondsWaiting = (clock.now() - waitedMs) / 1000;
-  member.noteRound({ isOver });
+  member.noteRound({ isOver, isLate });
   const next = await settle(
-    played,
+    trained ?? before,
     start,
     decision,
     { startedMs, secondsWaiting, isOver, refused: deciding.refused },
@@ -53,6 +57,7 @@ export async function playCertified(
     session,
   );
   await store.save(next);
+  member.noteLeaves(decision.outcome);
   member.checkpoint(start, decision);
   report({ type: 'round', ...next.rounds.at(-1)! });
   const count = voidsInARow(next.rounds);
@@ -69,17 +74,23 @@ function voidsInARow(rounds: readonly RoundSummary[]): number {
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */
 async function openRound(
   { state, electorate }: Start,
-  { votes }: Standing,
+  { pending, standing: { votes } }: Placed,
   member: Member,
   session: Session,
 ): Promise<Deciding> {
-  const { me } = session.ports.wire;
+  const { wire } = session.ports;
+  const { me } = wire;
   const own = { me, since: state.time * 1000, delays: member.delays };
   const context = contextOf(state, electorate, own);
   const { entry, hasForgotten } = await member.memoryOf(state.round);
   const deciding = openDeciding({ state, context, member, session, entry, hasForgotten, votes });
   member.follow(deciding);
   member.announce(state);
+  if (pending !== undefined) {
+    deciding.enter(pending);
+    // a restart does not know whether it went out
+    if (!member.hasPublished(idOf(pending))) wire.send(pending);
+  }
   return deciding;
 }
 
@@ -89,20 +100,24 @@ async function isOverAlready(deciding: Deciding, { ports, signal }: Session): Pr
   return deciding.isCertified;
 }
 
-/** Trains and publishes. A round that was decided meanwhile takes nothing any more. */
-async function contribute(
-  before: Placed,
-  { state, electorate }: Start,
-  deciding: Deciding,
-  session: Session,
-): Promise<WorkerState> {
+/** Whether what an outcome did not list may still be listed by the next one. */
+const isDeferring = ({ spec }: Member): boolean => spec.late === 'defer';
+
+function train(before: Placed, { state, electorate }: Start, session: Session): Promise<Trained> {
   const { modelRoot: base, parent } = state;
   const shares = sharesOf(termsOf(state, false)!);
-  const trained = await work(before, { base, parent, roster: electorate.live, shares }, session);
-  if (deciding.isCertified) return trained;
+  return work(before, { base, parent, roster: electorate.live, shares }, session);
+}
+
+async function contribute(
+  trained: Trained,
+  deciding: Deciding,
+  member: Member,
+  session: Session,
+): Promise<void> {
   deciding.enter(trained.sent);
   await publish(trained, session);
-  return trained;
+  member.notePublished(idOf(trained.sent));
 }
 
 interface Circumstances {
@@ -124,16 +139,11 @@ async function settle(
   session: Session,
 ): Promise<WorkerState> {
   const { next, outcome, certificate } = decision;
-  const { sent, learned, residual, ...rest } = played;
-  const shares = sharesOf(termsOf(start.state, false)!);
+  const { plan } = session;
+  const { wire, clock } = session.ports;
+  const { sent, learned: _, ...rest } = played;
   const accepted = acceptedWorkers(start, decision);
   const mine = sent && idOf(sent);
-  const listed = [...outcome.accepted, ...outcome.rejected].map(({ manifest }) => manifest);
-  const fate = {
-    sent: shares.chunksOf(session.ports.wire.me),
-    isSettled: mine !== undefined && listed.includes(mine),
-    moved: new Set(accepted.flatMap((worker) => [...shares.chunksOf(worker)])),
-  };
   const summary: RoundSummary = {
     index: outcome.round,
     base: outcome.base,
@@ -147,7 +157,7 @@ async function settle(
     residualShare: sent?.residualShare ?? Number.NaN,
     secondsTraining: sent?.secondsTraining ?? 0,
     secondsWaiting: timing.secondsWaiting,
-    seconds: (session.ports.clock.now() - timing.startedMs) / 1000,
+    seconds: (clock.now() - timing.startedMs) / 1000,
     certified: member.describe(start, decision),
   };
   return {
@@ -155,7 +165,7 @@ async function settle(
     round: next.round,
     params: next.params,
     momentum: next.momentum,
-    residual: learned === undefined ? residual : residualAfter(learned, residual, fate),
+    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
     learned: undefined,
     cohort: accepted,
     rounds: [...rest.rounds, summary],

@@ -47,6 +47,10 @@ export interface CertifiedRound {
   /** Who left the roster for breaking the rules. */
   readonly faults: readonly WorkerId[];
   readonly joined: readonly WorkerId[];
+  /** Who left the roster by its own wish. */
+  readonly left: readonly WorkerId[];
+  /** Whose work of the round before counts in this one. */
+  readonly late: readonly WorkerId[];
 }
 
 export type WorkerEvent =

@@ -17,7 +17,7 @@ import { divide } from './shares.ts';
 import type { WorkerState } from './state.ts';
 import { publish, work } from './work.ts';
 
-/** Plays the rounds that are left and returns the final state. */
+/** Plays the rounds that are left, or until this worker is out by its own wish, and returns the final state. */
 export async function runWorker(start: WorkerState, session: Session): Promise<WorkerState> {
   const { plan } = session;
   const heart = createHeart(session);
@@ -29,7 +29,7 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
       const digest = standing?.modelRoot ?? stateDigest(state.params, session.ports.createSha256);
       const pulse = { round, digest, cohort };
       comparing.hold(pulse);
-      if (round >= plan.rounds) {
+      if (round >= plan.rounds || session.member?.hasLeft) {
         await hearPeers(state, heart.tell(pulse), session);
         return state;
       }

@@ -29,6 +29,8 @@ export interface WorkerState {
   readonly lastSent: string | undefined;
   /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
   readonly sent: Sent | undefined;
+  /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
+  readonly pending?: Sent | undefined;
   /** Where this worker stands in a certified run; absent in others. */
   readonly standing?: Standing | undefined;
 }

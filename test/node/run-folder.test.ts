@@ -82,6 +82,10 @@ describe('the state', () => {
     ['of a new f64 run', genesis({ layout, values: new Float64Array(7) }, 1)],
     ['after a round', played()],
     [
+      'whose last contribution may still be listed',
+      { ...played(), sent: undefined, pending: played().sent },
+    ],
+    [
       'with a loss that is not a number',
       { ...played(), rounds: [{ ...round, trainingLoss: Number.NaN }] },
     ],

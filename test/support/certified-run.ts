@@ -23,6 +23,7 @@ import {
   completeOutcome,
   type Draft,
   genesisOf,
+  withEntropy,
 } from '../../src/worker/certified/history.ts';
 import { termsOf } from '../../src/worker/certified/rows.ts';
 import { startOf } from '../../src/worker/certified/start.ts';
@@ -38,7 +39,7 @@ export interface Round {
   readonly late?: readonly number[];
   /** Send a manifest that starts from other bits; it is listed with the reason. */
   readonly elsewhere?: readonly number[];
-  /** Send one in time that the outcome does not list. */
+  /** Send one in time that the outcome does not list; all votes say so. */
   readonly ignored?: readonly number[];
   /** Cast no vote. */
   readonly silent?: readonly number[];
@@ -108,17 +109,23 @@ export function generateRun(
   rounds: readonly Round[] = eventful,
   spec = certifiedSpec({ late: 'defer' }),
   extra: readonly SignedEvent[] = [],
+  /** The beacon's value after an outcome of this time. */
+  beaconAfter?: (time: number) => Digest,
 ): GeneratedRun {
   const author = signerOf(1);
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
   const played: Played[] = [];
   let generating: Generating = {
     ...{ spec, run: runIdOf(spec), events, votes: [], faults: [], delays: new Map() },
+    beacons: new Map(),
     state: genesisOf(spec, startOf(spec)),
     before: null,
   };
   for (const round of rounds) {
-    generating = playRound(generating, round, played);
+    const { state, beacons } = generating;
+    if (beaconAfter && state.time > 0) beacons.set(state.time, beaconAfter(state.time));
+    const ready = value(withEntropy(state, gather(events, generating, generating)));
+    generating = playRound({ ...generating, state: ready }, round, played);
   }
   const { run, state } = generating;
   return { spec, run, events, rounds: played, state };
@@ -134,6 +141,7 @@ interface Generating {
   readonly votes: readonly EventId[];
   readonly faults: readonly EventId[];
   readonly delays: ReadonlyMap<number, SignedEvent>;
+  readonly beacons: Map<number, Digest>;
 }
 
 const life = (round: number) => ({
@@ -146,7 +154,7 @@ const numberOf = (key: WorkerId): number =>
 
 function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const { spec, run, state, events } = at;
-  const found = gather(events, at);
+  const found = gather(events, at, at);
   const stakes = value(stakesOf(state.ledger, found));
   const electorate = electorateOf(state, stakes);
   const roster = electorate.roster.map(numberOf);
@@ -173,7 +181,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     ...{ joins: idsOf(joins), leaves: idsOf(leaves), faults: at.faults },
     snapshot: state.ledger.nextSnapshot ?? '',
   };
-  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at)));
+  const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at, at)));
   const outcome = round.forgeModelRoot ? { ...computed, modelRoot: 'd'.repeat(64) } : computed;
   const digest = outcomeDigest(outcome);
   const { attempt, ctx } = committee;
@@ -187,7 +195,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...place });
   }
   const commit: Commit = {
-    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: sent.unlisted, scores: [] },
     ...place,
   };
   const votes = voters.map((number) => say(number, commit));
@@ -266,7 +274,8 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
       .map(({ number, event }) => ({ index: index(number), late: false, manifest: event.id })),
     ...late.map(({ number, event }) => ({ index: index(number), late: true, manifest: event.id })),
   ].sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late));
-  return { accepted, rejected, delays };
+  const unlisted = made.filter(({ number }) => round.ignored?.includes(number));
+  return { accepted, rejected, delays, unlisted: unlisted.map(({ event }) => event.id).sort() };
 }
 
 function manifestOf(at: Generating, state: Certified, number: number): SignedEvent {

@@ -16,12 +16,14 @@ import { presets } from '../../src/run/presets.ts';
 import { readSpec, type Untyped } from '../../src/run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
+import { stakeOf } from '../../src/run/stake-snapshot.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import type { Noun } from '../../src/worker/certified/evidence.ts';
 import { genesisOf } from '../../src/worker/certified/history.ts';
 import type { Entry, Journal } from '../../src/worker/certified/journal.ts';
 import { Member } from '../../src/worker/certified/member.ts';
 import { toNoun } from '../../src/worker/certified/nouns.ts';
+import type { RefreshPort } from '../../src/worker/certified/refresh.ts';
 import { standingOf } from '../../src/worker/certified/standing.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { runWorker } from '../../src/worker/loop.ts';
@@ -71,7 +73,7 @@ export function certifiedSpec(options: SpecOptions): RunSpec {
       },
       {
         data: { kind: 'made', shards: founders.length },
-        limits: { payloadBytes: 1_000_000, values: 1_000_000, weightCap: cap },
+        limits: { payloadBytes: 1_000_000, weightCap: cap },
       },
     ),
   );
@@ -107,6 +109,10 @@ export interface CertifiedOptions {
   /** How a hostile worker is made. */
   readonly misdeeds?: Misdeeds;
   readonly stakes?: ReadonlyMap<string, bigint>;
+  /** Documents of stakes: read from a chain, found, published. */
+  readonly refresh?: RefreshPort;
+  /** The beacon's value after an outcome of this time. */
+  readonly beacon?: (time: number) => Promise<string>;
   /** Looks for a certified checkpoint before it starts from round 0. */
   readonly looksForCheckpoint?: boolean;
 }
@@ -161,8 +167,13 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const member = new Member({
     ...{ spec, run, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
-    stakes: async () => options.stakes ?? new Map(),
-    beacon: () => Promise.reject(new Error('no beacon here')),
+    stakes: async (id) =>
+      options.refresh ? stakeOf(await options.refresh.find(id)) : (options.stakes ?? new Map()),
+    refresh: options.refresh ?? {
+      find: () => Promise.reject(new Error('no stakes here')),
+      publish: async () => undefined,
+    },
+    beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
   });
   const firstOf = async (): Promise<WorkerState> => {
     const state = disk.state ?? firstState(spec, layout);

@@ -20,7 +20,7 @@ export function sampleDocument(change: Untyped = {}): Untyped {
       training: { ...shared, ...Object(training) },
       data: { kind: 'made', shards: 2 },
       timing: { graceMaxMs: 60_000 },
-      limits: { payloadBytes: 1560, values: 4, weightCap: 320 },
+      limits: { payloadBytes: 1560, weightCap: 320 },
     },
   );
 }

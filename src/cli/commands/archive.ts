@@ -6,10 +6,13 @@ import { snapshot } from '../../../kinds/snapshot.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { readSpec } from '../../run/read-spec.ts';
-import { readEventFile } from '../history/event-file.ts';
+import { specsOf } from '../../worker/certified/gather.ts';
+import { formatBeacon } from '../history/beacons.ts';
+import { type EventFile, readEventFile } from '../history/event-file.ts';
 import {
   addSourceFlags,
   fetchFrom,
+  findBeacons,
   runOf,
   type SourceFlags,
   withStakes,
@@ -30,7 +33,7 @@ export const archive = (): Command =>
       'write every event of a certified run to a file; called again it adds what is new',
     ),
   )
-    .requiredOption('--out <file>', 'JSON lines, one signed event each')
+    .requiredOption('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
     .action(async (flags: Flags) => {
       const interrupt = onInterrupt();
       try {
@@ -41,29 +44,42 @@ export const archive = (): Command =>
             hint: 'say --run ID (or --spec FILE) and --relay URL',
           });
         }
-        const before = await readKept(flags.out);
+        const { events: before, beacons } = await readKept(flags.out);
         const latest = Math.max(...before.map(({ created_at }) => created_at));
         const since = before.length === 0 ? undefined : Math.max(0, latest - OVERLAP_SECONDS);
         const fresh = await fetchFrom(flags, run, interrupt.signal, since);
         const all = inOrder(await withStakes([...before, ...fresh], flags));
-        await replaceFile(flags.out, all.map((event) => `${JSON.stringify(event)}\n`).join(''));
+        const spec = own ?? specsOf(all).get(run);
+        const found =
+          spec && (await findBeacons({ run, spec }, all, beacons, flags, interrupt.signal));
+        const lines = [
+          ...all.map((event) => JSON.stringify(event)),
+          ...(found?.records ?? []).map(formatBeacon),
+        ];
+        await replaceFile(flags.out, lines.map((line) => `${line}\n`).join(''));
         const added = all.length - before.length;
-        const spec = all.some(({ kind }) => kind === runKind.kind) ? '' : '; no relay has the spec';
-        process.stdout.write(`${flags.out}: ${all.length} events, ${added} new${spec}\n`);
+        const hasSpec = all.some(({ kind }) => kind === runKind.kind);
+        const notes = [
+          ...(hasSpec ? [] : ['; no relay has the spec']),
+          ...(found && spec?.beacon.kind !== 'none'
+            ? [`; ${found.records.length} beacon values`]
+            : []),
+        ];
+        process.stdout.write(`${flags.out}: ${all.length} events, ${added} new${notes.join('')}\n`);
       } finally {
         interrupt.dispose();
       }
     });
 
 /** Events of an earlier call. A file with anything else in it is not written over. */
-async function readKept(file: string): Promise<readonly SignedEvent[]> {
+async function readKept(file: string): Promise<Pick<EventFile, 'events' | 'beacons'>> {
   const exists = await stat(file).then(
     () => true,
     () => false,
   );
-  if (!exists) return [];
-  const { events, bad } = await readEventFile(file);
-  if (bad.length === 0) return events;
+  if (!exists) return { events: [], beacons: [] };
+  const { events, beacons, bad } = await readEventFile(file);
+  if (bad.length === 0) return { events, beacons };
   const { line, reason } = bad[0]!;
   throw new ConfigError(
     'archive/file',

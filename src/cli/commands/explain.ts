@@ -38,8 +38,9 @@ export const explain = (): Command =>
             hint: 'give npub1… or 64 hex digits',
           });
         }
-        const { run, spec, events } = await openSource(flags, interrupt.signal);
-        const gathered = gather(events, { run, spec }, { crypto: nativeCrypto });
+        const { run, spec, events, beacons } = await openSource(flags, interrupt.signal);
+        const known = { beacons: beacons.values, crypto: nativeCrypto };
+        const gathered = gather(events, { run, spec }, known);
         const [asked, after] = rounds(
           replay(genesisOf(spec, startOf(spec)), gathered),
           flags.round,

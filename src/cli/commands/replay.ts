@@ -27,6 +27,12 @@ export const replay = (): Command =>
         };
         const report = replayReport(which, events, bad, onLine);
         process.stdout.write(flags.json ? asJson(report) : formatEnd(report));
+        const { believed } = which.beacons;
+        if (believed > 0) {
+          process.stderr.write(
+            `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain\n`,
+          );
+        }
         if (!report.ok) process.exitCode = 1;
       } finally {
         interrupt.dispose();

@@ -16,26 +16,35 @@ import {
   settingsFromFlags,
 } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
+import { trainIn } from '../run/join.ts';
+import { addMemberFlags, type MemberFlags } from '../run/member-flags.ts';
 import { assertWritable } from '../state-formats.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 
 export const runTraining = (): Command =>
-  addWorkerFlags(
-    addSettingFlags(
-      new Command('run-training')
-        .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(new Argument('[state]', 'regression: JSON state to start from'))
-        .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
+  addMemberFlags(
+    addWorkerFlags(
+      addSettingFlags(
+        new Command('run-training')
+          .description('train as one worker of a run; repeat the command to go on after a stop')
+          .addArgument(new Argument('[state]', 'regression: JSON state to start from'))
+          .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
+      ).option('--spec <run>', 'file or naddr1… of a run with a spec; the same as `run join`'),
+      '--dir; with --spec in your data folder',
     ),
-    '--dir',
   ).action(train);
+
+interface Flags extends WorkerFlags, MemberFlags {
+  readonly spec?: string;
+}
 
 async function train(
   state: string | undefined,
   dataset: string | undefined,
-  flags: WorkerFlags,
+  flags: Flags,
   command: Command,
 ): Promise<void> {
+  if (flags.spec !== undefined) return trainBySpec(flags.spec, state, flags, command);
   const start = state === undefined ? undefined : writeModel(readModel(await readStateFile(state)));
   if (start && dataset === undefined) {
     throw new ConfigError('flag/dataset', 'STATE needs a DATASET after it', {
@@ -52,6 +61,18 @@ async function train(
   } finally {
     interrupt.dispose();
   }
+}
+
+function trainBySpec(
+  spec: string,
+  state: string | undefined,
+  flags: Flags,
+  command: Command,
+): Promise<void> {
+  if (state === undefined) return trainIn(spec, flags, command);
+  throw new ConfigError('flag/spec', 'a run with a spec starts from what its spec says', {
+    hint: 'leave STATE and DATASET out',
+  });
 }
 
 /** Preset, then file, then flags. STATE decides the model where it is given. */

@@ -3,11 +3,13 @@ import { Command } from 'commander';
 import { createRun } from '../run/create.ts';
 import { inspectRun, listOfRuns } from '../run/inspect.ts';
 import { joinRun } from '../run/join.ts';
+import { leaveRun } from '../run/leave.ts';
 
 export const run = (): Command =>
   new Command('run')
-    .description('make a run, show one, list those on relays, join one')
+    .description('make a run, show one, list those on relays, join one, leave it')
     .addCommand(createRun())
     .addCommand(inspectRun())
     .addCommand(listOfRuns())
-    .addCommand(joinRun());
+    .addCommand(joinRun())
+    .addCommand(leaveRun());

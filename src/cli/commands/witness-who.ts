@@ -1,21 +1,28 @@
-/** `nostrain witness who`: the committee of a round, drawn from members and entropy alone. Nothing is sent or asked. */
+/** `nostrain witness who`: the committee of a round, drawn from members and entropy alone, or as the relays of a run have it. */
 import { Command, Option } from 'commander';
 import { isHex32, utf8 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { committeeOf } from '../../consensus/committee/committee.ts';
 import { firstEntropy } from '../../consensus/committee/entropy.ts';
 import type { QuorumRule } from '../../consensus/committee/quorum.ts';
+import type { Committee } from '../../run/committee.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { addConnectionFlags } from '../connection.ts';
 import { wholeFlag } from '../flags.ts';
+import { onInterrupt } from '../interrupt.ts';
 import { asJson } from '../output.ts';
-import { decimalFlag, digestFlag, quorumOption, seatsFlag, U32 } from '../witness/flags.ts';
+import { addMemberFlags } from '../run/member-flags.ts';
+import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from '../witness/flags.ts';
 import { readMembers } from '../witness/members-file.ts';
+import { committeeInRun, type RunFlags } from '../witness/run-committee.ts';
 
-interface WhoFlags {
+interface DrawFlags {
   readonly run: string;
+  readonly members: string;
   readonly epoch: number;
   readonly batch: number;
   readonly seats: number;
-  readonly members: string;
   readonly entropy?: string;
   readonly weights: 'stake' | 'equal';
   readonly minStake: string;
@@ -23,41 +30,95 @@ interface WhoFlags {
   readonly json?: boolean;
 }
 
+interface WhoFlags extends Omit<DrawFlags, 'run' | 'members' | 'epoch'>, RunFlags {
+  readonly run?: string;
+  readonly members?: string;
+  readonly epoch?: number;
+  readonly spec?: string;
+}
+
 export const witnessWho = (): Command =>
-  new Command('who')
-    .description('the keys on the committee of a round, best first')
-    .requiredOption('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
-    .requiredOption('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
-    .requiredOption('--epoch <n>', 'round', wholeFlag('--epoch', 0, U32))
-    .option('--batch <n>', 'attempt at the round', wholeFlag('--batch', 0, U32), 0)
-    .option('-k, --seats <n>', 'seats', seatsFlag, 64)
-    .option('--entropy <hex>', 'of the round; without it that of round 0', digestFlag('--entropy'))
-    .option('--min-stake <n>', 'who has less has no seat', decimalFlag('--min-stake'), '0')
-    .addOption(
-      new Option('--weights <rule>', 'the chance of a seat')
-        .choices(['stake', 'equal'])
-        .default('stake'),
-    )
-    .addOption(quorumOption())
-    .option('--json', 'tell it as JSON')
-    .action(async (flags: WhoFlags) => {
-      const { epoch: round, batch: attempt, seats, weights, minStake, quorum, json } = flags;
-      const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
-      if (flags.entropy === undefined) {
-        process.stderr.write(
-          'no --entropy: drawn from the run id alone, which anybody can foresee\n',
-        );
-      }
-      const entropy = flags.entropy ?? firstEntropy(run);
-      const stakes = await readMembers(flags.members);
-      const rules = { size: seats, quorum, weights, minStake };
-      const draw = { run, round, attempt, entropy };
-      const eligible = [...stakes.keys()];
-      const committee = committeeOf({ ...draw, parent: run, eligible, stakes, rules });
-      const { members } = committee;
-      const told = { ...draw, seats: committee.size, quorum: committee.quorum };
-      const rows = members.map((key) => ({ key, stake: String(stakes.get(key)) }));
-      process.stdout.write(
-        json ? asJson({ ...told, witnesses: rows }) : members.map((key) => `${key}\n`).join(''),
-      );
-    });
+  addMemberFlags(
+    addConnectionFlags(
+      new Command('who')
+        .description('the keys on the committee of a round, best first')
+        .option('--spec <run>', 'file or naddr1… of a run: it says the rules, its relays the rest')
+        .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
+        .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
+        .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
+        .option('--epoch <n>', 'round (with --spec: the one in progress)', wholeFlag('--epoch', 0, U32)) // biome-ignore format: one option
+        .option('--batch <n>', 'attempt at the round', wholeFlag('--batch', 0, U32), 0)
+        .option('-k, --seats <n>', 'seats', seatsFlag, 64)
+        .option('--entropy <hex>', 'of the round; without it that of round 0', digestFlag('--entropy')) // biome-ignore format: one option
+        .option('--min-stake <n>', 'who has less has no seat', decimalFlag('--min-stake'), '0')
+        .addOption(
+          new Option('--weights <rule>', 'the chance of a seat')
+            .choices(['stake', 'equal'])
+            .default('stake'),
+        )
+        .addOption(quorumOption())
+        .option('--json', 'tell it as JSON'),
+    ),
+  ).action((flags: WhoFlags) =>
+    flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags),
+  );
+
+/** What a draw without a run needs. */
+function asked(flags: WhoFlags): DrawFlags {
+  const { run, members, epoch } = flags;
+  if (run !== undefined && members !== undefined && epoch !== undefined) {
+    return { ...flags, run, members, epoch };
+  }
+  throw new ConfigError('flag/missing', 'there is nothing to draw from', {
+    hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --epoch N',
+  });
+}
+
+async function drawFrom(flags: DrawFlags): Promise<void> {
+  const { epoch: round, batch: attempt, seats, weights, minStake, quorum } = flags;
+  const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
+  if (flags.entropy === undefined) {
+    process.stderr.write('no --entropy: drawn from the run id alone, which anybody can foresee\n');
+  }
+  const entropy = flags.entropy ?? firstEntropy(run);
+  const stakes = await readMembers(flags.members);
+  const rules = { size: seats, quorum, weights, minStake };
+  const draw = { run, round, attempt, entropy };
+  const eligible = [...stakes.keys()];
+  tell(committeeOf({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
+}
+
+async function drawIn(spec: string, flags: WhoFlags): Promise<void> {
+  const interrupt = onInterrupt();
+  try {
+    const { epoch, batch: attempt } = flags;
+    const wanted = { round: epoch, attempt };
+    const found = await committeeInRun(spec, flags, wanted, interrupt.signal);
+    const { run, round, ledger } = found.chain;
+    const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
+    tell(found.committee, draw, found.stakes, flags.json);
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+interface Draw {
+  readonly run: string;
+  readonly round: number;
+  readonly attempt: number;
+  readonly entropy: string;
+}
+
+function tell(
+  { members, size, quorum }: Committee,
+  draw: Draw,
+  stakes: ReadonlyMap<WorkerId, bigint> | null,
+  json: boolean | undefined,
+): void {
+  const rows = members.map((key) => ({ key, stake: String(stakes?.get(key) ?? 1n) }));
+  process.stdout.write(
+    json
+      ? asJson({ ...draw, seats: size, quorum, witnesses: rows })
+      : members.map((key) => `${key}\n`).join(''),
+  );
+}

@@ -1,9 +1,10 @@
-/** Files of events: JSON lines, one signed event each. Whoever reads one must be able to say which line is wrong. */
+/** Files of events: JSON lines, one signed event each, and values of the beacon. Whoever reads one must be able to say which line is wrong. */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { ConfigError } from '../../base/errors.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
+import { type BeaconLine, type BeaconRecord, readBeacon } from './beacons.ts';
 
 /** A line that is not a genuine event. */
 export interface BadLine {
@@ -19,6 +20,8 @@ export interface BadLine {
 export interface EventFile {
   readonly events: readonly SignedEvent[];
   readonly bad: readonly BadLine[];
+  /** Values of the run's beacon, not judged yet. */
+  readonly beacons: readonly BeaconLine[];
 }
 
 /** Longer lines are no events that any relay took. */
@@ -41,6 +44,7 @@ export const readEventFile = (
 async function readLines(file: string, tell: (have: number) => void): Promise<EventFile> {
   const events = new Map<string, SignedEvent>();
   const bad: BadLine[] = [];
+  const beacons: BeaconLine[] = [];
   const input = createReadStream(file);
   let line = 0;
   for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
@@ -49,13 +53,14 @@ async function readLines(file: string, tell: (have: number) => void): Promise<Ev
     if (text === '') continue;
     const read = readLine(text);
     if (typeof read === 'string') bad.push({ line, reason: read, ...placeOf(text) });
+    else if ('proof' in read) beacons.push({ ...read, line });
     else events.set(read.id, read);
   }
-  return { events: [...events.values()], bad };
+  return { events: [...events.values()], bad, beacons };
 }
 
-/** The event, or why the line is none. */
-function readLine(text: string): SignedEvent | string {
+/** The event or beacon value, or why the line is neither. */
+function readLine(text: string): SignedEvent | BeaconRecord | string {
   if (text.length > LONGEST_LINE) return `longer than ${LONGEST_LINE} characters`;
   let json: unknown;
   try {
@@ -63,6 +68,8 @@ function readLine(text: string): SignedEvent | string {
   } catch {
     return 'not JSON';
   }
+  const beacon = readBeacon(json);
+  if (beacon !== undefined) return beacon;
   const parsed = parseEvent(json);
   if (!parsed.ok) return `${parsed.issue.at} is ${parsed.issue.message}`;
   const genuine = verifyEvent(parsed.value, nativeCrypto);

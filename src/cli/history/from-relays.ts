@@ -59,7 +59,7 @@ function rootsOf(events: readonly SignedEvent[]): readonly Digest[] {
 }
 
 /** Tables of stake that outcomes name. */
-function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
+export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
   const named = events.flatMap((event) => {
     const proposal = toProposal(event);
     return proposal.ok && proposal.value.outcome.snapshot !== ''

@@ -8,6 +8,7 @@ import { type Gathered, gather } from '../../worker/certified/gather.ts';
 import { genesisOf } from '../../worker/certified/history.ts';
 import { type Checked, type ReplayedRound, replay } from '../../worker/certified/replay.ts';
 import { startOf } from '../../worker/certified/start.ts';
+import type { Beacons } from './beacons.ts';
 import type { BadLine } from './event-file.ts';
 
 /** One round. */
@@ -50,16 +51,27 @@ export interface Report {
   readonly lines: readonly ReportLine[];
 }
 
+export interface ReportedRun {
+  readonly run: Digest;
+  readonly spec: RunSpec;
+  /** Where the run has a beacon. */
+  readonly beacons?: Pick<Beacons, 'values'>;
+}
+
 const MOST_MISSING = 5;
 
 /** Replays a run and words each round as soon as it is checked. */
 export function replayReport(
-  { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
+  { run, spec, beacons }: ReportedRun,
   events: Iterable<SignedEvent>,
   bad: readonly BadLine[] = [],
   onLine: (line: ReportLine) => void = () => {},
 ): Report {
-  const gathered = gather(events, { run, spec }, { crypto: nativeCrypto });
+  const gathered = gather(
+    events,
+    { run, spec },
+    { crypto: nativeCrypto, ...(beacons && { beacons: beacons.values }) },
+  );
   const playing = replay(genesisOf(spec, startOf(spec)), gathered);
   const lines: ReportLine[] = [];
   for (;;) {

@@ -11,17 +11,20 @@ import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { parseStakeJson } from '../../run/stake-json.ts';
 import { snapshotId } from '../../run/stake-snapshot.ts';
 import { specsOf } from '../../worker/certified/gather.ts';
+import { beaconSource } from '../beacon.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
 import { connectRelays } from '../relays.ts';
 import { passingSigner } from '../run/find-run.ts';
 import { readDocument } from '../run/spec-file.ts';
+import { addEndpointFlags, type EndpointFlags } from '../stake/access.ts';
 import { toEvent } from '../stake/events.ts';
 import { orRefuse, readText } from '../stake/files.ts';
+import { type BeaconLine, type Beacons, beaconsOf } from './beacons.ts';
 import { type BadLine, readEventFile } from './event-file.ts';
 import { fetchHistory } from './from-relays.ts';
 import { slowly } from './slowly.ts';
 
-export interface SourceFlags extends ConnectionFlags {
+export interface SourceFlags extends ConnectionFlags, EndpointFlags {
   readonly run?: string;
   readonly spec?: string;
   readonly relay: readonly string[];
@@ -34,18 +37,21 @@ export interface Source {
   readonly spec: RunSpec;
   readonly events: readonly SignedEvent[];
   readonly bad: readonly BadLine[];
+  readonly beacons: Beacons;
 }
 
 const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
 
 /** `--run`, `--spec`, `--relay`, `--events` and what connecting takes. */
 export const addSourceFlags = (command: Command): Command =>
-  addConnectionFlags(
-    command
-      .option('--run <id>', 'the run: its id, or naddr1…')
-      .option('--spec <file>', 'its spec, where no event has it')
-      .option('--stake <file>', 'its stake snapshot, where no event has it')
-      .option('--relay <url>', 'relay to ask, repeatable', collect, []),
+  addEndpointFlags(
+    addConnectionFlags(
+      command
+        .option('--run <id>', 'the run: its id, or naddr1…')
+        .option('--spec <file>', 'its spec, where no event has it')
+        .option('--stake <file>', 'its stake snapshot, where no event has it')
+        .option('--relay <url>', 'relay to ask, repeatable', collect, []),
+    ),
   );
 
 /** Reads the file, or asks the relays. Throws where the run is not among what it finds. */
@@ -53,16 +59,22 @@ export async function openSource(flags: SourceFlags, signal: AbortSignal): Promi
   const own = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
   const tell = slowly();
   const wanted = runOf(flags, own);
-  const { events: found, bad } =
-    flags.events === undefined
-      ? { events: await askRelays(flags, wanted, signal), bad: [] }
-      : await readEventFile(flags.events, (have) => tell(`${have} lines read`));
+  const {
+    events: found,
+    bad,
+    beacons,
+  } = flags.events === undefined
+    ? { events: await askRelays(flags, wanted, signal), bad: [], beacons: [] }
+    : await readEventFile(flags.events, (have) => tell(`${have} lines read`));
   const events = await withStakes(found, flags);
   const specs = new Map(specsOf(events));
   if (own !== undefined) specs.set(runIdOf(own), own);
   const run = wanted ?? onlyRun([...specs.keys()], bad);
   const spec = specs.get(run);
-  if (spec !== undefined) return { run, spec, events, bad };
+  if (spec !== undefined) {
+    const found = await findBeacons({ run, spec }, events, beacons, flags, signal);
+    return { run, spec, events, bad: [...bad, ...found.bad], beacons: found };
+  }
   throw new ConfigError(
     'run/not-found',
     `no event here has the spec of run ${run}${placesOf(bad)}`,
@@ -81,6 +93,19 @@ export async function withStakes(
   const table = orRefuse(stake, parseStakeJson(await readText(stake)));
   const id = snapshotId(table);
   return events.some((event) => toSnapshot(event, id).ok) ? events : [...events, toEvent(table)];
+}
+
+/** Values of the run's beacon, from the file and from endpoints. */
+export function findBeacons(
+  which: { readonly run: Digest; readonly spec: RunSpec },
+  events: readonly SignedEvent[],
+  lines: readonly BeaconLine[],
+  flags: EndpointFlags,
+  signal: AbortSignal,
+): Promise<Beacons> {
+  const tell = (words: string) => void process.stderr.write(`${words}\n`);
+  const source = beaconSource(which.spec, flags);
+  return beaconsOf(which, events, lines, { source, signal, tell });
 }
 
 const placesOf = (bad: readonly BadLine[]): string =>
@@ -123,7 +148,7 @@ async function askRelays(
 
 /** What the relays of the flags have of a run. */
 export async function fetchFrom(
-  flags: SourceFlags,
+  flags: ConnectionFlags & Pick<SourceFlags, 'relay'>,
   run: Digest,
   signal: AbortSignal,
   since?: number,

@@ -71,13 +71,15 @@ function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
 
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
 function describeCertificate(certified: CertifiedRound): string {
-  const { result, attempt, view, signers, of, rejected, faults, joined } = certified;
+  const { result, attempt, view, signers, of, rejected, faults, joined, left, late } = certified;
   const recovery = attempt === 0 ? '' : ` of recovery ${attempt}`;
   return [
     `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
+    ...late.map((worker) => `${short(worker)} counted a round late`),
     ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
     ...faults.map((worker) => `removed ${short(worker)} for its fault`),
     ...joined.map((worker) => `${short(worker)} joins`),
+    ...left.map((worker) => `${short(worker)} leaves`),
   ].join(', ');
 }
 

@@ -12,18 +12,21 @@ import { nativeSha256 } from '../../node/native-sha256.ts';
 import { settingsOf } from '../../run/complete-spec.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
-import { assertPlayable } from '../certified.ts';
+import { neededBeacon } from '../beacon.ts';
 import { connectionOf } from '../connection.ts';
 import { type Misdeeds, misbehave } from '../demo/misdeeds.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
 import type { FixedData } from '../prepare.ts';
 import { connectRelays } from '../relays.ts';
+import { accessOf } from '../stake/access.ts';
+import type { StakeOptions } from '../stake/refresh-port.ts';
 import { assertWritable } from '../state-formats.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { assertFits } from './make-spec.ts';
+import { addMemberFlags, type MemberFlags } from './member-flags.ts';
 import { assertAdmitted, assertNoContradiction, placeIn } from './place.ts';
 
 const SLICE_MS = 120_000;
@@ -32,23 +35,24 @@ const tell = (words: string): void => void process.stderr.write(`${words}\n`);
 
 /** The command. */
 export const joinRun = (): Command =>
-  addWorkerFlags(
-    addSettingFlags(
-      new Command('join')
-        .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
-        .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
-        .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+  addMemberFlags(
+    addWorkerFlags(
+      addSettingFlags(
+        new Command('join')
+          .description('train as one worker of a run; repeat the command to go on after a stop')
+          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+      ),
+      'your data folder',
     ),
-    'your data folder',
-  ).action(joinIn);
+  ).action(trainIn);
 
-interface JoinFlags extends WorkerFlags {
-  readonly stake?: string;
+interface JoinFlags extends WorkerFlags, MemberFlags {
   readonly misdeeds?: Misdeeds;
 }
 
-async function joinIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
+/** Trains in the run of this file or address, to its end or to Ctrl-C. */
+export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
   assertWritable({ outputFormat: 'auto', ...flags });
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
@@ -61,7 +65,7 @@ async function joinIn(source: string, flags: JoinFlags, command: Command): Promi
     const find = { relays: asked.relay, dir: flags.dir, connection, signer, signal };
     const { run, spec, relays } = await findRun(source, find);
     assertNoContradiction(spec, asked);
-    assertPlayable(spec);
+    const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
     const place = placeIn(spec, signer.publicKey, asked);
     const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
@@ -75,7 +79,7 @@ async function joinIn(source: string, flags: JoinFlags, command: Command): Promi
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        certified: { spec, stakeFile: flags.stake },
+        certified: { spec, stakeFile: flags.stake, beacon, chain: chainOf(spec, flags) },
         through: flags.misdeeds && ((each, own) => misbehave(each, own, flags.misdeeds!)),
       },
       flags,
@@ -85,6 +89,12 @@ async function joinIn(source: string, flags: JoinFlags, command: Command): Promi
     interrupt.dispose();
   }
 }
+
+/** How the next stakes are read, where the worker names endpoints; it waits for their block as long as a round may last. */
+const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain'] =>
+  flags.rpc.length === 0
+    ? undefined
+    : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
 
 /** What only a joiner can say. */
 function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags): void {

@@ -7,7 +7,7 @@ import { chunkTree } from '../../network/chunks/merkle.ts';
 import { loadCorpus } from '../../node/corpus.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
-import { completeDocument, settingsOf } from '../../run/complete-spec.ts';
+import { completeDocument } from '../../run/complete-spec.ts';
 import { presets } from '../../run/presets.ts';
 import { isObject, readSpec, type Untyped } from '../../run/read-spec.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
@@ -64,7 +64,6 @@ export async function makeSpec(asked: Asked): Promise<Made> {
     timing: { graceMaxMs: training.roundTimeout * 1000 },
     limits: {
       payloadBytes: mostPayloadBytes(layout),
-      values: layout.size,
       weightCap: weightCapOf(training),
     },
   };
@@ -90,16 +89,8 @@ const evaluationOf = (slice: Uint8Array): Evaluation => ({
   root: chunkTree(slice, nativeSha256).root,
 });
 
-/** Throws where the model does not fit the limits of its own run, or the slice the model. */
+/** Throws where the slice does not fit the model. */
 export function assertFits(spec: RunSpec, slice: Uint8Array | undefined): void {
-  const { size } = layoutOf(settingsOf(spec, { relay: [] }));
-  if (spec.limits.values < size) {
-    throw new ConfigError(
-      'spec/inconsistent',
-      `limits.values is ${spec.limits.values}: it must be at least the ${size} parameters of the model`,
-      { hint: 'leave it out, or take a smaller model' },
-    );
-  }
   const { context } = spec.training;
   if (!slice || slice.length > context) return;
   throw new ConfigError(

@@ -8,29 +8,48 @@ import { createPost } from '../../chain/http-post.ts';
 import { createEndpoint } from '../../chain/json-rpc.ts';
 import { wholeFlag } from '../flags.ts';
 
-export interface AccessFlags {
+interface RpcFlags {
   readonly rpc: readonly string[];
   readonly agree?: number;
-  readonly wait: number;
   readonly rpcTimeout: number;
+}
+
+export interface AccessFlags extends RpcFlags {
+  readonly wait: number;
+}
+
+/** Endpoints of whatever a run takes from outside. */
+export interface EndpointFlags extends RpcFlags {
+  readonly drand: readonly string[];
 }
 
 const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
 
 /** Adds `--rpc`, `--agree`, `--wait` and `--rpc-timeout`. */
 export const addAccessFlags = (command: Command): Command =>
+  addRpcFlags(command).option(
+    '--wait <s>',
+    'seconds to wait for the block to become final',
+    wholeFlag('--wait', 0),
+    0,
+  );
+
+/** Adds `--rpc`, `--agree`, `--rpc-timeout` and `--drand`. */
+export const addEndpointFlags = (command: Command): Command =>
+  addRpcFlags(command).option(
+    '--drand <url>',
+    'endpoint of the drand chain that the spec names, repeatable',
+    collect,
+    [],
+  );
+
+const addRpcFlags = (command: Command): Command =>
   command
     .option('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable', collect, [])
     .option(
       '--agree <k>',
       'how many endpoints must say the same (default: more than half)',
       wholeFlag('--agree', 1, 100),
-    )
-    .option(
-      '--wait <s>',
-      'seconds to wait for the block to become final',
-      wholeFlag('--wait', 0),
-      0,
     )
     .option(
       '--rpc-timeout <s>',
@@ -40,7 +59,7 @@ export const addAccessFlags = (command: Command): Command =>
     );
 
 /** Endpoints as the flags name them; throws `flag/rpc` for none and for what is no web address. */
-function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
+function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {
   if (rpc.length === 0) {
     throw new ConfigError('flag/rpc', 'no endpoint of the chain is given', {
       hint: 'add --rpc URL, best several',

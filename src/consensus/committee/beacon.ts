@@ -1,11 +1,12 @@
 /**
  * Randomness from outside, mixed into the entropy: a round of drand (BLS12-381, key on G2, signatures on G1, unchained), which
- * proves itself whoever brings it, or the hash of a finalized block. Fetching either is not done here.
+ * proves itself whoever brings it, or the hash of a finalized block. Fetching either is done in src/chain.
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
-import { fromHex } from '../../base/bytes.ts';
+import { fromHex, isHex32 } from '../../base/bytes.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
+import type { BeaconProof } from '../../run/beacon-source.ts';
 import type { Digest } from '../../run/ids.ts';
 
 /** A chain of drand, as a run spec pins it. */
@@ -44,14 +45,41 @@ export function drandRandomness(
     : refuse('bad-beacon', 'signature', `not the signature of drand round ${round}`);
 }
 
+/** What the beacon of a run is, as far as its values go. */
+export type BeaconRules =
+  | { readonly kind: 'none' }
+  | ({ readonly kind: 'drand'; readonly lagSeconds: number } & DrandChain)
+  | { readonly kind: 'block'; readonly lagSeconds: number };
+
+/** The value after an outcome of this time, in unix seconds, if that is what the proof shows. A block's hash is taken as it is. */
+export function beaconValue(rules: BeaconRules, time: number, proof: BeaconProof): Result<Digest> {
+  if (rules.kind === 'block' && 'block' in proof) {
+    return isHex32(proof.block) ? ok(proof.block) : refuse('bad-beacon', 'block', 'not a hash');
+  }
+  if (rules.kind !== 'drand' || !('signature' in proof)) {
+    return refuse('bad-beacon', 'beacon', `not what a run with beacon ${rules.kind} waits for`);
+  }
+  return drandRandomness(rules, drandRoundAt(rules, time + rules.lagSeconds), proof.signature);
+}
+
+/** Whether it is the key of a chain: a point of the group on G2, other than zero. */
+export function isDrandKey(publicKey: string): boolean {
+  try {
+    const point = bls12_381.G2.Point.fromHex(publicKey);
+    point.assertValidity();
+    return !point.is0();
+  } catch {
+    return false;
+  }
+}
+
 function isSigned(publicKey: string, round: number, signature: Uint8Array): boolean {
   const number = new Uint8Array(8);
   new DataView(number.buffer).setBigUint64(0, BigInt(round));
   const { shortSignatures, G2 } = bls12_381;
   const message = shortSignatures.hash(sha256(number), DOMAIN);
-  const key = G2.Point.fromHex(publicKey);
   try {
-    return shortSignatures.verify(signature, message, key);
+    return shortSignatures.verify(signature, message, G2.Point.fromHex(publicKey));
   } catch {
     // bytes that are no point of the group
     return false;

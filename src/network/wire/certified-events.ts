@@ -5,7 +5,7 @@ import { memberKind } from '../../../kinds/member.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
 import type { RejectReason } from '../../run/contribution.ts';
-import type { Digest } from '../../run/ids.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Ballot, Join, Leave, Message, Proposal, Signed, Vote } from '../../run/vote.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
@@ -42,6 +42,16 @@ export const CONTROL_SECONDS = 90 * 86_400;
 export const roundFilter = (run: Digest, round: number): Filter => ({
   kinds: [manifest.kind, vote.kind, proposal.kind, memberKind.kind],
   '#s': [`${run}/${round}`],
+});
+
+/** Relays take lists of so many values. */
+const MOST_AUTHORS = 64;
+
+/** What these keys committed to for one round; what anybody did, where they are too many for a filter. */
+export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerId[]): Filter => ({
+  kinds: [manifest.kind],
+  '#s': [`${run}/${round}`],
+  ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
 });
 
 /** Joins, leaves, ballots and faults of the whole run. */

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
-import type { Digest, EventId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
 import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -15,6 +15,7 @@ import { type CheckpointedState, publishCheckpoint } from './certified-checkpoin
 import {
   buildMessage,
   CONTROL_SECONDS,
+  manifestsFilter,
   membersFilter,
   outcomeFilter,
   roundFilter,
@@ -57,6 +58,8 @@ export interface RoundListening extends Listening {
 export interface Control<N> {
   /** Manifests, votes, proposals and ballots of a round. */
   listen(round: number, hearing: Hearing<N>): RoundListening;
+  /** Manifests of a round by these keys, and nothing else of it. */
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening;
   /** Joins, leaves and faults of the run. */
   listenToMembers(hearing: Hearing<N>): Listening;
   /** Asks all relays for these events. */
@@ -129,6 +132,10 @@ class Events<N> implements Control<N> {
         listening.close();
       },
     };
+  }
+
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening {
+    return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
   listenToMembers(hearing: Hearing<N>): Listening {

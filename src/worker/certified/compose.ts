@@ -16,6 +16,9 @@ export interface Bad {
   readonly reason: string;
 }
 
+/** A good manifest of the round before that no outcome listed yet. */
+export type LateRow = Pick<Held, 'worker' | 'manifest'>;
+
 /** What a member brings to an outcome of its own. */
 export interface Material {
   readonly me: WorkerId;
@@ -23,11 +26,13 @@ export interface Material {
   readonly ballots: readonly EventId[];
   readonly reveal: Outcome['reveal'];
   /** Contributions of the round before that came late, under `defer`. */
-  readonly late: readonly Held[];
+  readonly late: readonly LateRow[];
   readonly held: readonly Held[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
   readonly votes: readonly EventId[];
+  /** The table of stakes to name. */
+  readonly snapshot: Outcome['snapshot'];
   readonly nowMs: number;
 }
 
@@ -37,7 +42,7 @@ const MOST_REJECTED = 64;
 /** An outcome of this worker's making, its roots left open. */
 export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
   const { run, round, parent, modelRoot: base, ledger } = chain;
-  const { me, result, reveal, ballots, votes, nowMs } = material;
+  const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
   const roster = ledger.members.map(({ key }) => key);
   const isVoid = result === 'void';
   const rows = isVoid
@@ -51,15 +56,15 @@ export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
     rejected: isVoid ? [] : rejectedRows(roster, material.bad),
     votes: [...votes].sort(),
     joins: joinsOf(chain, pool),
-    leaves: leavesOf(chain, pool, roster),
+    leaves: leavesOf(chain, pool),
     faults: faultsOf(pool, roster),
-    snapshot: ledger.nextSnapshot ?? '',
+    snapshot,
   };
 }
 
 const rowsOf = (
   roster: readonly WorkerId[],
-  held: readonly Held[],
+  held: readonly LateRow[],
   late: boolean,
 ): readonly AcceptedRow[] =>
   held.flatMap(({ worker, manifest }) => {
@@ -87,11 +92,14 @@ function joinsOf(chain: Chain, pool: Pool): readonly EventId[] {
     .sort();
 }
 
-/** One leave of each member that wants to go by now. */
-function leavesOf({ round }: Chain, pool: Pool, roster: readonly WorkerId[]): readonly EventId[] {
+/** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
+function leavesOf({ round, ledger }: Chain, pool: Pool): readonly EventId[] {
+  const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
   const due = [...pool.nouns()].filter(
     (noun): noun is Signed<Leave> =>
-      noun.type === 'leave' && noun.last <= round && roster.includes(noun.key),
+      noun.type === 'leave' &&
+      noun.last <= round &&
+      noun.last >= (joined.get(noun.key) ?? Number.POSITIVE_INFINITY),
   );
   return firstOfEach(due, ({ key }) => key);
 }
@@ -119,8 +127,10 @@ function firstOfEach<T extends { readonly id: EventId }>(
 /** What this worker holds in time, and whom it was told of as left out. */
 export interface Sight {
   readonly held: readonly Held[];
-  /** Late manifests that must be listed under `defer`. */
-  readonly owed: readonly EventId[];
+  /** Whose work of the round before must be listed under `defer`. */
+  readonly owed: readonly WorkerId[];
+  /** Whether the table of stakes that it names may follow. */
+  readonly hasStakes: boolean;
   readonly nowMs: number;
 }
 
@@ -128,7 +138,7 @@ export interface Sight {
 export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
-  { held, owed, nowMs }: Sight,
+  { held, owed, hasStakes, nowMs }: Sight,
 ): Pick<Check, 'acceptable' | 'unlisted' | 'scores'> {
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
@@ -138,8 +148,8 @@ export function opinionOf(
   const isVoid = outcome.result === 'void';
   const enough =
     ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
-  const isSameStake = outcome.snapshot === (ledger.nextSnapshot ?? '');
-  const hasOwed = owed.every((id) => listed.has(id));
-  const acceptable = isTimely && isSameStake && (isVoid || (enough && hasOwed));
+  const late = outcome.accepted.filter((row) => row.late);
+  const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
+  const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed));
   return { acceptable, unlisted, scores: [] };
 }

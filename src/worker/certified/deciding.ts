@@ -7,6 +7,7 @@ import { deferred } from '../../base/deferred.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../../consensus/round/round-state.ts';
 import type { RoundListening } from '../../network/wire/control.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -78,14 +79,15 @@ class Round implements Deciding {
     const looked = deferred<void>();
     this.looked = looked.promise;
     this.#look = () => looked.settle();
-    this.#observer = createObserver(options, {
+    const wants = {
       signal: this.#signal,
-      pull: (manifest) => this.#listening.pull(manifest),
-      onHeld: (worker, manifest) => this.#hold(worker, manifest),
-      onFault: (events) => this.#accuse(events),
-      onRefused: (rejection, id) => this.#refusals.note(rejection, id),
+      bring: (manifest: Manifest) => this.#listening.pull(manifest),
+      onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
+      onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
+      onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
       onChange: () => this.#wake(),
-    });
+    };
+    this.#observer = createObserver(options, wants, (noun) => this.take(noun));
     this.#judge = new Judge(options, {
       observer: this.#observer,
       feed: (input) => this.#feed(input),
@@ -98,6 +100,7 @@ class Round implements Deciding {
       refuse: (rejection, id) => this.refuse(rejection, id),
       onCaughtUp: () => this.#bell.ring(),
     });
+    this.#observer.begin();
     this.decided = Promise.race([promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
@@ -136,6 +139,7 @@ class Round implements Deciding {
 
   close(): void {
     this.#stop.abort(new Error('closed'));
+    this.#observer.close();
     this.#listening.close();
   }
 

@@ -29,8 +29,8 @@ export interface Evidence {
   proposals(digest: Digest): readonly Signed<Proposal>[];
   /** The table of stakes with this id. */
   stakes(snapshot: Digest): ReadonlyMap<WorkerId, bigint> | undefined;
-  /** The value that comes after the outcome of a round, where the run has a beacon. */
-  beacon(round: number, time: number): Digest | undefined;
+  /** The value that comes after an outcome of this time, where the run has a beacon. */
+  beacon(time: number): Digest | undefined;
 }
 
 /** Something that is not at hand, so that a judgment has to wait. */

@@ -35,8 +35,10 @@ export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunS
 }
 
 export interface GatherOptions {
-  /** Values of the beacon by the round they come after, where the run has one. */
+  /** Values of the beacon by the times of the outcomes they come after, where the run has one; it may grow. */
   readonly beacons?: ReadonlyMap<number, Digest>;
+  /** Tables of stake that are known already, beside those among the events. */
+  readonly tables?: ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>;
   readonly crypto?: EventCrypto;
 }
 
@@ -44,11 +46,11 @@ export interface GatherOptions {
 export function gather(
   events: Iterable<SignedEvent>,
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
-  { beacons, crypto = pureCrypto }: GatherOptions = {},
+  { beacons, tables: known, crypto = pureCrypto }: GatherOptions = {},
 ): Gathered {
   const nouns = new Map<EventId, Noun>();
   const chunks = new Map<Digest, VerifiedChunk[]>();
-  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
+  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
   const { payloadBytes } = spec.limits;
   for (const event of events) {
     const noun = toNoun(event, run, crypto);
@@ -70,7 +72,7 @@ export function gather(
     proposalsAfter: indexBy(proposals, ({ parent }) => parent),
     commitsAfter: indexBy(commits, ({ parent }) => parent),
     stakes: (snapshot) => tables.get(snapshot),
-    beacon: (round) => beacons?.get(round),
+    beacon: (time) => beacons?.get(time),
   };
 }
 

@@ -50,9 +50,9 @@ type Hash = Parameters<typeof modelRoot>[1];
 /** The same state with the entropy of its round, when the beacon it may need is there. */
 export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verdict<T> {
   if (chain.ledger.entropy !== null) return found(chain);
-  const { spec, run, round, time } = chain;
-  const beacon = evidence.beacon(round - 1, time);
-  if (beacon === undefined) return lacking({ what: 'beacon', id: String(round - 1) });
+  const { spec, run, time } = chain;
+  const beacon = evidence.beacon(time);
+  if (beacon === undefined) return lacking({ what: 'beacon', id: String(time) });
   const ledger = completeLedger(membershipOf(spec, run), chain.ledger, beacon);
   return found({ ...chain, ledger });
 }

@@ -8,7 +8,9 @@ import type { DecidingOptions } from './deciding-options.ts';
 import type { Decision } from './decision.ts';
 import type { Missing, Verdict } from './evidence.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
+import { owedIn } from './late.ts';
 import type { Observer } from './observer.ts';
+import type { StakeOpinion } from './refresh.ts';
 
 /** How a judge reaches the round around it. */
 export interface Bench {
@@ -41,7 +43,9 @@ export class Judge {
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
     if (!verdict.ok) this.#options.member.tell.invalid(outcome, verdict.invalid);
-    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held) };
+    const stakes = this.#options.member.refresh.judge(this.#options.state, outcome.snapshot);
+    if (stakes === 'wait') return false;
+    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, stakes) };
     this.#bench.feed({ type: 'checked', check });
     return true;
   }
@@ -56,6 +60,7 @@ export class Judge {
       bad: observer.bad(),
       late: observer.late(),
       reveal: member.reveal(context.round),
+      snapshot: member.refresh.offer(state),
       nowMs: session.ports.clock.now(),
     };
     const made = completeOutcome(state, draftOf(state, member.pool, material), member.pool);
@@ -68,7 +73,7 @@ export class Judge {
     const { outcome, next } = made.value;
     const digest = outcomeDigest(outcome);
     this.#nexts.set(digest, next);
-    const check = { digest, valid: true, ...this.#opinion(outcome, held) };
+    const check = { digest, valid: true, ...this.#opinion(outcome, held, 'good') };
     this.#bench.feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
     return true;
   }
@@ -92,10 +97,12 @@ export class Judge {
     return verdict;
   }
 
-  #opinion(outcome: Outcome, held: readonly Held[]) {
+  #opinion(outcome: Outcome, held: readonly Held[], stakes: StakeOpinion) {
     const nowMs = this.#options.session.ports.clock.now();
-    const owed = this.#bench.observer.owed();
-    return opinionOf(this.#options.state, outcome, { held, owed, nowMs });
+    const { state, member } = this.#options;
+    const owed = owedIn(state, outcome, this.#bench.observer.late(), member.pool);
+    const hasStakes = stakes === 'good';
+    return opinionOf(state, outcome, { held, owed, hasStakes, nowMs });
   }
 
   /** False, after asking for what is missing. */

@@ -13,6 +13,7 @@ import type { Missing, Noun } from './evidence.ts';
 import { type Certified, withEntropy } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 import { createPool, type Pool } from './pool.ts';
+import { Refresh, type RefreshPort } from './refresh.ts';
 import { createTell, type Tell } from './tell.ts';
 
 /** What a member needs beside the ports of any worker. */
@@ -25,8 +26,10 @@ export interface MemberOptions {
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** The table of stakes of that id. Rejects when it cannot be had. */
   stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
-  /** The beacon value after the outcome of a round. */
-  beacon(round: number, time: number): Promise<Digest>;
+  /** How the next table of stakes is had. */
+  readonly refresh: RefreshPort;
+  /** The beacon value after an outcome of this time. Rejects while nobody has it. */
+  beacon(time: number): Promise<Digest>;
   readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
 }
@@ -61,8 +64,15 @@ export class Member {
   readonly pool: Pool = createPool();
   readonly journal: Journal;
   readonly tell: Tell;
+  readonly refresh: Refresh;
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
+  /** An outcome of this session lists its leave. */
+  hasLeft = false;
+  /** Until it played a round since it was started. */
+  #isReturning = true;
+  /** Its last contribution that relays took in this session. */
+  #published: EventId | undefined;
   delays: readonly number[] = [];
   readonly #options: MemberOptions;
   readonly #close: () => void;
@@ -80,6 +90,7 @@ export class Member {
     this.control = control;
     this.journal = journal;
     this.tell = createTell(ports.report);
+    this.refresh = new Refresh(spec, options.refresh, this);
     this.#entry = journal.load();
     const listening = control.listenToMembers({
       take: (noun) => this.#take(noun),
@@ -103,6 +114,7 @@ export class Member {
       const stakes = stakesOf(certified.ledger, this.pool);
       if (entropy.ok && stakes.ok) {
         const state = entropy.value;
+        this.refresh.begin(state);
         return { state, electorate: electorateOf(state, stakes.value) };
       }
       const missing = [entropy, stakes].flatMap((each) =>
@@ -113,12 +125,12 @@ export class Member {
   }
 
   /** Gets a stake table or a beacon value into the pool, however long it takes. */
-  async obtain({ what, id }: Missing, { round, time }: Certified): Promise<void> {
+  async obtain({ what, id }: Missing, { round }: Certified): Promise<void> {
     const { stakes, beacon, ports, signal } = this.#options;
     for (;;) {
       try {
         if (what === 'snapshot') this.pool.addStakes(id, await stakes(id));
-        else if (what === 'beacon') this.pool.addBeacon(Number(id), await beacon(round - 1, time));
+        else if (what === 'beacon') this.pool.addBeacon(Number(id), await beacon(Number(id)));
         return;
       } catch (error) {
         signal.throwIfAborted();
@@ -137,7 +149,7 @@ export class Member {
       this.delays = entry.delays;
     }
     if (entry) return { entry: entry.round === round ? entry : undefined, hasForgotten: false };
-    if (!this.isBehind) return { entry: undefined, hasForgotten: false };
+    if (!this.#isReturning) return { entry: undefined, hasForgotten: false };
     await this.#look(round);
     const { me } = this.#options.ports.wire;
     const isOwn = (noun: Noun) => noun.key === me && 'round' in noun && noun.round === round;
@@ -175,9 +187,26 @@ export class Member {
     this.#open = before ? [before, deciding] : [deciding];
   }
 
-  /** A round that was over when this worker looked may not be the last such one. */
-  noteRound({ isOver }: { readonly isOver: boolean }): void {
-    this.isBehind = isOver;
+  /** A round that was over when this worker looked, or before it had trained, may not be the last such one. */
+  noteRound({ isOver, isLate }: { readonly isOver: boolean; readonly isLate: boolean }): void {
+    this.isBehind = isOver || isLate;
+    this.#isReturning &&= isOver;
+  }
+
+  /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
+  noteLeaves({ round, leaves }: Outcome): void {
+    const { me } = this.#options.ports.wire;
+    if (this.#isReturning || !leaves.some((id) => this.pool.noun(id)?.key === me)) return;
+    this.hasLeft = true;
+    this.tell.left(round);
+  }
+
+  notePublished(manifest: EventId): void {
+    this.#published = manifest;
+  }
+
+  hasPublished(manifest: EventId): boolean {
+    return this.#published === manifest;
   }
 
   /** Asks to be in the roster, until an outcome lists it. */
@@ -241,6 +270,8 @@ export class Member {
       rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
       faults: known(outcome.faults.map(culpritOf)),
       joined: known(outcome.joins.map(keyOf)).filter((key) => !roster.includes(key)),
+      left: known(outcome.leaves.map(keyOf)),
+      late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
     };
   }
 

@@ -9,7 +9,7 @@ export interface Pool extends Evidence {
   add(noun: Noun): boolean;
   addPayload(manifest: Manifest, payload: Uint8Array): void;
   addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
-  addBeacon(round: number, value: Digest): void;
+  addBeacon(time: number, value: Digest): void;
   nouns(): Iterable<Noun>;
   /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
   forgetBefore(round: number): void;
@@ -29,7 +29,7 @@ export function createPool(): Pool {
         (noun): noun is Signed<Proposal> => noun.type === 'proposal' && noun.digest === digest,
       ),
     stakes: (snapshot) => tables.get(snapshot),
-    beacon: (round) => beacons.get(round),
+    beacon: (time) => beacons.get(time),
     add(noun) {
       if (nouns.has(noun.id)) return false;
       nouns.set(noun.id, noun);
@@ -37,7 +37,7 @@ export function createPool(): Pool {
     },
     addPayload: ({ root, round }, bytes) => void payloads.set(root, { round, bytes }),
     addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
-    addBeacon: (round, value) => void beacons.set(round, value),
+    addBeacon: (time, value) => void beacons.set(time, value),
     nouns: () => nouns.values(),
     forgetBefore(round) {
       for (const noun of nouns.values()) {

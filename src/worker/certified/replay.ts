@@ -9,7 +9,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
 import { type Certificate, certify, seatedIn } from './certificate.ts';
 import { electorateOf, stakesOf } from './electorate.ts';
-import type { Invalid, Missing, Verdict } from './evidence.ts';
+import { found, type Invalid, type Missing, type Verdict } from './evidence.ts';
 import type { Gathered } from './gather.ts';
 import { applyOutcome, applyToChain, type Certified, type Chain, withEntropy } from './history.ts';
 
@@ -48,21 +48,21 @@ export const hasModel = (state: Chain | Certified): state is Certified => 'param
 
 /** Rounds as they are checked, until the run ends, something is wrong, or too little is at hand to go on. */
 export function* replay(
-  start: Certified,
+  start: Chain | Certified,
   events: Gathered,
 ): Generator<ReplayedRound, ReplayEnd, undefined> {
   let state: Chain | Certified = start;
   const digests: Digest[] = [];
   for (;;) {
-    const found = decidedAfter(state, events);
-    if (!found.ok) {
+    const after = decidedAfter(state, events);
+    if (!after.ok) {
       const nothing = { round: state.round, before: state, decided: undefined, forks: [] };
-      const { invalid, missing } = reasonsOf(found);
+      const { invalid, missing } = reasonsOf(after);
       const isEnd = invalid === undefined && missing === undefined;
-      if (!isEnd) yield { ...nothing, checked: 'nothing', ...reasonsOf(found) };
+      if (!isEnd) yield { ...nothing, checked: 'nothing', ...reasonsOf(after) };
       return { state, digests };
     }
-    const [decided, ...others] = found.value;
+    const [decided, ...others] = after.value;
     if (decided === undefined) {
       if (goesOn(state, events)) yield undecided(state);
       return { state, digests };
@@ -114,7 +114,7 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
 }
 
 /** The same without parameters and momentum. */
-function withoutModel(state: Chain | Certified): Chain {
+export function withoutModel(state: Chain | Certified): Chain {
   if (!hasModel(state)) return state;
   const { params: _, momentum: __, ...chain } = state;
   return chain;
@@ -125,10 +125,12 @@ function decidedAfter(state: Chain, events: Gathered): Verdict<readonly Decided[
   const certified = certifiedAfter(state, events);
   if (!certified.ok || certified.value.length < 2) return certified;
   const roster = state.ledger.members.map(({ key }) => key);
-  const branches = certified.value.map((decided) => ({
-    decided,
-    branch: branchFrom(state, decided, events),
-  }));
+  const branches: { readonly decided: Decided; readonly branch: Branch }[] = [];
+  for (const decided of certified.value) {
+    const branch = branchFrom(state, decided, events);
+    if (!branch.ok) return branch;
+    branches.push({ decided, branch: branch.value });
+  }
   branches.sort((a, b) => (isBetter(roster, a.branch, b.branch) ? -1 : 1));
   return { ok: true, value: branches.map(({ decided }) => decided) };
 }
@@ -188,8 +190,8 @@ function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed
   return [...groups.values()];
 }
 
-/** What a branch is worth: followed to its end, without the model. */
-function branchFrom(state: Chain, decided: Decided, events: Gathered): Branch {
+/** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
+function branchFrom(state: Chain, decided: Decided, events: Gathered): Verdict<Branch> {
   const { digest, attempt, commits } = decided.certificate;
   const committed = new Set(commits.map(({ key }) => key));
   let length = 0;
@@ -201,7 +203,21 @@ function branchFrom(state: Chain, decided: Decided, events: Gathered): Branch {
     for (const { key } of at.certificate.commits) committed.add(key);
     chain = next.value;
     const after: Verdict<readonly Decided[]> = decidedAfter(chain, events);
+    if (lacksBeacon(after)) return after;
     at = after.ok ? after.value[0] : undefined;
   }
-  return { committed: [...committed], attempt, length, digest };
+  return found({ committed: [...committed], attempt, length, digest });
 }
+
+type Lacking = Extract<Verdict<never>, { readonly missing: unknown }>;
+
+const lacksBeacon = (verdict: Verdict<unknown>): verdict is Lacking =>
+  'missing' in verdict && verdict.missing.some(({ what }) => what === 'beacon');
+
+/** The time of the outcome after which a replay lacks a value of the beacon; undefined when it lacks none. */
+export const beaconLack = ({
+  missing = [],
+}: Pick<ReplayedRound, 'missing'>): number | undefined => {
+  const lack = missing.find(({ what }) => what === 'beacon');
+  return lack && Number(lack.id);
+};

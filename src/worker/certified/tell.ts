@@ -18,6 +18,12 @@ export interface Tell {
   invalid(outcome: Outcome, why: Invalid): void;
   uncomposable(round: number, why: Invalid): void;
   unavailable(round: number, what: string, why: string): void;
+  /** This worker is out of the roster, as it asked. */
+  left(round: number): void;
+  /** The next table of stakes cannot be read from its chain. */
+  unread(round: number, why: string): void;
+  /** No relay took that table. */
+  unpublished(round: number, snapshot: string): void;
   /** No relay has the whole checkpoint. */
   unkept(round: number): void;
 }
@@ -47,6 +53,14 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(`refused what ${proposer.slice(0, 8)} proposed for round ${round + 1}: ${message}`),
     uncomposable: (round, { message }) =>
       notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
+    left: (round) =>
+      notice(`left the run with round ${round + 1}; the same command joins it again`),
+    unread: (round, why) =>
+      notice(`round ${round + 1} keeps the stakes it has, the next ones cannot be read: ${why}`),
+    unpublished: (round, snapshot) =>
+      notice(
+        `no relay took the stakes ${snapshot.slice(0, 8)} of round ${round + 1}: who reaches no chain needs them as a file`,
+      ),
     unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
     unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
   };

@@ -31,7 +31,7 @@ describe('nostrain run create', () => {
     expect(spec).toMatchObject({
       ...{ version: 1, name: 'linear', author: alice, founders: [alice], late: 'discard' },
       committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
-      limits: { payloadBytes: 1560, values: 4, weightCap: 320 },
+      limits: { payloadBytes: 1560, weightCap: 320 },
       ...{ data: { kind: 'made', shards: 1 }, stake: { source: 'none' }, evaluation: null },
     });
     expect(stdout).toContain(`run id   ${runIdOf(spec)}`);
@@ -110,7 +110,6 @@ describe('nostrain run create', () => {
     [['--founder', 'x'], 'founders is'],
     [['--late', 'defer', '--owners', '1'], 'late is "defer": it must be that it is discard'],
     [['--stake-source', 'file'], 'stake.snapshot is missing'],
-    [['--limits-values', '3'], 'limits.values is 3: it must be at least the 4 parameters'],
     [['/none.toml'], 'cannot read the run spec /none.toml'],
     [['--evaluation', '/none.txt'], 'cannot read the evaluation slice /none.txt'],
   ])('%j is refused', async (flags, message) => {

@@ -147,7 +147,7 @@ describe('a replay', () => {
 
   it('divides parameters among owners and moves them in fragments', () => {
     const training = { model: 'mlp', hidden: [100, 150], packing: 'int8', owners: 2, fragments: 2 };
-    const limits = { payloadBytes: 70_000, values: 70_000 };
+    const limits = { payloadBytes: 70_000 };
     const run = generateRun([{}, { joins: [5] }, {}, {}], certifiedSpec({ training, limits }));
     const { rounds, end } = replayed(run, run.events);
     expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full', 'full']);

@@ -1,0 +1,61 @@
+/** Who decided what in a run, from relays. Payloads are left out, and with them the model. */
+import type { SignedEvent } from '../../network/event.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { decisionsFilter } from '../../network/wire/certified-events.ts';
+import { snapshotFilter } from '../../network/wire/snapshots.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { Digest } from '../../run/ids.ts';
+import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
+import { completeBeacons } from '../../worker/certified/beacons.ts';
+import { type Gathered, type GatherOptions, gather } from '../../worker/certified/gather.ts';
+import { type Chain, genesisOf } from '../../worker/certified/history.ts';
+import { replay } from '../../worker/certified/replay.ts';
+import { startOf } from '../../worker/certified/start.ts';
+import { valueAfter } from '../beacon.ts';
+import { collectEvents, snapshotsOf } from './from-relays.ts';
+
+export interface DecisionOptions {
+  readonly relays: RelaySet;
+  readonly signal: AbortSignal;
+  /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
+  readonly beacon?: BeaconSource | undefined;
+  /** Tables of stake that no relay has. */
+  readonly tables?: GatherOptions['tables'];
+}
+
+/** Votes, proposals, members, stakes and beacon values of a run. */
+export async function decisionsOf(
+  spec: RunSpec,
+  start: Chain,
+  options: DecisionOptions,
+): Promise<Gathered> {
+  const { beacon, tables, signal } = options;
+  const run = runIdOf(spec);
+  const events = new Map<string, SignedEvent>();
+  const take = (event: SignedEvent) => void events.set(event.id, event);
+  await collectEvents([decisionsFilter(run)], options, take);
+  const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
+  const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
+  const missing = snapshots.filter((id) => !tables?.has(id));
+  await collectEvents(missing.map(snapshotFilter), options, take);
+  const beacons = new Map<number, Digest>();
+  const known = { beacons, crypto: nativeCrypto, ...(tables && { tables }) };
+  const gathered = gather(events.values(), { run, spec }, known);
+  if (beacon === undefined) return gathered;
+  // what is not there yet is of a round that nobody decided without it
+  const find = (time: number) => valueAfter(spec, beacon, time, signal).catch(() => undefined);
+  await completeBeacons(start, gathered, beacons, find);
+  signal.throwIfAborted();
+  return gathered;
+}
+
+/** Where the run stands: the round in progress, its roster and its entropy. */
+export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
+  const start = genesisOf(spec, startOf(spec));
+  const playing = replay(start, await decisionsOf(spec, start, options));
+  for (;;) {
+    const next = playing.next();
+    if (next.done) return next.value.state;
+  }
+}

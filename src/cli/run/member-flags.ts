@@ -1,0 +1,13 @@
+/** Flags by which a worker of a run with a spec says where the run's numbers from outside come from. */
+import type { Command } from 'commander';
+import { addEndpointFlags, type EndpointFlags } from '../stake/access.ts';
+
+export interface MemberFlags extends EndpointFlags {
+  readonly stake?: string;
+}
+
+/** Adds `--stake` and the endpoints of chains. */
+export const addMemberFlags = (command: Command): Command =>
+  addEndpointFlags(
+    command.option('--stake <file>', 'stake snapshot of the run (default: from its relays)'),
+  );
