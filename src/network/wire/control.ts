@@ -162,14 +162,16 @@ class Events<N> implements Control<N> {
   /** A question that is over when it is answered. */
   #ask(filter: Filter, hearing: Hearing<N>): void {
     const { clock, signal } = this.#options;
-    const onCaughtUp = () => void (listening.caughtUp && listening.close());
+    const over = new AbortController();
+    const onCaughtUp = () => void (listening.caughtUp && over.abort());
     const taking: Hearing<N> = {
       take: (noun) => hearing.take(noun),
       refuse: (rejection, id) => hearing.refuse?.(rejection, id),
       onCaughtUp,
     };
     const listening = this.#hear(filter, taking, this.#keep);
-    void clock.sleep(FETCH_MS, signal).then(listening.close, listening.close);
+    const either = AbortSignal.any([signal, over.signal]);
+    void clock.sleep(FETCH_MS, either).then(listening.close, listening.close);
   }
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
