@@ -1,4 +1,8 @@
-/** All kinds by number: what a program in any language must know to take part. */
+/**
+ * All kinds by number: what a program in any language must know to take part.
+ *
+ * @module nostrain/kinds
+ */
 import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';

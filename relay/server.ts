@@ -1,4 +1,8 @@
-/** A small Nostr relay for demos and tests, with seeded faults and the manners of others. Knows nothing of training. */
+/**
+ * A small Nostr relay for demos and tests, with seeded faults and the manners of others. Knows nothing of training.
+ *
+ * @module nostrain/relay
+ */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';

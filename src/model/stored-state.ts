@@ -6,7 +6,12 @@ import { stateOfTensors, tensorsOfState } from '../tensor/named-state.ts';
 import { decodeNpz, encodeNpz } from '../tensor/npz.ts';
 import type { Params } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
-import { inferStateFormat, isNativeTorch, type StateFormat } from '../tensor/state-format.ts';
+import {
+  inferStateFormat,
+  isNativeTorch,
+  type StateFormat,
+  stateFormats,
+} from '../tensor/state-format.ts';
 import { formatStateJson, parseStateJson } from '../tensor/state-json.ts';
 import { decodeTorch } from '../tensor/torch-file.ts';
 import { encodeTorch } from '../tensor/torch-pickle.ts';
@@ -38,8 +43,45 @@ export interface StorageOptions {
 /** Names of tensors in the file of a run that are not the model's. */
 export const OWN = 'nostrain.';
 
-const formatOf = (name: string, { format = 'auto' }: StorageOptions): StateFormat =>
-  format === 'auto' ? inferStateFormat(name) : format;
+/**
+ * The format a state is stored in: the one named, else what the file's name promises, else JSON. Throws a ConfigError for a name
+ * of no format.
+ *
+ * @example
+ * ```ts
+ * import { resolveStateFormat } from 'nostrain';
+ *
+ * resolveStateFormat('auto', 'state.pt.npz'); // => 'pytorch-state-dict'
+ * resolveStateFormat('numpy-npz'); // => 'numpy-npz'
+ * ```
+ */
+export function resolveStateFormat(format: string = 'auto', path = ''): StateFormat {
+  if (format === 'auto') return inferStateFormat(path);
+  const found = stateFormats.find((known) => known === format);
+  if (found !== undefined) return found;
+  throw new ConfigError('state/format', `${JSON.stringify(format.slice(0, 80))} is no format`, {
+    hint: `the formats are auto, ${stateFormats.join(', ')}`,
+  });
+}
+
+/**
+ * What a `.pt` or `.pth` file is to hold: what is named, else a state dict. Throws a ConfigError for any other name.
+ *
+ * @example
+ * ```ts
+ * import { resolveTorchCheckpointPayloadKind } from 'nostrain';
+ *
+ * resolveTorchCheckpointPayloadKind(); // => 'state-dict'
+ * resolveTorchCheckpointPayloadKind('module'); // => 'module'
+ * ```
+ */
+export function resolveTorchPayload(kind: string = 'state-dict'): (typeof torchPayloads)[number] {
+  const found = torchPayloads.find((known) => known === kind);
+  if (found !== undefined) return found;
+  throw new ConfigError('state/payload', `${JSON.stringify(kind.slice(0, 80))} is no payload`, {
+    hint: `the payloads are ${torchPayloads.join(' and ')}`,
+  });
+}
 
 /** The state in a file of that name, sorted. Throws a ConfigError that says what is wrong with it. */
 export function decodeStoredState(
@@ -47,7 +89,7 @@ export function decodeStoredState(
   name: string,
   options: StorageOptions = {},
 ): StoredState {
-  switch (formatOf(name, options)) {
+  switch (resolveStateFormat(options.format, name)) {
     case 'json':
       return parseStateJson(new TextDecoder().decode(bytes));
     case 'safetensors':
@@ -68,7 +110,7 @@ export function encodeStoredState(
   options: StorageOptions = {},
 ): Uint8Array {
   const { runtime } = state;
-  switch (formatOf(name, options)) {
+  switch (resolveStateFormat(options.format, name)) {
     case 'json':
       return utf8(formatStateJson(state));
     case 'safetensors': {

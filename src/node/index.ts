@@ -1,4 +1,8 @@
-/** What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys. */
+/**
+ * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys.
+ *
+ * @module nostrain/node
+ */
 export { type Corpus, loadCorpus } from './corpus.ts';
 export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './keys.ts';
 export { nativeCrypto } from './native-crypto.ts';
@@ -7,4 +11,19 @@ export { mine } from './proof-of-work.ts';
 export { fetchRelayInfo } from './relay-info.ts';
 export { openRunFolder, type RunFolder } from './run-folder.ts';
 export { openSocket } from './sockets.ts';
+export {
+  readStateFile as loadModelState,
+  readStateFile as loadModelStateDocument,
+  readStateFile as loadTorchCheckpoint,
+  writeStateFile as writeModelState,
+  writeStateFile as writeModelStateDocument,
+  writeStateFile as writeTorchCheckpoint,
+} from './state-io.ts';
+export {
+  type RegressionBackend,
+  regressionBackends,
+  resolveTrainingBackend,
+  trainOnBackend,
+} from './train-on-backend.ts';
 export { createTrainer, type TrainerSetup } from './trainer.ts';
+export { openZstd } from './zstd.ts';

@@ -11,7 +11,27 @@ import {
 
 const FORMATS = 'name a state as JSON, .npz, .pt, .pth or .safetensors, or the folder of a run';
 
-/** The state in a file, sorted by name. Throws `state/file` naming the file and what is wrong with it. */
+/**
+ * The state in a file, sorted by name, and the runtime that the file names; the format is what the file's name promises unless
+ * told. A folder is that of a run. Throws a CheckpointError (`state/file`) naming the file and what is wrong with it.
+ *
+ * @example
+ * ```ts
+ * import { mkdtemp, rm } from 'node:fs/promises';
+ * import { tmpdir } from 'node:os';
+ * import { join } from 'node:path';
+ * import { initializeLinearRegressionState, stateDigest } from 'nostrain';
+ * import { loadModelState, writeModelState } from 'nostrain/node';
+ *
+ * const folder = await mkdtemp(join(tmpdir(), 'state-'));
+ * const state = initializeLinearRegressionState(3);
+ * await writeModelState(join(folder, 'state.pt'), state);
+ * const read = await loadModelState(join(folder, 'state.pt'));
+ * await rm(folder, { recursive: true });
+ * read.runtime; // => 'linear-regression'
+ * stateDigest(read); // => stateDigest(state)
+ * ```
+ */
 export async function readStateFile(
   path: string,
   format: StorageOptions['format'] = 'auto',
@@ -34,7 +54,27 @@ export async function readStateFile(
   }
 }
 
-/** Writes a state, in the format its name promises unless told another; makes the folder it goes to. */
+/**
+ * Writes a state, in the format the file's name promises unless told another; makes the folder it goes to. Throws a ConfigError
+ * when the format cannot hold the state, a CheckpointError (`state/write`) when the disk refuses.
+ *
+ * @example
+ * ```ts
+ * import { mkdtemp, readFile, rm } from 'node:fs/promises';
+ * import { tmpdir } from 'node:os';
+ * import { join } from 'node:path';
+ * import { createLayout, formatStateJson } from 'nostrain';
+ * import { writeModelState } from 'nostrain/node';
+ *
+ * const folder = await mkdtemp(join(tmpdir(), 'state-'));
+ * const layout = createLayout([{ name: 'w', shape: [1] }]);
+ * const state = { layout, values: Float64Array.of(0.5) };
+ * await writeModelState(join(folder, 'deep', 'state.json'), state);
+ * const text = await readFile(join(folder, 'deep', 'state.json'), 'utf8');
+ * await rm(folder, { recursive: true });
+ * text; // => formatStateJson(state)
+ * ```
+ */
 export async function writeStateFile(
   path: string,
   state: StoredState,

@@ -3,6 +3,7 @@
  * graph, and many steps one call. Batches and losses are those of the plain loop, which is faster where models are tiny.
  */
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import { ConfigError } from '../base/errors.ts';
 import type { RegressionDataset } from '../model/data/regression.ts';
 import { type RegressionModel, writeModel } from '../model/regression/layout.ts';
 import {
@@ -19,12 +20,53 @@ import type { ModelSpec, SgdSpec } from '../run/model-spec.ts';
 import type { Params } from '../tensor/params.ts';
 import { createSession } from './trainer-sessions.ts';
 
-/** `python` is the plain loop in the reference's order of operations; the others are one engine, onnxruntime. */
+/**
+ * `python` is the plain loop in the reference's order of operations; the others are one engine, onnxruntime.
+ *
+ * @example
+ * ```ts
+ * import { regressionBackends } from 'nostrain/node';
+ *
+ * regressionBackends; // => ['python', 'numpy', 'torch', 'onnx']
+ * ```
+ */
 export const regressionBackends = ['python', 'numpy', 'torch', 'onnx'] as const;
 
 export type RegressionBackend = (typeof regressionBackends)[number];
 
-/** Trains a copy of the state on the backend asked for. Throws as `trainRegression` does. */
+/**
+ * The backend named, else `python`. Throws a ConfigError for a name of none.
+ *
+ * @example
+ * ```ts
+ * import { resolveTrainingBackend } from 'nostrain/node';
+ *
+ * resolveTrainingBackend(); // => 'python'
+ * resolveTrainingBackend('onnx'); // => 'onnx'
+ * ```
+ */
+export function resolveTrainingBackend(name = 'python'): RegressionBackend {
+  const found = regressionBackends.find((known) => known === name);
+  if (found !== undefined) return found;
+  throw new ConfigError('training/backend', `${JSON.stringify(name.slice(0, 80))} is no backend`, {
+    hint: `the backends are ${regressionBackends.join(', ')}`,
+  });
+}
+
+/**
+ * Trains a copy of the state on the backend asked for, in f64. Losses are mean squared errors. Throws as `trainRegression` does.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
+ * import { trainOnBackend } from 'nostrain/node';
+ *
+ * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
+ * const options = { steps: 1, learningRate: 0.25, batchSize: 1 };
+ * const trained = await trainOnBackend('onnx', initializeLinearRegressionState(1), dataset, options);
+ * trained.params.values; // => Float64Array.of(0.5, 0.5)
+ * ```
+ */
 export async function trainOnBackend(
   backend: RegressionBackend,
   params: Params,

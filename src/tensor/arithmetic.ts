@@ -2,7 +2,19 @@
 import { ConfigError } from '../base/errors.ts';
 import { type Layout, type Params, sameLayout } from './params.ts';
 
-/** How far one state is from another: after - before. */
+/**
+ * How far one state is from another: after - before, in f64, tensors in the order of `before`. `what` is how an error calls
+ * `after`. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ *
+ * @example
+ * ```ts
+ * import { computeDelta, parseStateJson } from 'nostrain';
+ *
+ * const before = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
+ * const after = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
+ * computeDelta(before, after).values; // => Float64Array.of(2, 0)
+ * ```
+ */
 export function difference(before: Params, after: Params, what?: string): Params {
   const { values } = arranged(after, before.layout, what);
   const out = new Float64Array(before.values);
@@ -10,7 +22,19 @@ export function difference(before: Params, after: Params, what?: string): Params
   return { layout: before.layout, values: out };
 }
 
-/** Where a state gets to by a delta: base + delta. */
+/**
+ * Where a state gets to by a delta: base + delta, in f64, tensors in the order of `base`. `what` is how an error calls
+ * `delta`. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ *
+ * @example
+ * ```ts
+ * import { applyDelta, parseStateJson } from 'nostrain';
+ *
+ * const base = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
+ * const delta = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [2, 0]}}}');
+ * applyDelta(base, delta).values; // => Float64Array.of(3, 1)
+ * ```
+ */
 export function moved(base: Params, delta: Params, what?: string): Params {
   const { values } = arranged(delta, base.layout, what);
   const out = new Float64Array(base.values);

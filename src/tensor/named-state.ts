@@ -7,7 +7,20 @@ import type { NamedTensor } from './safetensors.ts';
 const LARGEST = 0xffff_ffff;
 const MAX_NAME_BYTES = 0xffff;
 
-/** The tensors sorted by name; f32 where all of them are, else f64. */
+/**
+ * A state of any tensors, such as a PyTorch state dict, sorted by name; f32 where all of them are, else f64. Or why it is none: a
+ * name that is empty or repeated, a value that is not finite. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { modelStateFromTorchStateDictPayload } from 'nostrain';
+ *
+ * const weight = { name: 'fc.weight', shape: [1, 2], values: Float32Array.of(1, 2) };
+ * const bias = { name: 'fc.bias', shape: [1], values: Float32Array.of(3) };
+ * const state = modelStateFromTorchStateDictPayload([weight, bias]);
+ * state.ok && state.value.values; // => Float32Array.of(3, 1, 2)
+ * ```
+ */
 export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> {
   if (tensors.length === 0) return refuse('state/empty', 'tensors', 'there is none');
   const sorted = [...tensors].sort((a, b) => compareCodePoints(a.name, b.name));
@@ -32,7 +45,17 @@ export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> 
   return ok({ layout, values });
 }
 
-/** A state's tensors in its order; the values are views. */
+/**
+ * A state's tensors in its order, by the names they have; the values are views.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, modelStateToTorchTensors } from 'nostrain';
+ *
+ * const tensors = modelStateToTorchTensors(initializeLinearRegressionState(2));
+ * tensors.map(({ name, shape }) => [name, shape]); // => [['linear.bias', [1]], ['linear.weight', [1, 2]]]
+ * ```
+ */
 export const tensorsOfState = ({ layout, values }: Params): readonly NamedTensor[] =>
   layout.slots.map(({ name, shape, offset, size }) => ({
     name,

@@ -1,6 +1,15 @@
 /** The forms a state is stored in, by the names of the Python reference, and what the name of a file says of it. */
 
-/** `safetensors` is ours, the others the reference's. */
+/**
+ * `safetensors` is ours, the others the reference's.
+ *
+ * @example
+ * ```ts
+ * import { stateFormats } from 'nostrain';
+ *
+ * stateFormats; // => ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors']
+ * ```
+ */
 export const stateFormats = ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors'] as const;
 
 export type StateFormat = (typeof stateFormats)[number];
@@ -11,7 +20,18 @@ function endings(path: string): readonly string[] {
   return name.toLowerCase().match(/\.[^.]+/g) ?? [];
 }
 
-/** The format a file's name promises; JSON unless it says otherwise. */
+/**
+ * The format a file's name promises; JSON unless it says otherwise.
+ *
+ * @example
+ * ```ts
+ * import { inferStateFormatFromPath } from 'nostrain';
+ *
+ * inferStateFormatFromPath('run/state.pt'); // => 'pytorch-state-dict'
+ * inferStateFormatFromPath('run/state.npz'); // => 'numpy-npz'
+ * inferStateFormatFromPath('run/state.json'); // => 'json'
+ * ```
+ */
 export function inferStateFormat(path: string): StateFormat {
   const [before, last] = ['', ...endings(path)].slice(-2);
   if (last === '.npz') return before && isTorch(before) ? 'pytorch-state-dict' : 'numpy-npz';

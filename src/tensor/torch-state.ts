@@ -14,10 +14,32 @@ export const stateDictOf = (params: Params): Pickled => ({
   ),
 });
 
-/** A file for `module.load_state_dict(torch.load(file))`. */
+/**
+ * A file for `module.load_state_dict(torch.load(file))`, of any architecture: tensors in double precision under the names they
+ * have.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, decodeTorchState, encodeTorchState } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'fc.weight', shape: [1, 2] }]);
+ * const read = decodeTorchState(encodeTorchState({ layout, values: Float64Array.of(1, 2) }));
+ * read.ok && read.value.values; // => Float64Array.of(1, 2)
+ * ```
+ */
 export const encodeTorchState = (params: Params): Uint8Array => encodeTorch(stateDictOf(params));
 
-/** The first state dict in a file, buffers included, sorted by name. */
+/**
+ * The first state dict in a file that `torch.save` wrote, of any architecture, buffers included, sorted by name; f32 where all
+ * tensors are. Pickles are read through an allow-list, anything else in them is refused by name. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { decodeTorchState } from 'nostrain';
+ *
+ * decodeTorchState(new Uint8Array(8)).ok; // => false
+ * ```
+ */
 export function decodeTorchState(file: Uint8Array): Result<Params> {
   const payload = decodeTorch(file);
   if (!payload.ok) return payload;

@@ -178,7 +178,7 @@ describe('archived and replayed', () => {
 
   it('a run whose payloads travel in chunks; without one of them the model is not checked', async () => {
     const training = { model: 'mlp', hidden: [300, 200], packing: 'int8' };
-    const limits = { payloadBytes: 100_000, values: 70_000 };
+    const limits = { payloadBytes: 100_000 };
     const run = generateRun([{}, {}], certifiedSpec({ training, limits }));
     const chunks = run.events.filter(({ kind }) => kind === 7811);
     // four workers, two rounds, two chunks each

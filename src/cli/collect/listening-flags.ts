@@ -25,10 +25,6 @@ export interface RoundFlags extends ListeningFlags {
   readonly maxMissedHeartbeats: number;
 }
 
-/** Without `--max-wait` a collection lasts at most this long, or so many idle timeouts if that is longer. */
-const MOST_SECONDS = 60;
-const MOST_IDLE_TIMEOUTS = 30;
-
 /** Adds the relay flags, `--run`, `--since`, `--idle-timeout` and `--max-wait`. */
 export const addListeningFlags = (command: Command): Command =>
   addRelayFlags(command, 'seconds a connection may take')
@@ -50,10 +46,10 @@ export const addListeningFlags = (command: Command): Command =>
       decimalFlag('--max-wait', above0),
     );
 
-export function patienceOf({ idleTimeout, maxWait }: ListeningFlags): Patience {
-  const seconds = maxWait ?? Math.max(MOST_SECONDS, MOST_IDLE_TIMEOUTS * idleTimeout);
-  return { idleMs: idleTimeout * 1000, maxMs: seconds * 1000 };
-}
+export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience => ({
+  idleMs: idleTimeout * 1000,
+  maxMs: maxWait === undefined ? undefined : maxWait * 1000,
+});
 
 /** Adds what collect-events and aggregate-round have in common. */
 export const addRoundFlags = (command: Command): Command =>

@@ -3,9 +3,7 @@ import type { Command } from 'commander';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { RetryPolicy } from '../../base/retry.ts';
-import type { ReadingPorts } from '../../network/collect/read-relay.ts';
-import { defaultQuota } from '../../network/transport/quota.ts';
-import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
+import { createRelayPorts, type RelayPorts } from '../../network/collect/relay-ports.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../network/transport/socket.ts';
 import type { RelayFailure } from '../../network/wire/retry-telemetry.ts';
@@ -33,12 +31,6 @@ export interface RelayFlags {
   readonly relayRetryBackoffMax: number;
   readonly relayRetryBackoffMultiplier: number;
 }
-
-/**
- * Badly made events that a relay may pass on in a minute. More than where a run trains: a relay that checks no signatures
- * passes on what strangers send, and these commands end by themselves.
- */
-const FAULTS_PER_MINUTE = 10_000;
 
 const append = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
@@ -102,33 +94,15 @@ function retryOf(flags: RelayFlags): RetryPolicy {
   };
 }
 
-/** Relays to publish to. */
-export function openRelays(
-  relays: readonly string[],
-  flags: RelayFlags,
-  ports: CommandPorts,
-): RelaySet {
-  const timeoutMs = flags.timeout * 1000;
-  return createRelaySet(relays, {
+/** What publishing and collecting need. */
+export async function relayPorts(flags: RelayFlags, ports: CommandPorts): Promise<RelayPorts> {
+  return createRelayPorts({
     ...ports,
     crypto: nativeCrypto,
     retry: retryOf(flags),
-    openTimeoutMs: timeoutMs,
-    publishTimeoutMs: timeoutMs,
-    quota: { ...defaultQuota, faultsPerMinute: FAULTS_PER_MINUTE },
-  });
-}
-
-/** What collecting needs. */
-export async function readingPorts(flags: RelayFlags, ports: CommandPorts): Promise<ReadingPorts> {
-  const { maxAttempts } = retryOf(flags);
-  return {
-    clock: ports.clock,
-    maxAttempts,
-    open: (relay) => openRelays([relay], flags, ports),
-    signal: new AbortController().signal,
+    timeoutMs: flags.timeout * 1000,
     zstd: await openZstd(),
-  };
+  });
 }
 
 /** Throws when the only relay failed: with several, what failed is told beside what was found. */

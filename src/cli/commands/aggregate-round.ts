@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { indentedJson } from '../../base/canonical-json.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { aggregateWeightedDeltas } from '../../consensus/aggregate/weighted-deltas.ts';
+import { wholeDelta } from '../../network/codec/delta-payload.ts';
 import {
   collectGradients,
   type GradientsFound,
@@ -12,9 +13,8 @@ import { gradientsMembers } from '../../network/collect/members.ts';
 import type { Params } from '../../tensor/params.ts';
 import { formatStateJson } from '../../tensor/state-json.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, readingPorts, relaysOf } from '../collect/relay-flags.ts';
+import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
 import { writeResult } from '../output.ts';
-import { wholeDelta } from '../payloads/payload-file.ts';
 import { safeLine } from '../render/text.ts';
 
 interface Flags extends RoundFlags {
@@ -35,7 +35,7 @@ export const aggregateRound = (ports = machinePorts): Command =>
       const found = await collectGradients(
         relays,
         roundQuery(flags),
-        await readingPorts(flags, ports),
+        await relayPorts(flags, ports),
       );
       assertRead(relays, found.failed);
       const mean = meanOf(found);

@@ -1,9 +1,7 @@
 /** `nostrain build-checkpoint CHECKPOINT`: a checkpoint event of the Python reference around a checkpoint file. */
 import { Command } from 'commander';
-import { checkpoint } from '../../../kinds/checkpoint.ts';
-import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { sha256Hex } from '../../base/hash.ts';
+import { checkpointDraft } from '../../network/wire/build-reference-event.ts';
 import { type CheckpointFile, readCheckpointFile } from '../../network/wire/checkpoint-file.ts';
 import {
   type AuthorFlags,
@@ -32,16 +30,13 @@ export const buildCheckpointCommand = (): Command =>
         integerFlag('--history-slot', 0),
       ),
   ).action(async (path: string, flags: Flags) => {
-    const { nextRound, worker, ...said } = await readCheckpoint(path);
-    const value = {
-      ...said,
-      worker: workerOf(flags, worker),
-      round: nextRound - 1,
-      nextRound,
+    const file = await readCheckpoint(path);
+    const about = {
+      worker: workerOf(flags, file.worker),
       slot: flags.historySlot,
-      checkpoint: sha256Hex(utf8(said.body)),
+      createdAt: createdAtOf(flags),
     };
-    await writeEvent(() => checkpoint.build(value, createdAtOf(flags)), flags);
+    await writeEvent(() => checkpointDraft(about, file), flags);
   });
 
 async function readCheckpoint(path: string): Promise<CheckpointFile> {

@@ -1,6 +1,6 @@
 /** `nostrain build-event PAYLOAD`: a gradient event of the Python reference around a payload. */
 import { Command } from 'commander';
-import { gradient } from '../../../kinds/gradient.ts';
+import { gradientDraft } from '../../network/wire/build-reference-event.ts';
 import {
   type AuthorFlags,
   addAuthorFlags,
@@ -37,13 +37,9 @@ export const buildEvent = (): Command =>
     const { run, round, model, steps, examples } = flags;
     const payload = await readPayloadText(path);
     const { stats } = await openPayload(payload, path);
-    const said = {
-      ...{ run, round, model, steps, examples, payload },
-      worker: workerOf(flags),
-      compression: stats.label,
-      params: stats.tensors,
-      values: stats.total,
-      selected: stats.selected,
-    };
-    await writeEvent(() => gradient.build(said, createdAtOf(flags)), flags);
+    const about = { run, round, model, steps, examples, worker: workerOf(flags) };
+    await writeEvent(
+      () => gradientDraft({ ...about, createdAt: createdAtOf(flags) }, payload, stats),
+      flags,
+    );
   });

@@ -1,6 +1,6 @@
 /** `nostrain build-heartbeat`: a heartbeat event of the Python reference. */
 import { Command } from 'commander';
-import { heartbeat } from '../../../kinds/heartbeat.ts';
+import { heartbeatDraft } from '../../network/wire/build-reference-event.ts';
 import {
   type AuthorFlags,
   addAuthorFlags,
@@ -45,11 +45,12 @@ export const buildHeartbeat = (): Command =>
       .option('--advertise-relay <url>', 'where else to find the worker, repeatable', collect),
   ).action(async (flags: Flags) => {
     const { run, round, examples, heartbeatInterval: interval } = flags;
-    const said = {
+    const about = {
       ...{ run, round, examples, interval },
       worker: workerOf(flags),
-      capabilities: flags.capability ?? ['gradient-event'],
+      capabilities: flags.capability,
       relays: flags.advertiseRelay,
+      createdAt: createdAtOf(flags),
     };
-    await writeEvent(() => heartbeat.build(said, createdAtOf(flags)), flags);
+    await writeEvent(() => heartbeatDraft(about), flags);
   });

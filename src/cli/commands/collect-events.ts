@@ -4,7 +4,7 @@ import { indentedJson } from '../../base/canonical-json.ts';
 import { collectGradients } from '../../network/collect/gradients.ts';
 import { gradientsMembers } from '../../network/collect/members.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, readingPorts, relaysOf } from '../collect/relay-flags.ts';
+import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
 import { gradientsText } from '../collect/text.ts';
 import { writeResult } from '../output.ts';
 
@@ -26,7 +26,7 @@ export const collectEvents = (ports = machinePorts): Command =>
       const found = await collectGradients(
         relays,
         roundQuery(flags),
-        await readingPorts(flags, ports),
+        await relayPorts(flags, ports),
       );
       assertRead(relays, found.failed);
       const text = flags.json

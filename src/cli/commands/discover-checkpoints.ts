@@ -5,7 +5,7 @@ import { agreements } from '../../network/collect/agreement.ts';
 import { discoverCheckpoints as discover } from '../../network/collect/checkpoints.ts';
 import { checkpointsMembers } from '../../network/collect/members.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, readingPorts, relaysOf } from '../collect/relay-flags.ts';
+import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
 import { checkpointsText } from '../collect/text.ts';
 import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
@@ -50,7 +50,7 @@ export const discoverCheckpoints = (ports = machinePorts): Command =>
       const found = await discover(
         relays,
         { run, worker, minRound, since, ...patienceOf(flags) },
-        await readingPorts(flags, ports),
+        await relayPorts(flags, ports),
       );
       assertRead(relays, found.failed);
       const states = agreements(found.events);

@@ -4,7 +4,7 @@ import { indentedJson } from '../../base/canonical-json.ts';
 import { workersMembers } from '../../network/collect/members.ts';
 import { discoverWorkers as discover } from '../../network/collect/workers.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, readingPorts, relaysOf } from '../collect/relay-flags.ts';
+import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
 import { workersText } from '../collect/text.ts';
 import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
@@ -35,7 +35,7 @@ export const discoverWorkers = (ports = machinePorts): Command =>
       const found = await discover(
         relays,
         { run, round, since, maxMissed, ...patienceOf(flags) },
-        await readingPorts(flags, ports),
+        await relayPorts(flags, ports),
       );
       assertRead(relays, found.failed);
       const text = flags.json

@@ -1,8 +1,7 @@
 /** `nostrain init-state`: where a regression starts, exactly as the Python reference makes it. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { linearState, mlpState } from '../../model/regression/initial-state.ts';
-import type { Params } from '../../tensor/params.ts';
+import { initialState } from '../../model/regression/initial-state.ts';
 import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import { addStateOutput, type StateOutput, writeState } from '../state-formats.ts';
 
@@ -48,15 +47,11 @@ export const initState = (): Command =>
         0.1,
       ),
   ).action(async (flags: Flags) => {
-    await writeState({ ...initialState(flags), runtime: flags.runtime }, flags);
+    const { runtime } = flags;
+    if (runtime === 'mlp-regression' && flags.hiddenSize === undefined) {
+      throw new ConfigError('state/hidden-size', 'mlp-regression needs --hidden-size', {
+        hint: 'for example --hidden-size 8',
+      });
+    }
+    await writeState({ ...initialState(runtime, flags), runtime }, flags);
   });
-
-function initialState({ runtime, hiddenSize, ...rest }: Flags): Params {
-  if (runtime === 'linear-regression') return linearState(rest.features);
-  if (hiddenSize === undefined) {
-    throw new ConfigError('state/hidden-size', 'mlp-regression needs --hidden-size', {
-      hint: 'for example --hidden-size 8',
-    });
-  }
-  return mlpState({ ...rest, hiddenSize });
-}

@@ -1,22 +1,20 @@
 /** `nostrain publish-event EVENT`: sends one signed event of a run to relays. */
 import { Command } from 'commander';
 import { indentedJson, type JsonObject } from '../../base/canonical-json.ts';
-import { ConfigError, RelayError } from '../../base/errors.ts';
+import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { diagnosePublish } from '../../network/transport/diagnose.ts';
+import { publishNostrainEvent } from '../../network/wire/publish-event.ts';
 import {
   acceptedMembers,
   type PublishingReport,
   publishingMembers,
-  reportPublishing,
 } from '../../network/wire/publishing-report.ts';
 import { retryTotals } from '../../network/wire/retry-telemetry.ts';
 import {
   addRelayFlags,
-  type CommandPorts,
   machinePorts,
-  openRelays,
   type RelayFlags,
+  relayPorts,
   relaysOf,
 } from '../collect/relay-flags.ts';
 import { readEventFile } from '../events/event-file.ts';
@@ -40,35 +38,10 @@ export const publishEvent = (ports = machinePorts): Command =>
     .action(async (file: string, flags: Flags) => {
       const relays = relaysOf(flags);
       const event = await readSigned(file);
-      const report = await publish(event, relays, flags, ports);
+      const report = await publishNostrainEvent(relays, event, await relayPorts(flags, ports));
       const text = flags.json ? `${indentedJson(asMembers(report))}\n` : asText(report);
       await writeResult(text, flags.output);
     });
-
-async function publish(
-  event: SignedEvent,
-  relays: readonly string[],
-  flags: RelayFlags,
-  ports: CommandPorts,
-): Promise<PublishingReport> {
-  const set = openRelays(relays, flags, ports);
-  try {
-    const outcomes = await set.publish(event);
-    const statuses = set.status();
-    const noticesOf = (url: string) => statuses.find(({ relay }) => relay === url)?.notices ?? [];
-    const report = reportPublishing(event.id, outcomes, noticesOf);
-    if (report.accepted.length > 0) return report;
-    const { mostAttempts } = retryTotals(report.failed);
-    const tries = mostAttempts === 1 ? '' : ` in ${mostAttempts} attempts`;
-    throw new RelayError(
-      'relay/not-published',
-      `no relay took the event${tries}: ${diagnosePublish(statuses, outcomes).join('; ')}`,
-      { hint: 'add another --relay, or try more often with --relay-retries N' },
-    );
-  } finally {
-    await set.close();
-  }
-}
 
 function asMembers(report: PublishingReport): JsonObject {
   const [only] = report.relays.length === 1 ? report.accepted : [];

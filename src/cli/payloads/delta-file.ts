@@ -1,9 +1,10 @@
 /** Deltas in files of every kind: a JSON state, a payload, a gradient event (which has a weight), or base64 text. */
 import { ConfigError } from '../../base/errors.ts';
 import type { WeightedDelta } from '../../consensus/aggregate/weighted-deltas.ts';
+import { wholeDelta } from '../../network/codec/delta-payload.ts';
 import { parseStateJson } from '../../tensor/state-json.ts';
 import { openEvent } from '../events/event-file.ts';
-import { openPayload, wholeDelta } from './payload-file.ts';
+import { openPayload } from './payload-file.ts';
 import { readJsonText, readTextFile } from './text-file.ts';
 
 const WHAT = 'a delta, a payload or a gradient event';

@@ -1,6 +1,7 @@
 /** Payloads of the Python reference in files: base64 text, or JSON with a `payload` member. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Issue } from '../../base/result.ts';
+import { defaultPayloadLimits, wholeDelta } from '../../network/codec/delta-payload.ts';
 import {
   type ForeignNstr,
   type ForeignNstrLimits,
@@ -10,14 +11,9 @@ import { openZstd } from '../../node/zstd.ts';
 import type { Params } from '../../tensor/params.ts';
 import { readJsonText, readTextFile } from './text-file.ts';
 
-/** Larger states cannot be written as JSON. */
-const MAX_VALUES = 2 ** 24;
-const MAX_CONTAINER_BYTES = 2 ** 26;
-
 /** What a payload may be on this machine: of any model that can be printed. */
 export const payloadLimits = async (): Promise<ForeignNstrLimits> => ({
-  maxContainerBytes: MAX_CONTAINER_BYTES,
-  maxValues: MAX_VALUES,
+  ...defaultPayloadLimits,
   zstd: await openZstd(),
 });
 
@@ -42,15 +38,6 @@ export async function openPayload(payload: string, path: string): Promise<Foreig
 /** The improvement (after - before) in a payload file. */
 export const readPayload = async (path: string): Promise<Params> =>
   wholeDelta(await openPayload(await readPayloadText(path), path));
-
-/** Every value of a delta of which some were sent. */
-export function wholeDelta({ layout, delta }: ForeignNstr): Params {
-  const values = new Float64Array(layout.size);
-  delta.indices.forEach((index, i) => {
-    values[index] = delta.values[i]!;
-  });
-  return { layout, values };
-}
 
 /** What a person reads of a payload that is none. */
 const payloadError = (path: string, { at, message }: Issue): ConfigError =>

@@ -13,7 +13,22 @@ export interface WeightedDelta {
   readonly name?: string;
 }
 
-/** The mean, with tensors in the order of the first delta. Throws when a delta is of another model. */
+/**
+ * The mean, with tensors in the order of the first delta. Throws a ConfigError (`state/other-model`) when a delta is of
+ * another model, a RangeError when there is none or a weight is not above 0.
+ *
+ * @example
+ * ```ts
+ * import { aggregateWeightedDeltas, createLayout } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [1] }]);
+ * const mean = aggregateWeightedDeltas([
+ *   { delta: { layout, values: Float64Array.of(4) }, weight: 3 },
+ *   { delta: { layout, values: Float64Array.of(0) }, weight: 1 },
+ * ]);
+ * mean.values; // => Float64Array.of(3)
+ * ```
+ */
 export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Params {
   const [first, ...others] = deltas;
   if (first === undefined) throw new RangeError('the mean of no deltas is undefined');
@@ -31,3 +46,18 @@ export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Param
   for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! * share;
   return { layout, values: sum };
 }
+
+/**
+ * The mean of deltas that weigh the same. Throws as `aggregateWeightedDeltas` does.
+ *
+ * @example
+ * ```ts
+ * import { aggregateDeltas, createLayout } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [1] }]);
+ * const deltas = [4, 0].map((value) => ({ layout, values: Float64Array.of(value) }));
+ * aggregateDeltas(deltas).values; // => Float64Array.of(2)
+ * ```
+ */
+export const aggregateDeltas = (deltas: readonly Params[]): Params =>
+  aggregateWeightedDeltas(deltas.map((delta) => ({ delta, weight: 1 })));

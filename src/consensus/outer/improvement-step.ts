@@ -8,6 +8,8 @@ import type { OuterSettings } from './nesterov.ts';
 
 export interface ImprovementStep {
   readonly next: Params;
+  /** How far the step goes: next - base. */
+  readonly update: Params;
   /** To give to the next step. */
   readonly momentum: Params;
 }
@@ -23,11 +25,14 @@ export function improvementStep(
   const improvement = arranged(delta, layout, 'the delta').values;
   const before = previous && arranged(previous, layout, 'the momentum').values;
   const next = new Float64Array(base.values);
+  const update = new Float64Array(layout.size);
   const velocity = new Float64Array(layout.size);
   for (let i = 0; i < next.length; i++) {
     const v = (before === undefined ? 0 : before[i]!) * momentum + improvement[i]!;
     velocity[i] = v;
-    next[i] = next[i]! + (improvement[i]! + v * momentum) * learningRate;
+    update[i] = (improvement[i]! + v * momentum) * learningRate;
+    next[i] = next[i]! + update[i]!;
   }
-  return { next: { layout, values: next }, momentum: { layout, values: velocity } };
+  const whole = (values: Float64Array): Params => ({ layout, values });
+  return { next: whole(next), update: whole(update), momentum: whole(velocity) };
 }

@@ -62,7 +62,20 @@ export function linearExamples(options: LinearExamplesOptions): RegressionSet {
   return { size, features, inputs, targets };
 }
 
-/** Reads decoded dataset JSON; throws a ConfigError that says where it is wrong. */
+/**
+ * The dataset in JSON that was parsed: `{"task", "examples": [{"inputs", "target"}]}`. Throws a ConfigError (`data/dataset`) that
+ * says where it is wrong.
+ *
+ * @example
+ * ```ts
+ * import { parseRegressionDataset } from 'nostrain';
+ *
+ * const examples = [{ inputs: [1, 2], target: 3 }, { inputs: [4, 5], target: 6 }];
+ * const dataset = parseRegressionDataset({ task: 'linear-regression', examples });
+ * dataset.features; // => 2
+ * dataset.inputs; // => Float64Array.of(1, 2, 4, 5)
+ * ```
+ */
 export function parseRegressionDataset(json: unknown): RegressionDataset {
   if (!isRecord(json)) throw wrong('', 'is not a JSON object');
   const task = parseTask(json.task);

@@ -2,26 +2,84 @@
 import { ConfigError } from '../../base/errors.ts';
 import { createMersenneTwister } from '../../base/mersenne-twister.ts';
 import type { Params } from '../../tensor/params.ts';
+import type { RegressionTask } from '../data/regression.ts';
 import { linearLayout, mlpLayout } from './layout.ts';
 
 export interface MlpStateOptions {
+  /** Inputs of an example. */
   readonly features: number;
+  /** Width of the hidden layer. */
   readonly hiddenSize: number;
-  /** Any whole number; its sign does not matter. */
-  readonly seed: number | bigint;
-  /** Largest weight of a layer with one input. */
-  readonly weightScale: number;
+  /** Any whole number; its sign does not matter. Default 0. */
+  readonly seed?: number | bigint;
+  /** Largest weight of a layer with one input; default 0.1. */
+  readonly weightScale?: number;
 }
 
-/** All zeros. */
+export interface InitialStateOptions extends Omit<MlpStateOptions, 'hiddenSize'> {
+  /** `mlp-regression` needs it. */
+  readonly hiddenSize?: number | undefined;
+}
+
+/**
+ * Where a regression starts: `linearState` or `mlpState`. Throws a ConfigError when an mlp has no hidden size, or for a state
+ * beyond 2^28 values.
+ *
+ * @example
+ * ```ts
+ * import { initializeTrainingState } from 'nostrain';
+ *
+ * const state = initializeTrainingState('mlp-regression', { features: 3, hiddenSize: 8 });
+ * state.layout.size; // => 8 + 8 * 3 + 1 + 8
+ * ```
+ */
+export function initialState(
+  runtime: RegressionTask,
+  { hiddenSize, ...options }: InitialStateOptions,
+): Params {
+  if (runtime === 'linear-regression') return linearState(options.features);
+  if (hiddenSize !== undefined) return mlpState({ ...options, hiddenSize });
+  throw new ConfigError('state/hidden-size', 'mlp-regression needs a hidden size', {
+    hint: 'for example 8',
+  });
+}
+
+/**
+ * A linear regression's state, all zeros, f64: `linear.bias` (1) and `linear.weight` (1, features). Throws a ConfigError beyond
+ * 2^28 features.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState } from 'nostrain';
+ *
+ * initializeLinearRegressionState(3).values; // => new Float64Array(4)
+ * ```
+ */
 export function linearState(features: number): Params {
   requireSizes({ features });
   const layout = linearLayout(features);
   return { layout, values: new Float64Array(layout.size) };
 }
 
-/** Uniform weights, hidden ones first; the biases are zero. */
-export function mlpState({ features, hiddenSize, seed, weightScale }: MlpStateOptions): Params {
+/**
+ * The state of a tanh layer and one output, f64, to the bit the Python reference's: `mlp.hidden.bias` (H), `mlp.hidden.weight`
+ * (H, features), `mlp.output.bias` (1), `mlp.output.weight` (1, H). Weights are uniform, from Python's generator, hidden ones
+ * first; biases are zero. Throws a ConfigError beyond 2^28 values.
+ *
+ * @example
+ * ```ts
+ * import { initializeMlpRegressionState, stateDigest } from 'nostrain';
+ *
+ * const state = initializeMlpRegressionState({ features: 2, hiddenSize: 3, seed: 7 });
+ * stateDigest(state).slice(0, 8); // => '212b1d48'
+ * ```
+ */
+export function mlpState({
+  features,
+  hiddenSize,
+  seed = 0,
+  weightScale = 0.1,
+}: MlpStateOptions): Params {
   requireSizes({ features, hiddenSize });
   const layout = mlpLayout(features, hiddenSize);
   const values = new Float64Array(layout.size);

@@ -57,7 +57,18 @@ function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
   return names.join() === MLP ? 'mlp-regression' : undefined;
 }
 
-/** Throws a ConfigError that names the tensor, its shape and the shape it must have. */
+/**
+ * A state taken apart, as `LinearModelAdapter.import_state` and its sibling for the mlp do. Throws a ConfigError that names the
+ * tensor, its shape and the shape it must have.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, readRegressionModel } from 'nostrain';
+ *
+ * const model = readRegressionModel(initializeLinearRegressionState(2));
+ * model.runtime === 'linear-regression' && model.weight; // => new Float64Array(2)
+ * ```
+ */
 export function readModel(params: Params): RegressionModel {
   const runtime = runtimeOfLayout(params.layout);
   if (runtime === undefined) {
@@ -112,7 +123,18 @@ function read(
   throw new ConfigError('state/shape', `tensor ${name} is [${shape}], not ${accepted}`);
 }
 
-/** The model as a state, tensors sorted by name. */
+/**
+ * The model as a state, f64, tensors sorted by name.
+ *
+ * @example
+ * ```ts
+ * import { writeRegressionModel } from 'nostrain';
+ *
+ * const [weight, bias] = [Float64Array.of(3, -1), Float64Array.of(0.5)];
+ * const state = writeRegressionModel({ runtime: 'linear-regression', features: 2, weight, bias });
+ * state.values; // => Float64Array.of(0.5, 3, -1)
+ * ```
+ */
 export function writeModel(model: RegressionModel): Params {
   if (model.runtime === 'linear-regression') {
     return joined(linearLayout(model.features), [model.bias, model.weight]);

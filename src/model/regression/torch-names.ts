@@ -27,7 +27,16 @@ export function parseRuntime(text: string): RegressionTask | undefined {
   return name === 'linear-regression' || name === 'mlp-regression' ? name : undefined;
 }
 
-/** The runtime whose state this is. Throws a ConfigError for any other state, or when it is not the one asked for. */
+/**
+ * The runtime whose state this is. Throws a ConfigError for any other state, or when it is not the one asked for.
+ *
+ * @example
+ * ```ts
+ * import { inferTrainingRuntimeFromState, initializeLinearRegressionState } from 'nostrain';
+ *
+ * inferTrainingRuntimeFromState(initializeLinearRegressionState(2)); // => 'linear-regression'
+ * ```
+ */
 export function runtimeOfState(params: Params, asked?: RegressionTask): RegressionTask {
   const { runtime } = readModel(params);
   if (asked === undefined || asked === runtime) return runtime;
@@ -36,7 +45,17 @@ export function runtimeOfState(params: Params, asked?: RegressionTask): Regressi
   });
 }
 
-/** A regression state under PyTorch's names. Throws a ConfigError for any other state. */
+/**
+ * A regression state under PyTorch's names, sorted by name. Throws a ConfigError for any other state.
+ *
+ * @example
+ * ```ts
+ * import { exportPytorchStateDict, initializeLinearRegressionState } from 'nostrain';
+ *
+ * const { layout } = exportPytorchStateDict(initializeLinearRegressionState(2));
+ * layout.slots.map(({ name }) => name); // => ['bias', 'weight']
+ * ```
+ */
 export function exportTorchStateDict(params: Params, asked?: RegressionTask): Params {
   const ours = Object.entries(names[runtimeOfState(params, asked)]);
   const renamed = tensorsOfState(params).map((tensor) => ({
@@ -46,7 +65,22 @@ export function exportTorchStateDict(params: Params, asked?: RegressionTask): Pa
   return sorted(renamed);
 }
 
-/** A regression state out of one with PyTorch's names. Throws a ConfigError when the names or shapes are of no runtime. */
+/**
+ * A regression state out of one with PyTorch's names, whatever first part (`module.`) they share. Throws a ConfigError when the
+ * names or shapes are of no runtime.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, importPytorchStateDict } from 'nostrain';
+ *
+ * const layout = createLayout([
+ *   { name: 'module.bias', shape: [1] },
+ *   { name: 'module.weight', shape: [1, 2] },
+ * ]);
+ * const state = importPytorchStateDict({ layout, values: Float64Array.of(1, 2, 3) });
+ * state.layout.slots.map(({ name }) => name); // => ['linear.bias', 'linear.weight']
+ * ```
+ */
 export function importTorchStateDict(stateDict: Params, asked?: RegressionTask): Params {
   const tensors = tensorsOfState(stateDict);
   const runtimes = asked === undefined ? runtimeNames : [asked];
@@ -67,6 +101,24 @@ export function importTorchStateDict(stateDict: Params, asked?: RegressionTask):
     hint: 'PyTorch states are read for nn.Linear and for hidden and output layers of an mlp',
   });
 }
+
+/**
+ * The runtime of a state with PyTorch's names. Throws a ConfigError when the names or shapes are of none.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, inferTrainingRuntimeFromPytorchStateDict } from 'nostrain';
+ *
+ * const layout = createLayout([
+ *   { name: 'bias', shape: [1] },
+ *   { name: 'weight', shape: [1, 2] },
+ * ]);
+ * const stateDict = { layout, values: new Float64Array(3) };
+ * inferTrainingRuntimeFromPytorchStateDict(stateDict); // => 'linear-regression'
+ * ```
+ */
+export const runtimeOfTorchStateDict = (stateDict: Params): RegressionTask =>
+  runtimeOfState(importTorchStateDict(stateDict));
 
 const runtimeNames: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
 

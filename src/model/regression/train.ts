@@ -13,6 +13,7 @@ import { predictMlp, stepMlp } from './mlp.ts';
 export interface RegressionOptions {
   readonly steps: number;
   readonly learningRate: number;
+  /** Examples per step. */
   readonly batchSize: number;
   /** What the person asked for; must agree with the state and the dataset. */
   readonly runtime?: RegressionTask | undefined;
@@ -26,7 +27,22 @@ export interface RegressionTraining {
   readonly lossAfter: number;
 }
 
-/** Trains a copy of the state. Throws a ConfigError where state, dataset and options do not fit together. */
+/**
+ * Trains a copy of the state by plain gradient descent, f64, in the Python reference's order of operations: linear models come out
+ * to the bit, others to the last bit of tanh. Throws a ConfigError where state, dataset and options do not fit together, a
+ * TrainingError where it diverges.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, parseRegressionDataset, trainRegression } from 'nostrain';
+ *
+ * const examples = [{ inputs: [1], target: 3 }, { inputs: [2], target: 5 }];
+ * const dataset = parseRegressionDataset({ task: 'linear-regression', examples });
+ * const options = { steps: 500, learningRate: 0.1, batchSize: 2 };
+ * const { lossBefore, lossAfter, runtime } = trainRegression(initializeLinearRegressionState(1), dataset, options);
+ * [runtime, lossBefore, lossAfter < 1e-6]; // => ['linear-regression', 17, true]
+ * ```
+ */
 export function trainRegression(
   params: Params,
   dataset: RegressionDataset,
@@ -62,9 +78,23 @@ export function trained(
   return { runtime: readModel(params).runtime, params, lossBefore, lossAfter };
 }
 
-/** The mean squared error over all examples. */
-export const evaluateRegression = (params: Params, dataset: RegressionDataset): number =>
-  meanLoss(modelFor(params, dataset, undefined), dataset);
+/**
+ * The mean squared error over all examples. Throws a ConfigError where state, dataset and the runtime asked for do not fit
+ * together.
+ *
+ * @example
+ * ```ts
+ * import { evaluateRegression, initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
+ *
+ * const examples = [{ inputs: [1], target: 3 }, { inputs: [2], target: 5 }];
+ * evaluateRegression(initializeLinearRegressionState(1), parseRegressionDataset({ examples })); // => 17
+ * ```
+ */
+export const evaluateRegression = (
+  params: Params,
+  dataset: RegressionDataset,
+  runtime?: RegressionTask,
+): number => meanLoss(modelFor(params, dataset, runtime), dataset);
 
 function takeStep(model: RegressionModel, set: RegressionSet, batch: Batch): void {
   if (model.runtime === 'linear-regression') stepLinear(model, set, batch);

@@ -1,10 +1,10 @@
 /** Checkpoints of a run as relays have them, and the newest one: newest by what it says itself, which is no reason to trust it. */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
+import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
-import type { EventOf, Kept } from './shelf.ts';
+import type { Kept } from './shelf.ts';
 
 export interface CheckpointsQuery extends Patience {
   readonly run: string;
@@ -24,7 +24,24 @@ export interface CheckpointsFound extends Collection<CheckpointEvent> {
   readonly run: string;
 }
 
-/** Every checkpoint that holds together: hashes and digests are recomputed. Whose to use is another question. */
+/**
+ * Every checkpoint of a run that holds together, by round and worker: hashes and digests are recomputed. Whose to use is another
+ * question: see `agreements`. Ends once relays have sent what they stored, or with silence. A relay that failed is told of in
+ * `failed`: never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ *
+ * @example
+ * ```ts
+ * import { collectCheckpointEvents, createRelayPorts, latestCheckpoint } from 'nostrain';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const found = await collectCheckpointEvents([relay.url], { run: 'tea', minRound: 4 }, ports);
+ * await relay.close();
+ * latestCheckpoint(found.events); // => undefined
+ * ```
+ */
 export async function discoverCheckpoints(
   relays: readonly string[],
   { run, worker, minRound, since, anyKey, idleMs, maxMs }: CheckpointsQuery,
@@ -48,7 +65,16 @@ export async function discoverCheckpoints(
   return { ...collection, run };
 }
 
-/** The one that claims the highest next round, the latest of those. */
+/**
+ * The one that claims the highest next round, the latest of those: no reason to trust it.
+ *
+ * @example
+ * ```ts
+ * import { latestCheckpoint } from 'nostrain';
+ *
+ * latestCheckpoint([]); // => undefined
+ * ```
+ */
 export function latestOf(
   events: readonly Kept<CheckpointEvent>[],
 ): Kept<CheckpointEvent> | undefined {

@@ -8,11 +8,15 @@ import { type Kept, merged, Shelf, type Wanted } from './shelf.ts';
 
 /** How long relays are listened to. */
 export interface Patience {
-  /** Without a message from the relay. */
-  readonly idleMs: number;
-  /** In all, from the first connection on. */
-  readonly maxMs: number;
+  /** Without a message from the relay; default 2 s. */
+  readonly idleMs?: number | undefined;
+  /** In all, from the first connection on; default a minute, or 30 times `idleMs` if that is longer. */
+  readonly maxMs?: number | undefined;
 }
+
+const IDLE_MS = 2000;
+const MAX_MS = 60_000;
+const MAX_IDLES = 30;
 
 export interface Request<E extends ReferenceEvent> extends Patience {
   readonly operation: RelayOperation;
@@ -78,7 +82,7 @@ type Answer<E extends ReferenceEvent> =
 
 async function collectAt<E extends ReferenceEvent>(
   relay: string,
-  { operation, filter, wanted, idleMs, maxMs, ...request }: Request<E>,
+  { operation, filter, wanted, idleMs = IDLE_MS, maxMs, ...request }: Request<E>,
   ports: ReadingPorts,
 ): Promise<Answer<E>> {
   const shelf = new Shelf(wanted);
@@ -86,7 +90,8 @@ async function collectAt<E extends ReferenceEvent>(
   const end = await readRelay(
     relay,
     {
-      ...{ operation, filter, idleMs, maxMs },
+      ...{ operation, filter, idleMs },
+      maxMs: maxMs ?? Math.max(MAX_MS, MAX_IDLES * idleMs),
       onEvent(event) {
         const kept = shelf.read(event);
         if (!kept) return false;

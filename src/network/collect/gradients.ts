@@ -2,11 +2,10 @@
 import { gradient } from '../../../kinds/gradient.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
+import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/retry-telemetry.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
-import type { EventOf } from './shelf.ts';
 import { discoverWorkers, type WorkersFound, workersOf } from './workers.ts';
 
 /** What a collection waits for besides silence; the names are the reference's. */
@@ -19,14 +18,19 @@ export interface GradientsQuery extends Patience {
   readonly limit?: number | undefined;
   /** Unix seconds; older events are not asked for. */
   readonly since?: number | undefined;
-  readonly sync: SyncStrategy;
+  /** Default `timeout`: silence. */
+  readonly sync?: SyncStrategy | undefined;
   /** Looks for heartbeats first; `strict` and `quorum` always do. */
-  readonly discover: boolean;
-  readonly heartbeats: {
-    readonly idleMs: number;
-    readonly since?: number | undefined;
-    readonly maxMissed: number;
-  };
+  readonly discover?: boolean | undefined;
+  readonly heartbeats?:
+    | {
+        /** Default that of the query. */
+        readonly idleMs?: number | undefined;
+        /** Unix seconds; default that of the query. */
+        readonly since?: number | undefined;
+        readonly maxMissed?: number | undefined;
+      }
+    | undefined;
 }
 
 export interface GradientsFound extends Collection<EventOf<'gradient'>> {
@@ -41,13 +45,42 @@ export interface GradientsFound extends Collection<EventOf<'gradient'>> {
   readonly workers: WorkersFound | undefined;
 }
 
-/** Collects one round; where the only relay fails at discovery, no gradients are asked of it. */
+/**
+ * Gradients of one round, verified, the newest of each worker, sorted by worker. Ends with what `sync` waits for, else with
+ * silence. What a relay sent that does not count is counted by reason, a relay that failed is told of in `failed`: never rejects
+ * but with `ports.signal.reason`, or a ConfigError for an address that is none. Where the only relay fails while workers are
+ * looked for, no gradients are asked of it.
+ *
+ * @example
+ * ```ts
+ * import { buildGradientEvent, collectGradientEvents, compressDelta, createLayout } from 'nostrain';
+ * import { createRelayPorts, createSigner, decompressPayload, publishGradientEvent } from 'nostrain';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const signer = createSigner(new Uint8Array(32).fill(3));
+ * const layout = createLayout([{ name: 'w', shape: [2] }]);
+ * const { payload } = compressDelta({ layout, values: Float64Array.of(127, 2) }, { ratio: 1 });
+ * const about = { run: 'tea', round: 0, worker: signer.publicKey, model: 'ab'.repeat(32), steps: 500 };
+ * const createdAt = Math.floor(Date.now() / 1000);
+ * await publishGradientEvent([relay.url], buildGradientEvent({ ...about, createdAt }, payload, signer), ports);
+ *
+ * const found = await collectGradientEvents([relay.url], { run: 'tea', round: 0, limit: 1 }, ports);
+ * await relay.close();
+ * found.reason; // => 'limit'
+ * const { read } = found.events[0]!;
+ * read.said.worker; // => signer.publicKey
+ * decompressPayload(read.said.payload).ok; // => true
+ * ```
+ */
 export async function collectGradients(
   relays: readonly string[],
   query: GradientsQuery,
   ports: ReadingPorts,
 ): Promise<GradientsFound> {
-  const { run, round, limit, since, sync, idleMs, maxMs } = query;
+  const { run, round, limit, since, sync = 'timeout', idleMs, maxMs } = query;
   const workers = await discover(relays, query, ports);
   const known = workers ? workersOf(workers) : [];
   const isAlone = relays.length === 1;
@@ -83,12 +116,20 @@ export async function collectGradients(
 
 async function discover(
   relays: readonly string[],
-  { run, round, since, sync, discover: isWanted, heartbeats, maxMs }: GradientsQuery,
+  { run, round, since, sync, discover: isWanted, heartbeats, ...patience }: GradientsQuery,
   ports: ReadingPorts,
 ): Promise<WorkersFound | undefined> {
   if (!isWanted && sync !== 'strict' && sync !== 'quorum') return undefined;
-  const query = { run, round, maxMs, ...heartbeats, since: heartbeats.since ?? since };
-  return discoverWorkers(relays, query, ports);
+  return discoverWorkers(
+    relays,
+    {
+      ...{ run, round, maxMs: patience.maxMs },
+      idleMs: heartbeats?.idleMs ?? patience.idleMs,
+      since: heartbeats?.since ?? since,
+      maxMissed: heartbeats?.maxMissed,
+    },
+    ports,
+  );
 }
 
 interface Progress {

@@ -8,8 +8,6 @@ import { judgeClaim } from '../wire/judged.ts';
 import { newer } from '../wire/newest.ts';
 import { openReferenceEvent, type ReferenceEvent } from '../wire/reference-event.ts';
 
-export type EventOf<T extends ReferenceEvent['type']> = Extract<ReferenceEvent, { type: T }>;
-
 /** An event that counts. */
 export interface Kept<E extends ReferenceEvent = ReferenceEvent> {
   readonly read: E;

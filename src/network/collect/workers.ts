@@ -2,10 +2,10 @@
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { isStale } from '../../run/beat.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
+import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
-import type { EventOf, Kept } from './shelf.ts';
+import type { Kept } from './shelf.ts';
 
 export interface WorkersQuery extends Patience {
   readonly run: string;
@@ -13,7 +13,8 @@ export interface WorkersQuery extends Patience {
   readonly round?: number | undefined;
   /** Unix seconds; older events are not asked for. */
   readonly since?: number | undefined;
-  readonly maxMissed: number;
+  /** A worker is gone after missing so many of its own intervals; default 3. */
+  readonly maxMissed?: number | undefined;
 }
 
 export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
@@ -21,10 +22,33 @@ export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
   readonly round: number | undefined;
 }
 
-/** Heartbeats of live workers, newest of each; a worker that missed too many of its own intervals, or left, is stale. */
+/**
+ * Heartbeats of live workers, verified, the newest of each, sorted by worker; a worker that missed too many of its own intervals,
+ * or left, is stale. Ends once relays have sent what they stored, or with silence. A relay that failed is told of in `failed`:
+ * never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ *
+ * @example
+ * ```ts
+ * import { buildHeartbeatEvent, collectHeartbeatEvents, createRelayPorts, createSigner } from 'nostrain';
+ * import { publishHeartbeatEvent } from 'nostrain';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const signer = createSigner(new Uint8Array(32).fill(3));
+ * const beat = { run: 'tea', round: 2, worker: signer.publicKey, interval: 60 };
+ * const createdAt = Math.floor(Date.now() / 1000);
+ * await publishHeartbeatEvent([relay.url], buildHeartbeatEvent({ ...beat, createdAt }, signer), ports);
+ *
+ * const found = await collectHeartbeatEvents([relay.url], { run: 'tea', round: 1 }, ports);
+ * await relay.close();
+ * found.events.map(({ read }) => read.said.worker); // => [signer.publicKey]
+ * ```
+ */
 export async function discoverWorkers(
   relays: readonly string[],
-  { run, round, since, maxMissed, idleMs, maxMs }: WorkersQuery,
+  { run, round, since, maxMissed = 3, idleMs, maxMs }: WorkersQuery,
   ports: ReadingPorts,
 ): Promise<WorkersFound> {
   const nowSeconds = Math.floor(ports.clock.now() / 1000);
