@@ -202,7 +202,7 @@ describe('what the Python reference does', () => {
     [2, ['--late-gradient-strategy', 'later'], 'Allowed choices are deferred, discard'],
     [2, ['--backend', 'jax'], 'Allowed choices are python, numpy, torch, onnx'],
     [1, ['--runtime', 'mlp-regression'], 'state is linear-regression'],
-    [1, ['--artifact-retention-rounds', '0'], '--artifact-retention-rounds is "0"'],
+    [1, ['--artifact-retention-rounds', '0'], '--artifact-retention-rounds is 0'],
     [2, ['--start-round', 'one'], '--start-round is "one"'],
     [1, ['--worker', 'alice'], "--worker alice is not this worker's key"],
     [2, ['--reference-compatible', '--sync', 'async'], 'no async runs'],

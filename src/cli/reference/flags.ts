@@ -6,7 +6,7 @@ import type { StorageOptions } from '../../model/stored-state.ts';
 import type { RegressionBackend } from '../../node/train-on-backend.ts';
 import { fields } from '../../run/settings.ts';
 import { backendOption } from '../backend-option.ts';
-import { positiveFlag, wholeFlag } from '../flags.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import type { StateOutput } from '../state-formats.ts';
 
 export interface ReferenceFlags extends StateOutput {
@@ -92,10 +92,10 @@ const options = (): readonly Option[] => [
 ];
 
 const whole = (flags: string, help: string, least: number): Option =>
-  new Option(flags, help).argParser(wholeFlag(flags.split(' ')[0]!, least));
+  new Option(flags, help).argParser(integerFlag(flags.split(' ')[0]!, least));
 
 const seconds = (flags: string, help: string): Option =>
-  new Option(flags, help).argParser(positiveFlag(flags.split(' ')[0]!));
+  new Option(flags, help).argParser(decimalFlag(flags.split(' ')[0]!, above0));
 
 /** Adds them, under a heading of their own. */
 export function addReferenceFlags(command: Command): Command {
