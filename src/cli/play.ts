@@ -15,7 +15,6 @@ import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
 import { openZstd } from '../node/zstd.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
-import { stateDigest } from '../tensor/digest.ts';
 import type { Params } from '../tensor/params.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import { runWorker } from '../worker/loop.ts';
@@ -24,6 +23,7 @@ import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { type CertifiedOptions, createMember, firstCertified } from './certified.ts';
 import type { Connection } from './connection.ts';
+import { hello, planOf, SHARD_BATCHES, summary } from './play-parts.ts';
 import { type FixedData, measuredOf, mostPayloadBytes, prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, connectRelays, stripeOver } from './relays.ts';
 
@@ -53,8 +53,6 @@ export interface PlayOptions {
 
 /** Batches of validation windows looked at after each round but the last, which takes all. */
 const EVALUATE_BATCHES = 8;
-/** The same on the own shard, before and after the run. */
-const SHARD_BATCHES = 4;
 /** Characters of the text written after each round. */
 const SAMPLE_LENGTH = 160;
 
@@ -114,7 +112,8 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       maxContainerBytes,
     });
     scope.defer(() => wire.close());
-    report(hello(settings, trainer, wire.me, state));
+    const plan = planOf(settings, taskPlan(settings, task, trainer));
+    report(hello(plan, trainer, wire.me, state));
     const ports = {
       ...{ clock: systemClock, trainer, wire, store: folder.store, report },
       createSha256: createNativeSha256,
@@ -122,7 +121,6 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     const parts = { relays, signer, secretKey, journal: folder.votes, ports, signal };
     const member = certified && createMember(certified, parts);
     scope.defer(() => member?.close());
-    const plan = planOf(settings, task, trainer);
     const final = await runWorker(state, { plan, ports, member, signal });
     report(await summary(final, trainer, wire.traffic()));
     return final;
@@ -149,82 +147,13 @@ async function firstState(
     : genesis({ layout: trainer.layout, values }, lossBefore);
 }
 
-function hello(
-  settings: Settings,
-  trainer: Trainer,
-  worker: string,
-  state: WorkerState,
-): WorkerEvent {
-  const { device, threads } = trainer.device;
-  return {
-    type: 'hello',
-    worker,
-    run: settings.run,
-    task: settings.model,
-    parameters: trainer.layout.size,
-    device,
-    threads,
-    rounds: settings.rounds,
-    round: state.round,
-    innerSteps: settings.innerSteps,
-    digest: stateDigest(state.params, createNativeSha256),
-    lossBefore: state.lossBefore,
-  };
-}
-
-async function summary(
-  state: WorkerState,
-  trainer: Trainer,
-  traffic: { readonly bytesSent: number; readonly bytesReceived: number },
-): Promise<WorkerEvent> {
-  const sum = (pick: (round: WorkerState['rounds'][number]) => number) =>
-    state.rounds.reduce((total, round) => total + pick(round), 0);
-  const validationLoss = state.rounds.at(-1)?.validationLoss;
-  const shared = Float32Array.from(state.params.values);
-  return {
-    type: 'done',
-    digest: stateDigest(state.params, createNativeSha256),
-    rounds: state.round,
-    lossBefore: state.lossBefore,
-    lossAfter: await trainer.evaluate(shared, 'shard', { batches: SHARD_BATCHES }),
-    tokens: state.tokens,
-    ...traffic,
-    secondsTraining: sum(({ secondsTraining }) => secondsTraining),
-    secondsWaiting: sum(({ secondsWaiting }) => secondsWaiting),
-    ...(validationLoss === undefined ? {} : { validationLoss }),
-  };
-}
-
-function planOf(settings: Settings, task: Task, trainer: Trainer): Plan {
-  const { sync, innerSteps, batchSize } = settings;
-  const peers = sync.strategy === 'strict' ? sync.workers : 1;
-  return {
-    run: settings.run,
-    task: settings.model,
-    runtime: task.data.kind === 'regression' ? `${settings.model}-regression` : settings.model,
-    rounds: settings.rounds,
-    checkpointHistory: settings.checkpointHistory,
-    innerSteps,
-    seed: settings.seed,
-    outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
-    residual: settings.residual,
-    owners: settings.owners,
-    fragments: settings.fragments,
-    weights: settings.weights,
-    weightCap: settings.maxExamples || innerSteps * batchSize,
-    normalize: settings.normalize,
-    sync,
-    roundTimeoutMs: settings.roundTimeout * 1000,
-    waitFor: settings.waitFor || peers,
-    joinTimeoutMs: settings.joinTimeout * 1000,
-    heartbeatSeconds: settings.heartbeatInterval,
-    maxMissedHeartbeats: settings.maxMissedHeartbeats,
-    tokensPerExample: task.tokensPerExample,
-    evaluate: settings.evaluate && task.data.validation !== undefined,
-    evaluateBatches: EVALUATE_BATCHES,
-    writeSample: task.text ? sampler(task.text.tokenizer, trainer, settings.seed) : undefined,
-  };
-}
+const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
+  runtime: task.data.kind === 'regression' ? `${settings.model}-regression` : settings.model,
+  tokensPerExample: task.tokensPerExample,
+  evaluate: settings.evaluate && task.data.validation !== undefined,
+  evaluateBatches: EVALUATE_BATCHES,
+  writeSample: task.text ? sampler(task.text.tokenizer, trainer, settings.seed) : undefined,
+});
 
 /** The same prompt and seed after every round, so that samples can be compared. */
 function sampler(

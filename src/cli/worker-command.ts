@@ -11,10 +11,9 @@ import { type Interrupt, Interrupted } from './interrupt.ts';
 import { asJson, writeResult } from './output.ts';
 import { type PlayOptions, play } from './play.ts';
 import { createReporter, type ReportMode, reportModes } from './reporter.ts';
-import { assertHoldsModel, writeState } from './state-formats.ts';
+import { assertHoldsModel, type StateOutput, writeState } from './state-formats.ts';
 
-export interface WorkerFlags extends ConnectionFlags {
-  readonly output?: string;
+export interface WorkerFlags extends ConnectionFlags, StateOutput {
   readonly summaryOut?: string;
   readonly settings?: string;
   readonly corpus?: string;
@@ -45,8 +44,7 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
       .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
       .option('--threads <n>', 'threads of the engine (default: all cores)', threadsFlag)
       .addOption(new Option('--report <mode>', 'how to tell what happens').choices(reportModes))
-      .option('--summary-out <file>', 'write what happened in each round there, as JSON')
-      .option('-o, --output <file>', 'write the final state there, as JSON'),
+      .option('--summary-out <file>', 'write what happened in each round there, as JSON'),
   );
 
 /** Plays a worker to the end of its run, or to Ctrl-C, and tells of it under that title. */
@@ -55,7 +53,7 @@ export async function playToEnd(
   flags: WorkerFlags,
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
-  assertHoldsModel({ outputFormat: 'auto', ...flags }, options.settings.model);
+  assertHoldsModel(flags, options.settings.model);
   const reporter = createReporter(flags.report, { title, workers: ['me'] });
   try {
     const report = (event: WorkerEvent) => reporter.event('me', event);
@@ -76,7 +74,7 @@ export async function playToEnd(
 
 async function writeResults({ params, rounds }: WorkerState, flags: WorkerFlags): Promise<void> {
   const { output, summaryOut } = flags;
-  if (output !== undefined) await writeState(params, { outputFormat: 'auto', output });
+  if (output !== undefined) await writeState(params, flags);
   if (summaryOut === undefined) return;
   await writeResult(
     asJson({ final_model_hash: stateDigest(params, createNativeSha256), rounds }),

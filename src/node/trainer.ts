@@ -7,6 +7,7 @@ import { countParts } from '../model/microbatches.ts';
 import { sampleTokens } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
+import type { Vector } from '../tensor/params.ts';
 import type { Trained, Trainer as TrainerPort, TrainProgress, TrainTask } from '../worker/ports.ts';
 import { physicalCores } from './trainer-cores.ts';
 import type { DataName, Device, Feeds } from './trainer-messages.ts';
@@ -49,7 +50,10 @@ export interface Trainer extends TrainerPort {
   readonly device: TrainerDevice;
   /** Moment vectors after the first inner phase; the last one counts the steps they have seen. */
   readonly momentSlots: number;
+  train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
 }
+
+type TrainedSingle = Trained & { readonly params: Float32Array };
 
 /** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
 const SLICE_SECONDS = 1;
@@ -155,6 +159,10 @@ function feedsOf({ data }: TrainerSetup): Partial<Record<DataName, Feeds>> {
   };
 }
 
+/** What the graphs hold. */
+const asFloat32 = (params: Vector): Float32Array =>
+  params instanceof Float32Array ? params : Float32Array.from(params);
+
 /** How many rows a batch may start at, and how far apart rows are that share nothing. */
 function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; stride: number } {
   const form = dataFormOf(model);
@@ -171,14 +179,14 @@ async function train(
   task: TrainTask,
   onProgress: (progress: TrainProgress) => void,
   signal: AbortSignal,
-): Promise<Trained> {
+): Promise<TrainedSingle> {
   const { optimizer, layout } = program;
   const { steps, firstStep, round } = task;
   const { batch, model } = setup;
   const tokensPerStep = batch * tokensPerRow(model);
   const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
   signal.throwIfAborted();
-  await engine.begin([task.params, ...vectors]);
+  await engine.begin([asFloat32(task.params), ...vectors]);
   const losses = new Float32Array(steps);
   let seconds = 0;
   let slice = 1;
@@ -257,7 +265,7 @@ function requireFiniteParams(params: Float32Array, step: number): void {
 async function evaluate(
   setup: TrainerSetup,
   { engine }: OpenTrainer,
-  params: Float32Array,
+  params: Vector,
   on: DataName,
   batches: number,
 ): Promise<number> {
@@ -267,7 +275,7 @@ async function evaluate(
   if (rows.length === 0) {
     throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`);
   }
-  await engine.hold(params);
+  await engine.hold(asFloat32(params));
   let sum = 0;
   for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
     const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);

@@ -72,6 +72,7 @@ const regression: PartialSettings = {
 export const referenceDefaults: PartialSettings = {
   ...regression,
   profile: 'nostrain/0',
+  residual: 'none',
   rounds: 1,
   innerSteps: 500,
   batchSize: 1,

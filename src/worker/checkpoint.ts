@@ -1,4 +1,7 @@
 /** After a round: the whole state as an event, where the model is small enough for one. Nothing waits for it. */
+import { plainRecord, type RoundRecord } from '../network/wire/round-record.ts';
+import type { CheckpointSent } from '../network/wire/wire.ts';
+import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
 import type { WorkerState } from './state.ts';
 
@@ -6,29 +9,45 @@ import type { WorkerState } from './state.ts';
 export function publishCheckpoint(
   state: WorkerState,
   { plan, ports: { wire, report } }: Session,
-): void {
-  const sending = wire.checkpoint({
+): CheckpointSent | undefined {
+  const { history } = state;
+  const checkpoint = wire.checkpoint({
     round: state.round - 1,
     slot: (state.round - 1) % plan.checkpointHistory,
     state: state.params,
     momentum: { layout: state.params.layout, values: state.momentum },
     runtime: plan.runtime,
-    rounds: state.rounds.map((round) => ({
+    rounds: history?.records ?? state.rounds.map((round) => recordOf(round, state, wire.relays)),
+    late: history?.late ?? [],
+    reconciliations: history?.reconciliations ?? [],
+    lateSince: history?.lateSince,
+  });
+  void checkpoint?.sending?.settled.then(({ accepted, failed }) => {
+    if (accepted.length > 0) return;
+    const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
+    report({ type: 'notice', message: `no relay took the checkpoint (${words})` });
+  });
+  return checkpoint;
+}
+
+/** What a run without the reference's records knows of a round. */
+const recordOf = (
+  round: RoundSummary,
+  { lossBefore }: WorkerState,
+  relays: readonly string[],
+): RoundRecord =>
+  plainRecord(
+    {
       round: round.index,
       digestBefore: round.base,
       digestAfter: round.digest,
       losses: {
-        before: state.lossBefore,
+        before: lossBefore,
         afterInner: round.trainingLoss,
         afterOuter: round.validationLoss ?? round.trainingLoss,
       },
       collectedWorkers: round.accepted,
       reason: round.completionReason,
-    })),
-  });
-  void sending?.settled.then(({ accepted, failed }) => {
-    if (accepted.length > 0) return;
-    const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
-    report({ type: 'notice', message: `no relay took the checkpoint (${words})` });
-  });
-}
+    },
+    relays,
+  );

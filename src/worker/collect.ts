@@ -16,7 +16,8 @@ export async function collect(
 ): Promise<CompletionReason> {
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
-  const deadlineMs = clock.now() + plan.roundTimeoutMs;
+  let deadlineMs = clock.now() + plan.roundTimeoutMs;
+  let most = 0;
   const tellMoved = movedTeller(session);
   let told = '';
   let refused = 0;
@@ -38,6 +39,10 @@ export async function collect(
     const heard = workersOf(inbox);
     const accepted = heard.size;
     const nowMs = clock.now();
+    // the reference counts its timeout from the last gradient that came
+    if (session.reference?.isCompatible && accepted > most)
+      deadlineMs = nowMs + plan.roundTimeoutMs;
+    most = accepted;
     const seen = { accepted, live: live.length, caughtUp: inbox.caughtUp, nowMs, deadlineMs };
     const reason = closeReason(plan.sync, seen);
     if (reason) {

@@ -27,7 +27,8 @@ export interface Heart {
 /** A relay that is slower than this does not hear the goodbye. */
 const FAREWELL_MS = 3000;
 
-export function createHeart({ plan, ports: { clock, wire, report } }: Session): Heart {
+export function createHeart({ plan, ports, reference }: Session): Heart {
+  const { clock, wire, report } = ports;
   const intervalMs = plan.heartbeatSeconds * 1000;
   const stopping = new AbortController();
   let pulse: Pulse | undefined;
@@ -36,12 +37,14 @@ export function createHeart({ plan, ports: { clock, wire, report } }: Session): 
   /** Resolves once a relay took it or none did; the run does not wait for that. */
   async function send(leaving: boolean): Promise<boolean> {
     if (!pulse) return false;
-    const { taken, settled } = wire.beat({
+    const sending = wire.beat({
       ...pulse,
       intervalSeconds: plan.heartbeatSeconds,
-      examples: undefined,
+      examples: reference?.examples,
       leaving,
     });
+    const { taken, settled } = sending;
+    if (reference && !leaving) reference.notes.heartbeat = sending;
     if (await taken) return true;
     if (leaving) return false;
     const why = (await settled).failed.map(({ relay, message }) => `${relay} ${message}`);
@@ -60,7 +63,8 @@ export function createHeart({ plan, ports: { clock, wire, report } }: Session): 
   return {
     say(next) {
       pulse = next;
-      if (!beating || !wire.isPaced) void send(false);
+      // the reference beats once a round, and looks for the beat of the round
+      if (!beating || !wire.isPaced || reference) void send(false);
       beating ??= keepBeating();
     },
     tell(next) {

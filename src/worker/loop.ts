@@ -11,6 +11,9 @@ import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeart, liveWorkers } from './heart.ts';
 import { hearPeers, waitForWorkers } from './join.ts';
+import { foldLate } from './reference/late.ts';
+import { untilPeersBegan } from './reference/pace.ts';
+import { closeRound, recordRound } from './reference/record.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
 import { divide } from './shares.ts';
@@ -25,6 +28,7 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
   let state = start;
   try {
     for (;;) {
+      if (state.round < plan.rounds) state = await foldLate(state, session);
       const { round, cohort, standing } = state;
       const digest = standing?.modelRoot ?? stateDigest(state.params, session.ports.createSha256);
       const pulse = { round, digest, cohort };
@@ -64,6 +68,7 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     ...(isAsync ? { anyBase: { folded } } : {}),
   });
   try {
+    await untilPeersBegan(round, session);
     const trained = await work(state, { base, roster, shares }, session);
     await publish(trained, session);
 
@@ -72,11 +77,12 @@ async function playRound(state: WorkerState, base: Digest, session: Session): Pr
     const secondsWaiting = (clock.now() - publishedMs) / 1000;
 
     const closing = { base, shares, reason, startedMs, secondsWaiting };
-    const next = await settle(trained, inbox, closing, session);
+    const settled = await settle(trained, inbox, closing, session);
+    const next = await recordRound(trained, settled, inbox.contributions.values(), session);
     await store.save(next);
     session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
-    publishCheckpoint(next, session);
-    return next;
+    const closed = { sent: publishCheckpoint(next, session), cohort: inbox.events.values() };
+    return await closeRound(trained, next, closed, session);
   } finally {
     inbox.close();
   }

@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
 import type { Wire } from '../network/wire/wire.ts';
-import type { Layout } from '../tensor/params.ts';
+import type { Layout, Vector } from '../tensor/params.ts';
 import type { WorkerEvent } from './events.ts';
 import type { WorkerState } from './state.ts';
 
@@ -19,8 +19,8 @@ export interface Ports {
 
 /** A worker's inner phase: H optimizer steps on its own data. */
 export interface TrainTask {
-  /** f32, by layout. */
-  readonly params: Float32Array;
+  /** By layout; f64 in runs of the reference's states. */
+  readonly params: Vector;
   /** Inner optimizer state, one flat f32 vector each; empty before the first step. */
   readonly moments: readonly Float32Array[];
   readonly round: number;
@@ -32,10 +32,10 @@ export interface TrainTask {
 }
 
 export interface Trained {
-  readonly params: Float32Array;
+  readonly params: Vector;
   readonly moments: readonly Float32Array[];
-  /** One per step. */
-  readonly losses: Float32Array;
+  /** One per step, or one for all of them. */
+  readonly losses: Vector;
   readonly examples: number;
   readonly seconds: number;
 }
@@ -65,7 +65,7 @@ export interface Trainer {
   ): Promise<Trained>;
   /** Mean loss on fixed windows of a slice. */
   evaluate(
-    params: Float32Array,
+    params: Vector,
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;

@@ -7,12 +7,12 @@ import type { Vector } from '../tensor/params.ts';
 import { addPartial, CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 
 /** Where the inner steps start: the shared parameters, or the local model, which is ahead of them by the residual. */
-export function localStart(
-  shared: Vector,
+export function localStart<T extends Vector>(
+  shared: T,
   residual: Float64Array,
   rule: ResidualRule,
-): Float32Array {
-  const start = Float32Array.from(shared);
+): T {
+  const start = shared.slice() as T;
   if (rule === 'local' || rule === 'owned') {
     for (let i = 0; i < start.length; i++) start[i] = shared[i]! - residual[i]!;
   }

@@ -39,6 +39,7 @@ export async function settle(
     cap: plan.weightCap,
     normalize: plan.normalize,
   });
+  if (session.reference) session.reference.notes.mean = mean;
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];

@@ -4,6 +4,7 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { Standing } from './certified/standing.ts';
 import type { RoundSummary } from './events.ts';
+import type { History } from './reference/history.ts';
 
 export interface WorkerState {
   /** The round to play next, or the one in progress when `sent` is there. */
@@ -29,6 +30,8 @@ export interface WorkerState {
   readonly lastSent: string | undefined;
   /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
   readonly sent: Sent | undefined;
+  /** For summaries and checkpoints of the reference's profile; absent where nobody keeps them. */
+  readonly history?: History | undefined;
   /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
   readonly pending?: Sent | undefined;
   /** Where this worker stands in a certified run; absent in others. */

@@ -2,6 +2,7 @@
 import { deriveKey } from '../base/rng.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Shares } from '../run/shares.ts';
+import type { Vector } from '../tensor/params.ts';
 import { deltaOf, localStart, takeSent } from './residual.ts';
 import type { Session } from './session.ts';
 import type { Sent, WorkerState } from './state.ts';
@@ -19,7 +20,7 @@ export interface Start {
 export async function trainAndSeal(
   state: WorkerState,
   { base, roster, shares, parent }: Start,
-  { plan, ports: { trainer, wire, report }, signal }: Session,
+  { plan, ports: { trainer, wire, report }, reference, signal }: Session,
 ): Promise<WorkerState & { readonly sent: Sent }> {
   const { round, params } = state;
   const trained = await trainer.train(
@@ -34,6 +35,7 @@ export async function trainAndSeal(
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
   );
+  if (reference) reference.notes.local = trained;
   const tokens = trained.examples * plan.tokensPerExample;
   const loss = mean(trained.losses);
   report({ type: 'trained', round, loss, tokens, seconds: trained.seconds });
@@ -60,7 +62,7 @@ export async function trainAndSeal(
   };
 }
 
-function mean(values: Float32Array): number {
+function mean(values: Vector): number {
   let sum = 0;
   for (const value of values) sum += value;
   return sum / values.length;

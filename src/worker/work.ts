@@ -21,18 +21,21 @@ export async function work(state: WorkerState, start: Start, session: Session): 
 
 /** Returns once the relays have the gradient; what the slower ones said is reported when they have said it. */
 export async function publish({ round, sent }: Trained, session: Session): Promise<void> {
-  const { plan, signal } = session;
+  const { plan, reference, signal } = session;
   const { clock, wire, report } = session.ports;
   const { payloadBytes, eventBytes } = sent;
-  const { taken, settled, moved } = wire.send(sent);
+  const sending = wire.send(sent);
+  if (session.reference) session.reference.notes.gradient = sending;
+  const { taken, settled, moved } = sending;
   const told = settled.then(({ accepted, failed }) => {
     report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
     return failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
   });
-  const inTime = within(taken, plan.roundTimeoutMs, clock, signal);
+  const patienceMs = Math.max(plan.roundTimeoutMs, reference?.publishMs ?? 0);
+  const inTime = within(taken, patienceMs, clock, signal);
   const isTaken = await (moved ? tellWhile(inTime, round, moved, session) : inTime);
   if (isTaken) return;
-  const why = isTaken === undefined ? `none within ${plan.roundTimeoutMs / 1000} s` : await told;
+  const why = isTaken === undefined ? `none within ${patienceMs / 1000} s` : await told;
   throw new RelayError(
     'relay/none-accepted',
     `no relay took the gradient of round ${round}: ${why}`,

@@ -49,7 +49,7 @@ describe('certified rounds', () => {
       const trainer: Trainer = {
         ...inner,
         train: (task, onProgress, signal) => {
-          trainedFrom.push([keyOf(index), task.round, task.params.slice()]);
+          trainedFrom.push([keyOf(index), task.round, Float32Array.from(task.params)]);
           return inner.train(task, onProgress, signal);
         },
       };

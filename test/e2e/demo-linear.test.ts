@@ -39,6 +39,25 @@ describe('nostrain demo linear', () => {
     });
   });
 
+  it("--reference: the reference's data and settings give its result", async () => {
+    const { code, stdout } = await runProgram([
+      ...['demo', 'linear', '--reference', '--json', '--dir', temporaryFolder()],
+    ]);
+    expect(code).toBe(0);
+    const document = JSON.parse(stdout);
+    expect(document).toMatchObject({ agreed: true, parameters: 4 });
+    // docs of the reference and a run of it: w = [2.770, -1.450, 0.528], b = 1.079
+    const { weights, bias } = document.found;
+    expect([...weights, bias].map((value: number) => value.toFixed(3))).toEqual([
+      ...['2.770', '-1.450', '0.528', '1.079'],
+    ]);
+    expect(
+      document.workers.map(({ lossAfter }: { lossAfter: number }) => lossAfter.toFixed(3)),
+    ).toEqual([...['0.168', '0.145', '0.110', '0.160']]);
+    expect(document.found.leastSquaresToTruth).toBeCloseTo(0.0675, 3);
+    expect(document.found.errorToTruth).toBeCloseTo(0.23, 2);
+  });
+
   it('prints plain lines off a terminal and exits 1 when the relay cannot be reached', async () => {
     const args = ['demo', 'linear', '--quick', '--workers', '2', '--relay', 'ws://127.0.0.1:9'];
     const { code, stdout } = await runProgram([...args, '--dir', temporaryFolder()]);

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
@@ -9,6 +9,7 @@ import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { secretOf } from '../support/swarm.ts';
+import cli from '../vectors/cli.json' with { type: 'json' };
 
 const relays: Relay[] = [];
 const programs: Program[] = [];
@@ -80,6 +81,35 @@ describe('nostrain run-training', () => {
     const checkpoints = await stored(url, 33335);
     expect(checkpoints.length).toBeGreaterThan(0);
     expect(checkpoints.length).toBeLessThanOrEqual(8);
+  });
+
+  it('N-11: killed after round 3 of 6 and resumed from the relays, it ends in the same bits', async () => {
+    const [state, data] = [join(temporaryFolder(), 's.json'), join(temporaryFolder(), 'd.json')];
+    writeFileSync(state, JSON.stringify(cli.fixtures['linear_initial_state.json']));
+    writeFileSync(data, JSON.stringify(cli.fixtures['linear_dataset_worker_a.json']));
+    const train = (url: string, rounds: number, output: string, more: readonly string[] = []) =>
+      start([
+        ...['run-training', state, data, '--relay', url, '--run', 'kill', '--rounds', `${rounds}`],
+        ...['--sec-key', toHex(secretOf(0)), '--inner-steps', '20', '--round-timeout', '0.5'],
+        ...['--checkpoint-history', '4', '--report', 'ndjson', '-o', output, ...more],
+      ]);
+    const [whole, resumed] = [join(temporaryFolder(), 'a.json'), join(temporaryFolder(), 'b.json')];
+    expect(await train(await relay(), 6, whole).exit).toBe(0);
+
+    const url = await relay();
+    const victim = train(url, 6, resumed);
+    await victim.event((event) => event.type === 'round' && event.index === 2);
+    victim.child.kill('SIGKILL');
+    await victim.exit;
+    const slots = (await stored(url, 33335)).map(({ tags }) =>
+      Number(tags.find(([name]) => name === 'next-round')?.[1]),
+    );
+    const done = Math.max(...slots);
+    expect(await train(url, 6 - done, resumed, ['--resume-latest-checkpoint']).exit).toBe(0);
+    expect(readFileSync(resumed, 'utf8')).toBe(readFileSync(whole, 'utf8'));
+    const kept = await stored(url, 33335);
+    expect(kept.length).toBeLessThanOrEqual(4);
+    expect(done).toBeGreaterThanOrEqual(2);
   });
 
   it('N-20: Ctrl-C says goodbye on the relay, saves, and prints the line that goes on', async () => {

@@ -125,11 +125,15 @@ export function fakePorts(
       return delivered();
     },
     checkpoint: () => undefined,
+    late: async () => [],
+    relays: ['fake'],
+    reachable: () => ['fake'],
     openRound: () => {
       contributions.clear();
       rejections.length = 0;
       return {
         contributions,
+        events: new Map(),
         rejections,
         get caughtUp() {
           return caughtUp;

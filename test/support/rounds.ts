@@ -82,7 +82,12 @@ export function playRounds(recipe: Recipe, rounds: number, until: number): reado
   const played: Played[] = [];
   for (let round = 0; round < rounds; round++) {
     const kept = names.map((worker, i) => {
-      const after = train(localStart(params, residuals[i]!, rule), i, round, recipe);
+      const after = train(
+        Float32Array.from(localStart(params, residuals[i]!, rule)),
+        i,
+        round,
+        recipe,
+      );
       const delta = deltaOf(params, after, residuals[i]!, rule);
       const { sent } = packer.pack(delta, { round, worker, shares });
       const { residual, share } = takeSent(delta, sent, rule, shares.moving);

@@ -31,6 +31,7 @@ export const demo = (): Command =>
     .addOption(profileOption())
     .option('--settings <file>', 'other settings as JSON, for every worker')
     .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')
+    .option('--reference', 'linear: with the data and settings of the Python reference')
     .option('--quick', 'a minute instead of several: fewer rounds and steps')
     .option('--long', 'many workers and rounds, until together beats alone')
     .option('--headless', 'plain lines even on a terminal')

@@ -1,13 +1,14 @@
 /** `nostrain encode-delta INITIAL CURRENT`: what was learned between two states, as a payload of the Python reference. */
 import { Command, Option } from 'commander';
-import { indentedJson, type JsonObject } from '../../base/canonical-json.ts';
+import { indentedJson } from '../../base/canonical-json.ts';
 import type { BlockCodec } from '../../network/codec/container.ts';
-import { type EncodedNstr, encodeNstr } from '../../network/codec/nstr.ts';
+import { encodeNstr } from '../../network/codec/nstr.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { difference } from '../../tensor/arithmetic.ts';
 import { decimalFlag, share } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
+import { payloadJson } from '../payloads/payload-json.ts';
 import { addStateInput } from '../state-formats.ts';
 
 interface Flags {
@@ -46,22 +47,3 @@ export const encodeDelta = (): Command =>
       const text = flags.raw ? encoded.payload : indentedJson(payloadJson(encoded));
       await writeResult(`${text}\n`, flags.output);
     });
-
-/** A payload and its sizes in the reference's members. */
-const payloadJson = ({ payload, stats }: EncodedNstr): JsonObject => ({
-  payload,
-  stats: {
-    codec: stats.codec,
-    topk_ratio: stats.ratio,
-    total_values: BigInt(stats.total),
-    selected_values: BigInt(stats.selected),
-    density: stats.density,
-    parameter_count: BigInt(stats.tensors),
-    scale: stats.scale,
-    wire_bytes: BigInt(stats.containerBytes),
-    encoded_bytes: BigInt(stats.payloadChars),
-    dense_bytes: BigInt(stats.denseBytes),
-    compression_ratio: stats.compressionRatio,
-    compression_label: stats.label,
-  },
-});

@@ -44,6 +44,18 @@ export interface DemoDocument {
   readonly tokens: number;
   readonly tokensPerSecond: number;
   readonly wallSeconds: number;
+  /** What the reference's demo found, where that was played. */
+  readonly found?: FoundModel;
+}
+
+/** A linear model, and how far its furthest parameter is from that of others. */
+export interface FoundModel {
+  readonly weights: readonly number[];
+  readonly bias: number;
+  readonly errorToTruth: number;
+  /** To the least squares of all examples together, the best that can be found in them. */
+  readonly errorToLeastSquares: number;
+  readonly leastSquaresToTruth: number;
 }
 
 type RoundEvent = Extract<WorkerEvent, { type: 'round' }>;

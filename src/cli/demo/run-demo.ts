@@ -15,6 +15,13 @@ import { createReporter, type Reporter } from '../reporter.ts';
 import { demoExamples, demoText } from './demo-data.ts';
 import { demoFolder } from './demo-folder.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
+import {
+  assertReferenceDemo,
+  referenceExamples,
+  referenceResult,
+  referenceWords,
+  referenceWorker,
+} from './reference-demo.ts';
 import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
 
 export const demoNames = ['gpt', 'linear'] as const;
@@ -30,6 +37,7 @@ export interface DemoFlags {
   readonly profile?: Settings['profile'];
   readonly settings?: string;
   readonly dir?: string;
+  readonly reference?: boolean;
   readonly quick?: boolean;
   readonly long?: boolean;
   readonly headless?: boolean;
@@ -73,6 +81,7 @@ const NAMES = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi
 export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
   withScope(async (scope) => {
     const startedMs = Date.now();
+    if (flags.reference) assertReferenceDemo(name, flags);
     const interrupt = onInterrupt();
     scope.defer(interrupt.dispose);
     const extent = extentOf(name, flags);
@@ -88,12 +97,16 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const data =
       name === 'gpt'
         ? await demoText({ dir, corpus: flags.corpus, onNotice, signal })
-        : demoExamples(flags.seed, extent.workers);
+        : flags.reference
+          ? await referenceExamples(dir)
+          : demoExamples(flags.seed, extent.workers);
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
     const settings = await demoSettings(name, flags, extent);
     const relays = flags.relay ?? [await ownRelay(settings, scope, reporter)];
     const workers = names.map((worker, i) =>
-      workerProcess(worker, i, { dir, flags, extent, settings, relays, corpus: data.file }),
+      flags.reference
+        ? referenceWorker(worker, i, { ...extent, dir, relays })
+        : workerProcess(worker, i, { dir, flags, extent, settings, relays, corpus: data.file }),
     );
     for (const worker of names) await makeKey(join(dir, worker));
     const recorder = createRecorder(names);
@@ -107,11 +120,13 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     };
     const exits = await runSwarm(workers, onEvent, signal);
 
-    const document = recorder.document({
+    const played = recorder.document({
       wallSeconds: (Date.now() - startedMs) / 1000,
       corpus: { name: data.name, sha256: data.sha256, bytes: data.bytes },
       rounds: settings.rounds,
     });
+    const found = flags.reference ? await referenceResult(join(dir, names[0]!)) : undefined;
+    const document = found ? { ...played, found } : played;
     reporter.close();
     return tellEnd(document, exits, { dir, json: flags.json === true, name });
   });
@@ -224,7 +239,8 @@ function tellEnd(
   for (const { name: worker, code, words } of failed) {
     say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);
   }
-  const { agreed, workers, rounds, wallSeconds } = document;
+  const { agreed, workers, rounds, wallSeconds, found } = document;
+  for (const line of found ? referenceWords(found) : []) say(line);
   if (agreed && failed.length === 0) {
     const digest = workers[0]?.stateDigest.slice(0, 16);
     const seconds = wallSeconds.toFixed(0);

@@ -6,7 +6,7 @@ import { modelLayout } from '../../model/parameters.ts';
 import { buildCheckpoint, checkpointFits } from '../../network/wire/checkpoints.ts';
 import { estimateEventSize } from '../../network/wire/event-size.ts';
 import { signedEventBytes } from '../../network/wire/gradients.ts';
-import { roundRecord } from '../../network/wire/round-record.ts';
+import { plainRecord, roundRecord } from '../../network/wire/round-record.ts';
 import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -65,11 +65,8 @@ function checkpointBytes(layout: Layout, settings: Settings): number | undefined
   if (count < layout.size) return undefined;
   const state = { layout, values: Float64Array.from(draws) };
   const losses = { before: draws[0]!, afterInner: draws[0]!, afterOuter: draws[0]! };
-  const record = roundRecord({
-    ...{ round: 0, digestBefore: ZEROS, digestAfter: ZEROS, losses, relays, reason: 'strict' },
-    ...{ knownWorkers: [ZEROS], collectedWorkers: [ZEROS], examples: 0, totalWeight: 0 },
-    ...{ gradientEventId: '', heartbeatEventId: '', weighted: true },
-  });
+  const round = { round: 0, digestBefore: ZEROS, digestAfter: ZEROS, losses, reason: 'strict' };
+  const record = roundRecord(plainRecord({ ...round, collectedWorkers: [ZEROS] }, relays));
   const checkpoint = {
     ...{ run, worker: ZEROS, round: 0, nextRound: 1, roundsCompleted: 1, slot: 0, relays },
     ...{ state, momentum: state, runtime: `${model}-regression`, rounds: [record] },

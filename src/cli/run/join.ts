@@ -21,7 +21,7 @@ import type { FixedData } from '../prepare.ts';
 import { connectRelays } from '../relays.ts';
 import { accessOf } from '../stake/access.ts';
 import type { StakeOptions } from '../stake/refresh-port.ts';
-import { assertWritable } from '../state-formats.ts';
+import { addStateOutput, assertWritable } from '../state-formats.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
@@ -36,14 +36,16 @@ const tell = (words: string): void => void process.stderr.write(`${words}\n`);
 /** The command. */
 export const joinRun = (): Command =>
   addMemberFlags(
-    addWorkerFlags(
-      addSettingFlags(
-        new Command('join')
-          .description('train as one worker of a run; repeat the command to go on after a stop')
-          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
-          .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+    addStateOutput(
+      addWorkerFlags(
+        addSettingFlags(
+          new Command('join')
+            .description('train as one worker of a run; repeat the command to go on after a stop')
+            .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+            .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+        ),
+        'your data folder',
       ),
-      'your data folder',
     ),
   ).action(trainIn);
 
@@ -53,7 +55,7 @@ interface JoinFlags extends WorkerFlags, MemberFlags {
 
 /** Trains in the run of this file or address, to its end or to Ctrl-C. */
 export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
-  assertWritable({ outputFormat: 'auto', ...flags });
+  assertWritable(flags);
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
   // what is wrong with a key on the command line is said when the worker starts

@@ -27,8 +27,10 @@ export interface Mean {
 }
 
 /** What one contribution weighs. */
-const weightOf = (examples: number | undefined, { weights, cap }: MeanOptions): number =>
-  weights === 'equal' ? 1 : Math.min(cap, examples ?? 1);
+export const weightOf = (
+  examples: number | undefined,
+  { weights, cap }: Pick<MeanOptions, 'weights' | 'cap'>,
+): number => (weights === 'equal' ? 1 : Math.min(cap, examples ?? 1));
 
 /** A cohort in the one order every worker sums in: by worker key, then event id. */
 export const inOrder = (cohort: readonly Contribution[]): Contribution[] =>

@@ -14,6 +14,8 @@ export interface CheckpointsQuery extends Patience {
   readonly minRound?: number | undefined;
   /** Unix seconds; older events are not asked for. */
   readonly since?: number | undefined;
+  /** Also of workers whose name is not their key. */
+  readonly anyKey?: boolean | undefined;
 }
 
 export type CheckpointEvent = EventOf<'checkpoint'>;
@@ -42,7 +44,7 @@ export interface CheckpointsFound extends Collection<CheckpointEvent> {
  */
 export async function discoverCheckpoints(
   relays: readonly string[],
-  { run, worker, minRound, since, idleMs, maxMs }: CheckpointsQuery,
+  { run, worker, minRound, since, anyKey, idleMs, maxMs }: CheckpointsQuery,
   ports: ReadingPorts,
 ): Promise<CheckpointsFound> {
   const collection = await collect(
@@ -51,7 +53,7 @@ export async function discoverCheckpoints(
       ...{ operation: 'collect-checkpoints', idleMs, maxMs },
       filter: checkpoint.filter({}, since === undefined ? {} : { since }),
       wanted: {
-        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf },
+        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf, anyKey },
         matches: (tags) =>
           (minRound === undefined || tags.round >= minRound) &&
           (worker === undefined || tags.worker === worker),

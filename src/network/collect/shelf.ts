@@ -24,6 +24,8 @@ export interface Wanted<E extends ReferenceEvent> {
   /** Whether it is looked for, by what its tags say. */
   matches(tags: Tags): boolean;
   readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
   /** Without it payloads compressed with zstd are refused. */
   readonly zstd?: Zstd | undefined;
 }
@@ -84,7 +86,7 @@ export class Shelf<E extends ReferenceEvent> {
   /** The event when it is one of those looked for, read but not kept yet. */
   read(event: SignedEvent): Kept<E> | undefined {
     const tags = tagsOf(event);
-    const { run, nowSeconds, zstd } = this.#wanted;
+    const { run, nowSeconds, zstd, anyKey } = this.#wanted;
     // other runs share the relay: theirs are passed over before their payload is opened
     if (isReadable(tags) && (tags.run !== run || !this.#wanted.matches(tags))) return undefined;
     const read = openReferenceEvent(event, { ...LIMITS, zstd });
@@ -92,7 +94,7 @@ export class Shelf<E extends ReferenceEvent> {
       this.refuse(codecReason(read.issue.code));
       return undefined;
     }
-    const untrue = judgeClaim(event, read.value.said, { run, nowSeconds });
+    const untrue = judgeClaim(event, read.value.said, { run, nowSeconds, anyKey });
     if (untrue !== undefined || !this.#wanted.isOf(read.value)) {
       this.refuse(untrue?.rejection.reason ?? 'malformed');
       return undefined;

@@ -21,6 +21,7 @@ import { readState, stateToJson } from '../../tensor/state-json.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { signedEventBytes } from './gradients.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
+import { countOf, listOf } from './round-record.ts';
 import { flipped } from './sign.ts';
 
 /** Everything a worker needs to go on from a round. */
@@ -60,6 +61,8 @@ export interface CheckpointContext {
   /** When given, a state of any other shape is refused. */
   readonly layout?: Layout | undefined;
   readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
 }
 
 /** An unsigned checkpoint event. */
@@ -83,7 +86,11 @@ export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): Eve
   );
 }
 
-function contentOf(own: TrainingCheckpoint, digest: Digest): JsonObject {
+/** The content as a file holds it, members in the order of the reference. */
+export function contentOf(
+  own: TrainingCheckpoint,
+  digest: Digest = stateDigest(own.state),
+): JsonObject {
   const { momentum } = own;
   const members: JsonObject = {
     format: 'nostrain-training-checkpoint',
@@ -172,16 +179,14 @@ export type CheckpointBody = Omit<
   readonly writer: string;
 };
 
-interface CheckpointTags {
-  readonly run: string;
-  readonly worker: string;
-  readonly nextRound: number;
-  readonly roundsCompleted: number;
+type Claims = Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound' | 'roundsCompleted'>;
+
+interface CheckpointTags extends Claims {
   readonly model: string;
   readonly checkpoint: string;
 }
 
-function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
+function readBody(text: string, said: Claims): Result<CheckpointBody> {
   const json = parseJson(text);
   if (!json.ok) return json;
   if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'content', 'not an object');
@@ -214,16 +219,11 @@ function readBody(text: string, said: CheckpointTags): Result<CheckpointBody> {
 }
 
 /** The first member that disagrees with its tag. */
-function contradiction(body: JsonObject, said: CheckpointTags): string | undefined {
+function contradiction(body: JsonObject, said: Claims): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
   if (body.next_round !== BigInt(said.nextRound)) return 'next_round';
   return completed === BigInt(said.roundsCompleted) ? undefined : 'rounds_completed';
 }
 
-const listOf = (json: Json | undefined): readonly Json[] => (Array.isArray(json) ? json : []);
-
-const secondsOf = (json: Json | undefined): number =>
-  typeof json === 'bigint' && json >= 0n && json <= BigInt(Number.MAX_SAFE_INTEGER)
-    ? Number(json)
-    : 0;
+const secondsOf = (json: Json | undefined): number => countOf(json) ?? 0;

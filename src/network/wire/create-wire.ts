@@ -32,7 +32,7 @@ export function createWire(options: WireOptions): Wire {
 
   const hearing = hearBeats(options, profile, beats, bell);
   return {
-    me: signer.publicKey,
+    me: options.reference?.worker ?? signer.publicKey,
     bell,
     beats,
     get silentMs() {
@@ -52,6 +52,9 @@ export function createWire(options: WireOptions): Wire {
       return sending;
     },
     checkpoint: profile.checkpoint,
+    late: profile.late,
+    relays: relays.relays,
+    reachable: () => relays.status().flatMap(({ relay, state }) => (state === 'open' ? relay : [])),
     openRound(request) {
       const inbox: OpenInbox = openRoundInbox(request, {
         relays,

@@ -1,8 +1,9 @@
 /** From the outcomes at each relay to what a worker wants to know: did anybody take it, and what did the others say. */
+import type { SignedEvent } from '../event.ts';
 import { diagnoseOutcome } from '../transport/diagnose.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import type { Delivery, Sending } from './wire.ts';
+import type { Delivery, Sending, Tracked } from './wire.ts';
 
 /** It is there, as far as anybody can tell: a relay that loses what it accepts has not taken it. */
 export const isTaken = ({ status, kept }: PublishOutcome): boolean =>
@@ -23,6 +24,30 @@ export function watchOutcomes(
     return deliveryOf(told);
   });
   return { taken, settled };
+}
+
+/** The same of an event whose fate at each relay is to be known at any time. */
+export function trackOutcomes(
+  event: SignedEvent,
+  outcomes: readonly Promise<PublishOutcome>[],
+  relays: RelaySet,
+): Sending {
+  const heard: (PublishOutcome | undefined)[] = outcomes.map(() => undefined);
+  outcomes.forEach((sent, i) => {
+    sent.then(
+      (outcome) => {
+        heard[i] = outcome;
+      },
+      () => undefined,
+    );
+  });
+  const text = JSON.stringify(event);
+  const tracked = (): Tracked => ({
+    eventId: event.id,
+    event: text,
+    outcomes: heard.filter((outcome) => outcome !== undefined),
+  });
+  return { ...watchOutcomes(outcomes, relays), tracked };
 }
 
 interface Told {
@@ -62,9 +87,14 @@ export function watchLater(sending: Promise<Sending>): Sending {
     settled: Promise.resolve({ accepted: [], failed: [] }),
   };
   const safe = sending.catch(() => nothing);
+  let signed: Sending | undefined;
+  void safe.then((known) => {
+    signed = known;
+  });
   return {
     taken: safe.then(({ taken }) => taken),
     settled: safe.then(({ settled }) => settled),
+    tracked: () => signed?.tracked?.(),
   };
 }
 

@@ -27,6 +27,8 @@ export interface GradientContext extends ContainerLimits {
   readonly checkBase: boolean;
   readonly layout: Layout;
   readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
 }
 
 /** Issues of the codec that have a name of their own in a round's summary; the rest are `malformed`. */

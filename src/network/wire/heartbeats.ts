@@ -7,6 +7,8 @@ import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 export interface HeartbeatContext {
   readonly run: string;
   readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
 }
 
 /** The beat inside a verified event, or why it does not count. */

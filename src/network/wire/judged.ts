@@ -31,13 +31,20 @@ interface Claim {
   readonly worker: string;
 }
 
+interface Ours {
+  readonly run: string;
+  readonly nowSeconds: number;
+  /** Workers may go by a name: whoever signs for one is believed, as the reference does. */
+  readonly anyKey?: boolean | undefined;
+}
+
 /** What every event of a run must satisfy: its worker signed it, it is of our run, it is not from the future. */
 export function judgeClaim(
   event: SignedEvent,
   claim: Claim,
-  ours: { readonly run: string; readonly nowSeconds: number },
+  ours: Ours,
 ): { ok: false; rejection: Rejection } | undefined {
-  if (claim.worker !== event.pubkey) {
+  if (claim.worker !== event.pubkey && !ours.anyKey) {
     return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${claim.worker}`);
   }
   if (claim.run !== ours.run) return reject(event, 'other-run', `run ${claim.run}`);

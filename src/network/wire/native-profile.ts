@@ -65,6 +65,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     send: sending.send,
     openRound: (request) => openReader(request, options, { packer, sending }),
     checkpoint: () => undefined,
+    late: async () => [],
     close: sending.close,
   };
 }

@@ -7,7 +7,10 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { Judged } from './judged.ts';
+import type { LateGradient } from './late-record.ts';
 import type {
+  CheckpointSent,
+  LateRequest,
   Moved,
   OwnCheckpoint,
   OwnGradient,
@@ -30,6 +33,10 @@ export type Reading = Judged<Contribution> | Pending;
 /** Reads the contributions of one round. */
 export interface RoundReader {
   readonly filter: Filter;
+  /** Somebody wants to see the events that count. */
+  readonly keepsEvents?: boolean;
+  /** Where the filter cannot be exact: whether an event is of this run and round at all; others are nobody's fault. */
+  concerns?(event: SignedEvent): boolean;
   /** The round an event says it is of. */
   roundOf(event: SignedEvent): number | undefined;
   read(event: SignedEvent, round: number): Reading;
@@ -57,7 +64,8 @@ export interface Profile {
   open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'shares'>): PartialVector;
   send(sealed: Sealed): Sending;
   openRound(request: RoundRequest): RoundReader;
-  checkpoint(own: OwnCheckpoint): Sending | undefined;
+  checkpoint(own: OwnCheckpoint): CheckpointSent | undefined;
+  late(request: LateRequest): Promise<readonly LateGradient[]>;
   close(): void;
 }
 

@@ -35,6 +35,7 @@ export function openRoundInbox(
   { relays, bell, reader, onHeard, onClose }: InboxOptions,
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
+  const events = new Map<string, string>();
   const rejections: Rejection[] = [];
   const pending = new Set<Pending>();
   let closed = false;
@@ -44,7 +45,7 @@ export function openRoundInbox(
     bell.ring();
   };
 
-  function keep(judged: Judged<Contribution>): void {
+  function keep(judged: Judged<Contribution>, event?: SignedEvent): void {
     if (!judged.ok) {
       reject(judged.rejection);
       return;
@@ -53,6 +54,7 @@ export function openRoundInbox(
     const held = contributions.get(slot);
     if (held && !newer(judged.value, held)) return;
     contributions.set(slot, judged.value);
+    if (event && reader.keepsEvents) events.set(slot, JSON.stringify(event));
     bell.ring();
   }
 
@@ -64,13 +66,14 @@ export function openRoundInbox(
   }
 
   function take(event: SignedEvent): void {
+    if (reader.concerns?.(event) === false) return;
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
     if (isFull(pending, event.pubkey)) return;
     const reading = reader.read(event, round);
     if (isOfTheRun(reading)) onHeard(event);
     if ('done' in reading) void settle(reading);
-    else keep(reading);
+    else keep(reading, event);
   }
 
   const subscription = relays.subscribe([reader.filter], {
@@ -80,6 +83,7 @@ export function openRoundInbox(
   });
   return {
     contributions,
+    events,
     rejections,
     get caughtUp() {
       return subscription.caughtUp;

@@ -1,6 +1,6 @@
 /** What this worker sends so that others know it is there: beats, and gradients where peers take those for beats. */
 import type { Beat } from '../../run/beat.ts';
-import { watchLater, watchOutcomes } from './delivery.ts';
+import { trackOutcomes, watchLater } from './delivery.ts';
 import type { Profile, ProfileOptions } from './profile.ts';
 import type { OwnBeat, Sealed, Sending } from './wire.ts';
 
@@ -14,7 +14,7 @@ export interface SignsOfLife {
 }
 
 export function createSignsOfLife(
-  { relays, signer, clock, signWorked, signal }: ProfileOptions,
+  { relays, signer, clock, signWorked, signal, reference }: ProfileOptions,
   { buildBeat, capabilities, gradientsBeat }: Profile,
 ): SignsOfLife {
   let lastMs = clock.now();
@@ -34,22 +34,22 @@ export function createSignsOfLife(
       lastBeatSeconds = Math.max(Math.floor(lastMs / 1000), lastBeatSeconds + 1);
       const beat: Beat = {
         ...own,
-        worker: signer.publicKey,
+        worker: reference?.worker ?? signer.publicKey,
         capabilities,
-        relays: relays.relays,
+        relays: reference?.advertised ?? relays.relays,
         createdAt: lastBeatSeconds,
       };
       const sendOptions = { signal: AbortSignal.any([signal, replaced]) };
-      const { taken, settled } = watchLater(
+      const { taken, ...sending } = watchLater(
         signWorked(buildBeat(beat)).then((event) =>
-          watchOutcomes(relays.send(event, sendOptions), relays),
+          trackOutcomes(event, relays.send(event, sendOptions), relays),
         ),
       );
       const isSaid = taken.then((isTaken) => {
         isKnown ||= isTaken;
         return isTaken || replaced.aborted;
       });
-      return { taken: isSaid, settled };
+      return { ...sending, taken: isSaid };
     },
     gradient({ payload }, { taken }) {
       if (!gradientsBeat) return;

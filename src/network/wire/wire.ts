@@ -1,5 +1,6 @@
 /** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and beats in. */
 import type { Bell } from '../../base/bell.ts';
+import type { JsonObject } from '../../base/canonical-json.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
@@ -14,7 +15,9 @@ import type { Zstd } from '../codec/zstd.ts';
 import type { Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
+import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+import type { LateGradient, Reconciliation } from './late-record.ts';
 import type { RoundRecord } from './round-record.ts';
 
 export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
@@ -50,6 +53,15 @@ export interface SealedGradient extends Sealed {
   readonly payloadBytes: number;
 }
 
+/** An event of this worker, and what the relays that have answered said of it. */
+export interface Tracked {
+  readonly eventId: string;
+  /** As JSON text. */
+  readonly event: string;
+  /** In the order of the relays; those that still owe an answer are missing. */
+  readonly outcomes: readonly PublishOutcome[];
+}
+
 /** Which relays took an event, and what the others said. */
 export interface Delivery {
   readonly accepted: readonly string[];
@@ -66,10 +78,19 @@ export interface OwnCheckpoint {
   readonly momentum: Params;
   readonly runtime: string;
   /** Oldest first. */
-  readonly rounds: readonly Pick<
-    RoundRecord,
-    'round' | 'digestBefore' | 'digestAfter' | 'losses' | 'collectedWorkers' | 'reason'
-  >[];
+  readonly rounds: readonly RoundRecord[];
+  readonly late: readonly LateGradient[];
+  readonly reconciliations: readonly Reconciliation[];
+  /** Unix seconds up to which late gradients were looked for; undefined means now. */
+  readonly lateSince: number | undefined;
+}
+
+/** A checkpoint, and the event that carries it. */
+export interface CheckpointSent {
+  /** In the reference's JSON. */
+  readonly content: JsonObject;
+  /** Undefined where the state is too large for an event. */
+  readonly sending: Sending | undefined;
 }
 
 /** Chunks that are through, of those that must be. */
@@ -85,6 +106,18 @@ export interface Sending {
   /** True as soon as one relay took it, false when none did. */
   readonly taken: Promise<boolean>;
   readonly settled: Promise<Delivery>;
+  /** Where it stands; undefined while the event is not signed yet, or where nobody keeps account. */
+  tracked?(): Tracked | undefined;
+}
+
+/** Which late gradients are looked for. */
+export interface LateRequest {
+  /** Only those of rounds before this one are late. */
+  readonly round: number;
+  /** Unix seconds; older ones are not looked for. */
+  readonly since: number | undefined;
+  /** How long the relays may take to answer. */
+  readonly waitMs: number;
 }
 
 export interface RoundRequest {
@@ -99,6 +132,8 @@ export interface RoundRequest {
 export interface RoundInbox {
   /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
   readonly contributions: ReadonlyMap<string, Contribution>;
+  /** Their events as JSON text, where the profile keeps them. */
+  readonly events: ReadonlyMap<string, string>;
   /** In order of arrival, one per event; bounded. */
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent what it stored. */
@@ -127,11 +162,31 @@ export interface Wire {
   open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'shares'>): PartialVector;
   /** Counts it in the open round, and sends it. */
   send(sealed: Sealed): Sending;
-  /** Undefined where the profile has no such event, or the state is too large for one. */
-  checkpoint(own: OwnCheckpoint): Sending | undefined;
+  /** Undefined where the profile has no such event. */
+  checkpoint(own: OwnCheckpoint): CheckpointSent | undefined;
+  /** Gradients of earlier rounds that the relays hold, by round and worker; none where the profile has no late ones. */
+  late(request: LateRequest): Promise<readonly LateGradient[]>;
+  readonly relays: readonly string[];
+  /** Those whose connection is open now. */
+  reachable(): readonly string[];
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;
+}
+
+/** How a worker takes part in a run of the reference's profile. */
+export interface ReferenceWire {
+  /** Its name where that is not its key: peers that check keys refuse it. */
+  readonly worker?: string | undefined;
+  /**
+   * Hears whom the reference hears: events without our scope tags, workers whose name is not their key, gradients made from
+   * any state.
+   */
+  readonly isCompatible: boolean;
+  /** What the worker trains, for its heartbeats. */
+  readonly runtime: string;
+  /** Relays named in its heartbeats; default those it uses. */
+  readonly advertised?: readonly string[] | undefined;
 }
 
 /** Which events a run is made of: ours, or those of the Python reference. */
@@ -140,6 +195,7 @@ export type ProfileName = 'nostrain/1' | 'nostrain/0';
 export interface WireOptions {
   /** Default `nostrain/1`. */
   readonly profile?: ProfileName | undefined;
+  readonly reference?: ReferenceWire | undefined;
   readonly run: string;
   readonly layout: Layout;
   readonly relays: RelaySet;

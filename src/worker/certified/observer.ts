@@ -25,11 +25,19 @@ export function createObserver(
   onNoun: (noun: Noun) => void,
 ): Observer {
   const { pool, control } = member;
-  const now = createWatch(termsOf(state, false)!, new Set(context.roster), pool, wants);
+  const roster = new Set(context.roster);
+  const now = createWatch(termsOf(state, false)!, roster, pool, wants);
   const past = termsOf(state, true);
   const owing = state.ledger.late;
   // that it is late says nothing about how long this round has to wait
-  const apart: Wants = { ...wants, onHeld: wants.onChange };
+  const apart: Wants = {
+    ...wants,
+    onHeld: wants.onChange,
+    // what strangers sent for that round was told then
+    onRefused: (rejection, id) => {
+      if (owing.some((key) => key === rejection.worker)) wants.onRefused(rejection, id);
+    },
+  };
   const before: Watch | undefined =
     past !== null && owing.length > 0 ? createWatch(past, new Set(owing), pool, apart) : undefined;
   let listening: { close(): void } | undefined;

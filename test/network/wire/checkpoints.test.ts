@@ -9,7 +9,11 @@ import {
   type TrainingCheckpoint,
   toCheckpoint,
 } from '../../../src/network/wire/checkpoints.ts';
-import { roundRecord } from '../../../src/network/wire/round-record.ts';
+import {
+  plainRecord,
+  readRoundRecord,
+  roundRecord,
+} from '../../../src/network/wire/round-record.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
@@ -153,21 +157,21 @@ test('whether it fits is measured on the signed event', () => {
 });
 
 test('a round record has the members the reference writes, each of its type', () => {
-  const record = roundRecord({
-    round: 0,
-    digestBefore: 'a',
-    digestAfter: 'b',
-    losses: { before: 1, afterInner: 0.5, afterOuter: 0.75 },
+  const relays = ['wss://relay.example'];
+  const whole = {
+    ...plainRecord(
+      {
+        ...{ round: 0, digestBefore: 'a', digestAfter: 'b', reason: 'deadline' },
+        losses: { before: 1, afterInner: 0.5, afterOuter: 0.75 },
+        collectedWorkers: ['y'],
+      },
+      relays,
+    ),
     knownWorkers: ['x', 'y'],
-    collectedWorkers: ['y'],
-    reason: 'deadline',
-    gradientEventId: 'g',
-    heartbeatEventId: 'h',
-    relays: ['wss://relay.example'],
     examples: 4,
     totalWeight: 4,
-    weighted: true,
-  });
+  };
+  const record = roundRecord(whole);
   expect(record.missing_workers).toEqual(['x']);
   const theirs = session.events.findLast(({ kind }) => kind === 33335)!;
   const parsed = parseJson(theirs.content);
@@ -175,4 +179,8 @@ test('a round record has the members the reference writes, each of its type', ()
   const [first] = Array.isArray(rounds) ? rounds : [];
   expect(Object.keys(record).sort()).toEqual(Object.keys(first).sort());
   for (const [key, value] of Object.entries(record)) expect(typeof value).toBe(typeof first[key]);
+  expect(readRoundRecord(record)).toEqual({ ok: true, value: whole });
+  const again = readRoundRecord(first);
+  expect(again.ok && roundRecord(again.value)).toEqual({ ...first });
+  expect(readRoundRecord({ round: 1n }).ok).toBe(false);
 });

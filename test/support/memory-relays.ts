@@ -1,0 +1,74 @@
+/** One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, and is never slow. */
+import type { SignedEvent } from '../../src/network/event.ts';
+import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
+
+export interface MemoryRelay {
+  readonly events: SignedEvent[];
+  /** Whether this worker hears of an event; default all. */
+  connect(hears?: (event: SignedEvent) => boolean): RelaySet;
+  /** Stores it and sends it on. */
+  put(event: SignedEvent): void;
+}
+
+interface Listener {
+  readonly filters: readonly Filter[];
+  onEvent(event: SignedEvent): void;
+}
+
+const slotOf = ({ kind, pubkey, tags }: SignedEvent) =>
+  JSON.stringify([kind, pubkey, tags.find(([name]) => name === 'd')?.[1]]);
+
+export function createMemoryRelay(url: string): MemoryRelay {
+  const events: SignedEvent[] = [];
+  const listeners = new Set<Listener>();
+  const wants = ({ filters }: Listener, event: SignedEvent) =>
+    filters.some((filter) => matchesFilter(filter, event));
+  function put(event: SignedEvent): void {
+    const held = events.findIndex((one) => slotOf(one) === slotOf(event));
+    if (held >= 0) events.splice(held, 1);
+    events.push(event);
+    for (const listener of [...listeners]) if (wants(listener, event)) listener.onEvent(event);
+  }
+  return {
+    events,
+    put,
+    connect: (hears = () => true) => ({
+      relays: [url],
+      publish: (event) => {
+        put(event);
+        return Promise.resolve([accepted(url)]);
+      },
+      send: (event) => {
+        put(event);
+        return [Promise.resolve(accepted(url))];
+      },
+      subscribe(filters, handlers) {
+        const onEvent = (event: SignedEvent) => hears(event) && handlers.onEvent(event, url);
+        const listener = { filters, onEvent };
+        const stored = events.filter((event) => wants(listener, event));
+        listeners.add(listener);
+        let caughtUp = false;
+        queueMicrotask(() => {
+          for (const event of stored) onEvent(event);
+          caughtUp = true;
+          handlers.onCaughtUp?.(url);
+        });
+        return {
+          get caughtUp() {
+            return caughtUp;
+          },
+          close: () => void listeners.delete(listener),
+        };
+      },
+      // as far as the worker's wire looks at it
+      status: () => [{ relay: url, state: 'open', bytesIn: 0, bytesOut: 0, limits: {} }] as never,
+      workFor: () => 0,
+      ready: async () => undefined,
+      close: async () => undefined,
+    }),
+  };
+}
+
+const accepted = (relay: string) =>
+  ({ relay, status: 'accepted', message: '', attempts: 1, delaysMs: [] }) as const;

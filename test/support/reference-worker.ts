@@ -1,0 +1,102 @@
+/** A worker of the reference's profile over relays in memory, on a clock the test moves. */
+import { fromHex } from '../../src/base/bytes.ts';
+import { parseRegressionDataset } from '../../src/model/data/regression.ts';
+import { readModel } from '../../src/model/regression/layout.ts';
+import { evaluateRegression } from '../../src/model/regression/train.ts';
+import { createSigner, type SignedEvent } from '../../src/network/event.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
+import { createWire } from '../../src/network/wire/create-wire.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import type { Params } from '../../src/tensor/params.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import { runWorker } from '../../src/worker/loop.ts';
+import { completePlan, type Plan } from '../../src/worker/plan.ts';
+import { noHistory } from '../../src/worker/reference/history.ts';
+import type { LateRule } from '../../src/worker/reference/reconcile.ts';
+import type { RoundTrace } from '../../src/worker/reference/session.ts';
+import { createRegressionTrainer } from '../../src/worker/regression-trainer.ts';
+import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import type { ManualClock } from './manual-clock.ts';
+
+export interface ReferenceWorkerOptions {
+  readonly clock: ManualClock;
+  readonly relays: RelaySet;
+  /** Hex. */
+  readonly secretKey: string;
+  readonly dataset: unknown;
+  readonly params: Params;
+  readonly plan: Partial<Plan> & Pick<Plan, 'run' | 'rounds' | 'innerSteps'>;
+  readonly learningRate: number;
+  readonly batchSize: number;
+  readonly ratio: number;
+  readonly late?: Partial<LateRule>;
+  readonly isCompatible?: boolean;
+  readonly worker?: string;
+  readonly start?: WorkerState;
+}
+
+export interface ReferenceWorker {
+  readonly id: string;
+  readonly events: WorkerEvent[];
+  readonly saved: WorkerState[];
+  readonly traces: RoundTrace[];
+  readonly finished: Promise<WorkerState>;
+  stop(): void;
+}
+
+export function startReferenceWorker(options: ReferenceWorkerOptions): ReferenceWorker {
+  const { clock, relays, params, isCompatible = false } = options;
+  const { layout } = params;
+  const signer = createSigner(fromHex(options.secretKey)!, nativeCrypto);
+  const dataset = parseRegressionDataset(options.dataset);
+  const { runtime } = readModel(params);
+  const plan = completePlan({
+    ...{ runtime, outer: { learningRate: 0.7, momentum: 0.9 }, residual: 'none' },
+    ...{ weights: 'examples', weightCap: 1000, roundTimeoutMs: 2500 },
+    ...options.plan,
+  });
+  const wire = createWire({
+    ...{ profile: 'nostrain/0', run: plan.run, layout, relays, signer, clock },
+    ...{ ratio: options.ratio, maxContainerBytes: 4096 },
+    reference: { worker: options.worker, isCompatible, runtime },
+  });
+  const [events, saved, traces]: [WorkerEvent[], WorkerState[], RoundTrace[]] = [[], [], []];
+  const { learningRate, batchSize } = options;
+  const now = () => clock.now();
+  const abort = new AbortController();
+  const lossBefore = evaluateRegression(params, dataset);
+  const finished = runWorker(
+    options.start ?? { ...genesis(params, lossBefore), history: noHistory },
+    {
+      plan,
+      ports: {
+        ...{ clock, wire },
+        trainer: createRegressionTrainer({ layout, dataset, learningRate, batchSize, now }),
+        store: { load: async () => undefined, save: async (state) => void saved.push(state) },
+        report: (event) => void events.push(event),
+      },
+      reference: {
+        ...{ isCompatible, examples: dataset.size, notes: {}, lateWaitMs: 200, publishMs: 10_000 },
+        limits: { maxContainerBytes: 4096 },
+        late: {
+          strategy: 'deferred',
+          ...plan.outer,
+          advancesMomentum: isCompatible,
+          weightCap: plan.weightCap,
+          ...options.late,
+        },
+        keep: async (trace) => void traces.push(trace),
+      },
+      signal: abort.signal,
+    },
+  ).finally(() => wire.close());
+  finished.catch(() => undefined);
+  const stop = () => abort.abort(new Error('killed'));
+  return { id: options.worker ?? signer.publicKey, events, saved, traces, finished, stop };
+}
+
+/** The event with another date, signed again: what its author sends when it was slow. */
+export const redated = (event: SignedEvent, secretKey: string, createdAt: number): SignedEvent =>
+  createSigner(fromHex(secretKey)!, nativeCrypto).sign({
+    ...{ kind: event.kind, tags: event.tags, content: event.content, created_at: createdAt },
+  });
