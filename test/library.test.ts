@@ -50,7 +50,10 @@ const rows = readFileSync(join(root, 'docs/library.md'), 'utf8')
   .split('\n')
   .filter((line) => line.startsWith('| `'))
   .map((line) => {
-    const [theirs = '', ours = ''] = line.slice(2).split(' | ').map((cell) => cell.trim());
+    const [theirs = '', ours = ''] = line
+      .slice(2)
+      .split(' | ')
+      .map((cell) => cell.trim());
     const from = ours.endsWith(NODE) ? ('nostrain/node' as const) : ('nostrain' as const);
     const here = quoted(ours.replace(NODE, '')).map((name): Name => ({ name, from }));
     return { python: quoted(theirs), here };
