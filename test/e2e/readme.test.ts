@@ -77,6 +77,7 @@ const plays: readonly (readonly [
   ['plan', runs],
   ['run create', creates],
   ['run join', (args) => runs([...args, '--corpus', text])],
+  ['run leave', leaves],
   ['archive', runs],
   ['replay', runs],
   ['sample', runs],
@@ -97,6 +98,21 @@ async function creates(args: readonly string[]): Promise<void> {
   const document = JSON.parse(await runs([...args, ...SMALL, '--json']));
   made.naddr = document.naddr;
   made.run = document.run;
+}
+
+/** A run of many rounds, in the middle of them. */
+async function leaves(args: readonly string[]): Promise<void> {
+  const long = ['--model', 'linear', '--rounds', '300', '--relay', relays[0]!.url, '--json'];
+  const file = join(cwd, 'long.run.json');
+  const { naddr } = JSON.parse(await runs(['run', 'create', ...long, '-o', file]));
+  const dir = temporaryFolder();
+  const joins = ['run', 'join', naddr, '--report', 'ndjson', '--dir', dir];
+  const worker = startProgram(joins, home, cwd);
+  await worker.event(({ type }) => type === 'round');
+  await runs(args.map((word) => (word === made.naddr ? naddr : word)));
+  expect(await worker.exit, worker.output.stderr.slice(-2000)).toBe(0);
+  const left = worker.events.flatMap((each) => (each.type === 'round' ? each.certified!.left : []));
+  expect(left).toHaveLength(1);
 }
 
 const INSTALLS = /^npm (ci|start|test)\b/;
