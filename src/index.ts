@@ -198,6 +198,10 @@ export {
 } from './network/wire/build-reference-event.ts';
 export type { CheckpointBody, TrainingCheckpoint } from './network/wire/checkpoints.ts';
 export { createWire } from './network/wire/create-wire.ts';
+export type {
+  LateGradient as LateGradientRecord,
+  Reconciliation as LateGradientReconciliationSummary,
+} from './network/wire/late-record.ts';
 export {
   type PublishingPorts,
   publishNostrainEvent,
@@ -217,6 +221,7 @@ export {
   readReferenceEvent as parseNostrainEvent,
 } from './network/wire/reference-event.ts';
 export type { RelayAttempts, RelayFailure } from './network/wire/retry-telemetry.ts';
+export type { RoundRecord as TrainingRoundSummary } from './network/wire/round-record.ts';
 export type { RoundInbox, Wire, WireOptions } from './network/wire/wire.ts';
 export type { Contribution, Rejection, RejectReason } from './run/contribution.ts';
 export type { ModelSpec, OptimizerSpec } from './run/model-spec.ts';
@@ -256,7 +261,7 @@ export {
 } from './tensor/state-format.ts';
 export { formatStateJson, parseStateJson } from './tensor/state-json.ts';
 export { decodeTorchState, encodeTorchState } from './tensor/torch-state.ts';
-export type { WorkerEvent } from './worker/events.ts';
+export type { RoundSummary, WorkerEvent } from './worker/events.ts';
 export { runWorker } from './worker/loop.ts';
 export { completePlan, type Plan } from './worker/plan.ts';
 export type { Ports, Store, Trainer } from './worker/ports.ts';

@@ -64,11 +64,10 @@ const names = [...new Map(rows.flatMap(({ here }) => here.map((each) => [each.na
 const camelCase = (name: string): string =>
   name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 
-/** Functions of the reference that mean nothing where there are no Torch modules, and its session. */
+/** Functions of the reference that mean nothing where there are no Torch modules. */
 const OTHERWISE = [
   ...['model_state_from_module', 'model_state_from_torch_module', 'load_state_into_module'],
   ...['model_state_to_torch_module', 'model_state_to_torch_state_dict_payload'],
-  'run_training_session',
 ];
 
 const declarations = (path: string): ReadonlyMap<string, ts.Node> => {

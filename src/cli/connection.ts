@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../base/retry.ts';
+import type { Connection } from '../node/connect-relays.ts';
 import { positiveFlag, wholeFlag } from './flags.ts';
 
 export interface ConnectionFlags {
@@ -13,13 +14,6 @@ export interface ConnectionFlags {
   readonly relayRetryBackoffMultiplier?: number;
   readonly relayRate?: number;
   readonly relayMaxEventBytes?: number;
-}
-
-export interface Connection {
-  readonly openTimeoutMs: number;
-  readonly retry: RetryPolicy;
-  readonly eventsPerMinute?: number;
-  readonly maxEventBytes?: number;
 }
 
 const atLeast = (flag: string, least: number) => (text: string) => {

@@ -106,10 +106,6 @@ async function prepareText(settings: Settings, sources: Sources): Promise<Omit<T
   };
 }
 
-/** Most bytes a payload can have: every value, its descriptors, and what deflate may add. */
-export const mostPayloadBytes = ({ size, slots }: Layout): number =>
-  1024 + 6 * size + 256 * slots.length;
-
 /** The transformer of these settings over a vocabulary. */
 export function gptSpec(
   { width, layers, heads, context, ffn }: Settings,

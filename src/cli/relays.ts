@@ -1,45 +1,9 @@
-/** Relays as a run needs them: reachable, and large enough for its gradients, before anything is trained. */
-import { systemClock } from '../base/clock.ts';
+/** What a run asks of its relays: that there are enough, and that its gradients fit. */
 import { ConfigError } from '../base/errors.ts';
 import type { Stripe } from '../network/chunks/erasure.ts';
-import type { Signer } from '../network/event.ts';
-import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
-import { nativeCrypto } from '../node/native-crypto.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
-import { openSocket } from '../node/sockets.ts';
 import type { Spread } from '../run/field.ts';
-import type { Connection } from './connection.ts';
-
-/** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
-export async function connectRelays(
-  urls: readonly string[],
-  connection: Connection,
-  auth: Signer,
-  signal: AbortSignal,
-): Promise<RelaySet> {
-  const reconciling = new Set<string>();
-  const relays = createRelaySet(urls, {
-    openSocket,
-    clock: systemClock,
-    crypto: nativeCrypto,
-    fetchInfo: async (url, stop) => {
-      const info = await fetchRelayInfo(url, { signal: stop });
-      if (info.ok && info.value.supportedNips.includes(77)) reconciling.add(url);
-      return info;
-    },
-    reconciles: (relay) => reconciling.has(relay),
-    auth,
-    ...connection,
-  });
-  try {
-    await relays.ready(signal);
-    return relays;
-  } catch (error) {
-    await relays.close();
-    throw error;
-  }
-}
 
 /** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
 export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {

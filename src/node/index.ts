@@ -10,6 +10,11 @@ export { nativeSha256 } from './native-sha256.ts';
 export { mine } from './proof-of-work.ts';
 export { fetchRelayInfo } from './relay-info.ts';
 export { openRunFolder, type RunFolder } from './run-folder.ts';
+export {
+  runTrainingSession,
+  type TrainingSessionOptions,
+  type TrainingSessionResult,
+} from './run-training-session.ts';
 export { openSocket } from './sockets.ts';
 export {
   readStateFile as loadModelState,
@@ -26,4 +31,5 @@ export {
   trainOnBackend,
 } from './train-on-backend.ts';
 export { createTrainer, type TrainerSetup } from './trainer.ts';
+export type { TrainingWorkerConfig } from './training-worker-config.ts';
 export { openZstd } from './zstd.ts';

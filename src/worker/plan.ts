@@ -1,6 +1,6 @@
 /** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
-import type { Normalization, ResidualRule } from '../run/settings.ts';
+import type { Normalization, ResidualRule, Settings } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 
 export interface Plan {
@@ -70,3 +70,31 @@ const usual = {
 export const completePlan = (
   given: Partial<Plan> & Pick<Plan, 'run' | 'rounds' | 'innerSteps'>,
 ): Plan => ({ ...usual, ...given });
+
+/** The plan that settings make; what they leave open comes from the task. */
+export function planOf(settings: Settings, task: Partial<Plan>): Plan {
+  const { sync, innerSteps, batchSize } = settings;
+  const peers = sync.strategy === 'strict' ? sync.workers : 1;
+  return completePlan({
+    run: settings.run,
+    task: settings.model,
+    rounds: settings.rounds,
+    checkpointHistory: settings.checkpointHistory,
+    innerSteps,
+    seed: settings.seed,
+    outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
+    residual: settings.residual,
+    owners: settings.owners,
+    fragments: settings.fragments,
+    weights: settings.weights,
+    weightCap: settings.maxExamples || innerSteps * batchSize,
+    normalize: settings.normalize,
+    sync,
+    roundTimeoutMs: settings.roundTimeout * 1000,
+    waitFor: settings.waitFor || peers,
+    joinTimeoutMs: settings.joinTimeout * 1000,
+    heartbeatSeconds: settings.heartbeatInterval,
+    maxMissedHeartbeats: settings.maxMissedHeartbeats,
+    ...task,
+  });
+}

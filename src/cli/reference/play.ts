@@ -1,33 +1,24 @@
-/** A worker of the reference's profile from flags to done: dataset, start, relays, wire, loop, files. */
+/** A worker of the reference's profile from flags to done: dataset, start, folder, session, files. */
 import { systemClock } from '../../base/clock.ts';
-import { ConfigError } from '../../base/errors.ts';
 import { type Scope, withScope } from '../../base/scope.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { readModel } from '../../model/regression/layout.ts';
+import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../../network/event.ts';
 import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import { createWire } from '../../network/wire/create-wire.ts';
+import type { Connection } from '../../node/connect-relays.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
-import { createNativeSha256, nativeSha256 } from '../../node/native-sha256.ts';
-import { mine } from '../../node/proof-of-work.ts';
 import { agreeOnSettings, openRunFolder } from '../../node/run-folder.ts';
+import { runTrainingSession } from '../../node/run-training-session.ts';
 import { openSocket } from '../../node/sockets.ts';
-import { trainOnBackend } from '../../node/train-on-backend.ts';
+import { type TrainingWorkerConfig, workerName } from '../../node/training-worker-config.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { type Settings, writeSettings } from '../../run/settings.ts';
 import type { WorkerEvent } from '../../worker/events.ts';
-import { runWorker } from '../../worker/loop.ts';
-import type { Plan } from '../../worker/plan.ts';
 import type { Store } from '../../worker/ports.ts';
-import type { Reference } from '../../worker/reference/session.ts';
-import { createRegressionTrainer } from '../../worker/regression-trainer.ts';
 import type { WorkerState } from '../../worker/state.ts';
-import type { Connection } from '../connection.ts';
 import { readDataset } from '../dataset-file.ts';
-import { hello, planOf, summary } from '../play-parts.ts';
-import { mostPayloadBytes } from '../prepare.ts';
-import { connectRelays } from '../relays.ts';
 import { writeArtifacts } from './artifacts.ts';
 import type { ReferenceFlags } from './flags.ts';
 import { assertStartable, startOf } from './start.ts';
@@ -58,7 +49,7 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
     assertStartable(flags);
     const dataset = await readDataset(options.datasetFile);
     const signer = createSigner(options.secretKey, nativeCrypto);
-    const worker = nameOf(flags, signer.publicKey);
+    const worker = workerName(flags, signer.publicKey);
     const relays = parseRelayUrls(settings.relay);
     const zstd = await openZstd();
     const first = await startOf({
@@ -68,65 +59,49 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
       ports: async () => readingPorts(options, zstd),
       onNotice: (message) => report({ type: 'notice', message }),
     });
-    const { layout } = first.params;
     const { runtime } = readModel(first.params);
-    const trainer = createRegressionTrainer({
-      ...{ layout, dataset, runtime: flags.runtime, now: () => systemClock.now() },
-      run: (params, regression) => trainOnBackend(flags.backend, params, dataset, regression),
-      learningRate: settings.localLearningRate,
-      batchSize: settings.batchSize,
-    });
     const { store, state } = await storeOf(options, first, scope);
-    const set = await connectRelays(relays, options.connection, signer, signal);
-    scope.defer(() => set.close());
-    const isCompatible = flags.referenceCompatible ?? false;
-    const maxContainerBytes = mostPayloadBytes(layout);
-    const wire = createWire({
-      ...{ profile: settings.profile, run: settings.run, layout, relays: set, signer, mine, zstd },
-      ...{ clock: systemClock, sha256: nativeSha256, codec: settings.codec, maxContainerBytes },
-      ratio: settings.topk,
-      reference: { worker: flags.worker, isCompatible, runtime, advertised: flags.advertiseRelay },
-    });
-    scope.defer(() => wire.close());
-    const plan = planOf(settings, {
-      ...{ task: runtime, runtime, rounds: first.round + settings.rounds },
-      ...(isCompatible ? { weightCap: Number.MAX_SAFE_INTEGER } : {}),
-    });
     const facts: SessionFacts = {
       ...{ run: settings.run, worker, relays, runtime, backend: flags.backend },
       startRound: first.round,
       checkpointHistory: settings.checkpointHistory,
       artifactRetentionRounds: flags.artifactRetentionRounds,
     };
-    report(hello(plan, trainer, wire.me, state));
-    const reference: Reference = {
-      ...{ isCompatible, examples: dataset.size, notes: {}, limits: { maxContainerBytes, zstd } },
-      late: lateRule(flags, plan, isCompatible),
-      publishMs: options.connection.openTimeoutMs,
-      lateWaitMs: 1000 * (flags.lateGradientTimeout ?? 0.2),
+    const played = await runTrainingSession(configOf(options, first, dataset), {
+      ...{ store, signal, onEvent: report, resume: state },
       keep: (trace) =>
         writeArtifacts(trace, {
-          ...{ run: settings.run, dir: flags.artifactDir, maxContainerBytes, zstd },
+          ...{ run: settings.run, dir: flags.artifactDir, zstd },
+          maxContainerBytes: mostPayloadBytes(first.params.layout),
           retention: flags.artifactRetentionRounds,
           checkpointOut: flags.checkpointOut,
           checkpointHistory: settings.checkpointHistory,
           training: trainingMembers(settings, facts, dataset),
         }),
-    };
-    const clock = systemClock;
-    const ports = { clock, trainer, wire, store, report, createSha256: createNativeSha256 };
-    const final = await runWorker(state, { plan, ports, reference, signal });
-    report(await summary(final, trainer, wire.traffic()));
-    return { state: final, facts };
+    });
+    return { state: played.workerState, facts };
   });
 
-/** A name that is not the key means something only where nobody checks. */
-function nameOf({ worker, referenceCompatible }: ReferenceFlags, key: string): string {
-  if (worker === undefined || worker === key || referenceCompatible) return worker ?? key;
-  throw new ConfigError('worker/name', `--worker ${worker} is not this worker's key`, {
-    hint: `peers refuse names that are not keys: leave it out (this key is ${key}), or give --reference-compatible to every worker`,
-  });
-}
+/** What settings and flags say to the session, in its words. */
+const configOf = (
+  { settings, flags, secretKey, connection }: ReferencePlayOptions,
+  { params, round }: WorkerState,
+  dataset: RegressionDataset,
+): TrainingWorkerConfig => ({
+  ...settings,
+  ...connection,
+  ...{ dataset, secretKey, relays: settings.relay, initialState: params, startRound: round },
+  roundTimeoutMs: settings.roundTimeout * 1000,
+  joinTimeoutMs: settings.joinTimeout * 1000,
+  heartbeatSeconds: settings.heartbeatInterval,
+  ...{ worker: flags.worker, runtime: flags.runtime, backend: flags.backend },
+  advertisedRelays: flags.advertiseRelay,
+  referenceCompatible: flags.referenceCompatible,
+  lateGradientTimeoutMs: 1000 * (flags.lateGradientTimeout ?? 0.2),
+  lateGradientStrategy: flags.lateGradientStrategy,
+  lateGradientLearningRate: flags.lateGradientLearningRate,
+  lateGradientMomentum: flags.lateGradientMomentum,
+});
 
 const readingPorts = (
   { connection, signal }: ReferencePlayOptions,
@@ -148,10 +123,8 @@ async function storeOf(
   { dir, settings, flags }: ReferencePlayOptions,
   first: WorkerState,
   scope: Scope,
-): Promise<{ readonly store: Store; readonly state: WorkerState }> {
-  if (dir === undefined) {
-    return { store: { load: async () => undefined, save: async () => undefined }, state: first };
-  }
+): Promise<{ readonly store?: Store; readonly state: WorkerState }> {
+  if (dir === undefined) return { state: first };
   const folder = await openRunFolder(dir);
   scope.defer(() => folder.close());
   const { lateGradientStrategy, lateGradientLearningRate, lateGradientMomentum } = flags;
@@ -164,18 +137,6 @@ async function storeOf(
   const saved = await folder.store.load(first.params.layout);
   return { store: folder.store, state: saved ?? first };
 }
-
-const lateRule = (
-  flags: ReferenceFlags,
-  { outer, weightCap }: Plan,
-  isCompatible: boolean,
-): Reference['late'] => ({
-  strategy: flags.lateGradientStrategy ?? 'deferred',
-  learningRate: flags.lateGradientLearningRate ?? outer.learningRate,
-  momentum: flags.lateGradientMomentum ?? outer.momentum,
-  advancesMomentum: isCompatible,
-  weightCap,
-});
 
 const trainingMembers = (
   { innerSteps, localLearningRate, batchSize }: Settings,

@@ -4,6 +4,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { flipped } from '../../network/wire/sign.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { loadKey } from '../../node/keys.ts';
+import { assertCompatible } from '../../node/training-worker-config.ts';
 import { referenceDefaults } from '../../run/presets.ts';
 import {
   fields,
@@ -94,11 +95,7 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
   }
   const { profile: _, ...rest } = asked;
   const settings = combineSettings(referenceDefaults, { model: 'linear', ...rest });
-  if (flags.referenceCompatible && settings.sync.strategy === 'async') {
-    throw new ConfigError('flag/sync', 'the reference has no async runs to be compatible with', {
-      hint: 'give --sync timeout or strict:N',
-    });
-  }
+  assertCompatible(settings, flags);
   if (flags.dir !== undefined && (flags.resumeFrom ?? flags.resumeLatestCheckpoint)) {
     throw new ConfigError('flag/dir', '--dir keeps the state itself: there is nothing to resume', {
       hint: 'leave --dir or the checkpoint out',

@@ -4,21 +4,17 @@ import { CheckpointError, ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { Result } from '../../base/result.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
-import { readModel, writeModel } from '../../model/regression/layout.ts';
 import { evaluateRegression } from '../../model/regression/train.ts';
 import { discoverCheckpoints } from '../../network/collect/checkpoints.ts';
 import type { ReadingPorts } from '../../network/collect/read-relay.ts';
 import { readCheckpointFile } from '../../network/wire/checkpoint-file.ts';
 import { readCheckpointBody } from '../../network/wire/checkpoints.ts';
-import { flipped } from '../../network/wire/sign.ts';
 import { readStateFile } from '../../node/state-io.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { arranged } from '../../tensor/arithmetic.ts';
-import type { Params } from '../../tensor/params.ts';
-import { noHistory } from '../../worker/reference/history.ts';
 import { resumeFrom } from '../../worker/reference/resume.ts';
+import { startingState } from '../../worker/reference/starting-state.ts';
 import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/reference/trust.ts';
-import { genesis, type WorkerState } from '../../worker/state.ts';
+import type { WorkerState } from '../../worker/state.ts';
 import { readJsonText, readTextFile } from '../payloads/text-file.ts';
 import type { ReferenceFlags } from './flags.ts';
 
@@ -66,17 +62,12 @@ export async function startOf(options: StartOptions): Promise<WorkerState> {
 }
 
 async function fromState({ flags, stateFile, dataset }: StartOptions): Promise<WorkerState> {
-  const params = asModel(await readStateFile(stateFile, flags.stateFormat));
-  const state = genesis(params, evaluateRegression(params, dataset));
-  const round = flags.startRound ?? 0;
-  if (flags.momentumState === undefined) return { ...state, round, history: noHistory };
-  const momentum = asModel(await readStateFile(flags.momentumState, flags.stateFormat));
-  const { values } = arranged(momentum, params.layout, flags.momentumState);
-  return { ...state, round, history: noHistory, momentum: flipped(values) };
+  const initialState = await readStateFile(stateFile, flags.stateFormat);
+  const { startRound, momentumState: file } = flags;
+  if (file === undefined) return startingState({ initialState, dataset, startRound });
+  const momentumState = await readStateFile(file, flags.stateFormat);
+  return startingState({ initialState, dataset, startRound, momentumState, momentumName: file });
 }
-
-/** f64, and laid out as the reference lays it out. */
-const asModel = (params: Params): Params => writeModel(readModel(params));
 
 async function fromFile(path: string, options: StartOptions): Promise<WorkerState> {
   const { run, me, dataset } = options;

@@ -6,6 +6,7 @@ import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { Signer } from '../../network/event.ts';
 import { publishRun } from '../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../network/wire/runs.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { sharedNames, writeSettings } from '../../run/settings.ts';
@@ -13,7 +14,6 @@ import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../conne
 import { addSettingFlags, positiveFlag, settingsFromFlags, wholeFlag } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { asJson } from '../output.ts';
-import { connectRelays } from '../relays.ts';
 import { describeOutlook, describeSpec } from './describe.ts';
 import { homeSigner } from './home-key.ts';
 import { type Made, makeSpec } from './make-spec.ts';

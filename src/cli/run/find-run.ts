@@ -7,6 +7,8 @@ import { createSigner, type Signer } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { fetchRun } from '../../network/wire/run-board.ts';
 import { decodeRunAddress, type RunAddress, readCanonical } from '../../network/wire/runs.ts';
+import type { Connection } from '../../node/connect-relays.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { createSecretKey } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
@@ -14,8 +16,6 @@ import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/run-spec.ts';
-import type { Connection } from '../connection.ts';
-import { connectRelays } from '../relays.ts';
 import { readDocument } from './spec-file.ts';
 
 export interface FindOptions {

@@ -5,6 +5,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { listRuns } from '../../network/wire/run-board.ts';
 import { encodeRunAddress, type PublishedRun } from '../../network/wire/runs.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
 import { toNpub } from '../../node/keys.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import { writeSettings } from '../../run/settings.ts';
@@ -12,7 +13,6 @@ import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../conne
 import { addSettingFlags, wholeFlag } from '../flags.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { asJson } from '../output.ts';
-import { connectRelays } from '../relays.ts';
 import { safeLine } from '../render/text.ts';
 import { describeOutlook, describeSpec } from './describe.ts';
 import { findRun, passingSigner } from './find-run.ts';

@@ -6,6 +6,7 @@ import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { buildMessage, CONTROL_SECONDS } from '../../network/wire/certified-events.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { runIdOf } from '../../run/run-spec.ts';
 import type { Chain } from '../../worker/certified/history.ts';
@@ -15,7 +16,6 @@ import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../conne
 import { addSettingFlags, wholeFlag } from '../flags.ts';
 import { standOf } from '../history/decisions.ts';
 import { onInterrupt } from '../interrupt.ts';
-import { connectRelays } from '../relays.ts';
 import { findRun } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { addMemberFlags, type MemberFlags } from './member-flags.ts';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { chunkTree } from '../../network/chunks/merkle.ts';
+import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';
 import { loadCorpus } from '../../node/corpus.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
@@ -23,7 +24,6 @@ import { weightCapOf } from '../../run/spec-rules.ts';
 import type { Evaluation } from '../../run/spec-table.ts';
 import { combineSettings } from '../flags.ts';
 import { layoutOf } from '../plan/estimate.ts';
-import { mostPayloadBytes } from '../prepare.ts';
 
 export interface Asked {
   /** Of the file; {} without one. */

@@ -1,10 +1,11 @@
 /** What rounds of a run will ask of relays and of people, worked out before anything is sent: counts, the floor, warnings. */
+
+import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';
 import { floorSeconds, PUBLIC_BUDGET, type RoundCost, roundCost } from '../../network/wire/cost.ts';
 import { settingsOf } from '../../run/complete-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import type { Settings } from '../../run/settings.ts';
 import { estimatePayload, layoutOf } from '../plan/estimate.ts';
-import { mostPayloadBytes } from '../prepare.ts';
 import { wholeSeconds } from '../render/numbers.ts';
 
 export interface OutlookOptions {

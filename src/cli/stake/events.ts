@@ -7,10 +7,10 @@ import type { FindEvents } from '../../chain/fixed-sources.ts';
 import { createSigner, type SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { buildSnapshot } from '../../network/wire/snapshots.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
 import { createSecretKey } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
-import { connectRelays } from '../relays.ts';
 
 const OPEN_MS = 10_000;
 const FIND_MS = 15_000;

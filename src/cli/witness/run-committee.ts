@@ -1,6 +1,7 @@
 /** The committee of a round of a real run: followed on its relays from the run id on, as its workers do. */
 import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { electorateOf, stakesOf } from '../../worker/certified/electorate.ts';
@@ -12,7 +13,6 @@ import { neededBeacon } from '../beacon.ts';
 import { givenTables } from '../certified.ts';
 import { type ConnectionFlags, connectionOf } from '../connection.ts';
 import { decisionsOf } from '../history/decisions.ts';
-import { connectRelays } from '../relays.ts';
 import { findRun, passingSigner } from '../run/find-run.ts';
 import type { MemberFlags } from '../run/member-flags.ts';
 

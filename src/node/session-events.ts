@@ -1,42 +1,13 @@
-/** What playing a worker takes however it is told to train: the plan in its settings, and what is said first and last. */
-import { createNativeSha256 } from '../node/native-sha256.ts';
-import type { Settings } from '../run/settings.ts';
+/** What a worker says first and last, however it is told to train. */
 import { stateDigest } from '../tensor/digest.ts';
 import type { WorkerEvent } from '../worker/events.ts';
-import { completePlan, type Plan } from '../worker/plan.ts';
+import type { Plan } from '../worker/plan.ts';
 import type { Trainer } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
+import { createNativeSha256 } from './native-sha256.ts';
 
 /** Batches of the own shard looked at before and after the run. */
 export const SHARD_BATCHES = 4;
-
-/** The plan that settings make; what they leave open comes from the task. */
-export function planOf(settings: Settings, task: Partial<Plan>): Plan {
-  const { sync, innerSteps, batchSize } = settings;
-  const peers = sync.strategy === 'strict' ? sync.workers : 1;
-  return completePlan({
-    run: settings.run,
-    task: settings.model,
-    rounds: settings.rounds,
-    checkpointHistory: settings.checkpointHistory,
-    innerSteps,
-    seed: settings.seed,
-    outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
-    residual: settings.residual,
-    owners: settings.owners,
-    fragments: settings.fragments,
-    weights: settings.weights,
-    weightCap: settings.maxExamples || innerSteps * batchSize,
-    normalize: settings.normalize,
-    sync,
-    roundTimeoutMs: settings.roundTimeout * 1000,
-    waitFor: settings.waitFor || peers,
-    joinTimeoutMs: settings.joinTimeout * 1000,
-    heartbeatSeconds: settings.heartbeatInterval,
-    maxMissedHeartbeats: settings.maxMissedHeartbeats,
-    ...task,
-  });
-}
 
 /** Who trains what, and from where. */
 export const hello = (
