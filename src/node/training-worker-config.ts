@@ -35,7 +35,7 @@ export interface TrainingWorkerConfig extends Partial<Connection> {
   readonly backend?: RegressionBackend | undefined;
   /** How many to play; default 1. */
   readonly rounds?: number;
-  /** The first of them; default 0. */
+  /** The first of them; default 0, or where the state resumed stands. */
   readonly startRound?: number | undefined;
   /** Outer momentum to start from, as a session or `nesterovOuterStep` gives it; default zeros. */
   readonly momentumState?: Params | undefined;
@@ -109,6 +109,12 @@ export function settingsOf(config: TrainingWorkerConfig): Settings {
     readSettings(known, 'config'),
   );
   assertCompatible(settings, config);
+  const { startRound = 0 } = config;
+  if (!Number.isSafeInteger(startRound) || startRound < 0) {
+    throw new ConfigError('settings/value', `config: startRound is ${startRound}`, {
+      hint: 'it must be a whole number from 0',
+    });
+  }
   return settings;
 }
 
