@@ -14,24 +14,12 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import type { DecidingOptions } from './deciding-options.ts';
-import type { Decision, OpenRound } from './decision.ts';
-import type { Noun } from './evidence.ts';
+import type { Deciding, Decision } from './decision.ts';
+import { isMessage, type Noun } from './evidence.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
 import { createRefusals, type Refusals } from './refusals.ts';
-
-export interface Deciding extends OpenRound {
-  /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
-  readonly decided: Promise<Decision>;
-  /** What was dropped until now, and why. */
-  readonly refused: readonly Rejection[];
-  /** A certificate is here; what it names may still be on its way. */
-  readonly isCertified: boolean;
-  /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
-  readonly looked: Promise<void>;
-  /** Takes in this worker's own contribution. */
-  enter(sent: Sealed): void;
-}
+import { Waiting } from './waiting.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;
@@ -52,8 +40,7 @@ class Round implements Deciding {
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inputs: Input[] = [];
-  /** What waits for something that is not here. */
-  readonly #waiting = new Map<string, () => boolean>();
+  readonly #waiting = new Waiting();
   readonly #own: Record<string, string>;
   readonly #refusals: Refusals;
   /** How long each worker's contribution took. */
@@ -151,7 +138,7 @@ class Round implements Deciding {
     if (decided === null) return;
     const proposal = votes.find(({ id }) => id === decided.proposal);
     if (proposal?.type !== 'proposal') return;
-    this.#waiting.set('settle', () => this.#finish(proposal.outcome, decided));
+    this.#waiting.add('settle', () => this.#finish(proposal.outcome, decided));
     this.#dirty = true;
   }
 
@@ -179,7 +166,7 @@ class Round implements Deciding {
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
       if (this.#listening.caughtUp) this.#look();
-      const soon = this.#waiting.size > 0 ? ASK_MS : LONGEST_MS;
+      const soon = this.#waiting.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
       await ringOrDeadline(this.#bell, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
@@ -224,9 +211,11 @@ class Round implements Deciding {
       case 'resend':
         return control.resend(effect.ids);
       case 'compose':
-        return this.#attempt('compose', () => this.#judge.compose(effect, this.#machine.held));
+        return this.#waiting.attempt('compose', () =>
+          this.#judge.compose(effect, this.#machine.held),
+        );
       case 'check':
-        return this.#attempt(`check ${effect.digest}`, () =>
+        return this.#waiting.attempt(`check ${effect.digest}`, () =>
           this.#judge.check(effect, this.#machine.held),
         );
       case 'want':
@@ -235,7 +224,9 @@ class Round implements Deciding {
           ? this.#fetchOutcome(effect.digest)
           : this.#listening.again();
       case 'finalized':
-        return this.#attempt('settle', () => this.#finish(effect.outcome, effect.certificate));
+        return this.#waiting.attempt('settle', () =>
+          this.#finish(effect.outcome, effect.certificate),
+        );
       case 'fault':
         return this.#accuse(effect.fault.events);
       case 'stalled':
@@ -299,20 +290,9 @@ class Round implements Deciding {
     tell.fault(this.#options.context.round, proof.noun);
   }
 
-  /** Does something now, or as soon as what it lacks is here. */
-  #attempt(key: string, action: () => boolean): void {
-    if (action()) this.#waiting.delete(key);
-    else this.#waiting.set(key, action);
-  }
-
   #retry(): void {
     this.#dirty = false;
     this.#triedMs = this.#options.session.ports.clock.now();
-    for (const [key, action] of [...this.#waiting]) this.#attempt(key, action);
+    this.#waiting.retry();
   }
 }
-
-type AnyMessage = Extract<Noun, { readonly type: 'vote' | 'proposal' | 'ballot' }>;
-
-const isMessage = (noun: Noun): noun is AnyMessage =>
-  noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';

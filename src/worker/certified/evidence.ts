@@ -21,6 +21,12 @@ export type Noun = Signed<
   Vote | Proposal | Ballot | Join | Leave | Submission | FaultProof | Unreadable
 >;
 
+/** What the round machine takes. */
+export const isMessage = (
+  noun: Noun,
+): noun is Extract<Noun, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
+  noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
+
 export interface Evidence {
   noun(id: EventId): Noun | undefined;
   /** The whole payload a manifest commits to, checked against its hash. */
