@@ -105,8 +105,20 @@ export async function relayPorts(flags: RelayFlags, ports: CommandPorts): Promis
   });
 }
 
-/** Throws when the only relay failed: with several, what failed is told beside what was found. */
-export function assertRead(relays: readonly string[], failed: readonly RelayFailure[]): void {
+/** Reads from the relays that flags name. Throws when the only one failed: with several, that is told beside what was found. */
+export async function readRelays<Query, Found extends { readonly failed: readonly RelayFailure[] }>(
+  collect: (relays: readonly string[], query: Query, ports: RelayPorts) => Promise<Found>,
+  query: Query,
+  flags: RelayFlags,
+  ports: CommandPorts,
+): Promise<Found> {
+  const relays = relaysOf(flags);
+  const found = await collect(relays, query, await relayPorts(flags, ports));
+  assertRead(relays, found.failed);
+  return found;
+}
+
+function assertRead(relays: readonly string[], failed: readonly RelayFailure[]): void {
   const [failure] = failed;
   if (relays.length > 1 || failure === undefined) return;
   const { operation, relay, attempts, message } = failure;

@@ -13,7 +13,7 @@ import { gradientsMembers } from '../../network/collect/members.ts';
 import type { Params } from '../../tensor/params.ts';
 import { formatStateJson } from '../../tensor/state-json.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
+import { machinePorts, readRelays } from '../collect/relay-flags.ts';
 import { writeResult } from '../output.ts';
 import { safeLine } from '../render/text.ts';
 
@@ -31,13 +31,7 @@ export const aggregateRound = (ports = machinePorts): Command =>
     .option('--summary-out <file>', 'write there what was collected, as JSON without the events')
     .option('-o, --output <file>', 'write it there instead of stdout')
     .action(async (flags: Flags) => {
-      const relays = relaysOf(flags);
-      const found = await collectGradients(
-        relays,
-        roundQuery(flags),
-        await relayPorts(flags, ports),
-      );
-      assertRead(relays, found.failed);
+      const found = await readRelays(collectGradients, roundQuery(flags), flags, ports);
       const mean = meanOf(found);
       noteBases(found);
       await writeResult(formatStateJson(mean), flags.output);

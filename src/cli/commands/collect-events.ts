@@ -4,7 +4,7 @@ import { indentedJson } from '../../base/canonical-json.ts';
 import { collectGradients } from '../../network/collect/gradients.ts';
 import { gradientsMembers } from '../../network/collect/members.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
+import { machinePorts, readRelays } from '../collect/relay-flags.ts';
 import { gradientsText } from '../collect/text.ts';
 import { writeResult } from '../output.ts';
 
@@ -22,13 +22,7 @@ export const collectEvents = (ports = machinePorts): Command =>
     .option('--json', 'print one JSON document, the events in it')
     .option('-o, --output <file>', 'write it there instead of stdout')
     .action(async (flags: Flags) => {
-      const relays = relaysOf(flags);
-      const found = await collectGradients(
-        relays,
-        roundQuery(flags),
-        await relayPorts(flags, ports),
-      );
-      assertRead(relays, found.failed);
+      const found = await readRelays(collectGradients, roundQuery(flags), flags, ports);
       const text = flags.json
         ? `${indentedJson(gradientsMembers(found, true))}\n`
         : gradientsText(found);

@@ -5,7 +5,7 @@ import { agreements } from '../../network/collect/agreement.ts';
 import { discoverCheckpoints as discover } from '../../network/collect/checkpoints.ts';
 import { checkpointsMembers } from '../../network/collect/members.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
+import { machinePorts, readRelays } from '../collect/relay-flags.ts';
 import { checkpointsText } from '../collect/text.ts';
 import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
@@ -46,13 +46,8 @@ export const discoverCheckpoints = (ports = machinePorts): Command =>
     .addHelpText('after', ABOUT)
     .action(async (flags: Flags) => {
       const { run, worker, minRound, since, faults } = flags;
-      const relays = relaysOf(flags);
-      const found = await discover(
-        relays,
-        { run, worker, minRound, since, ...patienceOf(flags) },
-        await relayPorts(flags, ports),
-      );
-      assertRead(relays, found.failed);
+      const query = { run, worker, minRound, since, ...patienceOf(flags) };
+      const found = await readRelays(discover, query, flags, ports);
       const states = agreements(found.events);
       const text = flags.json
         ? `${indentedJson(checkpointsMembers(found, states, faults))}\n`

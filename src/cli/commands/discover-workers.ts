@@ -4,7 +4,7 @@ import { indentedJson } from '../../base/canonical-json.ts';
 import { workersMembers } from '../../network/collect/members.ts';
 import { discoverWorkers as discover } from '../../network/collect/workers.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from '../collect/listening-flags.ts';
-import { assertRead, machinePorts, relayPorts, relaysOf } from '../collect/relay-flags.ts';
+import { machinePorts, readRelays } from '../collect/relay-flags.ts';
 import { workersText } from '../collect/text.ts';
 import { integerFlag } from '../number-flags.ts';
 import { writeResult } from '../output.ts';
@@ -31,13 +31,8 @@ export const discoverWorkers = (ports = machinePorts): Command =>
     .option('-o, --output <file>', 'write it there instead of stdout')
     .action(async (flags: Flags) => {
       const { run, round, since, maxMissedHeartbeats: maxMissed } = flags;
-      const relays = relaysOf(flags);
-      const found = await discover(
-        relays,
-        { run, round, since, maxMissed, ...patienceOf(flags) },
-        await relayPorts(flags, ports),
-      );
-      assertRead(relays, found.failed);
+      const query = { run, round, since, maxMissed, ...patienceOf(flags) };
+      const found = await readRelays(discover, query, flags, ports);
       const text = flags.json
         ? `${indentedJson(workersMembers(found, true))}\n`
         : workersText(found);
