@@ -5,6 +5,7 @@
 import { systemClock } from '../base/clock.ts';
 import { readState } from '../consensus/state-root.ts';
 import { within } from '../network/transport/deadline.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
@@ -14,26 +15,31 @@ import { createPuller } from '../network/wire/puller.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
-import type { Layout, Params, Vector } from '../tensor/params.ts';
+import type { Layout } from '../tensor/params.ts';
 import type { Certified, Chain } from '../worker/certified/history.ts';
-import { replay } from '../worker/certified/replay.ts';
-import { type Standing, standingOf } from '../worker/certified/standing.ts';
+import { type Path, pathOf } from '../worker/certified/path.ts';
 import { type DecisionOptions, decisionsOf } from './history/decisions.ts';
 import { collectEvents } from './history/from-relays.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {
-  readonly standing: Standing;
-  readonly params: Params;
-  readonly momentum: Vector;
+  readonly state: Certified;
+  readonly votes: readonly EventId[];
 }
 
-interface Options extends DecisionOptions {
+export interface CheckpointOptions {
+  readonly relays: RelaySet;
+  readonly signal: AbortSignal;
   readonly layout: Layout;
-  /** The state of round 0. */
-  readonly genesis: Certified;
   /** Told which checkpoints are passed over, and why. */
   onNotice?(message: string): void;
+}
+
+interface Options extends CheckpointOptions, DecisionOptions {
+  /** The state of round 0. */
+  readonly genesis: Certified;
+  /** The branch through this outcome, where the run forks. */
+  readonly through?: Digest | undefined;
 }
 
 /** How long the chunks of one checkpoint may take. */
@@ -48,19 +54,38 @@ export async function fromCheckpoint(
   spec: RunSpec,
   options: Options,
 ): Promise<CaughtUp | undefined> {
-  const run = runIdOf(spec);
-  const claims = await claimsOf(run, options);
+  const claims = await claimsOf(runIdOf(spec), options);
   if (claims.length === 0) return undefined;
-  const states = await certifiedStates(spec, options);
-  for (const { author, outcome } of soundOf(claims, states, options)) {
-    const { chain, votes } = states.get(outcome)!;
+  const { genesis, through, onNotice } = options;
+  const { gathered } = await decisionsOf(spec, genesis, options);
+  const path = pathOf(genesis, gathered, through);
+  for (const { round, followed, other } of path.forks) {
+    const words = `${other.slice(0, 8)} is certified too; following ${followed.slice(0, 8)}`;
+    onNotice?.(`round ${round + 1}: FORK, ${words}`);
+  }
+  return newestOf(claims, path, options);
+}
+
+/** The same of a branch that is known already. */
+export const checkpointOn = async (
+  path: Path,
+  run: Digest,
+  options: CheckpointOptions,
+): Promise<CaughtUp | undefined> => newestOf(await claimsOf(run, options), path, options);
+
+async function newestOf(
+  claims: readonly CheckpointClaim[],
+  { stops }: Path,
+  options: CheckpointOptions,
+): Promise<CaughtUp | undefined> {
+  for (const { author, outcome } of soundOf(claims, stops, options)) {
+    const { chain, votes } = stops.get(outcome)!;
     const bytes = await pullModel(chain.modelRoot, author, options);
     if (bytes === undefined) {
       options.onNotice?.(`the chunks of the checkpoint after round ${chain.round} did not come`);
       continue;
     }
-    const model = readState(bytes, options.layout);
-    return { standing: standingOf({ ...chain, ...model }, votes), ...model };
+    return { state: { ...chain, ...readState(bytes, options.layout) }, votes };
   }
   return undefined;
 }
@@ -68,13 +93,13 @@ export async function fromCheckpoint(
 /** Claims that hold against what is certified, one of each outcome; the others are named. */
 function soundOf(
   claims: readonly CheckpointClaim[],
-  states: ReadonlyMap<Digest, After>,
-  { onNotice }: Options,
+  stops: Path['stops'],
+  { onNotice }: CheckpointOptions,
 ): readonly CheckpointClaim[] {
   const sound = new Map<Digest, CheckpointClaim>();
   let passed = 0;
   for (const claim of claims) {
-    const why = refuseClaim(claim, states.get(claim.outcome)?.chain);
+    const why = refuseClaim(claim, stops.get(claim.outcome)?.chain);
     if (why === undefined) sound.set(claim.outcome, sound.get(claim.outcome) ?? claim);
     else if (++passed <= MOST_NAMED) {
       const { author, round } = claim;
@@ -101,7 +126,7 @@ function refuseClaim(
 /** What anybody says, of the latest round first. */
 async function claimsOf(
   run: Digest,
-  { relays, signal }: Options,
+  { relays, signal }: CheckpointOptions,
 ): Promise<readonly CheckpointClaim[]> {
   const claims: CheckpointClaim[] = [];
   await collectEvents([checkpointsFilter(run)], { relays, signal }, (event) => {
@@ -111,41 +136,10 @@ async function claimsOf(
   return claims.sort((a, b) => b.round - a.round);
 }
 
-interface After {
-  readonly chain: Chain;
-  readonly votes: readonly EventId[];
-}
-
-/** What each certified outcome led to, the model apart. */
-async function certifiedStates(
-  spec: RunSpec,
-  options: Options,
-): Promise<ReadonlyMap<Digest, After>> {
-  const { genesis, onNotice } = options;
-  const playing = replay(genesis, await decisionsOf(spec, genesis, options));
-  const states = new Map<Digest, After>();
-  let before: { readonly digest: Digest; readonly votes: readonly EventId[] } | undefined;
-  for (;;) {
-    const next = playing.next();
-    const chain = next.done ? next.value.state : next.value.before;
-    if (before) states.set(before.digest, { chain, votes: before.votes });
-    if (next.done) return states;
-    const certificate = next.value.decided?.certificate;
-    for (const fork of next.value.forks) {
-      const words = `${fork.slice(0, 8)} is certified too; following ${certificate?.digest.slice(0, 8)}`;
-      onNotice?.(`round ${next.value.round + 1}: FORK, ${words}`);
-    }
-    before = certificate && {
-      digest: certificate.digest,
-      votes: certificate.commits.map(({ id }) => id),
-    };
-  }
-}
-
 async function pullModel(
   root: Digest,
   worker: string,
-  { relays, layout, signal }: Options,
+  { relays, layout, signal }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
   const puller = createPuller({ relays, clock: systemClock, sha256: nativeSha256 });
   try {

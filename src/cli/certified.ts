@@ -17,15 +17,19 @@ import { Member, type MemberOptions } from '../worker/certified/member.ts';
 import { toNoun } from '../worker/certified/nouns.ts';
 import { standingOf } from '../worker/certified/standing.ts';
 import { startOf } from '../worker/certified/start.ts';
+import type { Ports } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { valueAfter } from './beacon.ts';
 import { fromCheckpoint } from './catch-up.ts';
+import { createHistory } from './history/branch-history.ts';
 import { createRefreshPort, type StakeOptions } from './stake/refresh-port.ts';
 
 export interface CertifiedOptions extends StakeOptions {
   readonly spec: RunSpec;
   /** There where the run has a beacon. */
   readonly beacon?: BeaconSource | undefined;
+  /** The outcome whose branch somebody chose, where the run has forked. */
+  readonly branch?: Digest | undefined;
 }
 
 interface Parts {
@@ -33,12 +37,12 @@ interface Parts {
   readonly signer: Signer;
   readonly secretKey: Uint8Array;
   readonly journal: Journal;
-  readonly ports: MemberOptions['ports'];
+  readonly ports: MemberOptions['ports'] & Pick<Ports, 'trainer'>;
   readonly signal: AbortSignal;
 }
 
-export function createMember(options: CertifiedOptions, parts: Parts): Member {
-  const { spec, beacon } = options;
+export async function createMember(options: CertifiedOptions, parts: Parts): Promise<Member> {
+  const { spec, beacon, branch } = options;
   const { relays, signer, secretKey, journal, ports, signal } = parts;
   const run = runIdOf(spec);
   const chain = createChain(secretKey, run, spec.training.rounds);
@@ -46,12 +50,17 @@ export function createMember(options: CertifiedOptions, parts: Parts): Member {
     ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
     read: (event) => toNoun(event, run, nativeCrypto),
   });
+  const history = createHistory(spec, {
+    ...{ relays, signal, beacon, layout: ports.trainer.layout },
+    ...{ tables: await givenTables(spec, options.stakeFile, { relays, signal }) },
+    genesis: () => genesisOf(spec, startOf(spec), nativeSha256),
+  });
   const refresh = createRefreshPort(spec, options, relays.relays, signal);
   return new Member({
     ...{ spec, run, control, journal, ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     stakes: async (id) => stakeOf(await refresh.find(id)),
-    refresh,
+    ...{ refresh, history, through: branch },
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
       return valueAfter(spec, beacon, time, signal);
@@ -61,7 +70,7 @@ export function createMember(options: CertifiedOptions, parts: Parts): Member {
 
 /** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
 export async function firstCertified(
-  { spec, stakeFile, beacon }: CertifiedOptions,
+  { spec, stakeFile, beacon, branch }: CertifiedOptions,
   lossBefore: number,
   parts: {
     readonly relays: RelaySet;
@@ -74,8 +83,18 @@ export async function firstCertified(
   const first = { ...genesis(params, lossBefore), standing: standingOf(start, []) };
   const { layout } = params;
   const tables = await givenTables(spec, stakeFile, parts);
-  const later = await fromCheckpoint(spec, { ...parts, layout, genesis: start, beacon, tables });
-  return later === undefined ? first : { ...first, ...later, round: later.standing.round };
+  const later = await fromCheckpoint(spec, {
+    ...parts,
+    layout,
+    genesis: start,
+    beacon,
+    tables,
+    through: branch,
+  });
+  if (later === undefined) return first;
+  const { state, votes } = later;
+  const { round, params: at, momentum } = state;
+  return { ...first, round, params: at, momentum, standing: standingOf(state, votes) };
 }
 
 /** The table of a file, by its id. */

@@ -116,6 +116,8 @@ export function fold(view: View, name: string, event: WorkerEvent): View {
     case 'voids':
     case 'fault':
     case 'conflict':
+    case 'fork':
+    case 'switched':
       return notify(next, name, troubleOf(event));
     case 'failed':
       return notify(next, name, event.message);
@@ -124,10 +126,10 @@ export function fold(view: View, name: string, event: WorkerEvent): View {
   }
 }
 
+type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
+
 /** What is wrong in a certified round, in words. */
-export function troubleOf(
-  event: Extract<WorkerEvent, { type: 'stalled' | 'voids' | 'fault' | 'conflict' }>,
-): string {
+export function troubleOf(event: Extract<WorkerEvent, { type: Trouble }>): string {
   const at = `round ${event.round + 1}`;
   switch (event.type) {
     case 'stalled': {
@@ -141,8 +143,27 @@ export function troubleOf(
       return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
     case 'conflict':
       return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
+    case 'fork':
+      return `${at}: FORK since round ${event.fork + 1}, ${STAYS[event.obstacle](event)}`;
+    case 'switched': {
+      const { fork, depth, ours, theirs } = event;
+      const branches = `from ${short(ours)} to ${short(theirs)}`;
+      return `${at}: SWITCHED ${branches}: the run forked in round ${fork + 1}, ${depth} of this worker's rounds are undone`;
+    }
   }
 }
+
+type Fork = Extract<WorkerEvent, { type: 'fork' }>;
+
+/** Why a worker does not follow a branch by itself, and what a person can do. */
+const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
+  'too-deep': ({ depth, ours, theirs }) =>
+    `${depth} rounds would be undone, more than the run lets a worker decide: start again with --branch ${theirs} to follow, --branch ${ours} to stay`,
+  'ours-unseen': ({ theirs }) =>
+    `and no relay here has this worker's branch to compare with: ask more relays, or start again with --branch ${theirs} to follow the other one`,
+  'not-whole': ({ theirs }) =>
+    `${short(theirs)} is better, but not all of what it counts is on a relay; it is asked for again`,
+};
 
 const short = (id: string): string => id.slice(0, 8);
 

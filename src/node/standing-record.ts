@@ -1,6 +1,7 @@
 /** Where a worker stands in a certified run, as JSON in its state file: ledgers by their canonical bytes, checked by their roots. */
 import { isHex32, utf8 } from '../base/bytes.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
+import type { Past } from '../worker/certified/chain-state.ts';
 import type { Standing } from '../worker/certified/standing.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -10,7 +11,7 @@ export function formatStanding({ ledger, before, ...rest }: Standing): Fields {
   return {
     ...rest,
     ledger: formatLedger(ledger),
-    before: before && { ...before, ledger: formatLedger(before.ledger) },
+    before: before && formatPast(before),
   };
 }
 
@@ -24,7 +25,7 @@ const formatLedger = (ledger: Ledger): Fields => ({
 /** The same again; undefined when it is not whole. */
 export function parseStanding(json: unknown): Standing | undefined {
   if (!isObject(json)) return undefined;
-  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, votes } = json;
+  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, votes, left = [] } = json;
   const ledger = parseKept(json.ledger);
   const before = json.before === null ? null : parsePast(json.before);
   if (!isDigest(run) || !isDigest(parent) || !isDigest(modelRoot) || !isDigest(root))
@@ -32,12 +33,16 @@ export function parseStanding(json: unknown): Standing | undefined {
   if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
     return undefined;
   }
-  if (!areDigests(recent) || !areDigests(votes) || ledger.round !== round) return undefined;
+  if (!areDigests(recent) || !areDigests(votes) || !areDigests(left) || ledger.round !== round)
+    return undefined;
   const place = { run, round, parent, time, ledger, modelRoot, ledgerRoot: root };
-  return { ...place, before, recent, votes };
+  return { ...place, before, recent, votes, left };
 }
 
-function parsePast(json: unknown): Standing['before'] | undefined {
+export const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
+
+/** The same again; undefined when it is not whole. */
+export function parsePast(json: unknown): Past | undefined {
   if (!isObject(json)) return undefined;
   const { round, parent, base } = json;
   const ledger = parseKept(json.ledger);

@@ -26,7 +26,8 @@ async function load(file: string): Promise<Entry | undefined> {
   if (text === undefined) return undefined;
   try {
     const entry = JSON.parse(text, revive) as Entry;
-    if (Number.isSafeInteger(entry.round) && entry.machine.round === entry.round) return entry;
+    const isOne = Number.isSafeInteger(entry.round) && typeof entry.parent === 'string';
+    if (isOne && entry.machine.round === entry.round) return entry;
   } catch (cause) {
     throw broken(file, cause);
   }

@@ -1,7 +1,7 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import type { Sent, WorkerState } from '../worker/state.ts';
-import { formatStanding, parseStanding } from './standing-record.ts';
+import { formatPast, formatStanding, parsePast, parseStanding } from './standing-record.ts';
 
 export type WorkerRecord = Omit<
   WorkerState,
@@ -9,12 +9,23 @@ export type WorkerRecord = Omit<
 >;
 
 /** Payloads are bytes: base64 in the text. */
-export const formatRecord = ({ sent, pending, standing, ...record }: WorkerRecord): string =>
+export const formatRecord = ({
+  sent,
+  pending,
+  standing,
+  contributed,
+  ...record
+}: WorkerRecord): string =>
   JSON.stringify({
     ...record,
     standing: standing && formatStanding(standing),
     sent: sent && formatSent(sent),
     pending: pending && formatSent(pending),
+    contributed: contributed?.map((each) => ({
+      ...each,
+      sent: formatSent(each.sent),
+      past: formatPast(each.past),
+    })),
   });
 
 const formatSent = (sent: Sent): Fields => ({
@@ -25,11 +36,14 @@ const formatSent = (sent: Sent): Fields => ({
 const parseSent = (sent: unknown): unknown =>
   isObject(sent) ? { ...withNumbers(sent, SENT), payload: payloadOf(sent) } : sent;
 
+const parseContributed = (each: unknown): unknown =>
+  isObject(each) ? { ...each, sent: parseSent(each.sent), past: parsePast(each.past) } : each;
+
 /** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
 export function parseRecord(text: string): WorkerRecord | undefined {
   const json = jsonOf(text);
   if (!isObject(json)) return undefined;
-  const { cohort, sent, pending } = json;
+  const { cohort, sent, pending, contributed } = json;
   const standing = json.standing === undefined ? undefined : parseStanding(json.standing);
   if (json.standing !== undefined && standing === undefined) return undefined;
   const restored = {
@@ -38,6 +52,7 @@ export function parseRecord(text: string): WorkerRecord | undefined {
     cohort,
     sent: parseSent(sent),
     pending: parseSent(pending),
+    contributed: Array.isArray(contributed) ? contributed.map(parseContributed) : contributed,
     rounds: Array.isArray(json.rounds)
       ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, ROUND) : one))
       : [],
@@ -73,7 +88,18 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
 }
 
 function isRecord(value: Fields): value is Fields & WorkerRecord {
-  const { round, cohort, folded, rounds, lossBefore, tokens, lastSent, sent, pending } = value;
+  const {
+    round,
+    cohort,
+    folded,
+    rounds,
+    lossBefore,
+    tokens,
+    lastSent,
+    sent,
+    pending,
+    contributed,
+  } = value;
   return (
     isCount(round) &&
     (cohort === undefined || isTexts(cohort)) &&
@@ -85,7 +111,8 @@ function isRecord(value: Fields): value is Fields & WorkerRecord {
     isNumber(tokens) &&
     (lastSent === undefined || isText(lastSent)) &&
     (sent === undefined || isSent(sent)) &&
-    (pending === undefined || isSent(pending))
+    (pending === undefined || isSent(pending)) &&
+    (contributed === undefined || (Array.isArray(contributed) && contributed.every(isContributed)))
   );
 }
 
@@ -99,6 +126,12 @@ const isSent = (value: unknown): boolean =>
   isTexts(value.roster) &&
   (value.payload === undefined || value.payload instanceof Uint8Array) &&
   SENT.every((name) => isNumber(value[name]));
+
+const isContributed = (value: unknown): boolean =>
+  isObject(value) &&
+  isSent(value.sent) &&
+  value.past !== undefined &&
+  typeof value.isOut === 'boolean';
 
 const isRound = (value: unknown): boolean =>
   isObject(value) &&

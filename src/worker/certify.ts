@@ -5,14 +5,18 @@
 import { within } from '../network/transport/deadline.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
+import type { Better } from './certified/branches.ts';
 import { carryOver } from './certified/carry-over.ts';
+import type { Certified } from './certified/chain-state.ts';
 import { contextOf } from './certified/context.ts';
+import { contributedAfter } from './certified/contributed.ts';
 import { openDeciding } from './certified/deciding.ts';
 import type { Deciding, Decision } from './certified/decision.ts';
 import type { Member, Start } from './certified/member.ts';
 import { termsOf } from './certified/rows.ts';
 import { certifiedOf, type Standing, standingOf } from './certified/standing.ts';
 import { sharesOf } from './certified/submissions.ts';
+import { switchTo } from './certified/switching.ts';
 import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
 import { evaluate, idOf } from './settle.ts';
@@ -37,15 +41,18 @@ export async function playCertified(
   const startedMs = clock.now();
   const start = await member.ready(certifiedOf(member.spec, before.standing, before));
   const deciding = await openRound(start, before, member, session);
+  member.branches.begin(start.state);
   const isOver = member.isBehind && (await isOverAlready(deciding, session));
   const isMember = start.electorate.roster.includes(wire.me);
-  const isPlaying = isMember && !isOver;
+  const isPlaying = isMember && !isOver && !hasLeft(before, start.state);
   const trained = isPlaying ? await train(before, start, session) : undefined;
   const isLate = trained !== undefined && deciding.isCertified;
   if (trained && (!isLate || isDeferring(member)))
     await contribute(trained, deciding, member, session);
   const waitedMs = clock.now();
-  const decision = await deciding.decided;
+  const end = await Promise.race([deciding.decided, member.branches.better]);
+  if ('path' in end) return goOver(end, trained ?? before, before.standing, member, session);
+  const decision = end;
   const secondsWaiting = (clock.now() - waitedMs) / 1000;
   member.noteRound({ isOver, isLate });
   const next = await settle(
@@ -74,7 +81,7 @@ function voidsInARow(rounds: readonly RoundSummary[]): number {
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */
 async function openRound(
   { state, electorate }: Start,
-  { pending, standing: { votes } }: Placed,
+  before: Placed,
   member: Member,
   session: Session,
 ): Promise<Deciding> {
@@ -82,8 +89,12 @@ async function openRound(
   const { me } = wire;
   const own = { me, since: state.time * 1000, delays: member.delays };
   const context = contextOf(state, electorate, own);
-  const { entry, hasForgotten } = await member.memoryOf(state.round);
-  const deciding = openDeciding({ state, context, member, session, entry, hasForgotten, votes });
+  const memory = await member.memoryOf(state);
+  const { entry } = memory;
+  const voteFrom = hasLeft(before, state) ? Number.MAX_SAFE_INTEGER : memory.voteFrom;
+  const { pending, standing } = before;
+  const { votes } = standing;
+  const deciding = openDeciding({ state, context, member, session, entry, voteFrom, votes });
   member.follow(deciding);
   member.announce(state);
   if (pending !== undefined) {
@@ -92,6 +103,29 @@ async function openRound(
     if (!member.hasPublished(idOf(pending))) wire.send(pending);
   }
   return deciding;
+}
+
+/** Whether it went over to another branch in this round once, and may have signed something in it. */
+const hasLeft = ({ standing }: Placed, { parent }: Certified): boolean =>
+  standing.left.includes(parent);
+
+/** Leaves the round as it is for the end of a better branch. */
+async function goOver(
+  better: Better,
+  played: WorkerState,
+  standing: Standing,
+  member: Member,
+  { ports, plan }: Session,
+): Promise<WorkerState> {
+  const { wire, store } = ports;
+  const next = switchTo(better, played, standing, { wire, rule: plan.residual });
+  member.leaveBranch();
+  await store.save(next);
+  const { round, parent: ours } = standing;
+  const { fork, state } = better;
+  const told = { round: state.round, fork, depth: round - fork, ours, theirs: state.parent };
+  member.tell.switched(told);
+  return next;
 }
 
 /** Whether the relays have a certificate of this round. */
@@ -144,6 +178,7 @@ async function settle(
   const { sent, learned: _, ...rest } = played;
   const accepted = acceptedWorkers(start, decision);
   const mine = sent && idOf(sent);
+  const carried = carryOver(played, start.state, outcome, { wire, rule: plan.residual });
   const summary: RoundSummary = {
     index: outcome.round,
     base: outcome.base,
@@ -165,13 +200,14 @@ async function settle(
     round: next.round,
     params: next.params,
     momentum: next.momentum,
-    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
+    ...carried,
     learned: undefined,
     cohort: accepted,
     rounds: [...rest.rounds, summary],
     lastSent: mine ?? rest.lastSent,
     sent: undefined,
-    standing: standingOf(next, certificate.commits),
+    contributed: contributedAfter(played, start.state, outcome, carried.pending),
+    standing: standingOf(next, certificate.commits, played.standing?.left),
   };
 }
 

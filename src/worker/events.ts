@@ -151,6 +151,28 @@ export type WorkerEvent =
       readonly got: Digest;
     }
   | {
+      /** Relays have another branch of the run that is better, or may be; this worker stays where it is. */
+      readonly type: 'fork';
+      readonly round: number;
+      /** The first round in which they differ, and how many rounds going over would undo. */
+      readonly fork: number;
+      readonly depth: number;
+      /** The last outcome of each. */
+      readonly ours: Digest;
+      readonly theirs: Digest;
+      readonly obstacle: 'too-deep' | 'ours-unseen' | 'not-whole';
+    }
+  | {
+      /** This worker went over to a better branch. */
+      readonly type: 'switched';
+      /** The round it plays next. */
+      readonly round: number;
+      readonly fork: number;
+      readonly depth: number;
+      readonly ours: Digest;
+      readonly theirs: Digest;
+    }
+  | {
       readonly type: 'divergence';
       /** The round whose starting states differ. */
       readonly round: number;

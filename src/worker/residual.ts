@@ -68,6 +68,18 @@ export function giveBack(
   return whole;
 }
 
+/** The residual when what was given back counts in the end. */
+export function takeAgain(
+  residual: Float64Array,
+  sent: PartialVector,
+  rule: ResidualRule,
+): Float64Array {
+  if (rule === 'none') return residual;
+  const rest = residual.slice();
+  addPartial(rest, sent, -1);
+  return rest;
+}
+
 /** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */
 function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
   const own = new Set(sent);

@@ -2,6 +2,7 @@
 import type { Sealed } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
+import type { Past } from './certified/chain-state.ts';
 import type { Standing } from './certified/standing.ts';
 import type { RoundSummary } from './events.ts';
 import type { History } from './reference/history.ts';
@@ -34,6 +35,8 @@ export interface WorkerState {
   readonly history?: History | undefined;
   /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
   readonly pending?: Sent | undefined;
+  /** What this worker sent in its last certified rounds, oldest first. */
+  readonly contributed?: readonly Contributed[] | undefined;
   /** Where this worker stands in a certified run; absent in others. */
   readonly standing?: Standing | undefined;
 }
@@ -45,6 +48,15 @@ export interface Sent extends Sealed {
   readonly payloadBytes: number;
   readonly secondsTraining: number;
   readonly residualShare: number;
+}
+
+/** What was sent for a certified round that is over. */
+export interface Contributed {
+  readonly sent: Sent;
+  /** The round it was made for. */
+  readonly past: Past;
+  /** Whether it left the residual: it counted, was refused for a reason, or may still be listed late. */
+  readonly isOut: boolean;
 }
 
 /** The state a run starts from. */

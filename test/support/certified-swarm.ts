@@ -2,6 +2,7 @@
 import { systemClock } from '../../src/base/clock.ts';
 import { fromCheckpoint } from '../../src/cli/catch-up.ts';
 import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
+import { createHistory } from '../../src/cli/history/branch-history.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
@@ -19,7 +20,7 @@ import { completeSettings, sharedNames, writeSettings } from '../../src/run/sett
 import { stakeOf } from '../../src/run/stake-snapshot.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import type { Noun } from '../../src/worker/certified/evidence.ts';
-import { genesisOf } from '../../src/worker/certified/history.ts';
+import { type Certified, genesisOf } from '../../src/worker/certified/history.ts';
 import type { Entry, Journal } from '../../src/worker/certified/journal.ts';
 import { Member } from '../../src/worker/certified/member.ts';
 import { toNoun } from '../../src/worker/certified/nouns.ts';
@@ -113,6 +114,8 @@ export interface CertifiedOptions {
   readonly refresh?: RefreshPort;
   /** The beacon's value after an outcome of this time. */
   readonly beacon?: (time: number) => Promise<string>;
+  /** The outcome whose branch somebody chose. */
+  readonly through?: string;
   /** Looks for a certified checkpoint before it starts from round 0. */
   readonly looksForCheckpoint?: boolean;
 }
@@ -174,14 +177,24 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
       publish: async () => undefined,
     },
     beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
+    history: createHistory(spec, {
+      relays,
+      layout,
+      signal,
+      genesis: () => genesisIn(spec, layout),
+    }),
+    through: options.through,
   });
   const firstOf = async (): Promise<WorkerState> => {
     const state = disk.state ?? firstState(spec, layout);
     if (!options.looksForCheckpoint) return state;
-    const start = genesisOf(spec, state.params, nativeSha256);
+    const start = genesisIn(spec, layout);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
     const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal, onNotice });
-    return later ? { ...state, ...later, round: later.standing.round } : state;
+    if (!later) return state;
+    const { round, params, momentum } = later.state;
+    const standing = standingOf(later.state, later.votes);
+    return { ...state, round, params, momentum, standing };
   };
   const session = {
     plan: plan({
@@ -208,9 +221,12 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   };
 }
 
+const genesisIn = (spec: RunSpec, layout: Layout): Certified =>
+  genesisOf(spec, { layout, values: new Float32Array(layout.size) }, nativeSha256);
+
 function firstState(spec: RunSpec, layout: Layout): WorkerState {
-  const state = genesis({ layout, values: new Float32Array(layout.size) }, 1);
-  return { ...state, standing: standingOf(genesisOf(spec, state.params, nativeSha256), []) };
+  const start = genesisIn(spec, layout);
+  return { ...genesis(start.params, 1), standing: standingOf(start, []) };
 }
 
 export const certifiedRounds = ({ events }: CertifiedMember) =>

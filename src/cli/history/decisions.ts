@@ -10,7 +10,7 @@ import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { completeBeacons } from '../../worker/certified/beacons.ts';
 import { type Gathered, type GatherOptions, gather } from '../../worker/certified/gather.ts';
 import { type Chain, genesisOf } from '../../worker/certified/history.ts';
-import { replay } from '../../worker/certified/replay.ts';
+import { pathOf } from '../../worker/certified/path.ts';
 import { startOf } from '../../worker/certified/start.ts';
 import { valueAfter } from '../beacon.ts';
 import { collectEvents, snapshotsOf } from './from-relays.ts';
@@ -24,12 +24,19 @@ export interface DecisionOptions {
   readonly tables?: GatherOptions['tables'];
 }
 
+/** What decided a run. */
+export interface Decisions {
+  readonly gathered: Gathered;
+  /** The same, and what these events bring beside. */
+  with(more: readonly SignedEvent[]): Gathered;
+}
+
 /** Votes, proposals, members, stakes and beacon values of a run. */
 export async function decisionsOf(
   spec: RunSpec,
   start: Chain,
   options: DecisionOptions,
-): Promise<Gathered> {
+): Promise<Decisions> {
   const { beacon, tables, signal } = options;
   const run = runIdOf(spec);
   const events = new Map<string, SignedEvent>();
@@ -42,20 +49,20 @@ export async function decisionsOf(
   const beacons = new Map<number, Digest>();
   const known = { beacons, crypto: nativeCrypto, ...(tables && { tables }) };
   const gathered = gather(events.values(), { run, spec }, known);
-  if (beacon === undefined) return gathered;
+  const decisions: Decisions = {
+    gathered,
+    with: (more) => gather([...events.values(), ...more], { run, spec }, known),
+  };
+  if (beacon === undefined) return decisions;
   // what is not there yet is of a round that nobody decided without it
   const find = (time: number) => valueAfter(spec, beacon, time, signal).catch(() => undefined);
   await completeBeacons(start, gathered, beacons, find);
   signal.throwIfAborted();
-  return gathered;
+  return decisions;
 }
 
 /** Where the run stands: the round in progress, its roster and its entropy. */
 export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
   const start = genesisOf(spec, startOf(spec));
-  const playing = replay(start, await decisionsOf(spec, start, options));
-  for (;;) {
-    const next = playing.next();
-    if (next.done) return next.value.state;
-  }
+  return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
 }

@@ -6,7 +6,7 @@ import { partsOf } from '../../network/chunks/parts.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
-import { historyFilter } from '../../network/wire/certified-events.ts';
+import { historyFilter, manifestsOfFilter } from '../../network/wire/certified-events.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import { toProposal } from '../../network/wire/proposals.ts';
 import { snapshotFilter } from '../../network/wire/snapshots.ts';
@@ -23,8 +23,9 @@ export interface Asking {
 
 const POLL_MS = 100;
 const PATIENCE_MS = 60_000;
-/** Roots in one filter. */
+/** Roots in one filter, and rounds. */
 const MOST_ROOTS = 50;
+const MOST_ROUNDS = 50;
 /** A round's worth of one worker's events, times a long run. */
 const MOST_PER_AUTHOR = 1_000_000;
 
@@ -40,12 +41,38 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
   const events = [...found.values()];
   await collectEvents(snapshotsOf(events).map(snapshotFilter), asking, take);
+  await collectPayloads(events, asking, take);
+  return [...found.values()];
+}
+
+/** What workers sent for some rounds, `to` not included, with the payloads that travel apart. */
+export async function fetchManifests(
+  run: Digest,
+  { from, to }: { readonly from: number; readonly to: number },
+  relays: Pick<Asking, 'relays' | 'signal'>,
+): Promise<readonly SignedEvent[]> {
+  const found = new Map<string, SignedEvent>();
+  const take = (event: SignedEvent) => void found.set(event.id, event);
+  for (let round = from; round < to; round += MOST_ROUNDS) {
+    const some = Math.min(MOST_ROUNDS, to - round);
+    const rounds = Array.from({ length: some }, (_, i) => round + i);
+    await collectEvents([manifestsOfFilter(run, rounds)], relays, take);
+  }
+  await collectPayloads([...found.values()], relays, take);
+  return [...found.values()];
+}
+
+/** Chunks of payloads that are not inside these manifests. */
+async function collectPayloads(
+  events: readonly SignedEvent[],
+  relays: Pick<Asking, 'relays' | 'signal'>,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
   const roots = rootsOf(events);
   for (let i = 0; i < roots.length; i += MOST_ROOTS) {
     const some = roots.slice(i, i + MOST_ROOTS);
-    await collectEvents([{ kinds: [chunk.kind], '#x': some }], asking, take);
+    await collectEvents([{ kinds: [chunk.kind], '#x': some }], relays, take);
   }
-  return [...found.values()];
 }
 
 /** Payloads that are not inside their manifests. */

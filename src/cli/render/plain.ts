@@ -49,6 +49,8 @@ function describe(event: WorkerEvent): string {
     case 'voids':
     case 'fault':
     case 'conflict':
+    case 'fork':
+    case 'switched':
       return troubleOf(event);
     case 'divergence':
     case 'done':

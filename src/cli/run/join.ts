@@ -69,6 +69,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     assertNoContradiction(spec, asked);
     const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
+    const { branch } = flags;
     const place = placeIn(spec, signer.publicKey, asked);
     const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
     assertReady(spec, settings, flags);
@@ -81,7 +82,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        certified: { spec, stakeFile: flags.stake, beacon, chain: chainOf(spec, flags) },
+        certified: { spec, stakeFile: flags.stake, beacon, branch, chain: chainOf(spec, flags) },
         through: flags.misdeeds && ((each, own) => misbehave(each, own, flags.misdeeds!)),
       },
       flags,

@@ -43,7 +43,7 @@ export async function committeeInRun(
     const start = genesisOf(spec, startOf(spec));
     const tables = await givenTables(spec, flags.stake, { relays, signal });
     const options = { relays, signal, beacon: neededBeacon(spec, flags), tables };
-    const events = await decisionsOf(spec, start, options);
+    const { gathered: events } = await decisionsOf(spec, start, options);
     const before = chainBefore(replay(start, events), round);
     const chain = here(withEntropy(before, events));
     const stakes = here(stakesOf(chain.ledger, events));

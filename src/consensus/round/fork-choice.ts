@@ -13,12 +13,6 @@ export interface Branch {
   readonly digest: Digest;
 }
 
-export type Choice =
-  | 'stay'
-  | 'switch'
-  /** The other branch wins, but so much would be undone that a person must say so. */
-  | 'ask';
-
 /** More of the roster at the fork committed to it; then fewer recovery attempts; then longer; then the lower digest. */
 export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boolean {
   const [backersA, backersB] = [backers(roster, a), backers(roster, b)];
@@ -26,17 +20,6 @@ export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boo
   if (a.attempt !== b.attempt) return a.attempt < b.attempt;
   if (a.length !== b.length) return a.length > b.length;
   return a.digest < b.digest;
-}
-
-/** What to do on `ours` about `theirs`. */
-export function chooseBranch(
-  roster: readonly WorkerId[],
-  ours: Branch,
-  theirs: Branch,
-  reorgDepth: number,
-): Choice {
-  if (!isBetter(roster, theirs, ours)) return 'stay';
-  return ours.length > reorgDepth ? 'ask' : 'switch';
 }
 
 function backers(roster: readonly WorkerId[], { committed }: Branch): number {

@@ -21,8 +21,8 @@ import {
 } from './round-state.ts';
 import { changeView, nextWake } from './views.ts';
 
-/** A round at its beginning. A worker that lost what it signed votes again from attempt 1 on. */
-export function beginRound(context: RoundContext, now: number, hasForgotten = false): RoundState {
+/** A round at its beginning. A worker that lost what it signed votes again from a later attempt on. */
+export function beginRound(context: RoundContext, now: number, voteFrom = 0): RoundState {
   return {
     round: context.round,
     begun: now,
@@ -32,7 +32,7 @@ export function beginRound(context: RoundContext, now: number, hasForgotten = fa
     view: -1,
     viewEnds: Number.MAX_SAFE_INTEGER,
     attemptEnds: Number.MAX_SAFE_INTEGER,
-    voteFrom: hasForgotten ? 1 : 0,
+    voteFrom,
     lock: null,
     sent: [],
     composed: null,

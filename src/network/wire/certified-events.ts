@@ -54,6 +54,12 @@ export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerI
   ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
 });
 
+/** What anybody committed to for these rounds. */
+export const manifestsOfFilter = (run: Digest, rounds: readonly number[]): Filter => ({
+  kinds: [manifest.kind],
+  '#s': rounds.map((round) => `${run}/${round}`),
+});
+
 /** Joins, leaves, ballots and faults of the whole run. */
 export const membersFilter = (run: Digest): Filter => ({
   kinds: [fault.kind, memberKind.kind],

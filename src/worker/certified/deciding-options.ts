@@ -13,8 +13,8 @@ export interface DecidingOptions {
   readonly session: Session;
   /** What was signed in this round before; undefined where nothing was. */
   readonly entry: Entry | undefined;
-  /** Whether something was signed that is not on disk any more. */
-  readonly hasForgotten: boolean;
+  /** The first recovery attempt that it may vote in: it may have signed something before that is not on disk. */
+  readonly voteFrom: number;
   /** A quorum of commits of the round before. */
   readonly votes: readonly EventId[];
 }

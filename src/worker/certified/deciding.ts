@@ -53,12 +53,12 @@ class Round implements Deciding {
   #triedMs = 0;
 
   constructor(options: DecidingOptions) {
-    const { context, member, session, entry, hasForgotten } = options;
+    const { context, member, session, entry, voteFrom } = options;
     this.#options = options;
-    this.#refusals = createRefusals(context.round, member.tell);
+    this.#refusals = createRefusals(context.round, member);
     this.#signal = AbortSignal.any([session.signal, this.#stop.signal]);
     const { clock } = session.ports;
-    this.#machine = entry?.machine ?? beginRound(context, clock.now(), hasForgotten);
+    this.#machine = entry?.machine ?? beginRound(context, clock.now(), voteFrom);
     this.#own = { ...entry?.own };
     if (entry) this.#resume(entry.machine);
     const { promise, settle } = deferred<Decision>();
@@ -198,7 +198,7 @@ class Round implements Deciding {
   }
 
   #perform(effect: Effect): Promise<void> | void {
-    const { control, tell } = this.#options.member;
+    const { control } = this.#options.member;
     switch (effect.type) {
       case 'persist':
         return this.#persist();
@@ -230,7 +230,7 @@ class Round implements Deciding {
       case 'fault':
         return this.#accuse(effect.fault.events);
       case 'stalled':
-        return tell.stalled(this.#options.context.round, effect);
+        return this.#options.member.noteStall(this.#options.context.round, effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
       case 'closed':
@@ -240,9 +240,9 @@ class Round implements Deciding {
 
   #persist(): Promise<void> {
     const { member, context } = this.#options;
-    const { round } = context;
+    const { round, parent } = context;
     return member.journal.save({
-      ...{ round, machine: this.#machine, own: this.#own, delays: member.delays },
+      ...{ round, parent, machine: this.#machine, own: this.#own, delays: member.delays },
     });
   }
 

@@ -1,8 +1,11 @@
 /** What a worker signed in the round in progress, and what it had seen by then: on disk before anything of it is sent. */
 import type { RoundState } from '../../consensus/round/round-state.ts';
+import type { Digest } from '../../run/ids.ts';
 
 export interface Entry {
   readonly round: number;
+  /** The outcome it follows. */
+  readonly parent: Digest;
   readonly machine: RoundState;
   /** Own events as JSON text, by the content they were signed for: a retry sends the same bytes. */
   readonly own: Readonly<Record<string, string>>;

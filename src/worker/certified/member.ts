@@ -1,4 +1,5 @@
 /** A worker as part of a certified run: what it keeps from round to round beside its model. */
+import type { Effect } from '../../consensus/round/round-state.ts';
 import { stateBytes } from '../../consensus/state-root.ts';
 import type { Control } from '../../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -7,6 +8,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { CertifiedRound, RoundSummary } from '../events.ts';
 import type { Ports } from '../ports.ts';
+import { Branches, type HistoryPort } from './branches.ts';
 import type { Decision, OpenRound } from './decision.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import type { Missing, Noun } from './evidence.ts';
@@ -32,6 +34,9 @@ export interface MemberOptions {
   beacon(time: number): Promise<Digest>;
   readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
+  /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
+  readonly history: HistoryPort;
+  readonly through?: Digest | undefined;
 }
 
 /** A round that can be played: its entropy and stakes are here. */
@@ -43,8 +48,8 @@ export interface Start {
 /** What is known of what this worker signed in a round before it was started. */
 export interface Memory {
   readonly entry: Entry | undefined;
-  /** It signed something that is not on disk: it must not vote in this attempt. */
-  readonly hasForgotten: boolean;
+  /** The first attempt that it may vote in: in those before it may have signed something that is not on disk. */
+  readonly voteFrom: number;
 }
 
 /** Rounds whose nouns are kept: a vote of the round before is evidence of the next one. */
@@ -65,6 +70,7 @@ export class Member {
   readonly journal: Journal;
   readonly tell: Tell;
   readonly refresh: Refresh;
+  readonly branches: Branches;
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
   /** An outcome of this session lists its leave. */
@@ -91,6 +97,9 @@ export class Member {
     this.journal = journal;
     this.tell = createTell(ports.report);
     this.refresh = new Refresh(spec, options.refresh, this);
+    const { history, through, signal } = options;
+    const { clock } = ports;
+    this.branches = new Branches({ spec, history, through, clock, signal, tell: this.tell });
     this.#entry = journal.load();
     const listening = control.listenToMembers({
       take: (noun) => this.#take(noun),
@@ -142,18 +151,22 @@ export class Member {
   }
 
   /** What this worker signed in a round. Who has nothing on disk looks what relays have of it. */
-  async memoryOf(round: number): Promise<Memory> {
+  async memoryOf({ round, parent }: Certified): Promise<Memory> {
     const entry = await this.#entry;
     if (this.delays.length === 0 && entry) {
       this.#arrivals = [entry.delays];
       this.delays = entry.delays;
     }
-    if (entry) return { entry: entry.round === round ? entry : undefined, hasForgotten: false };
-    if (!this.#isReturning) return { entry: undefined, hasForgotten: false };
+    if (entry) {
+      const isOfRound = entry.round === round && entry.parent === parent;
+      return { entry: isOfRound ? entry : undefined, voteFrom: 0 };
+    }
+    if (!this.#isReturning) return { entry: undefined, voteFrom: 0 };
     await this.#look(round);
     const { me } = this.#options.ports.wire;
     const isOwn = (noun: Noun) => noun.key === me && 'round' in noun && noun.round === round;
-    return { entry, hasForgotten: round > 0 || [...this.pool.nouns()].some(isOwn) };
+    const hasForgotten = round > 0 || [...this.pool.nouns()].some(isOwn);
+    return { entry, voteFrom: hasForgotten ? 1 : 0 };
   }
 
   async #look(round: number): Promise<void> {
@@ -178,6 +191,19 @@ export class Member {
   /** The value of this worker's reveal chain for a round. */
   reveal(round: number): Digest | '' {
     return this.#options.chain.reveal(round);
+  }
+
+  /** A view ended without a certificate: perhaps the others have gone another way. */
+  noteStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void {
+    this.tell.stalled(round, stall);
+    this.branches.hint();
+  }
+
+  /** Lets go of the rounds of a branch that is left. */
+  leaveBranch(): void {
+    this.#closeRounds();
+    this.isBehind = true;
+    this.branches.taken();
   }
 
   /** Goes on listening to this round; the one before stays open, older ones do not. */
@@ -276,9 +302,13 @@ export class Member {
   }
 
   close(): void {
+    this.#closeRounds();
+    this.#close();
+  }
+
+  #closeRounds(): void {
     for (const each of this.#open) each.close();
     this.#open = [];
-    this.#close();
   }
 }
 

@@ -4,6 +4,7 @@ import type { Unreadable } from '../../network/wire/certified-events.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
+import type { Branches } from './branches.ts';
 import type { Tell } from './tell.ts';
 
 export interface Refusals {
@@ -27,8 +28,14 @@ const VOTES: Readonly<Record<Extract<Refusal, { readonly key: string }>['code'],
   'too-many': 'more than two contents in one place',
 };
 
+/** Who is told. */
+interface Reached {
+  readonly tell: Tell;
+  readonly branches: Pick<Branches, 'hint'>;
+}
+
 /** None yet. */
-export function createRefusals(round: number, tell: Tell): Refusals {
+export function createRefusals(round: number, { tell, branches }: Reached): Refusals {
   const list: Rejection[] = [];
   const noted = new Set<string>();
   function note(rejection: Rejection, of: string | undefined): void {
@@ -47,8 +54,10 @@ export function createRefusals(round: number, tell: Tell): Refusals {
     noteRefusal(refusal) {
       if (refusal.code === 'conflicting-finalize') {
         tell.conflict(refusal.round, refusal.expected, refusal.got);
+        branches.hint();
       } else if ('key' in refusal) {
         const { code, key } = refusal;
+        if (code === 'other-history') branches.hint(key);
         note({ reason: code, worker: key, detail: VOTES[code] }, `vote of ${key}`);
       }
     },

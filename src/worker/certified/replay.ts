@@ -46,15 +46,19 @@ export interface ReplayEnd {
 
 export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
 
-/** Rounds as they are checked, until the run ends, something is wrong, or too little is at hand to go on. */
+/**
+ * Rounds as they are checked, until the run ends, something is wrong, or too little is at hand to go on. Where the run forks it follows
+ * the branch through this outcome, else the one that the fork rule prefers.
+ */
 export function* replay(
   start: Chain | Certified,
   events: Gathered,
+  through?: Digest,
 ): Generator<ReplayedRound, ReplayEnd, undefined> {
   let state: Chain | Certified = start;
   const digests: Digest[] = [];
   for (;;) {
-    const after = decidedAfter(state, events);
+    const after = decidedAfter(state, events, through);
     if (!after.ok) {
       const nothing = { round: state.round, before: state, decided: undefined, forks: [] };
       const { invalid, missing } = reasonsOf(after);
@@ -121,18 +125,30 @@ export function withoutModel(state: Chain | Certified): Chain {
 }
 
 /** Outcomes that a quorum decided after this state, the one to follow first. */
-function decidedAfter(state: Chain, events: Gathered): Verdict<readonly Decided[]> {
+function decidedAfter(
+  state: Chain,
+  events: Gathered,
+  through: Digest | undefined,
+): Verdict<readonly Decided[]> {
   const certified = certifiedAfter(state, events);
   if (!certified.ok || certified.value.length < 2) return certified;
   const roster = state.ledger.members.map(({ key }) => key);
-  const branches: { readonly decided: Decided; readonly branch: Branch }[] = [];
+  const branches: { readonly decided: Decided; readonly branch: Followed }[] = [];
   for (const decided of certified.value) {
-    const branch = branchFrom(state, decided, events);
+    const branch = branchFrom(state, decided, events, through);
     if (!branch.ok) return branch;
     branches.push({ decided, branch: branch.value });
   }
-  branches.sort((a, b) => (isBetter(roster, a.branch, b.branch) ? -1 : 1));
+  branches.sort(({ branch: a }, { branch: b }) => {
+    const isFirst = a.isNamed === b.isNamed ? isBetter(roster, a, b) : a.isNamed;
+    return isFirst ? -1 : 1;
+  });
   return { ok: true, value: branches.map(({ decided }) => decided) };
+}
+
+/** A branch, and whether the outcome to go through is on it. */
+interface Followed extends Branch {
+  readonly isNamed: boolean;
 }
 
 function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decided[]> {
@@ -191,22 +207,29 @@ function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed
 }
 
 /** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
-function branchFrom(state: Chain, decided: Decided, events: Gathered): Verdict<Branch> {
+function branchFrom(
+  state: Chain,
+  decided: Decided,
+  events: Gathered,
+  through: Digest | undefined,
+): Verdict<Followed> {
   const { digest, attempt, commits } = decided.certificate;
   const committed = new Set(commits.map(({ key }) => key));
   let length = 0;
+  let isNamed = false;
   let chain: Chain = withoutModel(state);
   for (let at: Decided | undefined = decided; at !== undefined; ) {
     const next: Verdict<Chain> = applyToChain(chain, at.outcome, events);
     if (!next.ok) break;
     length += 1;
+    isNamed ||= at.certificate.digest === through;
     for (const { key } of at.certificate.commits) committed.add(key);
     chain = next.value;
-    const after: Verdict<readonly Decided[]> = decidedAfter(chain, events);
+    const after: Verdict<readonly Decided[]> = decidedAfter(chain, events, through);
     if (lacksBeacon(after)) return after;
     at = after.ok ? after.value[0] : undefined;
   }
-  return found({ committed: [...committed], attempt, length, digest });
+  return found({ committed: [...committed], attempt, length, digest, isNamed });
 }
 
 type Lacking = Extract<Verdict<never>, { readonly missing: unknown }>;

@@ -24,6 +24,14 @@ export interface Tell {
   unread(round: number, why: string): void;
   /** No relay took that table. */
   unpublished(round: number, snapshot: string): void;
+  /** Another branch is better, or may be, and this worker does not follow it by itself. */
+  forked(fork: Omit<Extract<WorkerEvent, { type: 'fork' }>, 'type'>): void;
+  /** It went over. */
+  switched(change: Omit<Extract<WorkerEvent, { type: 'switched' }>, 'type'>): void;
+  /** No relay has the outcome that was named. */
+  unknownBranch(outcome: Digest): void;
+  /** Relays could not be asked for other branches. */
+  unlooked(round: number, why: string): void;
   /** No relay has the whole checkpoint. */
   unkept(round: number): void;
 }
@@ -61,6 +69,12 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(
         `no relay took the stakes ${snapshot.slice(0, 8)} of round ${round + 1}: who reaches no chain needs them as a file`,
       ),
+    forked: (fork) => once(`fork ${fork.theirs} ${fork.obstacle}`, { type: 'fork', ...fork }),
+    switched: (change) => report({ type: 'switched', ...change }),
+    unknownBranch: (outcome) =>
+      notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
+    unlooked: (round, why) =>
+      notice(`round ${round + 1}: cannot look for other branches of the run: ${why}`),
     unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
     unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
   };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Branch, chooseBranch, isBetter } from '../../../src/consensus/round/fork-choice.ts';
+import { type Branch, isBetter } from '../../../src/consensus/round/fork-choice.ts';
 import { graceOf } from '../../../src/consensus/round/grace.ts';
 import { decideClosing } from '../../../src/consensus/round/observe.ts';
 import { loadRound, saveRound } from '../../../src/consensus/round/saved-round.ts';
@@ -237,13 +237,6 @@ describe('fork choice', () => {
     ['the same', {}, false],
   ])('%s', (_, other, isIt) => {
     expect(isBetter(roster, { ...branch, ...other }, branch)).toBe(isIt);
-  });
-
-  test('deep branches are left to a person', () => {
-    const better = { ...branch, committed: roster };
-    expect(chooseBranch(roster, branch, better, 2)).toBe('switch');
-    expect(chooseBranch(roster, branch, better, 1)).toBe('ask');
-    expect(chooseBranch(roster, better, branch, 0)).toBe('stay');
   });
 
   test('everybody who sees the same branches ends on the same one', () => {
