@@ -50,7 +50,7 @@ export async function playCertified(
   if (trained && (!isLate || isDeferring(member)))
     await contribute(trained, deciding, member, session);
   const waitedMs = clock.now();
-  const end = await Promise.race([deciding.decided, member.branches.better]);
+  const end = await Promise.race([member.branches.better, deciding.decided]);
   if ('path' in end) return goOver(end, trained ?? before, before.standing, member, session);
   const decision = end;
   const secondsWaiting = (clock.now() - waitedMs) / 1000;

@@ -236,9 +236,12 @@ export const certifiedRounds = ({ events }: CertifiedMember) =>
 export const finishedRounds = (member: CertifiedMember, count: number): Promise<void> =>
   until(member, () => certifiedRounds(member).length >= count);
 
-/** Resolves once it holds; rejects when the worker fails. */
+/** Resolves once it holds; rejects when the worker fails, or ends without. */
 export async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
+  const over = member.finished.then(() => true);
+  const soon = () => new Promise<false>((resolve) => setTimeout(resolve, 20, false));
   while (!holds()) {
-    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 20))]);
+    const isOver = await Promise.race([over, soon()]);
+    if (isOver && !holds()) throw new Error('the worker has ended, and it does not hold');
   }
 }

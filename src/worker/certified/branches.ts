@@ -45,8 +45,8 @@ export interface BranchOptions {
   readonly through?: Digest | undefined;
 }
 
-/** A look that found nothing doubles the time to the next one, so often at most. */
-const MOST_DOUBLINGS = 5;
+/** A look that found nothing doubles the time to the next one, so often at most: as views do. */
+const MOST_DOUBLINGS = 3;
 
 export class Branches {
   readonly #options: BranchOptions;

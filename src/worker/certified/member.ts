@@ -240,6 +240,8 @@ export class Member {
     const { wire } = this.#options.ports;
     const known = ledger.members.find(({ key }) => key === wire.me);
     const isIn = known !== undefined && known.tip !== null;
+    // who was listed and dropped out again has to ask anew
+    if (isIn) this.#announced = undefined;
     const isFresh = this.#announced !== undefined && recent.includes(this.#announced);
     if (isIn || isFresh || ledger.faulted.includes(wire.me)) return;
     this.#announced = parent;
