@@ -18,7 +18,7 @@ import {
   keyOf,
   startCertified,
 } from '../support/certified-swarm.ts';
-import { type ReplayedSwarm, replaySwarm } from '../support/replayed-swarm.ts';
+import { historyOf, type Replayed, replayed } from '../support/replaying.ts';
 import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
 
 const SLOW = 3;
@@ -88,7 +88,7 @@ const rootsOf = (member: CertifiedMember) =>
   certifiedRounds(member).map(({ certified }) => certified!.root);
 
 /** What counted of a worker, outcome by outcome. */
-const rowsOf = ({ rounds }: ReplayedSwarm, key: string) =>
+const rowsOf = ({ rounds }: Replayed, key: string) =>
   rounds.flatMap(({ round, before, decided }) =>
     decided!.outcome.accepted
       .filter(({ index }) => before.ledger.members[index]!.key === key)
@@ -96,7 +96,7 @@ const rowsOf = ({ rounds }: ReplayedSwarm, key: string) =>
   );
 
 /** The delta that a worker's row of a round, on time, brought into the model. */
-function deltaOf({ rounds, gathered }: ReplayedSwarm, round: number, key: string): Float64Array {
+function deltaOf({ rounds, gathered }: Replayed, round: number, key: string): Float64Array {
   const { before, decided } = rounds[round]!;
   if (!hasModel(before) || decided === undefined) throw new Error(`round ${round} has no model`);
   const rows = acceptedRows(before, decided.outcome, gathered);
@@ -111,7 +111,7 @@ function deltaOf({ rounds, gathered }: ReplayedSwarm, round: number, key: string
 }
 
 /** What training alone gives from the model a round started with. */
-async function freshDelta({ rounds }: ReplayedSwarm, round: number): Promise<Float64Array> {
+async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64Array> {
   const { before } = rounds[round]!;
   if (!hasModel(before)) throw new Error(`round ${round} has no model`);
   const shared = Float32Array.from(before.params.values);
@@ -136,7 +136,7 @@ describe('N-10: a contribution that comes one round late', () => {
     await Promise.all([...members, slow].map(({ finished }) => finished));
     for (const member of members) expect(rootsOf(member)).toEqual(rootsOf(members[0]!));
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, await historyOf(url, spec));
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
@@ -165,7 +165,7 @@ describe('N-10: a contribution that comes one round late', () => {
     const returned = start({ index: SLOW, relays: [url], spec, disk: slow.disk });
     await Promise.all([...members, returned].map(({ finished }) => finished));
     expect(rootsOf(returned).at(-1)).toBe(rootsOf(members[0]!).at(-1));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, await historyOf(url, spec));
     expect(rowsOf(found, keyOf(SLOW)).filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     expect(largest(returned.disk.state!.residual)).toBeLessThan(QUANTIZED);
@@ -180,7 +180,7 @@ describe('N-10: a contribution that comes one round late', () => {
       trainer: slowTrainer(() => members[0]!, 2),
     });
     await Promise.all([...members, slow].map(({ finished }) => finished));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, await historyOf(url, spec));
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toEqual([]);
     const { round } = rows[0]!;
@@ -203,7 +203,7 @@ describe('N-10: a contribution that comes one round late', () => {
     });
     await Promise.all([...members, slow].map(({ finished }) => finished));
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, await historyOf(url, spec));
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.some(({ late, round }) => late || round === 0)).toBe(false);
     const [first, second] = found.rounds;

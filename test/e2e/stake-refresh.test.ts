@@ -14,7 +14,8 @@ import {
   keyOf,
   startCertified,
 } from '../support/certified-swarm.ts';
-import { replaySwarm } from '../support/replayed-swarm.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { smallLayout } from '../support/swarm.ts';
 
 const open: Relay[] = [];
 const chains: TestChain[] = [];
@@ -75,7 +76,7 @@ describe.skipIf(!hasAnvil)('a run that reads stakes again', { timeout: 120_000 }
     const results = certifiedRounds(members[0]!).map(({ certified }) => certified!.result);
     expect(results).toEqual(Array(6).fill('final'));
     // whoever reads the chain names the table of the round; who does not keeps the one there is
-    const { rounds } = await replaySwarm(relay.url, spec);
+    const { rounds } = replayed(spec, smallLayout, await historyOf(relay.url, spec));
     expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
     const named = rounds.map(({ decided }) => decided!.outcome);
     let holds = ids[0]!;

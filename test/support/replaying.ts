@@ -7,7 +7,7 @@ import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';
-import { gather } from '../../src/worker/certified/gather.ts';
+import { type Gathered, gather } from '../../src/worker/certified/gather.ts';
 import { genesisOf } from '../../src/worker/certified/history.ts';
 import { type ReplayEnd, type ReplayedRound, replay } from '../../src/worker/certified/replay.ts';
 
@@ -26,6 +26,7 @@ export async function historyOf(url: string, spec: RunSpec): Promise<readonly Si
 export interface Replayed {
   readonly rounds: readonly ReplayedRound[];
   readonly end: ReplayEnd;
+  readonly gathered: Gathered;
 }
 
 /** All rounds, from parameters that are zero. */
@@ -36,7 +37,7 @@ export function replayed(spec: RunSpec, layout: Layout, events: readonly SignedE
   const playing = replay(start, gathered);
   for (;;) {
     const next = playing.next();
-    if (next.done) return { rounds, end: next.value };
+    if (next.done) return { rounds, end: next.value, gathered };
     rounds.push(next.value);
   }
 }
