@@ -1,38 +1,21 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import {
   type CertifiedMember,
-  type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
   finishedRounds,
   keyOf,
+  rootsOf,
   startCertified,
   until,
 } from '../support/certified-swarm.ts';
 import { historyOf, replayed } from '../support/replaying.ts';
+import { createStage } from '../support/stage.ts';
 import { smallLayout } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: CertifiedMember[] = [];
-async function relay(): Promise<string> {
-  const one = await createRelay();
-  open.push(one);
-  return one.url;
-}
-function start(options: CertifiedOptions): CertifiedMember {
-  const member = startCertified(options);
-  started.push(member);
-  return member;
-}
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
+const { relay, start } = createStage(startCertified);
 
-const rootsOf = (member: CertifiedMember) =>
-  certifiedRounds(member).map(({ certified }) => certified!.root);
 const short = (index: number) => keyOf(index).slice(0, 8);
 
 /** What the live view says below its table. */
@@ -49,7 +32,7 @@ async function kill(member: CertifiedMember): Promise<void> {
 
 describe('T-10: members of a certified run go away', () => {
   it('two of three gone is a stall that names them, nothing is void without a quorum, and it goes on when they return', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 3 },
       timing: { graceMinMs: 100, graceMaxMs: 400, viewMs: 150 },
@@ -75,7 +58,7 @@ describe('T-10: members of a certified run go away', () => {
   }, 60_000);
 
   it('a recovery attempt ends the round in one root for who is left, and who returns adopts it', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2, 3, 4], rounds: 5 },
       timing: { graceMinMs: 100, graceMaxMs: 500, viewMs: 300, recoveryMs: 2500 },
@@ -111,7 +94,7 @@ describe('T-10: members of a certified run go away', () => {
   }, 90_000);
 
   it('three void rounds in a row raise an alert', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1], rounds: 4 },
       timing: { graceMinMs: 50, graceMaxMs: 250, viewMs: 500 },

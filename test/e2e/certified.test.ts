@@ -1,5 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { modelRoot } from '../../src/consensus/state-root.ts';
 import type { Digest, WorkerId } from '../../src/run/ids.ts';
@@ -7,36 +6,18 @@ import { hasModel } from '../../src/worker/certified/replay.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import type { WorkerState } from '../../src/worker/state.ts';
 import {
-  type CertifiedMember,
-  type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
   finishedRounds,
   keyOf,
+  rootsOf,
   startCertified,
 } from '../support/certified-swarm.ts';
 import { historyOf, replayed } from '../support/replaying.ts';
+import { createStage } from '../support/stage.ts';
 import { arithmeticTrainer, smallLayout as layout } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: CertifiedMember[] = [];
-async function relay(options: RelayOptions = {}): Promise<Relay> {
-  const one = await createRelay(options);
-  open.push(one);
-  return one;
-}
-function start(options: CertifiedOptions): CertifiedMember {
-  const member = startCertified(options);
-  started.push(member);
-  return member;
-}
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
-
-const rootsOf = (member: CertifiedMember) =>
-  certifiedRounds(member).map(({ certified }) => certified!.root);
+const { relay, start } = createStage(startCertified);
 
 describe('certified rounds', () => {
   it('T-11: after every round each worker holds, and trains from, the bits that the outcome certifies', async () => {

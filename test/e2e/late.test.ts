@@ -1,6 +1,5 @@
 /** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing learned is lost. */
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { openSocket } from '../../src/node/sockets.ts';
@@ -12,49 +11,27 @@ import { acceptedRows } from '../../src/worker/certified/rows.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import {
   type CertifiedMember,
-  type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
+  finishedRounds,
   keyOf,
+  rootsOf,
   startCertified,
 } from '../support/certified-swarm.ts';
 import { historyOf, type Replayed, replayed } from '../support/replaying.ts';
+import { createStage } from '../support/stage.ts';
 import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
 
 const SLOW = 3;
 /** Payloads hold values in 8 bits: what is lost or repeated is a hundred times as much. */
 const QUANTIZED = 0.01;
-const open: Relay[] = [];
-const started: CertifiedMember[] = [];
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
-
-async function relay(): Promise<string> {
-  const one = await createRelay();
-  open.push(one);
-  return one.url;
-}
-
-function start(options: CertifiedOptions): CertifiedMember {
-  const member = startCertified(options);
-  started.push(member);
-  return member;
-}
+const { relay, start } = createStage(startCertified);
 
 const specWith = (late: 'defer' | 'discard', rounds = 3): RunSpec =>
   certifiedSpec({
     ...{ founders: [0, 1, 2, SLOW], rounds, document: { late } },
     timing: { graceMinMs: 1500, graceMaxMs: 1500, skewMs: 60_000 },
   });
-
-/** Resolves once the worker has finished so many rounds. */
-async function finishedRounds(member: CertifiedMember, count: number): Promise<void> {
-  while (certifiedRounds(member).length < count) {
-    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 10))]);
-  }
-}
 
 /** Trains the first round for as long as the others take to finish so many. */
 const slowTrainer = (others: () => CertifiedMember, rounds: number): Trainer => {
@@ -83,9 +60,6 @@ const slowLine =
     };
     return socket;
   };
-
-const rootsOf = (member: CertifiedMember) =>
-  certifiedRounds(member).map(({ certified }) => certified!.root);
 
 /** What counted of a worker, outcome by outcome. */
 const rowsOf = ({ rounds }: Replayed, key: string) =>
@@ -126,7 +100,7 @@ const largest = (values: Float64Array): number => Math.max(...values.map(Math.ab
 
 describe('N-10: a contribution that comes one round late', () => {
   it('deferred: is folded once on every worker, without a step of its own', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = specWith('defer');
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
     const slow = start({
@@ -151,7 +125,7 @@ describe('N-10: a contribution that comes one round late', () => {
   }, 60_000);
 
   it('deferred: a restart between the two rounds neither loses nor repeats it', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = specWith('defer');
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
     const slow = start({
@@ -172,7 +146,7 @@ describe('N-10: a contribution that comes one round late', () => {
   }, 60_000);
 
   it('deferred: what the next outcome does not list either comes back, once', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = specWith('defer', 5);
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
     const slow = start({
@@ -194,7 +168,7 @@ describe('N-10: a contribution that comes one round late', () => {
   }, 60_000);
 
   it('discard: is recorded only, and comes back at once', async () => {
-    const url = await relay();
+    const { url } = await relay();
     const spec = specWith('discard');
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
     const slow = start({

@@ -216,6 +216,10 @@ function firstState(spec: RunSpec, layout: Layout): WorkerState {
 export const certifiedRounds = ({ events }: CertifiedMember) =>
   events.filter((event) => event.type === 'round');
 
+/** The model roots that its rounds were certified with. */
+export const rootsOf = (member: CertifiedMember) =>
+  certifiedRounds(member).map(({ certified }) => certified!.root);
+
 /** Resolves once the worker has finished so many rounds. */
 export const finishedRounds = (member: CertifiedMember, count: number): Promise<void> =>
   until(member, () => certifiedRounds(member).length >= count);
