@@ -15,6 +15,7 @@ import {
   certifiedSpec,
   finishedRounds,
   keyOf,
+  kill,
   rootsOf,
   startCertified,
 } from '../support/certified-swarm.ts';
@@ -142,8 +143,7 @@ describe('N-10: a contribution that comes one round late', () => {
       trainer: slowTrainer(() => members[0]!, 1),
     });
     await finishedRounds(slow, 1);
-    slow.stop();
-    await slow.finished.catch(() => undefined);
+    await kill(slow);
     expect(slow.disk.state!.pending).toBeDefined();
     const returned = start({ index: SLOW, relays: [url], spec, disk: slow.disk });
     await Promise.all([...members, returned].map(({ finished }) => finished));

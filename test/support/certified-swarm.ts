@@ -1,10 +1,10 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { fromCheckpoint } from '../../src/cli/catch-up.ts';
 import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createControl } from '../../src/network/wire/control.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
@@ -96,8 +96,11 @@ export interface CertifiedMember {
 
 export interface CertifiedOptions {
   readonly index: number;
-  readonly relays: readonly string[];
+  /** Their addresses, or a set that is open. */
+  readonly relays: readonly string[] | RelaySet;
   readonly spec: RunSpec;
+  /** Default the system's. */
+  readonly clock?: Clock;
   readonly layout?: Layout;
   readonly trainMs?: number;
   readonly trainer?: Trainer;
@@ -125,33 +128,38 @@ const memoryJournal = (disk: Disk): Journal => ({
   },
 });
 
+const connect = (options: CertifiedOptions, clock: Clock): RelaySet =>
+  'subscribe' in options.relays
+    ? options.relays
+    : createRelaySet(options.relays, {
+        openSocket: options.openSocket ?? openSocket,
+        clock,
+        crypto: nativeCrypto,
+      });
+
 /** Starts one worker; it closes its connections when it ends. */
 export function startCertified(options: CertifiedOptions): CertifiedMember {
-  const { index, spec, trainMs = 0, layout = smallLayout } = options;
+  const { index, spec, trainMs = 0, layout = smallLayout, clock = systemClock } = options;
   const disk: Disk = options.disk ?? { state: undefined, entry: undefined };
   const signer = signerOf(index);
   const run = runIdOf(spec);
-  const honest = createRelaySet(options.relays, {
-    openSocket: options.openSocket ?? openSocket,
-    clock: systemClock,
-    crypto: nativeCrypto,
-  });
+  const honest = connect(options, clock);
   const relays = options.misdeeds ? misbehave(honest, signer, options.misdeeds) : honest;
   const { packing, eventBudget, topk: ratio, rounds, innerSteps, seed } = spec.training;
   const wire = createWire({
-    ...{ run, layout, relays, signer, clock: systemClock, sha256: nativeSha256 },
+    ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
   });
   const abort = new AbortController();
   const { signal } = abort;
   const control = createControl<Noun>({
-    ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
+    ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
     read: (event) => toNoun(event, run, nativeCrypto),
   });
   const events: WorkerEvent[] = [];
   const ports: Ports = {
-    clock: systemClock,
-    trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock: systemClock, trainMs }),
+    clock,
+    trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock, trainMs }),
     wire,
     store: {
       load: async () => disk.state,
@@ -225,8 +233,14 @@ export const finishedRounds = (member: CertifiedMember, count: number): Promise<
   until(member, () => certifiedRounds(member).length >= count);
 
 /** Resolves once it holds; rejects when the worker fails. */
-export async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
+async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
   while (!holds()) {
     await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 20))]);
   }
+}
+
+/** As a kill of its process: what is on disk stays. */
+export async function kill(member: CertifiedMember): Promise<void> {
+  member.stop();
+  await member.finished.catch(() => undefined);
 }
