@@ -1,8 +1,8 @@
 /** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing learned is lost. */
 import { describe, expect, it } from 'vitest';
+import { manifest } from '../../kinds/manifest.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { openSocket } from '../../src/node/sockets.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { explain } from '../../src/worker/certified/explain.ts';
@@ -10,57 +10,54 @@ import { hasModel } from '../../src/worker/certified/replay.ts';
 import { acceptedRows } from '../../src/worker/certified/rows.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import {
-  type CertifiedMember,
   certifiedRounds,
   certifiedSpec,
-  finishedRounds,
   keyOf,
   kill,
   rootsOf,
-  startCertified,
 } from '../support/certified-swarm.ts';
-import { historyOf, type Replayed, replayed } from '../support/replaying.ts';
-import { createStage } from '../support/stage.ts';
+import { type Replayed, replayed } from '../support/replaying.ts';
 import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
+import { createTimedSwarm, type TimedOptions, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const SLOW = 3;
 /** Payloads hold values in 8 bits: what is lost or repeated is a hundred times as much. */
 const QUANTIZED = 0.01;
-const { relay, start } = createStage(startCertified);
+// in seconds
+const TRAIN = 60;
+const GRACE = 100;
+const HOUR = 3600;
 
 const specWith = (late: 'defer' | 'discard', rounds = 3): RunSpec =>
   certifiedSpec({
     ...{ founders: [0, 1, 2, SLOW], rounds, document: { late } },
-    timing: { graceMinMs: 1500, graceMaxMs: 1500, skewMs: 60_000 },
+    timing: { graceMinMs: 1000 * GRACE, graceMaxMs: 1000 * GRACE, skewMs: 60_000 },
   });
 
-/** Trains the first round for as long as the others take to finish so many. */
-const slowTrainer = (others: () => CertifiedMember, rounds: number): Trainer => {
-  const usual = arithmeticTrainer(SLOW, smallLayout, { clock: systemClock, trainMs: 0 });
+/** Trains the first round for so long. */
+const slowTrainer = ({ clock }: TimedSwarm, seconds: number): Trainer => {
+  const trainer = (trainMs: number) => arithmeticTrainer(SLOW, smallLayout, { clock, trainMs });
+  const usual = trainer(1000 * TRAIN);
+  const first = trainer(1000 * seconds);
   return {
     ...usual,
-    async train(task, onProgress, signal) {
-      if (task.round === 0) await finishedRounds(others(), rounds);
-      return usual.train(task, onProgress, signal);
-    },
+    train: (task, ...rest) => (task.round === 0 ? first : usual).train(task, ...rest),
   };
 };
 
-/** A line on which manifests stay until the first round of the others is over. */
-const slowLine =
-  (others: () => CertifiedMember): OpenSocket =>
-  (url) => {
-    const socket = openSocket(url);
-    const send = socket.send.bind(socket);
-    socket.send = (text) => {
-      if (!text.startsWith('["EVENT"') || !text.includes('"kind":7810,')) return send(text);
-      void finishedRounds(others(), 1).then(
-        () => send(text),
-        () => undefined,
-      );
-    };
-    return socket;
+/** A line on which manifests stay for so long from now. */
+function slowLine({ clock, connect }: TimedSwarm, seconds: number): RelaySet {
+  const relays = connect();
+  const untilMs = clock.now() + 1000 * seconds;
+  return {
+    ...relays,
+    send: (event, options) =>
+      relays.relays.map(async (_, i) => {
+        if (event.kind === manifest.kind) await clock.sleep(Math.max(0, untilMs - clock.now()));
+        return relays.send(event, options)[i]!;
+      }),
   };
+}
 
 /** What counted of a worker, outcome by outcome. */
 const rowsOf = ({ rounds }: Replayed, key: string) =>
@@ -108,19 +105,21 @@ async function expectReturned(found: Replayed, round: number): Promise<void> {
   expect(largest(lost)).toBeGreaterThan(0.1);
 }
 
+/** Workers 0, 1 and 2, and the slow one. */
+const startAll = (swarm: TimedSwarm, slowness: Partial<TimedOptions>) => ({
+  members: [0, 1, 2].map((index) => swarm.start({ index })),
+  slow: swarm.start({ index: SLOW, ...slowness }),
+});
+
 describe('N-10: a contribution that comes one round late', () => {
   it('deferred: is folded once on every worker, without a step of its own', async () => {
-    const { url } = await relay();
     const spec = specWith('defer');
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      trainer: slowTrainer(() => members[0]!, 1),
-    });
-    await Promise.all([...members, slow].map(({ finished }) => finished));
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
+    await swarm.finish([...members, slow], HOUR);
     for (const member of members) expect(rootsOf(member)).toEqual(rootsOf(members[0]!));
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = replayed(spec, smallLayout, await historyOf(url, spec));
+    const found = replayed(spec, smallLayout, swarm.events);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
@@ -132,54 +131,46 @@ describe('N-10: a contribution that comes one round late', () => {
     expect(largest(residual)).toBeLessThan(QUANTIZED);
     const counted = certifiedRounds(members[0]!).map(({ certified }) => certified!.late);
     expect(counted).toEqual([[], [keyOf(SLOW)], []]);
-  }, 60_000);
+  });
 
   it('deferred: a restart between the two rounds neither loses nor repeats it', async () => {
-    const { url } = await relay();
     const spec = specWith('defer');
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      trainer: slowTrainer(() => members[0]!, 1),
-    });
-    await finishedRounds(slow, 1);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
+    await swarm.secondsUntil(() => certifiedRounds(slow).length === 1, HOUR);
     await kill(slow);
     expect(slow.disk.state!.pending).toBeDefined();
-    const returned = start({ index: SLOW, relays: [url], spec, disk: slow.disk });
-    await Promise.all([...members, returned].map(({ finished }) => finished));
+    const returned = swarm.start({ index: SLOW, disk: slow.disk });
+    await swarm.finish([...members, returned], HOUR);
     expect(rootsOf(returned).at(-1)).toBe(rootsOf(members[0]!).at(-1));
-    const found = replayed(spec, smallLayout, await historyOf(url, spec));
+    const found = replayed(spec, smallLayout, swarm.events);
     expect(rowsOf(found, keyOf(SLOW)).filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     expect(largest(returned.disk.state!.residual)).toBeLessThan(QUANTIZED);
-  }, 60_000);
+  });
 
   it('deferred: what the next outcome does not list either comes back, once', async () => {
-    const { url } = await relay();
     const spec = specWith('defer', 5);
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      trainer: slowTrainer(() => members[0]!, 2),
-    });
-    await Promise.all([...members, slow].map(({ finished }) => finished));
-    const found = replayed(spec, smallLayout, await historyOf(url, spec));
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, 2 * GRACE + 30) });
+    await swarm.finish([...members, slow], HOUR);
+    const found = replayed(spec, smallLayout, swarm.events);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toEqual([]);
     await expectReturned(found, rows[0]!.round);
-  }, 60_000);
+  });
 
   it('discard: is recorded only, and comes back at once', async () => {
-    const { url } = await relay();
     const spec = specWith('discard');
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      openSocket: slowLine(() => members[0]!),
+    const swarm = createTimedSwarm(spec, TRAIN);
+    // sent in time, and longer on its way than was left
+    const { members, slow } = startAll(swarm, {
+      trainer: slowTrainer(swarm, GRACE - 5),
+      relays: slowLine(swarm, GRACE + 1),
     });
-    await Promise.all([...members, slow].map(({ finished }) => finished));
+    await swarm.finish([...members, slow], HOUR);
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = replayed(spec, smallLayout, await historyOf(url, spec));
+    const found = replayed(spec, smallLayout, swarm.events);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.some(({ late, round }) => late || round === 0)).toBe(false);
     const [first, second] = found.rounds;
@@ -187,5 +178,5 @@ describe('N-10: a contribution that comes one round late', () => {
     expect(why).toMatchObject({ counted: false });
     expect(why.why.join(' ')).toMatch(/is valid.*Not listed by/);
     await expectReturned(found, 1);
-  }, 60_000);
+  });
 });

@@ -1,6 +1,7 @@
 /** Certified workers on one clock that the test moves, over a relay in memory: hours pass in moments, and no time is a matter of luck. */
 import { onTestFinished } from 'vitest';
 import type { SignedEvent } from '../../src/network/event.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import { type CertifiedMember, type CertifiedOptions, startCertified } from './certified-swarm.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
@@ -12,6 +13,8 @@ export interface TimedSwarm {
   readonly clock: ManualClock;
   /** Everything the relay holds. */
   readonly events: readonly SignedEvent[];
+  /** A line to the relay. */
+  connect(): RelaySet;
   start(options: TimedOptions): CertifiedMember;
   /** Moves time on until it holds, second by second; the seconds that took. Throws when it does not hold in time. */
   secondsUntil(holds: () => boolean, atMost: number): Promise<number>;
@@ -34,6 +37,7 @@ export function createTimedSwarm(spec: RunSpec, trainSeconds: number): TimedSwar
   return {
     clock,
     events: relay.events,
+    connect: () => relay.connect(),
     start(options) {
       const common = { clock, relays: relay.connect(), spec, trainMs: 1000 * trainSeconds };
       const member = startCertified({ ...common, ...options });
