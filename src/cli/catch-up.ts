@@ -99,12 +99,9 @@ function refuseClaim(
 }
 
 /** What anybody says, of the latest round first. */
-async function claimsOf(
-  run: Digest,
-  { relays, signal }: Options,
-): Promise<readonly CheckpointClaim[]> {
+async function claimsOf(run: Digest, options: Options): Promise<readonly CheckpointClaim[]> {
   const claims: CheckpointClaim[] = [];
-  await collectEvents([checkpointsFilter(run)], { relays, signal }, (event) => {
+  await collectEvents([checkpointsFilter(run)], options, (event) => {
     const claim = toCheckpointClaim(event, run);
     if (claim) claims.push(claim);
   });
@@ -145,13 +142,13 @@ async function certifiedStates(
 async function pullModel(
   root: Digest,
   worker: string,
-  { relays, layout, signal }: Options,
+  { relays, layout, signal, clock = systemClock }: Options,
 ): Promise<Uint8Array | undefined> {
-  const puller = createPuller({ relays, clock: systemClock, sha256: nativeSha256 });
+  const puller = createPuller({ relays, clock, sha256: nativeSha256 });
   try {
     // parameters and momentum, four bytes each
     const { done } = puller.pull({ root, bytes: 8 * layout.size, worker });
-    return (await within(done, PULL_MS, systemClock, signal))?.payload;
+    return (await within(done, PULL_MS, clock, signal))?.payload;
   } finally {
     puller.close();
   }

@@ -188,7 +188,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     if (!options.looksForCheckpoint) return state;
     const start = genesisOf(spec, state.params, nativeSha256);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
-    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal, onNotice });
+    const asked = { relays, signal, clock };
+    const later = await fromCheckpoint(spec, { ...asked, layout, genesis: start, onNotice });
     return later ? { ...state, ...later, round: later.standing.round } : state;
   };
   const session = {

@@ -13,8 +13,8 @@ export interface TimedSwarm {
   readonly clock: ManualClock;
   /** Everything the relay holds. */
   readonly events: readonly SignedEvent[];
-  /** A line to the relay. */
-  connect(): RelaySet;
+  /** A line to the relay, on which everything is heard unless said otherwise. */
+  connect(hears?: (event: SignedEvent) => boolean): RelaySet;
   start(options: TimedOptions): CertifiedMember;
   /** Moves time on until it holds, second by second; the seconds that took. Throws when it does not hold in time. */
   secondsUntil(holds: () => boolean, atMost: number): Promise<number>;
@@ -37,7 +37,7 @@ export function createTimedSwarm(spec: RunSpec, trainSeconds: number): TimedSwar
   return {
     clock,
     events: relay.events,
-    connect: () => relay.connect(),
+    connect: relay.connect,
     start(options) {
       const common = { clock, relays: relay.connect(), spec, trainMs: 1000 * trainSeconds };
       const member = startCertified({ ...common, ...options });
