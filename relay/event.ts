@@ -105,7 +105,7 @@ export const valuesOf = (tags: Entry['tags'], name: string): readonly string[] =
 export const isEphemeral = (kind: number): boolean => kind >= 20_000 && kind < 30_000;
 
 /** The name under which only the newest event is kept, or undefined for a regular event. */
-export function slotOf({ kind, pubkey, tags }: Entry): string | undefined {
+export function slotOf({ kind, pubkey, tags }: Omit<Entry, 'json'>): string | undefined {
   if (kind === 0 || kind === 3 || (kind >= 10_000 && kind < 20_000)) return `${kind}:${pubkey}`;
   if (kind < 30_000 || kind >= 40_000) return undefined;
   const d = tags.find((tag) => tag[0] === 'd')?.[1] ?? '';

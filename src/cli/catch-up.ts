@@ -5,7 +5,6 @@
 import { systemClock } from '../base/clock.ts';
 import { readState } from '../consensus/state-root.ts';
 import { within } from '../network/transport/deadline.ts';
-import type { RelaySet } from '../network/transport/relay-set.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
@@ -19,7 +18,7 @@ import type { Layout } from '../tensor/params.ts';
 import type { Certified, Chain } from '../worker/certified/history.ts';
 import { type Path, pathOf } from '../worker/certified/path.ts';
 import { type DecisionOptions, decisionsOf } from './history/decisions.ts';
-import { collectEvents } from './history/from-relays.ts';
+import { type Asked, collectEvents } from './history/from-relays.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {
@@ -27,9 +26,7 @@ export interface CaughtUp {
   readonly votes: readonly EventId[];
 }
 
-export interface CheckpointOptions {
-  readonly relays: RelaySet;
-  readonly signal: AbortSignal;
+export interface CheckpointOptions extends Asked {
   readonly layout: Layout;
   /** Told which checkpoints are passed over, and why. */
   onNotice?(message: string): void;
@@ -126,10 +123,10 @@ function refuseClaim(
 /** What anybody says, of the latest round first. */
 async function claimsOf(
   run: Digest,
-  { relays, signal }: CheckpointOptions,
+  options: CheckpointOptions,
 ): Promise<readonly CheckpointClaim[]> {
   const claims: CheckpointClaim[] = [];
-  await collectEvents([checkpointsFilter(run)], { relays, signal }, (event) => {
+  await collectEvents([checkpointsFilter(run)], options, (event) => {
     const claim = toCheckpointClaim(event, run);
     if (claim) claims.push(claim);
   });
@@ -139,13 +136,13 @@ async function claimsOf(
 async function pullModel(
   root: Digest,
   worker: string,
-  { relays, layout, signal }: CheckpointOptions,
+  { relays, layout, signal, clock = systemClock }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  const puller = createPuller({ relays, clock: systemClock, sha256: nativeSha256 });
+  const puller = createPuller({ relays, clock, sha256: nativeSha256 });
   try {
     // parameters and momentum, four bytes each
     const { done } = puller.pull({ root, bytes: 8 * layout.size, worker });
-    return (await within(done, PULL_MS, systemClock, signal))?.payload;
+    return (await within(done, PULL_MS, clock, signal))?.payload;
   } finally {
     puller.close();
   }

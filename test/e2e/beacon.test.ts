@@ -1,31 +1,22 @@
 /** Certified rounds whose draws wait for drand: nobody begins a round before its signature is there, and all use the same one. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { createDrandSource } from '../../src/chain/drand-source.ts';
 import { createGet } from '../../src/chain/http-get.ts';
 import { beaconValue, drandRoundAt } from '../../src/consensus/committee/beacon.ts';
-import {
-  type CertifiedMember,
-  certifiedRounds,
-  certifiedSpec,
-  startCertified,
-} from '../support/certified-swarm.ts';
+import { certifiedRounds, certifiedSpec, startCertified } from '../support/certified-swarm.ts';
 import { type DrandEndpoint, signRound, startDrand, testChain } from '../support/drand.ts';
+import { createStage } from '../support/stage.ts';
 
-const open: Relay[] = [];
 const endpoints: DrandEndpoint[] = [];
-const started: CertifiedMember[] = [];
 afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
   for (const each of endpoints.splice(0)) await each.close();
-  for (const one of open.splice(0)) await one.close();
 });
+const { relay, start } = createStage(startCertified);
 
 describe('a run with a beacon', () => {
   it('waits for the value after each outcome, and ends in one root', async () => {
-    const relay = await createRelay();
-    open.push(relay);
+    const { url } = await relay();
     const genesis = Math.floor(Date.now() / 1000) - 1000;
     const rules = { kind: 'drand', lagSeconds: 4, ...testChain(genesis, 1) } as const;
     const spec = certifiedSpec({
@@ -49,10 +40,7 @@ describe('a run with a beacon', () => {
       if (value.ok) return value.value;
       throw new Error(value.issue.message);
     };
-    const members = [0, 1, 2].map((index) =>
-      startCertified({ index, relays: [relay.url], spec, beacon }),
-    );
-    started.push(...members);
+    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec, beacon }));
     const waits = () =>
       members[0]!.events.some(
         (event) => event.type === 'notice' && event.message.includes('waits for its beacon'),

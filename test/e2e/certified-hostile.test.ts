@@ -1,5 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { collectEvents } from '../../src/cli/history/from-relays.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
@@ -19,7 +18,6 @@ import { genesisOf } from '../../src/worker/certified/history.ts';
 import { toNoun } from '../../src/worker/certified/nouns.ts';
 import {
   type CertifiedMember,
-  type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
   finishedRounds,
@@ -29,25 +27,12 @@ import {
 import { publishRaw } from '../support/publish-raw.ts';
 import { historyOf, replayed } from '../support/replaying.ts';
 import { forgedTwin } from '../support/signers.ts';
+import { createStage } from '../support/stage.ts';
 import { smallLayout as layout, secretOf } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: CertifiedMember[] = [];
+const { relay, start } = createStage(startCertified);
 /** A relay that stores whatever it is given. */
-async function credulousRelay(): Promise<string> {
-  const one = await createRelay({ policies: [] });
-  open.push(one);
-  return one.url;
-}
-function start(options: CertifiedOptions): CertifiedMember {
-  const member = startCertified(options);
-  started.push(member);
-  return member;
-}
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
+const credulousRelay = async (): Promise<string> => (await relay({ policies: [] })).url;
 
 const signerOf = (index: number) => createSigner(secretOf(index));
 const life = (later = 0) => {

@@ -1,5 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { modelRoot } from '../../src/consensus/state-root.ts';
 import type { Digest, WorkerId } from '../../src/run/ids.ts';
@@ -7,36 +6,19 @@ import { hasModel } from '../../src/worker/certified/replay.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import type { WorkerState } from '../../src/worker/state.ts';
 import {
-  type CertifiedMember,
-  type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
   finishedRounds,
   keyOf,
+  kill,
+  rootsOf,
   startCertified,
 } from '../support/certified-swarm.ts';
 import { historyOf, replayed } from '../support/replaying.ts';
+import { createStage } from '../support/stage.ts';
 import { arithmeticTrainer, smallLayout as layout } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: CertifiedMember[] = [];
-async function relay(options: RelayOptions = {}): Promise<Relay> {
-  const one = await createRelay(options);
-  open.push(one);
-  return one;
-}
-function start(options: CertifiedOptions): CertifiedMember {
-  const member = startCertified(options);
-  started.push(member);
-  return member;
-}
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
-
-const rootsOf = (member: CertifiedMember) =>
-  certifiedRounds(member).map(({ certified }) => certified!.root);
+const { relay, start } = createStage(startCertified);
 
 describe('certified rounds', () => {
   it('T-11: after every round each worker holds, and trains from, the bits that the outcome certifies', async () => {
@@ -115,8 +97,7 @@ describe('certified rounds', () => {
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
     const killed = start({ index: 3, relays: [url], spec });
     await finishedRounds(killed, 1);
-    killed.stop();
-    await killed.finished.catch(() => undefined);
+    await kill(killed);
     await finishedRounds(members[0]!, 3);
     const returned = start({ index: 3, relays: [url], spec, disk: killed.disk });
     await Promise.all([...members, returned].map(({ finished }) => finished));
@@ -131,8 +112,7 @@ describe('certified rounds', () => {
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
     const killed = start({ index: 3, relays: [url], spec });
     await finishedRounds(killed, 1);
-    killed.stop();
-    await killed.finished.catch(() => undefined);
+    await kill(killed);
     await finishedRounds(members[0]!, 2);
     const returned = start({ index: 3, relays: [url], spec });
     await Promise.all([...members, returned].map(({ finished }) => finished));
@@ -157,25 +137,6 @@ describe('certified rounds', () => {
     expect(standing!.ledger.members.map(({ key }) => key)).not.toContain(guilty.id);
   }, 60_000);
 
-  it('a round in which nothing comes in time is void, and costs nobody what was learned', async () => {
-    const { url } = await relay();
-    const spec = certifiedSpec({
-      founders: [0, 1],
-      rounds: 2,
-      timing: { graceMinMs: 100, graceMaxMs: 700 },
-    });
-    const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 3000 }));
-    await Promise.all(members.map(({ finished }) => finished));
-    for (const member of members) {
-      const [first] = certifiedRounds(member);
-      expect(first!.certified!.result).toBe('void');
-      expect(first!.certified!.root).toBe(first!.base);
-      const residual = member.disk.state!.residual;
-      expect(residual.some((value) => value !== 0)).toBe(true);
-    }
-    expect(rootsOf(members[0]!)).toEqual(rootsOf(members[1]!));
-  }, 60_000);
-
   it('a run without its quorum stalls, says who is missing, and goes on when they come', async () => {
     const { url } = await relay();
     const spec = certifiedSpec({
@@ -191,6 +152,38 @@ describe('certified rounds', () => {
     const third = start({ index: 2, relays: [url], spec });
     await Promise.all([...members, third].map(({ finished }) => finished));
     expect(rootsOf(third)).toEqual(rootsOf(members[0]!));
+  }, 60_000);
+
+  it('T-10: a recovery attempt ends the round in one root, which who returns adopts', async () => {
+    const { url } = await relay();
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1, 2, 3, 4], rounds: 3 },
+      timing: { graceMinMs: 100, graceMaxMs: 500, viewMs: 300, recoveryMs: 2500 },
+    });
+    const members = [0, 1, 2, 3, 4].map((index) =>
+      start({ index, relays: [url], spec, trainMs: 200 }),
+    );
+    const [first, second, third, ...gone] = members;
+    await finishedRounds(first!, 1);
+    for (const one of gone) await kill(one);
+    // four of five are a quorum: three are left, more than half of the roster
+    const left = [first!, second!, third!];
+    await Promise.all(left.map((member) => finishedRounds(member, 2)));
+    const returned = start({ index: 3, relays: [url], spec, disk: gone[0]!.disk });
+    const all = [...left, returned];
+    await Promise.all(all.map(({ finished }) => finished));
+    const roots = rootsOf(first!);
+    for (const member of all) {
+      for (const { index, certified } of certifiedRounds(member)) {
+        expect(certified!.root).toBe(roots[index]);
+      }
+    }
+    expect(certifiedRounds(returned).some(({ certified }) => certified!.attempt > 0)).toBe(true);
+
+    const { rounds, end } = replayed(spec, layout, await historyOf(url, spec));
+    expect(rounds.map(({ checked }) => checked)).toEqual(Array(3).fill('full'));
+    expect(rounds.some(({ decided }) => decided!.certificate.attempt > 0)).toBe(true);
+    expect(end.state.modelRoot).toBe(roots.at(-1));
   }, 60_000);
 
   it('a newcomer joins, catches up by replay, and its work is counted', async () => {

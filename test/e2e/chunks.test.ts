@@ -1,12 +1,13 @@
 /** Runs whose payloads do not fit one event, over relays with the limits of public ones, some of them failing. */
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
+import type { Relay, RelayOptions } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
+import { createStage } from '../support/stage.ts';
 import {
   divergencesOf,
   largeLayout,
@@ -17,28 +18,16 @@ import {
   startMember,
 } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: Member[] = [];
-const relay = async (options: RelayOptions = {}): Promise<Relay> => {
-  const one = await createRelay({ strict: 'strfry', ...options });
-  open.push(one);
-  return one;
-};
+const stage = createStage(startMember);
+const relay = (options: RelayOptions = {}): Promise<Relay> =>
+  stage.relay({ strict: 'strfry', ...options });
 const rounds = 3;
 const common = { sync: { strategy: 'strict', workers: 3 } as const, waitFor: 3, rounds };
 const start = (
   index: number,
   relays: readonly string[],
   more: Partial<MemberOptions> = {},
-): Member => {
-  const member = startMember({ index, relays, layout: largeLayout, plan: common, ...more });
-  started.push(member);
-  return member;
-};
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
+): Member => stage.start({ index, relays, layout: largeLayout, plan: common, ...more });
 
 /** Every worker counted every worker once in every round, and all hold the same bits. */
 async function expectWhole(members: readonly Member[]): Promise<void> {

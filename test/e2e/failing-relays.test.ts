@@ -1,30 +1,19 @@
 /** What a person sees when relays fail: one line each, with the relay's words and the next step. */
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
+import type { Relay } from '../../relay/server.ts';
 import { renderPlain } from '../../src/cli/render/plain.ts';
+import { createStage } from '../support/stage.ts';
 import { type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: Member[] = [];
-const relay = async (options: RelayOptions = {}): Promise<Relay> => {
-  const one = await createRelay(options);
-  open.push(one);
-  return one;
-};
-const start = (relays: readonly Relay[], plan: MemberOptions['plan'] = {}, trainMs = 0): Member => {
-  const member = startMember({
+const stage = createStage(startMember);
+const { relay } = stage;
+const start = (relays: readonly Relay[], plan: MemberOptions['plan'] = {}, trainMs = 0): Member =>
+  stage.start({
     index: 0,
     trainMs,
     relays: relays.map(({ url }) => url),
     plan: { rounds: 1, sync: { strategy: 'strict', workers: 1 }, ...plan },
   });
-  started.push(member);
-  return member;
-};
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
 
 const failureOf = (member: Member): Promise<string> =>
   member.finished.then(

@@ -1,7 +1,6 @@
 import { deflateSync } from 'node:zlib';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { encodeNstr } from '../../src/network/codec/nstr.ts';
 import type { EventDraft } from '../../src/network/event.ts';
 import { buildGradient } from '../../src/network/wire/gradients.ts';
@@ -10,21 +9,13 @@ import type { ProfileName } from '../../src/network/wire/wire.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
+import { createStage } from '../support/stage.ts';
 import { smallLayout as layout, type Member, roundsOf, startMember } from '../support/swarm.ts';
 
-const relays: Relay[] = [];
-const members: Member[] = [];
-afterEach(async () => {
-  for (const member of members.splice(0)) member.stop();
-  for (const relay of relays.splice(0)) await relay.close();
-});
+const { relay, start } = createStage(startMember);
 
 /** A relay that stores whatever it is given: signatures, ids and sizes are the receiver's business. */
-async function credulousRelay(): Promise<string> {
-  const relay = await createRelay({ policies: [] });
-  relays.push(relay);
-  return relay.url;
-}
+const credulousRelay = async (): Promise<string> => (await relay({ policies: [] })).url;
 
 async function publish(url: string, events: readonly unknown[]): Promise<void> {
   const socket = new WebSocket(url);
@@ -75,14 +66,13 @@ async function refusalsOf(
 ): Promise<{ member: Member; reasons: RejectReason[] }> {
   const url = await credulousRelay();
   await publish(url, events);
-  const member = startMember({
+  const member = start({
     profile,
     index: 0,
     relays: [url],
     trainMs: 1000,
     plan: { rounds: 1, sync: { strategy: 'strict', workers: 1 } },
   });
-  members.push(member);
   await member.finished;
   return { member, reasons: roundsOf(member)[0]!.refused.map(({ reason }) => reason) };
 }

@@ -1,117 +1,72 @@
 /** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing learned is lost. */
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
+import { manifest } from '../../kinds/manifest.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { openSocket } from '../../src/node/sockets.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { explain } from '../../src/worker/certified/explain.ts';
 import { hasModel } from '../../src/worker/certified/replay.ts';
-import { acceptedRows } from '../../src/worker/certified/rows.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import {
-  type CertifiedMember,
-  type CertifiedOptions,
   certifiedRounds,
   certifiedSpec,
   keyOf,
-  startCertified,
+  kill,
+  rootsOf,
 } from '../support/certified-swarm.ts';
-import { type ReplayedSwarm, replaySwarm } from '../support/replayed-swarm.ts';
+import { deltaOf, type Replayed, replayed } from '../support/replaying.ts';
 import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
+import { createTimedSwarm, type TimedOptions, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const SLOW = 3;
 /** Payloads hold values in 8 bits: what is lost or repeated is a hundred times as much. */
 const QUANTIZED = 0.01;
-const open: Relay[] = [];
-const started: CertifiedMember[] = [];
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
-
-async function relay(): Promise<string> {
-  const one = await createRelay();
-  open.push(one);
-  return one.url;
-}
-
-function start(options: CertifiedOptions): CertifiedMember {
-  const member = startCertified(options);
-  started.push(member);
-  return member;
-}
+// in seconds
+const TRAIN = 60;
+const GRACE = 100;
+const HOUR = 3600;
 
 const specWith = (late: 'defer' | 'discard', rounds = 3): RunSpec =>
   certifiedSpec({
     ...{ founders: [0, 1, 2, SLOW], rounds, document: { late } },
-    timing: { graceMinMs: 1500, graceMaxMs: 1500, skewMs: 60_000 },
+    timing: { graceMinMs: 1000 * GRACE, graceMaxMs: 1000 * GRACE, skewMs: 60_000 },
   });
 
-/** Resolves once the worker has finished so many rounds. */
-async function finishedRounds(member: CertifiedMember, count: number): Promise<void> {
-  while (certifiedRounds(member).length < count) {
-    await Promise.race([member.finished, new Promise((resolve) => setTimeout(resolve, 10))]);
-  }
-}
-
-/** Trains the first round for as long as the others take to finish so many. */
-const slowTrainer = (others: () => CertifiedMember, rounds: number): Trainer => {
-  const usual = arithmeticTrainer(SLOW, smallLayout, { clock: systemClock, trainMs: 0 });
+/** Trains the first round for so long. */
+const slowTrainer = ({ clock }: TimedSwarm, seconds: number): Trainer => {
+  const trainer = (trainMs: number) => arithmeticTrainer(SLOW, smallLayout, { clock, trainMs });
+  const usual = trainer(1000 * TRAIN);
+  const first = trainer(1000 * seconds);
   return {
     ...usual,
-    async train(task, onProgress, signal) {
-      if (task.round === 0) await finishedRounds(others(), rounds);
-      return usual.train(task, onProgress, signal);
-    },
+    train: (task, ...rest) => (task.round === 0 ? first : usual).train(task, ...rest),
   };
 };
 
-/** A line on which manifests stay until the first round of the others is over. */
-const slowLine =
-  (others: () => CertifiedMember): OpenSocket =>
-  (url) => {
-    const socket = openSocket(url);
-    const send = socket.send.bind(socket);
-    socket.send = (text) => {
-      if (!text.startsWith('["EVENT"') || !text.includes('"kind":7810,')) return send(text);
-      void finishedRounds(others(), 1).then(
-        () => send(text),
-        () => undefined,
-      );
-    };
-    return socket;
+/** A line on which manifests stay for so long from now. */
+function slowLine({ clock, connect }: TimedSwarm, seconds: number): RelaySet {
+  const relays = connect();
+  const untilMs = clock.now() + 1000 * seconds;
+  return {
+    ...relays,
+    send: (event, options) =>
+      relays.relays.map(async (_, i) => {
+        if (event.kind === manifest.kind) await clock.sleep(Math.max(0, untilMs - clock.now()));
+        return relays.send(event, options)[i]!;
+      }),
   };
-
-const rootsOf = (member: CertifiedMember) =>
-  certifiedRounds(member).map(({ certified }) => certified!.root);
+}
 
 /** What counted of a worker, outcome by outcome. */
-const rowsOf = ({ rounds }: ReplayedSwarm, key: string) =>
+const rowsOf = ({ rounds }: Replayed, key: string) =>
   rounds.flatMap(({ round, before, decided }) =>
     decided!.outcome.accepted
       .filter(({ index }) => before.ledger.members[index]!.key === key)
       .map(({ late, manifest }) => ({ round, late, manifest })),
   );
 
-/** The delta that a worker's row of a round, on time, brought into the model. */
-function deltaOf({ rounds, gathered }: ReplayedSwarm, round: number, key: string): Float64Array {
-  const { before, decided } = rounds[round]!;
-  if (!hasModel(before) || decided === undefined) throw new Error(`round ${round} has no model`);
-  const rows = acceptedRows(before, decided.outcome, gathered);
-  if (!rows.ok) throw new Error('rows are missing');
-  const row = rows.value.find(({ late, contribution }) => !late && contribution.worker === key)!;
-  const { delta } = row.contribution;
-  const values = new Float64Array(smallLayout.size);
-  delta.chunks.forEach((chunk, i) => {
-    delta.addChunk(i, 1, values, chunk * CHUNK_LENGTH);
-  });
-  return values;
-}
-
 /** What training alone gives from the model a round started with. */
-async function freshDelta({ rounds }: ReplayedSwarm, round: number): Promise<Float64Array> {
+async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64Array> {
   const { before } = rounds[round]!;
   if (!hasModel(before)) throw new Error(`round ${round} has no model`);
   const shared = Float32Array.from(before.params.values);
@@ -124,19 +79,30 @@ async function freshDelta({ rounds }: ReplayedSwarm, round: number): Promise<Flo
 
 const largest = (values: Float64Array): number => Math.max(...values.map(Math.abs));
 
+/** What the slow one learned in round 0 is in what it brought in this round, once. */
+async function expectReturned(found: Replayed, round: number): Promise<void> {
+  const expected = await freshDelta(found, round);
+  const lost = await freshDelta(found, 0);
+  const sent = deltaOf(found, round, keyOf(SLOW));
+  expect(largest(sent.map((value, i) => value - expected[i]! - lost[i]!))).toBeLessThan(QUANTIZED);
+  expect(largest(lost)).toBeGreaterThan(0.1);
+}
+
+/** Workers 0, 1 and 2, and the slow one. */
+const startAll = (swarm: TimedSwarm, slowness: Partial<TimedOptions>) => ({
+  members: [0, 1, 2].map((index) => swarm.start({ index })),
+  slow: swarm.start({ index: SLOW, ...slowness }),
+});
+
 describe('N-10: a contribution that comes one round late', () => {
   it('deferred: is folded once on every worker, without a step of its own', async () => {
-    const url = await relay();
     const spec = specWith('defer');
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      trainer: slowTrainer(() => members[0]!, 1),
-    });
-    await Promise.all([...members, slow].map(({ finished }) => finished));
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
+    await swarm.finish([...members, slow], HOUR);
     for (const member of members) expect(rootsOf(member)).toEqual(rootsOf(members[0]!));
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, swarm.events);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
@@ -148,73 +114,52 @@ describe('N-10: a contribution that comes one round late', () => {
     expect(largest(residual)).toBeLessThan(QUANTIZED);
     const counted = certifiedRounds(members[0]!).map(({ certified }) => certified!.late);
     expect(counted).toEqual([[], [keyOf(SLOW)], []]);
-  }, 60_000);
+  });
 
   it('deferred: a restart between the two rounds neither loses nor repeats it', async () => {
-    const url = await relay();
     const spec = specWith('defer');
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      trainer: slowTrainer(() => members[0]!, 1),
-    });
-    await finishedRounds(slow, 1);
-    slow.stop();
-    await slow.finished.catch(() => undefined);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
+    await swarm.secondsUntil(() => certifiedRounds(slow).length === 1, HOUR);
+    await kill(slow);
     expect(slow.disk.state!.pending).toBeDefined();
-    const returned = start({ index: SLOW, relays: [url], spec, disk: slow.disk });
-    await Promise.all([...members, returned].map(({ finished }) => finished));
+    const returned = swarm.start({ index: SLOW, disk: slow.disk });
+    await swarm.finish([...members, returned], HOUR);
     expect(rootsOf(returned).at(-1)).toBe(rootsOf(members[0]!).at(-1));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, swarm.events);
     expect(rowsOf(found, keyOf(SLOW)).filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
     expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
     expect(largest(returned.disk.state!.residual)).toBeLessThan(QUANTIZED);
-  }, 60_000);
+  });
 
   it('deferred: what the next outcome does not list either comes back, once', async () => {
-    const url = await relay();
     const spec = specWith('defer', 5);
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      trainer: slowTrainer(() => members[0]!, 2),
-    });
-    await Promise.all([...members, slow].map(({ finished }) => finished));
-    const found = await replaySwarm(url, spec);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, 2 * GRACE + 30) });
+    await swarm.finish([...members, slow], HOUR);
+    const found = replayed(spec, smallLayout, swarm.events);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.filter(({ late }) => late)).toEqual([]);
-    const { round } = rows[0]!;
-    const expected = await freshDelta(found, round);
-    const lost = await freshDelta(found, 0);
-    const sent = deltaOf(found, round, keyOf(SLOW));
-    expect(largest(sent.map((value, i) => value - expected[i]! - lost[i]!))).toBeLessThan(
-      QUANTIZED,
-    );
-    expect(largest(lost)).toBeGreaterThan(0.1);
-  }, 60_000);
+    await expectReturned(found, rows[0]!.round);
+  });
 
   it('discard: is recorded only, and comes back at once', async () => {
-    const url = await relay();
     const spec = specWith('discard');
-    const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const slow = start({
-      ...{ index: SLOW, relays: [url], spec },
-      openSocket: slowLine(() => members[0]!),
+    const swarm = createTimedSwarm(spec, TRAIN);
+    // sent in time, and longer on its way than was left
+    const { members, slow } = startAll(swarm, {
+      trainer: slowTrainer(swarm, GRACE - 5),
+      relays: slowLine(swarm, GRACE + 1),
     });
-    await Promise.all([...members, slow].map(({ finished }) => finished));
+    await swarm.finish([...members, slow], HOUR);
     expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
-    const found = await replaySwarm(url, spec);
+    const found = replayed(spec, smallLayout, swarm.events);
     const rows = rowsOf(found, keyOf(SLOW));
     expect(rows.some(({ late, round }) => late || round === 0)).toBe(false);
     const [first, second] = found.rounds;
     const why = explain(keyOf(SLOW), first!, second, found.gathered);
     expect(why).toMatchObject({ counted: false });
     expect(why.why.join(' ')).toMatch(/is valid.*Not listed by/);
-    const expected = await freshDelta(found, 1);
-    const lost = await freshDelta(found, 0);
-    const sent = deltaOf(found, 1, keyOf(SLOW));
-    expect(largest(sent.map((value, i) => value - expected[i]! - lost[i]!))).toBeLessThan(
-      QUANTIZED,
-    );
-  }, 60_000);
+    await expectReturned(found, 1);
+  });
 });

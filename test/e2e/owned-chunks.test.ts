@@ -1,7 +1,7 @@
 /** Workers that each send only the chunks they own: who owns what is agreed, and everybody ends in the same bits. */
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import type { PackingName } from '../../src/run/settings.ts';
+import { createStage } from '../support/stage.ts';
 import {
   divergencesOf,
   largeLayout,
@@ -11,13 +11,8 @@ import {
   startMember,
 } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: Member[] = [];
-const relay = async (): Promise<string> => {
-  const one = await createRelay({ strict: 'strfry' });
-  open.push(one);
-  return one.url;
-};
+const stage = createStage(startMember);
+const relay = async (): Promise<string> => (await stage.relay({ strict: 'strfry' })).url;
 const start = (index: number, url: string, more: Partial<MemberOptions> = {}): Member => {
   const plan: MemberOptions['plan'] = {
     rounds: 4,
@@ -27,17 +22,11 @@ const start = (index: number, url: string, more: Partial<MemberOptions> = {}): M
     waitFor: 3,
     ...more.plan,
   };
-  const member = startMember({
+  return stage.start({
     ...{ index, relays: [url], layout: largeLayout, packing: 'ternary', ...more },
     plan,
   });
-  started.push(member);
-  return member;
 };
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
 
 const digests = (member: Member) => roundsOf(member).map(({ digest }) => digest);
 

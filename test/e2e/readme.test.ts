@@ -3,15 +3,15 @@
  * place of others' and with small sizes added where training would take minutes.
  */
 import { writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Command } from 'commander';
-import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { commandLines, flagsInText, typescriptBlocks, wordsOf } from '../support/readme.ts';
 import { runBlock } from '../support/run-block.ts';
+import { typeErrors } from '../support/type-errors.ts';
 
 const relays: Relay[] = [];
 const cwd = temporaryFolder();
@@ -136,20 +136,11 @@ describe('N-22: README', () => {
     'its TypeScript, block $i, compiles and runs',
     { timeout: 120_000 },
     async ({ block, i }) => {
-      await runBlock(`readme-${i}`, block, (file) => expect(diagnose(file)).toEqual([]));
+      expect(typeErrors([{ name: `block ${i}`, code: block }])).toEqual([]);
+      await runBlock(`readme-${i}`, block);
     },
   );
 });
-
-/** What the compiler says of a file. */
-function diagnose(file: string): readonly string[] {
-  const path = join(import.meta.dirname, '../../tsconfig.json');
-  const { config } = ts.readConfigFile(path, ts.sys.readFile);
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, dirname(path));
-  const program = ts.createProgram([file], options);
-  const found = ts.getPreEmitDiagnostics(program, program.getSourceFile(file)!);
-  return found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '));
-}
 
 /** Of a command and all commands below it. */
 function flagsOf(command: Command): readonly string[] {

@@ -1,6 +1,5 @@
 /** A run whose stakes are read from a chain again as it goes on: all change to the next table in the same round. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { createRegistrySource } from '../../src/chain/evm/registry-source.ts';
 import { publishOver } from '../../src/cli/stake/events.ts';
 import { createRefreshPort } from '../../src/cli/stake/refresh-port.ts';
@@ -8,22 +7,21 @@ import { snapshotId, stakeOf } from '../../src/run/stake-snapshot.ts';
 import type { RefreshPort } from '../../src/worker/certified/refresh.ts';
 import { accessTo, hasAnvil, never, startAnvil, type TestChain } from '../support/anvil.ts';
 import {
-  type CertifiedMember,
   certifiedRounds,
   certifiedSpec,
   keyOf,
+  rootsOf,
   startCertified,
 } from '../support/certified-swarm.ts';
-import { replaySwarm } from '../support/replayed-swarm.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { createStage } from '../support/stage.ts';
+import { smallLayout } from '../support/swarm.ts';
 
-const open: Relay[] = [];
 const chains: TestChain[] = [];
-const started: CertifiedMember[] = [];
 afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
   await Promise.all(chains.splice(0).map((chain) => chain.stop()));
 });
+const { relay, start } = createStage(startCertified);
 
 describe.skipIf(!hasAnvil)('a run that reads stakes again', { timeout: 120_000 }, () => {
   it('names the next table in its round, and draws by it two rounds later; who reaches no chain follows', async () => {
@@ -46,36 +44,32 @@ describe.skipIf(!hasAnvil)('a run that reads stakes again', { timeout: 120_000 }
     const ids = tables.map(snapshotId);
     expect(new Set(ids).size).toBe(3);
 
-    const relay = await createRelay();
-    open.push(relay);
+    const { url } = await relay();
     const stake = { source: 'evm', snapshot: ids[0], period: schedule.period, every: 2 };
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 6 },
       document: { stake, committee: { weights: 'stake' } },
     });
-    await publishOver([relay.url], first, never);
-    const shared = createRefreshPort(spec, {}, [relay.url], never);
+    await publishOver([url], first, never);
+    const shared = createRefreshPort(spec, {}, [url], never);
     expect(shared.derive).toBeUndefined();
     const access = accessTo([chain.endpoint]);
-    const port = createRefreshPort(spec, { chain: access }, [relay.url], never);
+    const port = createRefreshPort(spec, { chain: access }, [url], never);
     // read before, so that nobody proposes while still reading
     const read = await Promise.all([1, 2].map((epoch) => port.derive!(epoch)));
     expect(read.map(snapshotId)).toEqual(ids.slice(1));
     const reading: RefreshPort = { ...port, derive: async (epoch) => read[epoch - 1]! };
     const members = [reading, reading, shared].map((refresh, index) =>
-      startCertified({ index, relays: [relay.url], spec, refresh, trainMs: 300 }),
+      start({ index, relays: [url], spec, refresh, trainMs: 300 }),
     );
-    started.push(...members);
     const states = await Promise.all(members.map(({ finished }) => finished));
-    const roots = members.map((member) =>
-      certifiedRounds(member).map(({ certified }) => certified!.root),
-    );
+    const roots = members.map(rootsOf);
     expect(roots[1]).toEqual(roots[0]);
     expect(roots[2]).toEqual(roots[0]);
     const results = certifiedRounds(members[0]!).map(({ certified }) => certified!.result);
     expect(results).toEqual(Array(6).fill('final'));
     // whoever reads the chain names the table of the round; who does not keeps the one there is
-    const { rounds } = await replaySwarm(relay.url, spec);
+    const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
     expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
     const named = rounds.map(({ decided }) => decided!.outcome);
     let holds = ids[0]!;

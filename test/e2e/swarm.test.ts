@@ -1,24 +1,9 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
+import { describe, expect, it } from 'vitest';
 import { openZstd } from '../../src/node/zstd.ts';
+import { createStage } from '../support/stage.ts';
 import { divergencesOf, type Member, roundsOf, startMember } from '../support/swarm.ts';
 
-const open: Relay[] = [];
-const started: Member[] = [];
-async function relay(options: RelayOptions = {}): Promise<Relay> {
-  const one = await createRelay(options);
-  open.push(one);
-  return one;
-}
-function start(options: Parameters<typeof startMember>[0]): Member {
-  const member = startMember(options);
-  started.push(member);
-  return member;
-}
-afterEach(async () => {
-  for (const member of started.splice(0)) member.stop();
-  for (const one of open.splice(0)) await one.close();
-});
+const { relay, start } = createStage(startMember);
 
 const strict = (workers: number) => ({
   sync: { strategy: 'strict', workers } as const,

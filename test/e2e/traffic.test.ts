@@ -1,15 +1,12 @@
 /** A relay is shared by runs that know nothing of each other: nobody pays for the traffic of others. */
-import { afterEach, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
+import { expect, it } from 'vitest';
 import { createSigner } from '../../src/network/event.ts';
 import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
 import { openSocket } from '../../src/node/sockets.ts';
+import { createStage } from '../support/stage.ts';
 import { largeLayout, type Member, secretOf, smallLayout, startMember } from '../support/swarm.ts';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const { relay, start } = createStage(startMember);
 
 /** Sockets that count the bytes of messages in which one of these words occurs. */
 function countWords(words: readonly string[]): {
@@ -43,17 +40,11 @@ function countWords(words: readonly string[]): {
 }
 
 it('N-21: a worker downloads next to nothing of a run with ten times the traffic on its relay', async () => {
-  const relay = await createRelay();
-  closing.push(() => relay.close());
+  const { url } = await relay();
   const plan = { sync: { strategy: 'strict', workers: 2 }, waitFor: 2, rounds: 3 } as const;
-  const start = (options: Parameters<typeof startMember>[0]): Member => {
-    const member = startMember(options);
-    closing.push(() => member.stop());
-    return member;
-  };
   const theirKeys = [2, 3].map((index) => createSigner(secretOf(index)).publicKey);
   const [overheard, heard] = [countWords(theirKeys), countWords(theirKeys)];
-  const common = { relays: [relay.url] };
+  const common = { relays: [url] };
   const ours = [0, 1].map(
     (index) =>
     start({ ...common, index, layout: smallLayout, plan: { ...plan, run: 'quiet-run' }, openSocket: overheard.open }), // biome-ignore format: one worker

@@ -1,11 +1,11 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { fromCheckpoint } from '../../src/cli/catch-up.ts';
 import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
 import { createHistory } from '../../src/cli/history/branch-history.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createControl } from '../../src/network/wire/control.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
@@ -97,8 +97,11 @@ export interface CertifiedMember {
 
 export interface CertifiedOptions {
   readonly index: number;
-  readonly relays: readonly string[];
+  /** Their addresses, or a set that is open. */
+  readonly relays: readonly string[] | RelaySet;
   readonly spec: RunSpec;
+  /** Default the system's. */
+  readonly clock?: Clock;
   readonly layout?: Layout;
   readonly trainMs?: number;
   readonly trainer?: Trainer;
@@ -128,33 +131,38 @@ const memoryJournal = (disk: Disk): Journal => ({
   },
 });
 
+const connect = (options: CertifiedOptions, clock: Clock): RelaySet =>
+  'subscribe' in options.relays
+    ? options.relays
+    : createRelaySet(options.relays, {
+        openSocket: options.openSocket ?? openSocket,
+        clock,
+        crypto: nativeCrypto,
+      });
+
 /** Starts one worker; it closes its connections when it ends. */
 export function startCertified(options: CertifiedOptions): CertifiedMember {
-  const { index, spec, trainMs = 0, layout = smallLayout } = options;
+  const { index, spec, trainMs = 0, layout = smallLayout, clock = systemClock } = options;
   const disk: Disk = options.disk ?? { state: undefined, entry: undefined };
   const signer = signerOf(index);
   const run = runIdOf(spec);
-  const honest = createRelaySet(options.relays, {
-    openSocket: options.openSocket ?? openSocket,
-    clock: systemClock,
-    crypto: nativeCrypto,
-  });
+  const honest = connect(options, clock);
   const relays = options.misdeeds ? misbehave(honest, signer, options.misdeeds) : honest;
   const { packing, eventBudget, topk: ratio, rounds, innerSteps, seed } = spec.training;
   const wire = createWire({
-    ...{ run, layout, relays, signer, clock: systemClock, sha256: nativeSha256 },
+    ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
   });
   const abort = new AbortController();
   const { signal } = abort;
   const control = createControl<Noun>({
-    ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
+    ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
     read: (event) => toNoun(event, run, nativeCrypto),
   });
   const events: WorkerEvent[] = [];
   const ports: Ports = {
-    clock: systemClock,
-    trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock: systemClock, trainMs }),
+    clock,
+    trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock, trainMs }),
     wire,
     store: {
       load: async () => disk.state,
@@ -178,9 +186,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     },
     beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
     history: createHistory(spec, {
-      relays,
-      layout,
-      signal,
+      ...{ relays, layout, signal, clock },
       genesis: () => genesisIn(spec, layout),
     }),
     through: options.through,
@@ -190,7 +196,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     if (!options.looksForCheckpoint) return state;
     const start = genesisIn(spec, layout);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
-    const later = await fromCheckpoint(spec, { relays, layout, genesis: start, signal, onNotice });
+    const asked = { relays, signal, clock };
+    const later = await fromCheckpoint(spec, { ...asked, layout, genesis: start, onNotice });
     if (!later) return state;
     const { round, params, momentum } = later.state;
     const standing = standingOf(later.state, later.votes);
@@ -232,6 +239,10 @@ function firstState(spec: RunSpec, layout: Layout): WorkerState {
 export const certifiedRounds = ({ events }: CertifiedMember) =>
   events.filter((event) => event.type === 'round');
 
+/** The model roots that its rounds were certified with. */
+export const rootsOf = (member: CertifiedMember) =>
+  certifiedRounds(member).map(({ certified }) => certified!.root);
+
 /** Resolves once the worker has finished so many rounds. */
 export const finishedRounds = (member: CertifiedMember, count: number): Promise<void> =>
   until(member, () => certifiedRounds(member).length >= count);
@@ -244,4 +255,10 @@ export async function until(member: CertifiedMember, holds: () => boolean): Prom
     const isOver = await Promise.race([over, soon()]);
     if (isOver && !holds()) throw new Error('the worker has ended, and it does not hold');
   }
+}
+
+/** As a kill of its process: what is on disk stays. */
+export async function kill(member: CertifiedMember): Promise<void> {
+  member.stop();
+  await member.finished.catch(() => undefined);
 }

@@ -1,8 +1,8 @@
 /** A headless Chromium in tests: the same function runs here and there, and the answers are compared. */
 import { existsSync } from 'node:fs';
-import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
 import { it } from 'vitest';
+import { bundleForBrowser } from './bundle.ts';
 
 /** Where Debian puts it. */
 const PROGRAM = '/usr/bin/chromium';
@@ -28,16 +28,7 @@ export async function runInChromium<Input, Output>(
   entryFile: URL,
   input: Input,
 ): Promise<Awaited<Output>> {
-  const bundle = await build({
-    entryPoints: [entryFile.pathname],
-    bundle: true,
-    write: false,
-    format: 'iife',
-    globalName: 'entry',
-    platform: 'browser',
-    conditions: ['nostrain:source'],
-    logLevel: 'silent',
-  });
+  const script = await bundleForBrowser(entryFile);
   const browser = await chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox'] });
   try {
     const page = await browser.newPage();
@@ -47,7 +38,7 @@ export async function runInChromium<Input, Output>(
         : route.abort(),
     );
     await page.goto(PAGE);
-    await page.addScriptTag({ content: bundle.outputFiles[0]!.text });
+    await page.addScriptTag({ content: script });
     // what a bundle leaves behind has no type; `run` is what the entry exports
     return await page.evaluate(
       (given: unknown) => Reflect.get(globalThis, 'entry').run(given),

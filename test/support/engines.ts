@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { build } from 'esbuild';
+import { bundleForBrowser } from './bundle.ts';
 
 const call = promisify(execFile);
 
@@ -39,12 +39,8 @@ export async function runInEngine<Input, Output>(
   entryFile: URL,
   input: Input,
 ): Promise<Output> {
-  const bundle = await build({
-    ...{ entryPoints: [entryFile.pathname], bundle: true, write: false, format: 'iife' },
-    ...{ globalName: 'entry', platform: 'browser', conditions: ['nostrain:source'] },
-    logLevel: 'silent',
-  });
-  const script = `${bundle.outputFiles[0]!.text}\nanswer(entry.run(${JSON.stringify(input)}));`;
+  const bundle = await bundleForBrowser(entryFile);
+  const script = `${bundle}\nanswer(entry.run(${JSON.stringify(input)}));`;
   return (await engine.run(program, script)) as Output;
 }
 

@@ -1,4 +1,5 @@
 /** One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, and is never slow. */
+import { isEphemeral, slotOf } from '../../relay/event.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
@@ -16,18 +17,17 @@ interface Listener {
   onEvent(event: SignedEvent): void;
 }
 
-const slotOf = ({ kind, pubkey, tags }: SignedEvent) =>
-  JSON.stringify([kind, pubkey, tags.find(([name]) => name === 'd')?.[1]]);
-
 export function createMemoryRelay(url: string): MemoryRelay {
   const events: SignedEvent[] = [];
   const listeners = new Set<Listener>();
   const wants = ({ filters }: Listener, event: SignedEvent) =>
     filters.some((filter) => matchesFilter(filter, event));
   function put(event: SignedEvent): void {
-    const held = events.findIndex((one) => slotOf(one) === slotOf(event));
+    if (events.some(({ id }) => id === event.id)) return;
+    const slot = slotOf(event);
+    const held = slot === undefined ? -1 : events.findIndex((one) => slotOf(one) === slot);
     if (held >= 0) events.splice(held, 1);
-    events.push(event);
+    if (!isEphemeral(event.kind)) events.push(event);
     for (const listener of [...listeners]) if (wants(listener, event)) listener.onEvent(event);
   }
   return {

@@ -5,11 +5,19 @@ import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
+import type { Digest, WorkerId } from '../../src/run/ids.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';
-import { gather } from '../../src/worker/certified/gather.ts';
+import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { type Gathered, gather } from '../../src/worker/certified/gather.ts';
 import { genesisOf } from '../../src/worker/certified/history.ts';
-import { type ReplayEnd, type ReplayedRound, replay } from '../../src/worker/certified/replay.ts';
+import {
+  hasModel,
+  type ReplayEnd,
+  type ReplayedRound,
+  replay,
+} from '../../src/worker/certified/replay.ts';
+import { acceptedRows } from '../../src/worker/certified/rows.ts';
 
 /** Everything a relay holds of a run. */
 export async function historyOf(url: string, spec: RunSpec): Promise<readonly SignedEvent[]> {
@@ -26,17 +34,42 @@ export async function historyOf(url: string, spec: RunSpec): Promise<readonly Si
 export interface Replayed {
   readonly rounds: readonly ReplayedRound[];
   readonly end: ReplayEnd;
+  readonly gathered: Gathered;
 }
 
 /** All rounds, from parameters that are zero. */
-export function replayed(spec: RunSpec, layout: Layout, events: readonly SignedEvent[]): Replayed {
+export function replayed(
+  spec: RunSpec,
+  layout: Layout,
+  events: readonly SignedEvent[],
+  through?: Digest,
+): Replayed {
   const start = genesisOf(spec, { layout, values: new Float32Array(layout.size) });
   const gathered = gather(events, { run: runIdOf(spec), spec }, { crypto: nativeCrypto });
   const rounds: ReplayedRound[] = [];
-  const playing = replay(start, gathered);
+  const playing = replay(start, gathered, through);
   for (;;) {
     const next = playing.next();
-    if (next.done) return { rounds, end: next.value };
+    if (next.done) return { rounds, end: next.value, gathered };
     rounds.push(next.value);
   }
+}
+
+/** The delta that a worker's row of a round, on time, brought into the model. */
+export function deltaOf(
+  { rounds, gathered }: Replayed,
+  round: number,
+  key: WorkerId,
+): Float64Array {
+  const { before, decided } = rounds[round]!;
+  if (!hasModel(before) || decided === undefined) throw new Error(`round ${round} has no model`);
+  const rows = acceptedRows(before, decided.outcome, gathered);
+  if (!rows.ok) throw new Error('rows are missing');
+  const row = rows.value.find(({ late, contribution }) => !late && contribution.worker === key)!;
+  const { delta } = row.contribution;
+  const values = new Float64Array(before.params.layout.size);
+  delta.chunks.forEach((chunk, i) => {
+    delta.addChunk(i, 1, values, chunk * CHUNK_LENGTH);
+  });
+  return values;
 }

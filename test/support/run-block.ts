@@ -2,16 +2,11 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** `name` is for the file that is there while it runs. `check` may look at the file before. */
-export async function runBlock(
-  name: string,
-  block: string,
-  check?: (file: string) => void,
-): Promise<void> {
+/** `name` is for the file that is there while it runs. */
+export async function runBlock(name: string, block: string): Promise<void> {
   const file = join(import.meta.dirname, `${name}.block.ts`);
   await writeFile(file, `${block}\nexport {};\n`);
   try {
-    check?.(file);
     await import(/* @vite-ignore */ file);
   } finally {
     await rm(file);

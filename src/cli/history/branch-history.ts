@@ -16,7 +16,7 @@ interface Options extends CheckpointOptions, DecisionOptions {
 /** Asks relays each time. */
 export function createHistory(spec: RunSpec, options: Options): HistoryPort {
   const run = runIdOf(spec);
-  const { genesis } = options;
+  const { genesis, signal, clock = systemClock } = options;
   let known: Decisions | undefined;
   const ask = async () => {
     known = await decisionsOf(spec, genesis(), options);
@@ -36,7 +36,7 @@ export function createHistory(spec: RunSpec, options: Options): HistoryPort {
       for (;;) {
         const { done, value } = playing.next();
         // a step of the model at a time
-        await systemClock.sleep(0, options.signal);
+        await clock.sleep(0, signal);
         if (!done) continue;
         const { state } = value;
         return hasModel(state) && state.parent === end.parent ? state : undefined;

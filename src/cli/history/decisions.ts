@@ -1,6 +1,5 @@
 /** Who decided what in a run, from relays. Payloads are left out, and with them the model. */
 import type { SignedEvent } from '../../network/event.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { decisionsFilter } from '../../network/wire/certified-events.ts';
 import { snapshotFilter } from '../../network/wire/snapshots.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
@@ -13,11 +12,9 @@ import { type Chain, genesisOf } from '../../worker/certified/history.ts';
 import { pathOf } from '../../worker/certified/path.ts';
 import { startOf } from '../../worker/certified/start.ts';
 import { valueAfter } from '../beacon.ts';
-import { collectEvents, snapshotsOf } from './from-relays.ts';
+import { type Asked, collectEvents, snapshotsOf } from './from-relays.ts';
 
-export interface DecisionOptions {
-  readonly relays: RelaySet;
-  readonly signal: AbortSignal;
+export interface DecisionOptions extends Asked {
   /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
   readonly beacon?: BeaconSource | undefined;
   /** Tables of stake that no relay has. */

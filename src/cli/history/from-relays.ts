@@ -1,7 +1,7 @@
 /** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
 import { chunk } from '../../../kinds/chunk.ts';
 import { run as runKind } from '../../../kinds/run.ts';
-import { systemClock } from '../../base/clock.ts';
+import { type Clock, systemClock } from '../../base/clock.ts';
 import { partsOf } from '../../network/chunks/parts.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
@@ -12,9 +12,15 @@ import { toProposal } from '../../network/wire/proposals.ts';
 import { snapshotFilter } from '../../network/wire/snapshots.ts';
 import type { Digest } from '../../run/ids.ts';
 
-export interface Asking {
+/** Whom is asked. */
+export interface Asked {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
+  /** Default the system's. */
+  readonly clock?: Clock;
+}
+
+export interface Asking extends Asked {
   /** Unix seconds: what was signed before is known already. */
   readonly since?: number | undefined;
   /** How many events came by now. */
@@ -49,7 +55,7 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
 export async function fetchManifests(
   run: Digest,
   { from, to }: { readonly from: number; readonly to: number },
-  relays: Pick<Asking, 'relays' | 'signal'>,
+  relays: Asked,
 ): Promise<readonly SignedEvent[]> {
   const found = new Map<string, SignedEvent>();
   const take = (event: SignedEvent) => void found.set(event.id, event);
@@ -65,7 +71,7 @@ export async function fetchManifests(
 /** Chunks of payloads that are not inside these manifests. */
 async function collectPayloads(
   events: readonly SignedEvent[],
-  relays: Pick<Asking, 'relays' | 'signal'>,
+  relays: Asked,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   const roots = rootsOf(events);
@@ -99,19 +105,19 @@ export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
 /** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
 export async function collectEvents(
   filters: readonly Filter[],
-  { relays, signal }: Pick<Asking, 'relays' | 'signal'>,
+  { relays, signal, clock = systemClock }: Asked,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   if (filters.length === 0) return;
-  const untilMs = systemClock.now() + PATIENCE_MS;
+  const untilMs = clock.now() + PATIENCE_MS;
   const subscription = relays.subscribe(
     filters,
     { onEvent: take },
     { recheck: false, maxPerAuthor: MOST_PER_AUTHOR },
   );
   try {
-    while (!subscription.caughtUp && systemClock.now() < untilMs) {
-      await systemClock.sleep(POLL_MS, signal);
+    while (!subscription.caughtUp && clock.now() < untilMs) {
+      await clock.sleep(POLL_MS, signal);
     }
   } finally {
     subscription.close();

@@ -11,7 +11,7 @@ export interface MemberFlags extends EndpointFlags {
 }
 
 /** An outcome by its digest. */
-export function outcomeFlag(text: string): Digest {
+function outcomeFlag(text: string): Digest {
   if (isHex32(text)) return text;
   throw new ConfigError('flag/branch', `--branch ${text} is no outcome`, {
     hint: 'give the 64 hex digits that a worker or `nostrain replay` named at the fork',

@@ -2,22 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
-import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
-
-interface Stored {
-  readonly order: string[];
-  readonly state: JsonState;
-  readonly digest: string;
-}
-interface Case {
-  readonly name: string;
-  readonly learning_rate: number;
-  readonly momentum: number;
-  readonly base_state: JsonState;
-  readonly rounds: readonly Record<'aggregated_delta' | 'momentum_state' | 'next_state', Stored>[];
-}
-
-const { cases } = readVectors<{ cases: Case[] }>('nesterov.json');
+import { nesterovCases } from '../../support/nesterov-vectors.ts';
+import { toParams } from '../../support/vectors.ts';
 
 /** A mean in which every chunk moves. */
 const whole = (mean: Float64Array) => ({
@@ -37,7 +23,7 @@ describe('nesterovStep', () => {
     expect(at.map((i) => next.momentum[i])).toEqual([1.5, 1.5, 2, 2, 1.5]);
   });
 
-  it.each(cases)('gives the reference digests over three rounds: $name', (one) => {
+  it.each(nesterovCases)('gives the reference digests over three rounds: $name', (one) => {
     let params = toParams(one.base_state);
     let momentum: Float32Array | Float64Array = new Float64Array(params.layout.size);
     const settings = { learningRate: one.learning_rate, momentum: one.momentum };

@@ -1,0 +1,34 @@
+/** What the compiler says of TypeScript in pages and comments, as a reader's editor would. */
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+
+interface Block {
+  /** What its complaints begin with. */
+  readonly name: string;
+  readonly code: string;
+}
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Complaints about modules that lie in no file; inside the project, where `nostrain` is known by its name. */
+export function typeErrors(blocks: readonly Block[]): readonly string[] {
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
+  const { options } = ts.parseJsonConfigFileContent({ ...config, include: [] }, ts.sys, root);
+  const files = new Map(
+    blocks.map(({ name, code }, i) => [
+      join(import.meta.dirname, `type-errors-${i}.ts`),
+      { name, text: `${code}\nexport {};\n` },
+    ]),
+  );
+  const host = ts.createCompilerHost(options);
+  const { fileExists, readFile } = host;
+  host.fileExists = (path) => files.has(path) || fileExists(path);
+  host.readFile = (path) => files.get(path)?.text ?? readFile(path);
+  const program = ts.createProgram([...files.keys()], options, host);
+  return [...files].flatMap(([path, { name }]) =>
+    ts
+      .getPreEmitDiagnostics(program, program.getSourceFile(path)!)
+      .map(({ messageText }) => `${name}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`),
+  );
+}
