@@ -2,7 +2,6 @@
 import type { SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { decisionsFilter } from '../../network/wire/certified-events.ts';
-import { snapshotFilter } from '../../network/wire/snapshots.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -13,7 +12,7 @@ import { type Chain, genesisOf } from '../../worker/certified/history.ts';
 import { replay } from '../../worker/certified/replay.ts';
 import { startOf } from '../../worker/certified/start.ts';
 import { valueAfter } from '../beacon.ts';
-import { collectEvents, snapshotsOf } from './from-relays.ts';
+import { collectEvents, collectSnapshots, snapshotsOf } from './from-relays.ts';
 
 export interface DecisionOptions {
   readonly relays: RelaySet;
@@ -38,7 +37,7 @@ export async function decisionsOf(
   const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
   const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
   const missing = snapshots.filter((id) => !tables?.has(id));
-  await collectEvents(missing.map(snapshotFilter), options, take);
+  await collectSnapshots(missing, options, take);
   const beacons = new Map<number, Digest>();
   const known = { beacons, crypto: nativeCrypto, ...(tables && { tables }) };
   const gathered = gather(events.values(), { run, spec }, known);

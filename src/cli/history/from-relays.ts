@@ -9,7 +9,9 @@ import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { historyFilter } from '../../network/wire/certified-events.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import { toProposal } from '../../network/wire/proposals.ts';
-import { snapshotFilter } from '../../network/wire/snapshots.ts';
+import { MOST_CLAIMS } from '../../network/wire/snapshot-exchange.ts';
+import { readSnapshot, snapshotFilter } from '../../network/wire/snapshots.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 
 export interface Asking {
@@ -39,13 +41,41 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
   await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
   const events = [...found.values()];
-  await collectEvents(snapshotsOf(events).map(snapshotFilter), asking, take);
-  const roots = rootsOf(events);
+  await collectSnapshots(snapshotsOf(events), asking, take);
+  await collectChunks(rootsOf(events), asking, take);
+  return [...found.values()];
+}
+
+/** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
+export async function collectSnapshots(
+  ids: readonly Digest[],
+  asking: Pick<Asking, 'relays' | 'signal'>,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const roots = new Map<Digest, Set<Digest>>(ids.map((id) => [id, new Set()]));
+  await collectEvents(ids.map(snapshotFilter), asking, (event) => {
+    take(event);
+    const read = readSnapshot(event, nativeSha256);
+    if (!read.ok || !('root' in read.value)) return;
+    const named = roots.get(read.value.id);
+    if (named !== undefined && named.size < MOST_CLAIMS) named.add(read.value.root);
+  });
+  await collectChunks(
+    [...roots.values()].flatMap((named) => [...named]),
+    asking,
+    take,
+  );
+}
+
+async function collectChunks(
+  roots: readonly Digest[],
+  asking: Pick<Asking, 'relays' | 'signal'>,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
   for (let i = 0; i < roots.length; i += MOST_ROOTS) {
     const some = roots.slice(i, i + MOST_ROOTS);
     await collectEvents([{ kinds: [chunk.kind], '#x': some }], asking, take);
   }
-  return [...found.values()];
 }
 
 /** Payloads that are not inside their manifests. */
