@@ -1,17 +1,15 @@
 /** Stake snapshots over relays, whole or as chunks: sent by whoever has one, found by its id. Nobody who says anything is believed. */
 import { createBell, ringOrDeadline } from '../../base/bell.ts';
 import type { Clock } from '../../base/clock.ts';
-import { deferred } from '../../base/deferred.ts';
-import { type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { within } from '../transport/deadline.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { sendChunks } from './chunk-sender.ts';
 import type { Lifetime } from './chunks.ts';
-import { createPuller } from './puller.ts';
+import { createPuller, type Puller } from './puller.ts';
 import {
   buildSnapshot,
   openSnapshot,
@@ -66,62 +64,81 @@ export async function findSnapshot(
   id: Digest,
   search: SnapshotSearch,
 ): Promise<Result<StakeSnapshot>> {
-  const { found, claims, problems } = await ask(id, search);
-  if (found !== undefined) return { ok: true, value: found };
-  const pulled = claims.length === 0 ? undefined : await pullFirst(claims, search);
-  if (pulled !== undefined) return { ok: true, value: pulled };
-  const chunks = claims.map(({ root }) => `no chunks of ${root} that are it`);
-  const words = [...problems, ...chunks].slice(0, 5).join('; ') || 'no event says it is';
-  return refuse('no-event', 'snapshot', words);
-}
-
-/** What relays have stored of an id: the snapshot itself as soon as an event has it, else where it is said to be. */
-async function ask(id: Digest, { relays, clock, sha256, signal }: SnapshotSearch) {
-  const bell = createBell();
-  const claims = new Map<string, SnapshotClaim>();
-  const problems: string[] = [];
-  let found: StakeSnapshot | undefined;
-  const onEvent = (event: SignedEvent) => {
-    const read = readSnapshot(event, sha256);
-    if (!read.ok) {
-      if (problems.length < MOST_CLAIMS) problems.push(`${event.id}: ${read.issue.message}`);
-    } else if (read.value.id !== id) return;
-    else if ('snapshot' in read.value) found = read.value.snapshot;
-    else if (claims.size < MOST_CLAIMS) {
-      claims.set(`${read.value.root}/${read.value.bytes}`, read.value);
-    }
-    bell.ring();
-  };
-  const handlers = { onEvent, onCaughtUp: bell.ring, onLost: bell.ring };
-  const subscription = relays.subscribe([snapshotFilter(id)], handlers);
-  const deadline = clock.now() + FIND_MS;
+  const { relays, clock, signal } = search;
+  const puller = createPuller(search);
+  const looking = new Looking(id, puller, search);
+  const { bell } = looking;
+  const subscription = relays.subscribe([snapshotFilter(id)], {
+    onEvent: (event) => looking.take(event),
+    onCaughtUp: bell.ring,
+    onLost: bell.ring,
+  });
+  const startedMs = clock.now();
   try {
-    while (found === undefined && !subscription.caughtUp && clock.now() < deadline) {
-      await ringOrDeadline(bell, clock, deadline, signal);
+    // what is published meanwhile counts too: a false claim that came first keeps nobody from it
+    while (looking.found === undefined) {
+      if (subscription.caughtUp && looking.pending === 0) break;
+      const untilMs = startedMs + (looking.pending > 0 ? PULL_MS : FIND_MS);
+      if (clock.now() >= untilMs) break;
+      await ringOrDeadline(bell, clock, untilMs, signal);
     }
   } finally {
     subscription.close();
+    puller.close();
   }
-  return { found, claims: [...claims.values()], problems };
+  return looking.found === undefined
+    ? refuse('no-event', 'snapshot', looking.words)
+    : ok(looking.found);
 }
 
-/** The first of them that is the snapshot; all are pulled at once, so that a false one holds nobody up. */
-async function pullFirst(
-  claims: readonly SnapshotClaim[],
-  search: SnapshotSearch,
-): Promise<StakeSnapshot | undefined> {
-  const { clock, sha256, signal } = search;
-  const puller = createPuller(search);
-  const { promise: first, settle } = deferred<StakeSnapshot | undefined>();
-  const pull = async (claim: SnapshotClaim): Promise<void> => {
-    const pulled = await puller.pull(claim).done;
-    const opened = pulled && openSnapshot(pulled.payload, claim.id, sha256);
-    if (opened?.ok) settle(opened.value);
-  };
-  void Promise.all(claims.map(pull)).then(() => settle(undefined));
-  try {
-    return await within(first, PULL_MS, clock, signal);
-  } finally {
-    puller.close();
+/** What events said of one id so far. */
+class Looking {
+  readonly bell = createBell();
+  found: StakeSnapshot | undefined;
+  /** Roots whose chunks have not come yet. */
+  pending = 0;
+  readonly #id: Digest;
+  readonly #puller: Puller;
+  readonly #sha256: Sha256;
+  readonly #claimed = new Set<string>();
+  readonly #problems: string[] = [];
+
+  constructor(id: Digest, puller: Puller, { sha256 }: SnapshotSearch) {
+    this.#id = id;
+    this.#puller = puller;
+    this.#sha256 = sha256;
+  }
+
+  take(event: SignedEvent): void {
+    const read = readSnapshot(event, this.#sha256);
+    if (!read.ok) this.#note(`${event.id}: ${read.issue.message}`);
+    else if (read.value.id !== this.#id) return;
+    else if ('snapshot' in read.value) this.found = read.value.snapshot;
+    else void this.#pull(read.value);
+    this.bell.ring();
+  }
+
+  get words(): string {
+    const named = this.#claimed.size;
+    const chunks = named === 0 ? [] : [`of ${named} roots named no chunks came that are it`];
+    return [...this.#problems.slice(0, 4), ...chunks].join('; ') || 'no event says it is';
+  }
+
+  /** All at once, so that a false one holds nobody up. */
+  async #pull(claim: SnapshotClaim): Promise<void> {
+    const name = `${claim.root}/${claim.bytes}`;
+    if (this.#claimed.has(name) || this.#claimed.size >= MOST_CLAIMS) return;
+    this.#claimed.add(name);
+    this.pending += 1;
+    const pulled = await this.#puller.pull(claim).done;
+    this.pending -= 1;
+    const opened = pulled && openSnapshot(pulled.payload, claim.id, this.#sha256);
+    if (opened?.ok) this.found ??= opened.value;
+    else if (opened !== undefined) this.#note(`${claim.root}: ${opened.issue.message}`);
+    this.bell.ring();
+  }
+
+  #note(problem: string): void {
+    if (this.#problems.length < MOST_CLAIMS) this.#problems.push(problem);
   }
 }

@@ -121,6 +121,40 @@ test('a relay that takes no chunk is named, and no event says what is not there'
   expect(found).toMatchObject({ ok: false, issue: { message: 'no event says it is' } });
 });
 
+test('what is published while false claims are looked at is found too', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const table = tableOf(2000);
+  const id = snapshotId(table);
+  for (let i = 1; i <= 5; i++) {
+    const root = `${i}`.repeat(64);
+    const draft = kind.build(
+      { id, root, bytes: 90_000, expiration: lifetime.expiresAt },
+      createdAt,
+    );
+    await relays.publish(signerOf(2).sign(draft));
+  }
+  const looking = findSnapshot(id, search(await connect(relay)));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
+  expect(await looking).toEqual({ ok: true, value: table });
+});
+
+test('chunks that are another table are named, and the search is over', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const bytes = snapshotBytes(tableOf(2000));
+  expect(await sendChunks([bytes], 1, sending(relays, 2)).enough).toBe(true);
+  const { root } = chunkTree(bytes);
+  const said = { id: 'ab'.repeat(32), root, bytes: bytes.length, expiration: lifetime.expiresAt };
+  await relays.publish(signerOf(2).sign(kind.build(said, createdAt)));
+  const found = await findSnapshot(said.id, search(relays));
+  expect(found).toMatchObject({
+    ok: false,
+    issue: { message: expect.stringContaining(`${root}: hashes to ${snapshotId(tableOf(2000))}`) },
+  });
+});
+
 test('who stops looking is let go', async () => {
   const relay = await startRelay();
   const relays = await connect(relay);
