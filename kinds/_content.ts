@@ -25,6 +25,19 @@ export const base64 = <K extends string>(key: K, doc: string): Content<Record<K,
     return base64Text.read(content) !== undefined;
   });
 
+/** The same, or the empty string for nothing. */
+export const base64OrNothing = <K extends string>(
+  key: K,
+  doc: string,
+): Content<{ readonly [P in K]?: string | undefined }> => {
+  const { says, read } = base64(key, doc);
+  return {
+    says: `${says}; or the empty string`,
+    read: (content) => (content === '' ? { value: {} } : read(content)),
+    write: (value) => value[key] ?? '',
+  };
+};
+
 /** A JSON object, kept as text under `key` because its hash is over its spelling. */
 export const jsonObject = <K extends string>(key: K, doc: string): Content<Record<K, string>> =>
   under(key, `JSON object: ${doc}`, 'is not a JSON object', (content) => {

@@ -1,18 +1,33 @@
 /**
- * Stake snapshot (7816, regular): the table of who had how much at stake at one block, whole.
+ * Stake snapshot (7816, regular): the table of who had how much at stake at one block, or where its chunks are.
  * Sent by whoever has it when a run names its id and somebody may lack it; anybody may send it again under their own key.
  */
-import { base64 } from './_content.ts';
+import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one } from './_tags.ts';
-import { base64Bytes, hex32, seconds } from './_text.ts';
+import { nostrain, one, optional } from './_tags.ts';
+import { base64Bytes, hex32, integer, seconds } from './_text.ts';
 import { CHUNK_BYTES } from './chunk.ts';
+
+/** 131,072 rows of 48 bytes, and 8,192 for what stands before them. */
+const MOST_BYTES = 6_299_648;
 
 const notes = `
 Content-addressed: who signed the event and when does not matter, only that SHA-256 of the bytes is \`x\`. The bytes are those
-of docs/stake.md. ${CHUNK_BYTES} of them are about 930 rows; a larger snapshot does not travel as an event yet and is handed on as
-a file.
+of docs/stake.md. ${CHUNK_BYTES} of them are about 930 rows and are the content. A larger snapshot travels as chunks (kind 7811),
+sent before the event, which then names their \`root\` and all their \`bytes\` and has no content. What is put together from verified chunks is
+the snapshot only if it hashes to \`x\`: anybody can name any root.
 `;
+
+interface Placed {
+  readonly data?: string | undefined;
+  readonly root?: string | undefined;
+  readonly bytes?: number | undefined;
+}
+
+const isInOnePlace = ({ data, root, bytes }: Placed): boolean =>
+  data === undefined
+    ? root !== undefined && bytes !== undefined
+    : root === undefined && bytes === undefined && base64Bytes(data) <= CHUNK_BYTES;
 
 export const snapshot = defineKind({
   kind: 7816,
@@ -21,14 +36,16 @@ export const snapshot = defineKind({
   sent: 'when a run names it, and by any holder when asked',
   tags: {
     nostrain,
-    id: one('x', hex32, 'id of the snapshot: SHA-256 of the content'),
+    id: one('x', hex32, 'id of the snapshot: SHA-256 of its bytes'),
+    root: optional('root', hex32, 'root of its chunks, see kind 7811; where it is not the content'),
+    bytes: optional('bytes', integer(CHUNK_BYTES + 1, MOST_BYTES), 'how many they are together'),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
   },
-  content: base64('data', 'the bytes of the snapshot'),
+  content: base64OrNothing('data', 'the bytes of the snapshot'),
   rules: [
     {
-      says: `the content is at most ${CHUNK_BYTES} bytes`,
-      holds: ({ data }) => base64Bytes(data) <= CHUNK_BYTES,
+      says: `a snapshot of at most ${CHUNK_BYTES} bytes is the content, and a larger one is not but has \`root\` and \`bytes\``,
+      holds: (said) => isInOnePlace(said),
     },
   ],
   notes,

@@ -1,7 +1,6 @@
 /** Sources without a chain: a document that somebody hands over, as a file or as an event. It proves nothing but its own id. */
 import { ChainError, ConfigError } from '../base/errors.ts';
-import type { SignedEvent } from '../network/event.ts';
-import { snapshotFilter, toSnapshot } from '../network/wire/snapshots.ts';
+import type { Result } from '../base/result.ts';
 import type { Digest } from '../run/ids.ts';
 import { parseStakeJson } from '../run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../run/stake-snapshot.ts';
@@ -22,25 +21,19 @@ export function createFileSource(name: string, text: string, id?: Digest): Stake
   return fixedSource(`file ${name}`, async () => parsed.value);
 }
 
-/** Events that match, verified; whoever has relays brings this. */
-export type FindEvents = (
-  filter: ReturnType<typeof snapshotFilter>,
-  signal: AbortSignal,
-) => Promise<readonly SignedEvent[]>;
+/** Looks for a snapshot among the events of relays; whoever has relays brings this. */
+export type FindSnapshot = (id: Digest, signal: AbortSignal) => Promise<Result<StakeSnapshot>>;
 
-/** The snapshot of an id from any event that carries it; what else is found under that id is ignored. */
-export const createEventSource = (id: Digest, find: FindEvents): StakeSource =>
+/** The snapshot of an id from whatever events carry it. */
+export const createEventSource = (id: Digest, find: FindSnapshot): StakeSource =>
   fixedSource(`event of snapshot ${id}`, async (signal) => {
-    const problems: string[] = [];
-    for (const event of await find(snapshotFilter(id), signal)) {
-      const read = toSnapshot(event, id);
-      if (read.ok) return read.value;
-      problems.push(`${event.id}: ${read.issue.message}`);
-    }
-    const seen = problems.length === 0 ? 'no event says it is' : problems.slice(0, 5).join('; ');
-    throw new ChainError('chain/no-event', `no event carries snapshot ${id}: ${seen}`, {
-      hint: 'ask other relays, or whoever made the run for the file',
-    });
+    const found = await find(id, signal);
+    if (found.ok) return found.value;
+    throw new ChainError(
+      'chain/no-event',
+      `no event carries snapshot ${id}: ${found.issue.message}`,
+      { hint: 'ask other relays, or whoever made the run for the file' },
+    );
   });
 
 const fixedSource = (

@@ -4,10 +4,11 @@ import { ConfigError } from '../base/errors.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { StakeSnapshot } from '../run/stake-snapshot.ts';
 import type { SnapshotSchedule, StakeSource } from '../run/stake-source.ts';
+import { keyListHash } from '../run/stake-successor.ts';
 import type { ChainAccess } from './evm/blocks.ts';
 import { dataOf } from './evm/hex.ts';
 import { createRegistrySource } from './evm/registry-source.ts';
-import { createTokenSource, keyListHash } from './evm/token-source.ts';
+import { createTokenSource } from './evm/token-source.ts';
 
 export interface RederiveOptions {
   /** How the chain is reached; its chain must be the document's. */

@@ -37,7 +37,7 @@ const MAX_PARAMS_BYTES = 4096;
 export const MAX_STAKE = 2n ** 128n - 1n;
 const ROW_BYTES = 48;
 /** Longest canonical form there can be; what is longer is refused before it is read. */
-const MAX_SNAPSHOT_BYTES = 8192 + MAX_STAKE_ROWS * ROW_BYTES;
+export const MAX_SNAPSHOT_BYTES = 8192 + MAX_STAKE_ROWS * ROW_BYTES;
 
 const CHAIN = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/;
 const WORD = /^[a-z0-9][a-z0-9-]{0,31}$/;

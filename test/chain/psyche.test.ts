@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import type { Endpoint } from '../../src/chain/json-rpc.ts';
+import { fromBase58, toBase58 } from '../../src/chain/psyche/base58.ts';
 import { readCoordinator } from '../../src/chain/psyche/coordinator.ts';
 import {
-  fromBase58,
   isLink,
   type Link,
   linkedKeys,
@@ -26,18 +26,9 @@ const secretOf = (i: number) => new Uint8Array(32).fill(i);
 const signerOf = (i: number) => ed25519.getPublicKey(secretOf(i));
 const keyOf = (i: number) => toHex(schnorr.getPublicKey(secretOf(100 + i)));
 
-/** Base58, only for tests: the source reads it, wallets write it. */
-function base58(bytes: Uint8Array): string {
-  const symbols = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
-  let rest = BigInt(`0x${toHex(bytes)}`);
-  let out = '';
-  for (; rest > 0n; rest /= 58n) out = symbols[Number(rest % 58n)]! + out;
-  return out;
-}
-
 function linkOf(i: number, changes: Partial<Link> = {}, keyIndex = i): SignedLink {
   const link: Link = {
-    ...{ chain: CHAIN, account: base58(signerOf(i)), key: keyOf(keyIndex), run: 'moss' },
+    ...{ chain: CHAIN, account: toBase58(signerOf(i)), key: keyOf(keyIndex), run: 'moss' },
     ...{ made: 100, expires: 1000 },
     ...changes,
   };
@@ -119,7 +110,7 @@ describe('links', () => {
 
   test('addresses are 32 bytes of base58', () => {
     expect(toHex(fromBase58('1'.repeat(32))!)).toBe('00'.repeat(32));
-    expect(toHex(fromBase58(base58(signerOf(1)))!)).toBe(one);
+    expect(toHex(fromBase58(toBase58(signerOf(1)))!)).toBe(one);
     expect(fromBase58(PROGRAM)).toHaveLength(32);
     for (const text of ['', '0'.repeat(40), '1'.repeat(33), 'z'.repeat(44)]) {
       expect(fromBase58(text)).toBeUndefined();

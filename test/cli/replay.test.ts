@@ -3,13 +3,18 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import { decisionsOf } from '../../src/cli/history/decisions.ts';
+import { toEvents } from '../../src/cli/stake/events.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
 import { toNpub } from '../../src/node/keys.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { formatStakeJson } from '../../src/run/stake-json.ts';
-import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { genesisOf } from '../../src/worker/certified/history.ts';
+import { startOf } from '../../src/worker/certified/start.ts';
 import {
   certifiedSpec,
   type GeneratedRun,
@@ -147,7 +152,7 @@ describe('archived and replayed', () => {
     committee: { weights: 'stake' },
   });
   const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
-  const event = signerOf(1).sign(buildSnapshot(table, life));
+  const event = signerOf(1).sign(buildSnapshot(table, life).draft);
   const staked = generateRun([{}, { absent: [3] }, {}], spec, [event]);
 
   it('a run whose seats are drawn by stake, with its snapshot', async () => {
@@ -174,6 +179,55 @@ describe('archived and replayed', () => {
     ]);
     const helped = ['replay', '--events', out, '--stake', file, '--json'];
     expect((await runCommand(...helped)).exitCode).toBe(0);
+  });
+
+  it('a run whose snapshot is too large for an event: from relays, from its archive, and by who joins', async () => {
+    const others = Array.from({ length: 2000 }, (_, i) => sha256Hex(Uint8Array.of(i, i >> 8)));
+    const large: StakeSnapshot = {
+      ...table,
+      rows: stakeRows([
+        ...table.rows.map(({ key, stake }) => [key, stake] as const),
+        ...others.map((key) => [key, 1n] as const),
+      ]),
+    };
+    const id = snapshotId(large);
+    const spec = certifiedSpec({
+      stake: { source: 'file', snapshot: id },
+      committee: { weights: 'stake' },
+    });
+    const apart = toEvents(large);
+    expect(apart.map(({ kind }) => kind)).toEqual([7811, 7811, 7811, 7816]);
+    const run = generateRun([{}, {}], spec, apart);
+    const relay = await createRelay();
+    try {
+      const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+      await relays.ready();
+      await Promise.all(run.events.map((each) => relays.publish(each)));
+      const out = inFolder('large.jsonl');
+      const argv = ['archive', '--run', run.run, '--relay', relay.url, '--out', out];
+      expect((await runCommand(...argv)).stdout).toContain(`${run.events.length} events`);
+      const { exitCode, report } = await replayedFile(out);
+      expect(exitCode).toBe(0);
+      expect(report).toMatchObject({ ok: true, rounds: 2, modelRoot: run.state.modelRoot });
+
+      const start = genesisOf(spec, startOf(spec));
+      const signal = new AbortController().signal;
+      const { gathered } = await decisionsOf(spec, start, { relays, signal });
+      expect(gathered.stakes(id)?.size).toBe(2003);
+      await relays.close();
+
+      const lines = (await readFile(out, 'utf8')).split('\n');
+      await writeFile(out, lines.filter((line) => !line.includes(apart[1]!.id)).join('\n'));
+      expect((await replayedFile(out)).report.lines).toMatchObject([
+        { round: 0, checked: 'nothing', missing: [`snapshot ${id}`] },
+      ]);
+      const stakes = inFolder('large.json');
+      await writeFile(stakes, formatStakeJson(large));
+      const helped = ['replay', '--events', out, '--stake', stakes, '--json'];
+      expect((await runCommand(...helped)).exitCode).toBe(0);
+    } finally {
+      await relay.close();
+    }
   });
 
   it('a run whose payloads travel in chunks; without one of them the model is not checked', async () => {

@@ -111,6 +111,32 @@ test('a document travels as an event', async () => {
   }
 });
 
+test('one too large for an event travels in chunks', async () => {
+  const relay = await createRelay({ port: 0 });
+  try {
+    const keys = Array.from({ length: 2500 }, (_, i) => (i + 1).toString(16).padStart(64, '0'));
+    await writeFile(file('many'), keys.map((key, i) => `${key} ${i + 1}\n`).join(''));
+    const from = ['stake', 'snapshot', '--from', 'file', '--list', file('many')];
+    const sent = await runCommand(
+      ...from,
+      '--publish',
+      '--relay',
+      relay.url,
+      '-o',
+      file('many.json'),
+    );
+    expect(sent.exitCode, sent.stderr).toBe(0);
+    const find = ['stake', 'snapshot', '--from', 'event', '--relay', relay.url, '--id'];
+    const found = await runCommand(...find, await idOf('many.json'), '-o', file('found.json'));
+    expect(found.exitCode, found.stderr).toBe(0);
+    expect(await readFile(file('found.json'), 'utf8')).toBe(
+      await readFile(file('many.json'), 'utf8'),
+    );
+  } finally {
+    await relay.close();
+  }
+});
+
 describe.skipIf(!hasAnvil)('of a registry', () => {
   let chain: TestChain;
   let registry: DeployedRegistry;

@@ -248,7 +248,7 @@ export const finishedRounds = (member: CertifiedMember, count: number): Promise<
   until(member, () => certifiedRounds(member).length >= count);
 
 /** Resolves once it holds; rejects when the worker fails, or ends without. */
-export async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
+async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
   const over = member.finished.then(() => true);
   const soon = () => new Promise<false>((resolve) => setTimeout(resolve, 20, false));
   while (!holds()) {

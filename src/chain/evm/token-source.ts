@@ -2,13 +2,12 @@
  * Stakes that are balances of a token: ERC-20 at the block itself, or the past votes of ERC-5805. Whose balances is a list of
  * keys, part of the parameters by its hash. Only an ERC-20 whose storage slot is known is proved; else k endpoints must agree.
  */
-import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
 import { ChainError } from '../../base/errors.ts';
-import { sha256Hex } from '../../base/hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake-json.ts';
 import { stakeRows } from '../../run/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake-source.ts';
+import { keyListHash } from '../../run/stake-successor.ts';
 import { agree, assertEnough, firstProved } from '../agree.ts';
 import type { Endpoint } from '../json-rpc.ts';
 import { callData, textOf, wordAt } from './abi.ts';
@@ -72,12 +71,6 @@ export function createTokenSource(
     },
   };
 }
-
-/** Names a set of keys, in whatever order they are given. */
-export const keyListHash = (keys: readonly WorkerId[]): string =>
-  sha256Hex(
-    concatBytes(utf8('nostrain/keys/1'), ...[...new Set(keys)].sort().map((key) => fromHex(key)!)),
-  );
 
 function accountsOf(keys: readonly WorkerId[]): readonly Account[] {
   return [...new Set(keys)].map((key) => {

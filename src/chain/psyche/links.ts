@@ -9,6 +9,7 @@ import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts
 import { sha256, sha256Hex } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import { fromBase58 } from './base58.ts';
 
 export interface Link {
   /** CAIP-2. */
@@ -115,21 +116,4 @@ function readLink(item: Json): SignedLink | undefined {
   if (key === undefined || !isHex32(key) || accountSig === undefined) return undefined;
   if (keySig === undefined || made === undefined || expires === undefined) return undefined;
   return { chain, account, key, run, made, expires, accountSig, keySig };
-}
-
-const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
-
-/** The 32 bytes of a Solana address; undefined for anything else, longer ones included. */
-export function fromBase58(text: string): Uint8Array | undefined {
-  if (text.length < 32 || text.length > 44) return undefined;
-  let value = 0n;
-  for (const symbol of text) {
-    const digit = BASE58.indexOf(symbol);
-    if (digit < 0) return undefined;
-    value = value * 58n + BigInt(digit);
-  }
-  const ones = /^1*/.exec(text)![0].length;
-  const hex = value === 0n ? '' : value.toString(16);
-  const bytes = fromHex('00'.repeat(ones) + (hex.length % 2 === 1 ? `0${hex}` : hex));
-  return bytes?.length === 32 ? bytes : undefined;
 }

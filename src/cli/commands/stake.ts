@@ -1,4 +1,4 @@
-/** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, and shows them. */
+/** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, shows them, and signs links. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { sourceOf } from '../../chain/rederive.ts';
@@ -12,6 +12,7 @@ import { type AccessFlags, accessOf, addAccessFlags } from '../stake/access.ts';
 import { deriveSnapshot, type SnapshotFlags } from '../stake/derive.ts';
 import { publishOver } from '../stake/events.ts';
 import { orRefuse, readKeys, readText } from '../stake/files.ts';
+import { link } from '../stake/link.ts';
 import { addSnapshotFlags } from '../stake/snapshot-flags.ts';
 import { formatStakes } from '../stake/table.ts';
 
@@ -20,7 +21,8 @@ export const stake = (): Command =>
     .description('who has how much at stake: snapshots that a run is founded on')
     .addCommand(snapshot())
     .addCommand(verify())
-    .addCommand(show());
+    .addCommand(show())
+    .addCommand(link());
 
 const snapshot = (): Command =>
   addSnapshotFlags(

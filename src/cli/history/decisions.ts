@@ -1,7 +1,6 @@
 /** Who decided what in a run, from relays. Payloads are left out, and with them the model. */
 import type { SignedEvent } from '../../network/event.ts';
 import { decisionsFilter } from '../../network/wire/certified-events.ts';
-import { snapshotFilter } from '../../network/wire/snapshots.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -12,7 +11,7 @@ import { type Chain, genesisOf } from '../../worker/certified/history.ts';
 import { pathOf } from '../../worker/certified/path.ts';
 import { startOf } from '../../worker/certified/start.ts';
 import { valueAfter } from '../beacon.ts';
-import { type Asked, collectEvents, snapshotsOf } from './from-relays.ts';
+import { type Asked, collectEvents, collectSnapshots, snapshotsOf } from './from-relays.ts';
 
 export interface DecisionOptions extends Asked {
   /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
@@ -42,7 +41,7 @@ export async function decisionsOf(
   const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
   const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
   const missing = snapshots.filter((id) => !tables?.has(id));
-  await collectEvents(missing.map(snapshotFilter), options, take);
+  await collectSnapshots(missing, options, take);
   const beacons = new Map<number, Digest>();
   const known = { beacons, crypto: nativeCrypto, ...(tables && { tables }) };
   const gathered = gather(events.values(), { run, spec }, known);

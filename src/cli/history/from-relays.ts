@@ -9,7 +9,9 @@ import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { historyFilter, manifestsOfFilter } from '../../network/wire/certified-events.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import { toProposal } from '../../network/wire/proposals.ts';
-import { snapshotFilter } from '../../network/wire/snapshots.ts';
+import { MOST_CLAIMS } from '../../network/wire/snapshot-exchange.ts';
+import { readSnapshot, snapshotFilter } from '../../network/wire/snapshots.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 
 /** Whom is asked. */
@@ -46,8 +48,8 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
   await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
   const events = [...found.values()];
-  await collectEvents(snapshotsOf(events).map(snapshotFilter), asking, take);
-  await collectPayloads(events, asking, take);
+  await collectSnapshots(snapshotsOf(events), asking, take);
+  await collectChunks(rootsOf(events), asking, take);
   return [...found.values()];
 }
 
@@ -64,17 +66,36 @@ export async function fetchManifests(
     const rounds = Array.from({ length: some }, (_, i) => round + i);
     await collectEvents([manifestsOfFilter(run, rounds)], relays, take);
   }
-  await collectPayloads([...found.values()], relays, take);
+  await collectChunks(rootsOf([...found.values()]), relays, take);
   return [...found.values()];
 }
 
-/** Chunks of payloads that are not inside these manifests. */
-async function collectPayloads(
-  events: readonly SignedEvent[],
+/** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
+export async function collectSnapshots(
+  ids: readonly Digest[],
+  asking: Asked,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const roots = new Map<Digest, Set<Digest>>(ids.map((id) => [id, new Set()]));
+  await collectEvents(ids.map(snapshotFilter), asking, (event) => {
+    take(event);
+    const read = readSnapshot(event, nativeSha256);
+    if (!read.ok || !('root' in read.value)) return;
+    const named = roots.get(read.value.id);
+    if (named !== undefined && named.size < MOST_CLAIMS) named.add(read.value.root);
+  });
+  await collectChunks(
+    [...roots.values()].flatMap((named) => [...named]),
+    asking,
+    take,
+  );
+}
+
+async function collectChunks(
+  roots: readonly Digest[],
   relays: Asked,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
-  const roots = rootsOf(events);
   for (let i = 0; i < roots.length; i += MOST_ROOTS) {
     const some = roots.slice(i, i + MOST_ROOTS);
     await collectEvents([{ kinds: [chunk.kind], '#x': some }], relays, take);

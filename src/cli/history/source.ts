@@ -4,8 +4,9 @@ import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { decodeRunAddress } from '../../network/wire/runs.ts';
-import { toSnapshot } from '../../network/wire/snapshots.ts';
+import { readSnapshots } from '../../network/wire/snapshots.ts';
 import { connectRelays } from '../../node/connect-relays.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
@@ -17,7 +18,7 @@ import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../conne
 import { passingSigner } from '../run/find-run.ts';
 import { readDocument } from '../run/spec-file.ts';
 import { addEndpointFlags, type EndpointFlags } from '../stake/access.ts';
-import { toEvent } from '../stake/events.ts';
+import { toEvents } from '../stake/events.ts';
 import { orRefuse, readText } from '../stake/files.ts';
 import { type BeaconLine, type Beacons, beaconsOf } from './beacons.ts';
 import { type BadLine, readEventFile } from './event-file.ts';
@@ -84,15 +85,16 @@ export async function openSource(flags: SourceFlags, signal: AbortSignal): Promi
   );
 }
 
-/** The same events, and the snapshot of a file as one more unless it is among them. */
+/** The same events, and those of the snapshot of a file unless it is among them. */
 export async function withStakes(
   events: readonly SignedEvent[],
   { stake }: SourceFlags,
 ): Promise<readonly SignedEvent[]> {
   if (stake === undefined) return events;
   const table = orRefuse(stake, parseStakeJson(await readText(stake)));
-  const id = snapshotId(table);
-  return events.some((event) => toSnapshot(event, id).ok) ? events : [...events, toEvent(table)];
+  return readSnapshots(events, nativeSha256).has(snapshotId(table))
+    ? events
+    : [...events, ...toEvents(table)];
 }
 
 /** Values of the run's beacon, from the file and from endpoints. */

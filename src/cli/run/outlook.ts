@@ -31,6 +31,8 @@ export interface Outlook {
   readonly payloadBytes: number;
   /** Shortest round on a public relay; Infinity where none is long enough. */
   readonly floorSeconds: number;
+  /** How long every round waits for its beacon before anybody trains: at most with drand, at least with blocks; 0 without. */
+  readonly beaconSeconds: number;
   readonly warnings: readonly string[];
 }
 
@@ -65,8 +67,10 @@ export function outlookOf(spec: RunSpec, options: OutlookOptions): Outlook {
     eventsPerRound: workers * payloadEvents(cost) + VOTES * seats,
     eventsPerMember: payloadEvents(cost) + VOTES,
     floorSeconds: floor,
+    beaconSeconds: beaconSeconds(spec),
     warnings: [
       ...warnOfPace(spec, floor, options.roundSeconds),
+      ...warnOfBeacon(spec, options.roundSeconds),
       ...warnOfQueue(spec, fixedEvents, workersPerIp),
       ...warnOfTrust(spec, { seats, quorum }),
     ],
@@ -106,6 +110,32 @@ function warnOfPace(
       ? [
           `rounds of ${roundSeconds} s are under the floor of ${needed} on public relays: more --inner-steps, or ${next}`,
         ]
+      : []),
+  ];
+}
+
+/** The lag, and up to a period until the next value. */
+const beaconSeconds = ({ beacon }: RunSpec): number => {
+  if (beacon.kind === 'none') return 0;
+  return beacon.lagSeconds + (beacon.kind === 'drand' ? beacon.periodSeconds : 0);
+};
+
+/** The value after an outcome is waited for before the next round begins: training does not hide it. */
+function warnOfBeacon(spec: RunSpec, roundSeconds: number | undefined): readonly string[] {
+  const { beacon, timing } = spec;
+  if (beacon.kind === 'none') return [];
+  const wait = beaconSeconds(spec);
+  const { lagSeconds } = beacon;
+  const how =
+    beacon.kind === 'drand'
+      ? `${lagSeconds} to ${wait} s for its beacon (beacon.lagSeconds, and up to one period of ${beacon.periodSeconds} s)`
+      : `at least ${wait} s for its beacon (beacon.lagSeconds), and then until a block of ${beacon.chain} is final (on Ethereum some 15 minutes)`;
+  const least = Math.floor((2 * timing.skewMs) / 1000) + 1;
+  const isUnder = roundSeconds !== undefined && roundSeconds < wait;
+  return [
+    `each round waits ${how} before anybody trains; with timing.skewMs ${timing.skewMs} the lag may be ${least} s at the least`,
+    ...(isUnder
+      ? [`rounds of ${roundSeconds} s are shorter than the ${wait} s that they wait for the beacon`]
       : []),
   ];
 }

@@ -1,77 +1,81 @@
 /** Snapshot events over relays, for the stake commands: found by id, published under a key made for it. */
 
-import { createBell, ringOrDeadline } from '../../base/bell.ts';
 import { systemClock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
-import type { FindEvents } from '../../chain/fixed-sources.ts';
-import { createSigner, type SignedEvent } from '../../network/event.ts';
+import type { FindSnapshot } from '../../chain/fixed-sources.ts';
+import {
+  createSigner,
+  type EventDraft,
+  type SignedEvent,
+  type Signer,
+} from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { type Lifetime, planChunks } from '../../network/wire/chunks.ts';
+import { findSnapshot, publishSnapshot } from '../../network/wire/snapshot-exchange.ts';
 import { buildSnapshot } from '../../network/wire/snapshots.ts';
 import { connectRelays } from '../../node/connect-relays.ts';
 import { createSecretKey } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
 
 const OPEN_MS = 10_000;
-const FIND_MS = 15_000;
 const KEPT_SECONDS = 90 * 86_400;
 
 const aSigner = () => createSigner(createSecretKey(), nativeCrypto);
 
-/** Everything the relays have stored that matches, once all of them have said it or the time is over. */
+/** The snapshot of an id, from what the relays have stored. */
 export const findOver =
-  (urls: readonly string[]): FindEvents =>
-  (filter, signal) =>
-    withRelays(urls, signal, async (relays) => {
-      const bell = createBell();
-      const found: SignedEvent[] = [];
-      const onEvent = (event: SignedEvent) => void found.push(event);
-      const subscription = relays.subscribe([filter], {
-        onEvent,
-        onCaughtUp: bell.ring,
-        onLost: bell.ring,
-      });
-      const deadline = systemClock.now() + FIND_MS;
-      while (!subscription.caughtUp && systemClock.now() < deadline) {
-        await ringOrDeadline(bell, systemClock, deadline, signal);
-      }
-      subscription.close();
-      return found;
-    });
+  (urls: readonly string[]): FindSnapshot =>
+  (id, signal) =>
+    withRelays(urls, signal, (relays) =>
+      findSnapshot(id, { relays, clock: systemClock, sha256: nativeSha256, signal }),
+    );
 
-/** A snapshot as an event. What it is does not depend on who signs it, so nobody's key is used. */
-export function toEvent(snapshot: StakeSnapshot): SignedEvent {
+const aLifetime = (): Lifetime => {
   const createdAt = Math.floor(systemClock.now() / 1000);
-  return aSigner().sign(
-    buildSnapshot(snapshot, { createdAt, expiresAt: createdAt + KEPT_SECONDS }),
-  );
+  return { createdAt, expiresAt: createdAt + KEPT_SECONDS };
+};
+
+/** A snapshot as events, its chunks first. What it is does not depend on who signs it, so nobody's key is used. */
+export function toEvents(snapshot: StakeSnapshot): readonly SignedEvent[] {
+  const signer = aSigner();
+  const lifetime = aLifetime();
+  const { draft, payload } = buildSnapshot(snapshot, lifetime, nativeSha256);
+  const plan = payload && planChunks(payload, lifetime, nativeSha256);
+  const chunks = Array.from({ length: plan?.count ?? 0 }, (_, index) => plan!.draft(index));
+  return [...chunks, draft].map((each) => signer.sign(each));
 }
 
-/** Sends a snapshot; throws when no relay takes it. */
+/** Sends a snapshot; throws when no relay takes all of it. */
 export const publishOver = (
   urls: readonly string[],
   snapshot: StakeSnapshot,
   signal: AbortSignal,
 ): Promise<void> =>
-  withRelays(urls, signal, async (relays) => {
-    const outcomes = await relays.publish(toEvent(snapshot), { signal });
-    if (outcomes.some(({ status }) => status === 'accepted')) return;
-    const words = outcomes.map((outcome) => `${outcome.relay}: ${outcome.status}`).join('; ');
-    throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`);
+  withRelays(urls, signal, async (relays, signer) => {
+    const sign = (draft: EventDraft) => signer.sign(draft);
+    const sending = { relays, sha256: nativeSha256, lifetime: aLifetime(), signal, sign };
+    const words = await publishSnapshot(snapshot, sending);
+    if (words === undefined) return;
+    throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`, {
+      hint: 'use another --relay, or hand the snapshot on as a file',
+    });
   });
 
 async function withRelays<T>(
   urls: readonly string[],
   signal: AbortSignal,
-  work: (relays: RelaySet) => Promise<T>,
+  work: (relays: RelaySet, signer: Signer) => Promise<T>,
 ): Promise<T> {
   const connection = {
     openTimeoutMs: OPEN_MS,
     retry: { maxAttempts: 2, initialMs: 250, maxMs: 2000, multiplier: 2, jitter: 'full' },
   } as const;
-  const relays = await connectRelays(urls, connection, aSigner(), signal);
+  const signer = aSigner();
+  const relays = await connectRelays(urls, connection, signer, signal);
   try {
-    return await work(relays);
+    return await work(relays, signer);
   } finally {
     await relays.close();
   }

@@ -6,6 +6,8 @@ import { sourceOf } from '../../chain/rederive.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { type StakeSnapshot, snapshotId } from '../../run/stake-snapshot.ts';
+import { heightOf } from '../../run/stake-source.ts';
+import { successorOf } from '../../run/stake-successor.ts';
 import type { RefreshPort } from '../../worker/certified/refresh.ts';
 import { findOver, publishOver } from './events.ts';
 
@@ -29,12 +31,15 @@ export function createRefreshPort(
   };
   if (stake.source !== 'evm' || stake.every === 0 || chain === undefined) return port;
   const { snapshot: first, period } = stake;
+  let founding: StakeSnapshot | undefined;
   return {
     ...port,
-    async derive(epoch) {
-      const before = await find(first);
-      const schedule = { base: before.height, period };
-      return sourceOf(before, { access: chain, schedule }).snapshot(epoch, signal);
+    async derive(epoch, roster) {
+      founding ??= await find(first);
+      const schedule = { base: founding.height, period };
+      const { keys, params } = successorOf(founding, heightOf(schedule, epoch), roster);
+      const source = sourceOf({ ...founding, params }, { access: chain, keys, schedule });
+      return source.snapshot(epoch, signal);
     },
   };
 }

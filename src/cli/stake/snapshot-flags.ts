@@ -45,7 +45,8 @@ const addTokenFlags = (command: Command): Command =>
       wholeFlag('--balance-slot', 0),
     );
 
-const MAINNET = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
+/** Solana's main network. */
+export const MAINNET = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
 
 const addPsycheFlags = (command: Command): Command =>
   command

@@ -1,40 +1,130 @@
-/** Snapshot events to stake snapshots and back. Content-addressed: whoever signs one, it counts when its bytes have the id asked for. */
+/**
+ * Snapshot events to stake snapshots and back. One of at most 44 KiB is inside its event, a larger one travels as chunks that the event
+ * names. Content-addressed: whoever signed any of it, it counts when the bytes have the id asked for.
+ */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
-import { fromBase64, toBase64 } from '../../base/bytes.ts';
-import { ConfigError } from '../../base/errors.ts';
-import { sha256Hex } from '../../base/hash.ts';
+import { fromBase64, toBase64, toHex } from '../../base/bytes.ts';
+import { sha256 } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
-import type { Digest } from '../../run/ids.ts';
-import { decodeSnapshot, type StakeSnapshot, snapshotBytes } from '../../run/stake-snapshot.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import {
+  decodeSnapshot,
+  MAX_SNAPSHOT_BYTES,
+  type StakeSnapshot,
+  snapshotBytes,
+} from '../../run/stake-snapshot.ts';
+import { createAssembly } from '../chunks/assemble.ts';
+import { chunkTree, type PayloadRoot } from '../chunks/merkle.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { expirationOf, type Lifetime } from './chunks.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import { expirationOf, type Lifetime, toChunk } from './chunks.ts';
 
-/** An unsigned event with the whole snapshot; throws `stake/too-large` for what does not fit one. */
-export function buildSnapshot(snapshot: StakeSnapshot, lifetime: Lifetime): EventDraft {
+export interface BuiltSnapshot {
+  readonly draft: EventDraft;
+  /** What travels as chunks, to be sent before; undefined where all of it is inside. */
+  readonly payload: Uint8Array | undefined;
+}
+
+/** Where somebody says that a snapshot is. */
+export interface SnapshotClaim extends PayloadRoot {
+  readonly id: Digest;
+  /** Who says so: their own chunks are asked for first. */
+  readonly worker: WorkerId;
+}
+
+/** An unsigned event with the snapshot, or with the root of its chunks. */
+export function buildSnapshot(
+  snapshot: StakeSnapshot,
+  lifetime: Lifetime,
+  hash: Sha256 = sha256,
+): BuiltSnapshot {
   const bytes = snapshotBytes(snapshot);
-  if (bytes.length > CHUNK_BYTES) {
-    throw new ConfigError(
-      'stake/too-large',
-      `${snapshot.rows.length} rows are ${bytes.length} bytes, an event carries ${CHUNK_BYTES}`,
-      { hint: 'hand the snapshot on as a file' },
-    );
+  const said = { id: toHex(hash(bytes)), expiration: expirationOf(lifetime) };
+  if (bytes.length <= CHUNK_BYTES) {
+    const draft = kind.build({ ...said, data: toBase64(bytes) }, lifetime.createdAt);
+    return { draft, payload: undefined };
   }
-  const value = { id: sha256Hex(bytes), expiration: expirationOf(lifetime), data: toBase64(bytes) };
-  return kind.build(value, lifetime.createdAt);
+  const { root } = chunkTree(bytes, hash);
+  const draft = kind.build({ ...said, root, bytes: bytes.length }, lifetime.createdAt);
+  return { draft, payload: bytes };
 }
 
 /** What to ask relays for. */
 export const snapshotFilter = (id: Digest): ReturnType<typeof kind.filter> => kind.filter({ id });
 
-/** The snapshot of an event, or why it is none of that id. */
-export function toSnapshot(event: SignedEvent, id: Digest): Result<StakeSnapshot> {
+/** The snapshot of an event, or where its chunks are; a refusal for anything else. */
+export function readSnapshot(
+  event: SignedEvent,
+  hash: Sha256 = sha256,
+): Result<{ readonly id: Digest; readonly snapshot: StakeSnapshot } | SnapshotClaim> {
   const parsed = kind.parse(event);
   if (!parsed.ok) return parsed;
-  const bytes = fromBase64(parsed.value.data);
-  if (bytes === undefined) return refuse('bad-content', 'content', 'not canonical base64');
-  const decoded = decodeSnapshot(bytes);
-  if (!decoded.ok) return decoded;
-  const real = sha256Hex(bytes);
-  return real === id ? ok(decoded.value) : refuse('other-snapshot', 'content', `hashes to ${real}`);
+  const { id, data, root, bytes } = parsed.value;
+  if (data === undefined) return ok({ id, root: root!, bytes: bytes!, worker: event.pubkey });
+  const decoded = fromBase64(data);
+  if (decoded === undefined) return refuse('bad-content', 'content', 'not canonical base64');
+  const opened = openSnapshot(decoded, id, hash);
+  return opened.ok ? ok({ id, snapshot: opened.value }) : opened;
+}
+
+/** The snapshot of bytes from anyone, if they are those of this id. */
+export function openSnapshot(
+  bytes: Uint8Array,
+  id: Digest,
+  hash: Sha256 = sha256,
+): Result<StakeSnapshot> {
+  const real = toHex(hash(bytes));
+  return real === id
+    ? decodeSnapshot(bytes)
+    : refuse('other-snapshot', 'content', `hashes to ${real}`);
+}
+
+/** All snapshots that are whole among verified events, by id; what only claims to be one is left out. */
+export function readSnapshots(
+  events: Iterable<SignedEvent>,
+  hash: Sha256 = sha256,
+): ReadonlyMap<Digest, StakeSnapshot> {
+  const found = new Map<Digest, StakeSnapshot>();
+  const claims = new Map<string, SnapshotClaim>();
+  const others: SignedEvent[] = [];
+  for (const event of events) {
+    const read = readSnapshot(event, hash);
+    if (!read.ok) others.push(event);
+    else if ('snapshot' in read.value) found.set(read.value.id, read.value.snapshot);
+    else claims.set(nameOf(read.value), read.value);
+  }
+  if (claims.size === 0) return found;
+  for (const payload of assembled(claims, others, hash)) {
+    // by its hash, not by its claim: anybody may say any id of any root
+    const id = toHex(hash(payload));
+    const read = decodeSnapshot(payload);
+    if (read.ok) found.set(id, read.value);
+  }
+  return found;
+}
+
+const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
+
+/** Payloads of these roots of which every chunk is among the events. */
+function assembled(
+  roots: ReadonlyMap<string, PayloadRoot>,
+  events: readonly SignedEvent[],
+  hash: Sha256,
+): readonly Uint8Array[] {
+  const limits = { maxBytes: MAX_SNAPSHOT_BYTES, maxPayloadBytes: MAX_SNAPSHOT_BYTES };
+  const named = new Set([...roots.values()].map(({ root }) => root));
+  const assemblies = new Map(
+    [...roots].map(([name, root]) => [name, createAssembly(root, limits)] as const),
+  );
+  for (const event of events) {
+    if (!event.tags.some(([tag, value]) => tag === 'x' && named.has(value ?? ''))) continue;
+    const chunk = toChunk(event, limits, hash);
+    const assembly = chunk.ok ? assemblies.get(nameOf(chunk.value)) : undefined;
+    if (chunk.ok && assembly?.ok) assembly.value.add(chunk.value);
+  }
+  return [...assemblies.values()].flatMap((assembly) => {
+    const result = assembly.ok ? assembly.value.result() : undefined;
+    return result?.ok ? [result.bytes] : [];
+  });
 }

@@ -7,7 +7,7 @@ import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import { toChunk } from '../../network/wire/chunks.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { toRun } from '../../network/wire/runs.ts';
-import { toSnapshot } from '../../network/wire/snapshots.ts';
+import { readSnapshots } from '../../network/wire/snapshots.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { stakeOf } from '../../run/stake-snapshot.ts';
@@ -52,14 +52,13 @@ export function gather(
   const chunks = new Map<Digest, VerifiedChunk[]>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
   const { payloadBytes } = spec.limits;
-  for (const event of events) {
+  const all = [...events];
+  for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
+  for (const event of all) {
     const noun = toNoun(event, run, crypto);
     if (noun !== undefined) nouns.set(noun.id, noun);
     const chunk = toChunk(event, { maxPayloadBytes: payloadBytes });
     if (chunk.ok) push(chunks, chunk.value.root, chunk.value);
-    const named = event.tags.find(([tag]) => tag === 'x')?.[1] ?? '';
-    const table = toSnapshot(event, named);
-    if (table.ok) tables.set(named, stakeOf(table.value));
   }
   const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   const proposals = byId.filter((noun) => noun.type === 'proposal');

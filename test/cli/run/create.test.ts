@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
+import { describeOutlook } from '../../../src/cli/run/describe.ts';
 import { outlookOf } from '../../../src/cli/run/outlook.ts';
 import { assertAdmitted, placeIn } from '../../../src/cli/run/place.ts';
 import { toNpub } from '../../../src/node/keys.ts';
@@ -213,8 +214,46 @@ describe('what to expect of a run', () => {
     expect(outlook({ timing: { recoveryFloorPermille: 0 } }).warnings.join('\n')).toContain(
       'may fork',
     );
+    expect(outlook({}).beaconSeconds).toBe(0);
     const closed = outlook({ admission: { kind: 'list', keys: [carol] } }, { workers: 4 });
     expect(closed.warnings).toEqual([]);
+  });
+});
+
+describe('a run with a beacon', () => {
+  const outlook = (beacon: object, more = {}) => {
+    const change = { beacon, admission: { kind: 'list', keys: [carol] } };
+    const options = { workers: 4, workersPerIp: 1, relays: [], onNotice: () => {}, ...more };
+    return outlookOf(sampleSpec({ ...change, timing: { skewMs: 2000 } }), options);
+  };
+
+  it('says how long its rounds wait: the lag and a period of drand', () => {
+    const { beaconSeconds, warnings } = outlook({
+      ...{ kind: 'drand', lagSeconds: 5, periodSeconds: 30 },
+    });
+    expect(beaconSeconds).toBe(35);
+    expect(warnings).toEqual([
+      'each round waits 5 to 35 s for its beacon (beacon.lagSeconds, and up to one period of 30 s) before anybody trains; with timing.skewMs 2000 the lag may be 5 s at the least',
+    ]);
+    const described = describeOutlook(outlook({ kind: 'drand', lagSeconds: 150 }));
+    expect(described.join('\n')).toContain('warning: each round waits 150 to 153 s');
+  });
+
+  it('the lag of blocks, and then until one is final', () => {
+    const { beaconSeconds, warnings } = outlook({
+      ...{ kind: 'block', chain: 'eip155:1', lagSeconds: 60 },
+    });
+    expect(beaconSeconds).toBe(60);
+    expect(warnings.join('\n')).toMatch(
+      /waits at least 60 s for its beacon .* until a block of eip155:1 is final/,
+    );
+  });
+
+  it('names rounds that are shorter than what they wait for', () => {
+    const drand = { kind: 'drand', lagSeconds: 150 };
+    const words = 'rounds of 100 s are shorter than the 153 s that they wait for the beacon';
+    expect(outlook(drand, { roundSeconds: 100 }).warnings).toContain(words);
+    expect(outlook(drand, { roundSeconds: 153 }).warnings).toHaveLength(1);
   });
 });
 

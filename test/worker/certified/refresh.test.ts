@@ -1,7 +1,9 @@
 /** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
 import { describe, expect, it } from 'vitest';
 import type { RunSpec } from '../../../src/run/run-spec.ts';
+import { stakeParams } from '../../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../../../src/run/stake-snapshot.ts';
+import { keyListHash } from '../../../src/run/stake-successor.ts';
 import type { Chain } from '../../../src/worker/certified/history.ts';
 import { createPool } from '../../../src/worker/certified/pool.ts';
 import { Refresh, type RefreshPort } from '../../../src/worker/certified/refresh.ts';
@@ -32,7 +34,11 @@ const chainAt = (round: number): Chain => ({
 });
 const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-function refreshWith(more: Partial<RefreshPort>, documents: readonly StakeSnapshot[] = [first]) {
+function refreshWith(
+  more: Partial<RefreshPort>,
+  documents: readonly StakeSnapshot[] = [first],
+  of: RunSpec = spec,
+) {
   const published: StakeSnapshot[] = [];
   const events: WorkerEvent[] = [];
   const pool = createPool();
@@ -46,7 +52,7 @@ function refreshWith(more: Partial<RefreshPort>, documents: readonly StakeSnapsh
     ...more,
   };
   const tell = createTell((event) => void events.push(event));
-  return { refresh: new Refresh(spec, port, { pool, tell }), published, events, pool };
+  return { refresh: new Refresh(of, port, { pool, tell }), published, events, pool };
 }
 
 describe('the next table of stakes', () => {
@@ -112,5 +118,68 @@ describe('the next table of stakes', () => {
     }
     expect(refresh.judge(chain, 'cd'.repeat(32))).toBe('wait');
     expect(refresh.judge(chainAt(3), snapshotId(second))).toBe('bad');
+  });
+
+  it('of a token it is of the roster of the round: read with it, once more on a fork, and told by its form', async () => {
+    const rosters: (readonly string[])[] = [];
+    const { refresh } = refreshWith({
+      derive: async (_, roster) => {
+        rosters.push(roster);
+        return table(130, BigInt(10 + roster.length));
+      },
+    });
+    const chain = chainAt(2);
+    const members = chain.ledger.members.slice(1);
+    const fork = { ...chain, parent: 'ef'.repeat(32), ledger: { ...chain.ledger, members } };
+    for (const each of [chain, chain, fork]) refresh.begin(each);
+    await settle();
+    expect(rosters).toEqual([keys, keys.slice(1)]);
+    expect(refresh.offer(chain)).toBe(snapshotId(table(130, 14n)));
+    expect(refresh.offer(fork)).toBe(snapshotId(table(130, 13n)));
+    expect(refresh.judge(fork, snapshotId(table(130, 14n)))).toBe('bad');
+  });
+
+  it('of a token, without a chain: of the keys that follow from the roster and the first table, and of no others', async () => {
+    const params = (listed: readonly string[]) =>
+      stakeParams({ token: `0x${'11'.repeat(20)}`, keys: keyListHash(listed) });
+    const token = { strategy: 'erc20', unit: 'token' };
+    const founding = table(100, 10n, {
+      ...{ ...token, params: params(keys.slice(0, 1)), rows: [{ key: keys[0]!, stake: 10n }] },
+    });
+    const tokenSpec = certifiedSpec({ stake: { ...stake, snapshot: snapshotId(founding) } });
+    const good = table(130, 11n, { ...token, params: params(keys) });
+    const stranger = { key: 'ff'.repeat(32), stake: 1n };
+    const wrong = [
+      table(130, 11n, { ...token, params: params(keys.slice(1)) }),
+      table(130, 11n, { ...token, params: params(keys), rows: [...good.rows, stranger] }),
+      table(130, 11n, { ...token, params: founding.params }),
+    ];
+    const { refresh } = refreshWith({}, [founding, good, ...wrong], tokenSpec);
+    const chain = { ...chainAt(2), spec: tokenSpec };
+    const judge = async (each: StakeSnapshot, at: Chain = chain) => {
+      refresh.judge(at, snapshotId(each));
+      await settle();
+      return refresh.judge(at, snapshotId(each));
+    };
+    expect(await judge(good)).toBe('good');
+    for (const each of wrong) expect(await judge(each)).toBe('bad');
+    // another roster is another list of keys; whoever has a row in the first table stays on it
+    const without = (key: string): Chain => ({
+      ...chain,
+      ledger: { ...chain.ledger, members: chain.ledger.members.filter((each) => each.key !== key) },
+    });
+    expect(await judge(good, without(keys[0]!))).toBe('good');
+    expect(await judge(good, without(keys[1]!))).toBe('bad');
+  });
+
+  it('a table that no document can hold is one that could not be read', async () => {
+    const { refresh, events } = refreshWith({ derive: async () => table(130, 2n ** 128n) });
+    const chain = chainAt(2);
+    refresh.begin(chain);
+    await settle();
+    expect(refresh.offer(chain)).toBe(snapshotId(first));
+    expect(events).toMatchObject([
+      { type: 'notice', message: expect.stringContaining('not from 1 to 2^128 - 1') },
+    ]);
   });
 });

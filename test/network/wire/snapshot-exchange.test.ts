@@ -1,0 +1,168 @@
+/** Stake snapshots over real relays: published whole or as chunks, found by id, whatever others say of the same id. */
+import { afterEach, expect, test } from 'vitest';
+import { snapshot as kind } from '../../../kinds/snapshot.ts';
+import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { sha256Hex } from '../../../src/base/hash.ts';
+import { chunkTree } from '../../../src/network/chunks/merkle.ts';
+import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
+import { sendChunks } from '../../../src/network/wire/chunk-sender.ts';
+import { findSnapshot, publishSnapshot } from '../../../src/network/wire/snapshot-exchange.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { openSocket } from '../../../src/node/sockets.ts';
+import {
+  type StakeSnapshot,
+  snapshotBytes,
+  snapshotId,
+  stakeRows,
+} from '../../../src/run/stake-snapshot.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const createdAt = Math.floor(Date.now() / 1000);
+const lifetime = { createdAt, expiresAt: createdAt + 3600 };
+const never = new AbortController().signal;
+const opened: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const thing of opened.splice(0).reverse()) await thing.close();
+});
+const keep = <T extends { close(): unknown }>(thing: T): T => {
+  opened.push(thing);
+  return thing;
+};
+
+const startRelay = async (options: RelayOptions = {}): Promise<Relay> =>
+  keep(await createRelay(options));
+
+async function connect(...relays: readonly Relay[]): Promise<RelaySet> {
+  const urls = relays.map(({ url }) => url);
+  const set = createRelaySet(urls, { openSocket, clock: systemClock, crypto: nativeCrypto });
+  await keep(set).ready();
+  return set;
+}
+
+const tableOf = (rows: number, unit = 'stake'): StakeSnapshot => ({
+  ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0, unit },
+  blockHash: '00'.repeat(32),
+  rows: stakeRows(
+    Array.from({ length: rows }, (_, i) => [
+      sha256Hex(Uint8Array.of(i, i >> 8, i >> 16)),
+      BigInt(i + 1),
+    ]),
+  ),
+});
+
+const sending = (relays: RelaySet, number: number, signal = never) => ({
+  ...{ relays, sha256: nativeSha256, lifetime, signal },
+  sign: signerOf(number).sign.bind(signerOf(number)),
+});
+const search = (relays: RelaySet, signal = never) => ({
+  ...{ relays, clock: systemClock, sha256: nativeSha256, signal },
+});
+
+test('a table of 100,000 rows goes over a relay and comes back, chunks before the event', async () => {
+  const relay = await startRelay();
+  const table = tableOf(100_000);
+  expect(await publishSnapshot(table, sending(await connect(relay), 1))).toBeUndefined();
+  const relays = await connect(relay);
+  const found = await findSnapshot(snapshotId(table), search(relays));
+  expect(found.ok && found.value.rows.length).toBe(100_000);
+  expect(found.ok && snapshotId(found.value)).toBe(snapshotId(table));
+}, 60_000);
+
+test('one that fits is one event; what no event has is not found', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const table = tableOf(3);
+  expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
+  expect(await findSnapshot(snapshotId(table), search(relays))).toEqual({ ok: true, value: table });
+  const other = await findSnapshot('ab'.repeat(32), search(relays));
+  expect(other).toMatchObject({ ok: false, issue: { message: 'no event says it is' } });
+});
+
+test('false claims of its id hold nobody up: chunks that nobody has, and chunks of another table', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const [table, other] = [tableOf(2000), tableOf(2000, 'other')];
+  const id = snapshotId(table);
+  const claim = async (number: number, root: string, bytes: number) => {
+    const draft = kind.build({ id, root, bytes, expiration: lifetime.expiresAt }, createdAt + 1);
+    await relays.publish(signerOf(number).sign(draft));
+  };
+  const bytes = snapshotBytes(other);
+  await claim(2, 'cd'.repeat(32), bytes.length);
+  expect(await publishSnapshot(other, sending(relays, 3))).toBeUndefined();
+  const { enough } = sendChunks([bytes], 1, sending(relays, 2));
+  expect(await enough).toBe(true);
+  await claim(2, chunkTree(bytes).root, bytes.length);
+  expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
+  expect(await findSnapshot(id, search(await connect(relay)))).toEqual({ ok: true, value: table });
+});
+
+test('chunks that others signed count; a relay that lacks some is made up for by another one', async () => {
+  const [first, second] = [await startRelay(), await startRelay()];
+  const table = tableOf(3000);
+  const both = await connect(first, second);
+  const one = await connect(first);
+  // the event is on both, its author's chunks on the first alone
+  expect(await publishSnapshot(table, sending(one, 1))).toBeUndefined();
+  const bytes = snapshotBytes(table);
+  expect(await sendChunks([bytes], 1, sending(await connect(second), 2)).enough).toBe(true);
+  expect(await findSnapshot(snapshotId(table), search(both))).toEqual({ ok: true, value: table });
+});
+
+test('a relay that takes no chunk is named, and no event says what is not there', async () => {
+  const relay = await startRelay({ maxEventBytes: 20_000 });
+  const relays = await connect(relay);
+  const table = tableOf(2000);
+  const words = await publishSnapshot(table, sending(relays, 1));
+  expect(words).toMatch(/1 of 3 chunks, takes no event of this size/);
+  const found = await findSnapshot(snapshotId(table), search(relays));
+  expect(found).toMatchObject({ ok: false, issue: { message: 'no event says it is' } });
+});
+
+test('what is published while false claims are looked at is found too', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const table = tableOf(2000);
+  const id = snapshotId(table);
+  for (let i = 1; i <= 5; i++) {
+    const root = `${i}`.repeat(64);
+    const draft = kind.build(
+      { id, root, bytes: 90_000, expiration: lifetime.expiresAt },
+      createdAt,
+    );
+    await relays.publish(signerOf(2).sign(draft));
+  }
+  const looking = findSnapshot(id, search(await connect(relay)));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
+  expect(await looking).toEqual({ ok: true, value: table });
+});
+
+test('chunks that are another table are named, and the search is over', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const bytes = snapshotBytes(tableOf(2000));
+  expect(await sendChunks([bytes], 1, sending(relays, 2)).enough).toBe(true);
+  const { root } = chunkTree(bytes);
+  const said = { id: 'ab'.repeat(32), root, bytes: bytes.length, expiration: lifetime.expiresAt };
+  await relays.publish(signerOf(2).sign(kind.build(said, createdAt)));
+  const found = await findSnapshot(said.id, search(relays));
+  expect(found).toMatchObject({
+    ok: false,
+    issue: { message: expect.stringContaining(`${root}: hashes to ${snapshotId(tableOf(2000))}`) },
+  });
+});
+
+test('who stops looking is let go', async () => {
+  const relay = await startRelay();
+  const relays = await connect(relay);
+  const id = 'ef'.repeat(32);
+  const draft = { id, root: 'cd'.repeat(32), bytes: 100_000, expiration: lifetime.expiresAt };
+  await relays.publish(signerOf(2).sign(kind.build(draft, createdAt)));
+  const stop = new AbortController();
+  const looking = findSnapshot(id, search(relays, stop.signal));
+  setTimeout(() => stop.abort(new Error('enough')), 200);
+  await expect(looking).rejects.toThrow('enough');
+});
