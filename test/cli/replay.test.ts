@@ -94,6 +94,24 @@ describe('nostrain replay --events', () => {
     expect(stdout).toContain('not checked in full: 1 of 7 rounds recomputed');
   });
 
+  it('follows the better branch of a fork and names the other, or goes the way it is told', async () => {
+    const many = generateRun([{}, {}, {}]);
+    const few = generateRun([{}, { attempt: 1, balloting: [2, 3, 4] }, {}, {}]);
+    const file = await write([...few.events, ...many.events]);
+    const [ours, theirs] = [many.rounds[1]!.digest, few.rounds[1]!.digest];
+    const rule = await runCommand('replay', '--events', file);
+    expect(rule.exitCode, rule.stdout).toBe(0);
+    expect(rule.stdout).toContain(`FORK: ${theirs} was decided too`);
+    expect(rule.stdout).toContain(many.state.modelRoot);
+    const told = await runCommand('replay', '--events', file, '--branch', few.rounds[3]!.digest);
+    expect(told.exitCode, told.stdout).toBe(0);
+    expect(told.stdout).toContain(`FORK: ${ours} was decided too`);
+    expect(told.stdout).toContain(few.state.modelRoot);
+    const wrong = await runCommand('replay', '--events', file, '--branch', 'abc');
+    expect(wrong).toMatchObject({ exitCode: 2 });
+    expect(wrong.stderr).toContain('--branch abc is no outcome');
+  });
+
   it('says what it wants when it is told nothing', async () => {
     const { exitCode, stderr } = await runCommand('replay');
     expect(exitCode).toBe(2);

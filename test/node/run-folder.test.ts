@@ -11,8 +11,10 @@ import { readStateFile } from '../../src/node/state-io.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../src/tensor/safetensors.ts';
+import { standingOf } from '../../src/worker/certified/standing.ts';
 import type { RoundSummary } from '../../src/worker/events.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { generateRun } from '../support/certified-run.ts';
 
 let home: string;
 let dir: string;
@@ -74,6 +76,20 @@ function played(): WorkerState {
   };
 }
 
+/** Where it stands, where it stood, and what it sent. */
+function switched(): WorkerState {
+  const { state } = generateRun([{}, {}]);
+  const sent = played().sent!;
+  return {
+    ...played(),
+    standing: standingOf(state, ['a'.repeat(64)], ['c'.repeat(64), state.run]),
+    contributed: [
+      { sent, past: state.before!, isOut: true },
+      { sent: { ...sent, payload: undefined }, past: state.before!, isOut: false },
+    ],
+  };
+}
+
 const open = (at = dir) => openRunFolder(at);
 
 describe('the state', () => {
@@ -85,6 +101,7 @@ describe('the state', () => {
       'whose last contribution may still be listed',
       { ...played(), sent: undefined, pending: played().sent },
     ],
+    ['of a certified run that went over to another branch', switched()],
     [
       'with a loss that is not a number',
       { ...played(), rounds: [{ ...round, trainingLoss: Number.NaN }] },

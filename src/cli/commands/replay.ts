@@ -1,5 +1,7 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
+import type { Digest } from '../../run/ids.ts';
+import { branchOption } from '../branch-option.ts';
 import { replayReport } from '../history/report.ts';
 import { addSourceFlags, openSource, type SourceFlags } from '../history/source.ts';
 import { formatEnd, formatLine } from '../history/words.ts';
@@ -7,6 +9,7 @@ import { onInterrupt } from '../interrupt.ts';
 import { asJson } from '../output.ts';
 
 interface Flags extends SourceFlags {
+  readonly branch?: Digest;
   readonly json?: boolean;
 }
 
@@ -17,6 +20,7 @@ export const replay = (): Command =>
     ),
   )
     .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
+    .addOption(branchOption())
     .option('--json', 'tell it as JSON')
     .action(async (flags: Flags) => {
       const interrupt = onInterrupt();
@@ -25,7 +29,7 @@ export const replay = (): Command =>
         const onLine = (line: Parameters<typeof formatLine>[0]) => {
           if (!flags.json) process.stdout.write(formatLine(line));
         };
-        const report = replayReport(which, events, bad, onLine);
+        const report = replayReport({ ...which, through: flags.branch }, events, bad, onLine);
         process.stdout.write(flags.json ? asJson(report) : formatEnd(report));
         const { believed } = which.beacons;
         if (believed > 0) {

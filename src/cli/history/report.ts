@@ -56,13 +56,15 @@ export interface ReportedRun {
   readonly spec: RunSpec;
   /** Where the run has a beacon. */
   readonly beacons?: Pick<Beacons, 'values'>;
+  /** Where it forks: an outcome of the branch to follow. */
+  readonly through?: Digest | undefined;
 }
 
 const MOST_MISSING = 5;
 
 /** Replays a run and words each round as soon as it is checked. */
 export function replayReport(
-  { run, spec, beacons }: ReportedRun,
+  { run, spec, beacons, through }: ReportedRun,
   events: Iterable<SignedEvent>,
   bad: readonly BadLine[] = [],
   onLine: (line: ReportLine) => void = () => {},
@@ -72,7 +74,7 @@ export function replayReport(
     { run, spec },
     { crypto: nativeCrypto, ...(beacons && { beacons: beacons.values }) },
   );
-  const playing = replay(genesisOf(spec, startOf(spec)), gathered);
+  const playing = replay(genesisOf(spec, startOf(spec)), gathered, through);
   const lines: ReportLine[] = [];
   for (;;) {
     const next = playing.next();

@@ -45,7 +45,7 @@ function notes({
     ...(joined ?? []).map((key) => `joined ${name(key)}`),
     ...(left ?? []).map((key) => `left ${name(key)}`),
     ...(faults ?? []).map(({ worker, kind }) => `fault ${name(worker)} (${kind})`),
-    ...(forks ?? []).map((digest) => `FORK: ${short(digest)} was decided too`),
+    ...(forks ?? []).map((digest) => `FORK: ${digest} was decided too`),
   ];
   return all.length === 0 ? '' : `  ${all.join(', ')}`;
 }

@@ -39,7 +39,8 @@ export function joinAttempt(turn: Turn): boolean {
 function dueAttempt({ context, state, now }: Turn): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
-  const isLeft = context.isFloor(ahead.map(({ key }) => key));
+  // with this worker they are enough: waiting any longer would only cost its time
+  const isLeft = ahead.length > 0 && context.isFloor([...ahead.map(({ key }) => key), context.me]);
   const here = state.ballots.filter(({ attempt }) => attempt === state.attempt);
   // an attempt that never began is not given up: whoever comes back finds the others waiting in it
   const hasBegun = state.attempt === 0 || context.isFloor(here.map(({ key }) => key));
