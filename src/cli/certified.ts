@@ -44,7 +44,7 @@ export function createMember(options: CertifiedOptions, parts: Parts): Member {
   const chain = createChain(secretKey, run, spec.training.rounds);
   const control = createControl<Noun>({
     ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
-    read: (event) => toNoun(event, run, nativeCrypto),
+    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),
   });
   const refresh = createRefreshPort(spec, options, relays.relays, signal);
   return new Member({

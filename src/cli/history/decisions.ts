@@ -13,7 +13,7 @@ import { type Chain, genesisOf } from '../../worker/certified/history.ts';
 import { replay } from '../../worker/certified/replay.ts';
 import { startOf } from '../../worker/certified/start.ts';
 import { valueAfter } from '../beacon.ts';
-import { collectEvents, snapshotsOf } from './from-relays.ts';
+import { bodiesOf, collectChunks, collectEvents, snapshotsOf } from './from-relays.ts';
 
 export interface DecisionOptions {
   readonly relays: RelaySet;
@@ -35,6 +35,7 @@ export async function decisionsOf(
   const events = new Map<string, SignedEvent>();
   const take = (event: SignedEvent) => void events.set(event.id, event);
   await collectEvents([decisionsFilter(run)], options, take);
+  await collectChunks(bodiesOf([...events.values()]), options, take);
   const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
   const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
   const missing = snapshots.filter((id) => !tables?.has(id));

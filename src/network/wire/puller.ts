@@ -31,6 +31,8 @@ export interface Pull {
   /** The payload and the bytes of the chunk events that brought it; undefined when its author signed what does not fit together, or when the puller was closed first. */
   readonly done: Promise<{ readonly payload: Uint8Array; readonly eventBytes: number } | undefined>;
   progress(): Moved;
+  /** Gives it up: `done` gets undefined. */
+  stop(): void;
 }
 
 export interface Puller {
@@ -82,10 +84,11 @@ class Pulls implements Puller {
     const { promise: done, settle } = deferred<Awaited<Pull['done']>>();
     const assemblies = new Map<number, Assembly>();
     const { roots } = parts;
-    this.#jobs.push({ wanted, plan, roots, assemblies, eventBytes: 0, settle });
+    const job: Job = { wanted, plan, roots, assemblies, eventBytes: 0, settle };
+    this.#jobs.push(job);
     this.#pump();
     void this.#tick();
-    return { done, progress: () => plan.progress };
+    return { done, progress: () => plan.progress, stop: () => this.#giveUp(job) };
   }
 
   close(): void {
@@ -93,6 +96,16 @@ class Pulls implements Puller {
     for (const asking of this.#asking) asking.subscription?.close();
     this.#asking.clear();
     for (const { settle } of this.#jobs.splice(0)) settle(undefined);
+  }
+
+  #giveUp(job: Job): void {
+    this.#forget(job);
+    job.settle(undefined);
+  }
+
+  #forget(job: Job): void {
+    this.#jobs = this.#jobs.filter((other) => other !== job);
+    for (const asking of [...this.#asking]) if (asking.job === job) this.#end(asking);
   }
 
   /** Looks after requests nobody answers and chunks that may have arrived at a relay meanwhile. */
@@ -189,8 +202,7 @@ class Pulls implements Puller {
   }
 
   #finish(job: Job): void {
-    this.#jobs = this.#jobs.filter((other) => other !== job);
-    for (const asking of [...this.#asking]) if (asking.job === job) this.#end(asking);
+    this.#forget(job);
     const { wanted, roots, assemblies, plan, eventBytes, settle } = job;
     const parts = roots.map((_, part) => {
       const result = plan.whole.includes(part) ? assemblies.get(part)?.result() : undefined;

@@ -109,6 +109,8 @@ export class Member {
   async ready(certified: Certified): Promise<Start> {
     this.pool.forgetBefore(certified.round - KEPT_ROUNDS);
     this.control.forgetBefore(certified.round - KEPT_ROUNDS);
+    const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
+    this.control.admit(ledgers.flatMap(({ members }) => members.map(({ key }) => key)));
     for (;;) {
       const entropy = withEntropy(certified, this.pool);
       const stakes = stakesOf(certified.ledger, this.pool);

@@ -122,7 +122,10 @@ describe('a replay', () => {
 
   it('is not misled by the name of a committee on ballots that make another one', () => {
     const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
-    const proposals = run.events.map(toProposal).filter((judged) => judged.ok);
+    const proposals = run.events.flatMap((event) => {
+      const judged = toProposal(event);
+      return judged?.ok ? [judged] : [];
+    });
     const { value: genuine } = proposals.find(({ value }) => value.attempt === 1)!;
     const { id, key: _, ...said } = genuine;
     const mislabeled = { ...said, ballots: said.ballots.slice(1) };
