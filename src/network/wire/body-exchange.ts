@@ -18,7 +18,7 @@ export interface BodyExchangeOptions {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly signer: { sign(draft: EventDraft): SignedEvent };
-  /** Aborted when nothing is to be sent or pulled any more. */
+  /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
 }
 
@@ -59,13 +59,13 @@ export class BodyExchange {
   readonly #sent = new Map<Digest, number>();
   readonly #spent = new Map<WorkerId, number>();
   #minuteEnds = 0;
+  #isClosed = false;
   #heldBytes = 0;
   #members: ReadonlySet<WorkerId> = new Set();
 
   constructor(options: BodyExchangeOptions) {
     this.#options = options;
     this.#puller = createPuller(options);
-    options.signal.addEventListener('abort', () => this.#puller.close(), { once: true });
   }
 
   readonly get: BodyOf = (apart) => this.#held.get(nameOf(apart))?.bytes;
@@ -102,7 +102,7 @@ export class BodyExchange {
     const { event, apart } = wanted;
     const { id, pubkey: author } = event;
     const job = this.#jobs.get(nameOf(apart));
-    if (job?.wanted.has(id)) return;
+    if (this.#isClosed || job?.wanted.has(id)) return;
     if (!isAsked && !this.#members.has(author)) {
       for (const oldest of this.#offered.keys()) {
         if (this.#offered.size < MOST_OFFERED) break;
@@ -125,13 +125,21 @@ export class BodyExchange {
     const { relays, sha256, signer, signal } = this.#options;
     const lifetime = { createdAt: event.created_at, expiresAt: apart.expiresAt };
     const sign = (draft: EventDraft) => signer.sign(draft);
-    return sendAfterChunks(event, [bytes], 1, { relays, sign, sha256, lifetime, signal });
+    const sending = sendAfterChunks(event, [bytes], 1, { relays, sign, sha256, lifetime, signal });
+    void sending.taken.then((isTaken) => isTaken || this.#sent.delete(apart.root));
+    return sending;
   }
 
   forgetBefore(round: number): void {
     for (const [name, each] of this.#held) if (each.round < round) this.#drop(name);
     for (const job of this.#jobs.values()) if (job.round < round) this.#end(job);
     for (const [root, sent] of this.#sent) if (sent < round) this.#sent.delete(root);
+  }
+
+  /** Pulls nothing any more. */
+  close(): void {
+    this.#isClosed = true;
+    this.#puller.close();
   }
 
   #mayPull(author: WorkerId): boolean {
@@ -160,8 +168,14 @@ export class BodyExchange {
 
   #begin({ event, apart }: Wanted, round: number): Job {
     const { root, bytes } = apart;
-    const pull = this.#puller.pull({ root, bytes, worker: event.pubkey });
-    const job: Job = { apart, pull, round, wanted: new Map() };
+    const worker = event.pubkey;
+    const wanted = new Map<EventId, Wanted>();
+    const others = () => {
+      const authors = [...wanted.values()].map(({ event: { pubkey } }) => pubkey);
+      return [...new Set(authors)].filter((author) => author !== worker);
+    };
+    const pull = this.#puller.pull({ root, bytes, worker, others });
+    const job: Job = { apart, pull, round, wanted };
     this.#jobs.set(nameOf(apart), job);
     void pull.done.then((found) => {
       if (found && this.#jobs.get(nameOf(apart)) === job) this.keep(apart, found.payload, round);

@@ -84,6 +84,8 @@ export interface Control<N> {
   admit(members: readonly WorkerId[]): void;
   /** Lets go of events of rounds before this one. */
   forgetBefore(round: number): void;
+  /** Pulls nothing any more; what is listened to has a `close` of its own. */
+  close(): void;
 }
 
 export interface ControlOptions<N> {
@@ -237,6 +239,10 @@ class Events<N> implements Control<N> {
   forgetBefore(round: number): void {
     this.#bodies.forgetBefore(round);
     for (const [id, each] of this.#kept) if (each.round < round) this.#kept.delete(id);
+  }
+
+  close(): void {
+    this.#bodies.close();
   }
 
   readonly #keep = (event: SignedEvent): void =>

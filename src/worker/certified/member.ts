@@ -281,6 +281,7 @@ export class Member {
     for (const each of this.#open) each.close();
     this.#open = [];
     this.#close();
+    this.control.close();
   }
 }
 
