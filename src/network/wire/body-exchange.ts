@@ -73,10 +73,9 @@ export class BodyExchange {
   /** Takes in a body whose bytes are those of the root. */
   keep(apart: PayloadRoot, bytes: Uint8Array, round: number): void {
     const name = nameOf(apart);
-    if (!this.#held.has(name)) {
-      this.#held.set(name, { bytes, round });
-      this.#heldBytes += bytes.length;
-    }
+    this.#drop(name);
+    this.#held.set(name, { bytes, round });
+    this.#heldBytes += bytes.length;
     for (const oldest of this.#held.keys()) {
       if (this.#heldBytes <= MOST_HELD_BYTES) break;
       this.#drop(oldest);
@@ -101,8 +100,12 @@ export class BodyExchange {
   bring(wanted: Wanted, round: number, isAsked: boolean): void {
     const { event, apart } = wanted;
     const { id, pubkey: author } = event;
-    const job = this.#jobs.get(nameOf(apart));
-    if (this.#isClosed || job?.wanted.has(id)) return;
+    const name = nameOf(apart);
+    if (this.#isClosed || this.#jobs.get(name)?.wanted.has(id)) return;
+    if (this.get(apart)) {
+      wanted.onHere();
+      return;
+    }
     if (!isAsked && !this.#members.has(author)) {
       for (const oldest of this.#offered.keys()) {
         if (this.#offered.size < MOST_OFFERED) break;
@@ -113,7 +116,8 @@ export class BodyExchange {
     }
     if (!isAsked && !this.#mayPull(author)) return;
     this.#makeRoom(author);
-    (job ?? this.#begin(wanted, round)).wanted.set(id, wanted);
+    const job = this.#jobs.get(name) ?? this.#begin(wanted, round);
+    job.wanted.set(id, wanted);
   }
 
   /** Sends an event whose body is apart and here, after its chunks; those go out once. Undefined for any other event. */

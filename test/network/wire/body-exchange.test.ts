@@ -182,6 +182,17 @@ it('a member that names any number of bodies nobody has costs little, and keeps 
   expect([...b.asked].filter(isOfFlood).length).toBeLessThanOrEqual(8);
 });
 
+it('the newest ones of a member are pulled, also one that names the body of the oldest', async () => {
+  const url = await relay();
+  const b = await join(url, reader, [proposer]);
+  const all = [0, 1, 2, 3].map((i) => eventsOf(proposalOf(outcomeWith(1400 + i)), proposer));
+  const again = eventsOf({ ...proposalOf(outcomeWith(1400)), view: 1 }, proposer);
+  for (const { event } of [...all, again]) await publishRaw(url, [event]);
+  await until(() => b.asked.size === 4);
+  for (const { chunks } of all) await publishRaw(url, chunks);
+  await until(() => [again, ...all.slice(1)].every(({ event }) => has(b, event)));
+});
+
 it('over the cap is unreadable, and nothing is asked for', async () => {
   const url = await relay();
   const b = await join(url, reader, [proposer]);
