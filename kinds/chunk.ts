@@ -1,6 +1,6 @@
 /**
  * Chunk (7811, regular): 44 KiB of a payload too large for one event, with the proof that it belongs there.
- * Sent before the manifest that names its root; anybody who holds the bytes may serve them again under their own key.
+ * Sent before the manifest, proposal or fault proof that names its root; anybody who holds the bytes may serve them again under their own key.
  */
 import { base64 } from './_content.ts';
 import { defineKind } from './_define.ts';
@@ -14,6 +14,8 @@ export const MAX_CHUNKS = 65_536;
 const LONGEST_PATH = 16;
 
 const notes = `
+Payloads of manifests travel so, bodies of proposals and fault proofs, and states that checkpoints name.
+
 A chunk is content-addressed: who signed the event and when does not matter. \`<x:16>\` in \`c\` stands for the first 16
 digits of \`x\`, and readers ask for exact chunks with \`#c\`.
 
@@ -35,7 +37,7 @@ export const chunk = defineKind({
   kind: 7811,
   name: 'chunk',
   summary: 'a piece of a large payload and the proof that it belongs there',
-  sent: 'before the manifest that names its root, and by any holder when asked',
+  sent: 'before the event that names its root, and by any holder when asked',
   tags: {
     nostrain,
     root: one('x', hex32, 'root of the payload, below'),

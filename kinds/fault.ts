@@ -2,35 +2,40 @@
  * Fault proof (7817, regular): two events of one key that no honest key signs both of, in full.
  * Sent by whoever holds both; anybody may send it again under their own key. Nothing replaces it.
  */
+import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_body.ts';
 import { canonicalObject, describeMembers, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { nostrain, one, repeats } from './_tags.ts';
 import { hex32, seconds, type Text } from './_text.ts';
 
-/** An event as large as relays take it. */
-const LONGEST_EVENT = 65_536;
-const LONGEST_CONTENT = 4 * LONGEST_EVENT;
+/** As JSON: twice what most relays take. A larger event of a certified run says nothing. */
+export const MOST_EVENT_BYTES = 131_072;
+const MOST_PAIR_BYTES = 2 * MOST_EVENT_BYTES + '[,]'.length;
 
-const event: Text<string> = {
-  says: `event as JSON text of at most ${LONGEST_EVENT} characters`,
-  read: (text) => (text.length <= LONGEST_EVENT && /^\{.*\}$/s.test(text) ? text : undefined),
+const pair: Text<string> = {
+  says: 'JSON list of two events as text',
+  read: (text) => (/^\[\{.*\}\]$/s.test(text) ? text : undefined),
   write: (value) => value,
 };
 
 const members = {
   run: member(hex32, 'id of the run'),
-  first: member(event, 'the event with the lower id'),
-  second: member(event, 'the other one'),
+  ...bodyMembers(pair, 'the two events, the one with the lower id first', MOST_PAIR_BYTES),
 };
+
+const content = canonicalObject('the members below', members, MOST_CONTENT_BYTES);
 
 const notes = `
 The content is canonical JSON: keys sorted, no spaces.
 
 ${describeMembers(members)}
 
+The body is JSON without spaces: a list of two objects with \`id\`, \`pubkey\`, \`created_at\`, \`kind\`, \`tags\`, \`content\` and \`sig\`, in this
+order. So everybody who shows the same two events makes the same body, and the same chunks of it.
+
 Both events are of one author, with ids and signatures that hold. They prove a fault when they say two different things in one place,
 or when one is a commit and the other a prepare of something else in a later view that was not justified by a view since.
-The proof counts whoever signed it; two manifests with payloads inside are larger than what most relays take.
+The proof counts whoever signed it. A proposal proves it without its outcome: what is in the event is enough.
 `;
 
 export const fault = defineKind({
@@ -43,12 +48,13 @@ export const fault = defineKind({
     scope: repeats('s', '`<run>`', 'run of the content'),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content,
   rules: [
     {
       says: '`s` is the run of the content',
       holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
     },
+    ...bodyRules(content.write),
   ],
   notes,
 });

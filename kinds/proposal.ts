@@ -2,20 +2,20 @@
  * Proposal (7814, regular): an outcome put to the vote of a committee; it counts as its author's prepare.
  * Sent by the member whose turn it is, once per view. Nothing replaces it.
  */
+import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_body.ts';
 import { castMembers, isAscending, isScope } from './_cast.ts';
-import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
+import { canonicalObject, describeMembers, listMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { nostrain, one, repeats } from './_tags.ts';
 import { hex32, seconds, type Text } from './_text.ts';
-import { CHUNK_BYTES } from './chunk.ts';
 
-/** The body with its quotes escaped, and as many ids as the largest committee has. */
-const LONGEST_CONTENT = 262_144;
 const MOST_IDS = 1024;
+/** An outcome with a row for each of 65,536 workers is 3 MB. */
+export const MOST_OUTCOME_BYTES = 4_194_304;
 
 const body: Text<string> = {
-  says: `JSON object of at most ${CHUNK_BYTES} characters, as text`,
-  read: (text) => (text.length <= CHUNK_BYTES && /^\{.*\}$/s.test(text) ? text : undefined),
+  says: 'JSON object as text',
+  read: (text) => (/^\{.*\}$/s.test(text) ? text : undefined),
   write: (value) => value,
 };
 
@@ -23,8 +23,10 @@ const members = {
   ...castMembers,
   prepares: listMember(hex32, 'ids of the prepares behind `justify`, ascending', MOST_IDS),
   ballots: listMember(hex32, 'ids of the ballots the committee is drawn from, ascending', MOST_IDS),
-  body: member(body, 'the outcome, see docs/rounds.md'),
+  ...bodyMembers(body, 'the outcome, see docs/rounds.md', MOST_OUTCOME_BYTES),
 };
+
+const content = canonicalObject('the members below', members, MOST_CONTENT_BYTES);
 
 const notes = `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
@@ -32,7 +34,10 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 ${describeMembers(members)}
 
 \`digest\` is the SHA-256 of \`nostrain/outcome/1\` and the body. The body is canonical JSON too, kept as text because the digest is over
-its spelling. One proposal has one place with its author's prepare of the same view: two different contents there are a fault.
+its spelling. A body for which there is no room goes out in chunks before the proposal. Anybody may serve them, and until all are here
+there is nothing to vote on. One that is in chunks although there is room is refused, so each body has one form.
+
+One proposal has one place with its author's prepare of the same view: two different contents there are a fault, whatever their bodies.
 `;
 
 export const proposal = defineKind({
@@ -46,7 +51,7 @@ export const proposal = defineKind({
     x: one('x', hex32, 'digest of the content'),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content,
   rules: [
     {
       says: '`s` is the run of the content, then its run and round',
@@ -62,6 +67,7 @@ export const proposal = defineKind({
       says: '`prepares` and `ballots` are ascending',
       holds: ({ prepares, ballots }) => isAscending(prepares) && isAscending(ballots),
     },
+    ...bodyRules(content.write),
   ],
   notes,
 });

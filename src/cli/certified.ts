@@ -48,7 +48,7 @@ export async function createMember(options: CertifiedOptions, parts: Parts): Pro
   const chain = createChain(secretKey, run, spec.training.rounds);
   const control = createControl<Noun>({
     ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
-    read: (event) => toNoun(event, run, nativeCrypto),
+    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),
   });
   const history = createHistory(spec, {
     ...{ relays, signal, beacon, layout: ports.trainer.layout },

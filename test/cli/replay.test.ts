@@ -49,6 +49,23 @@ describe('nostrain replay --events', () => {
     expect(stdout).toContain('ok: 7 rounds, all recomputed in full');
   });
 
+  it('reads an outcome in chunks, and names its round when one of them is not genuine', async () => {
+    const run = generateRun([{}, { leaves: [4], insisting: 900 }, {}], certifiedSpec());
+    const whole = await runCommand('replay', '--events', await write(run.events));
+    expect(whole.exitCode, whole.stdout).toBe(0);
+    expect(whole.stdout).toContain('ok: 3 rounds, all recomputed in full');
+    const broken = run.events.map((event) =>
+      event.kind === 7811 ? { ...event, content: event.content.replace('A', 'B') } : event,
+    );
+    const { exitCode, stdout } = await runCommand('replay', '--events', await write(broken));
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain(
+      `round    1  not checked  not here: proposal ${run.rounds[1]!.digest}`,
+    );
+    expect(stdout).toMatch(/line \d+ {2}BAD {2}the id is not the hash of the event {2}\(round 1\)/);
+    expect(stdout).toContain('the first bad round is 1');
+  });
+
   it('tells the same as JSON, whatever the order of the lines', async () => {
     const one = await runCommand('replay', '--events', await write(made.events), '--json');
     const turned = await write([...made.events].reverse());

@@ -1,10 +1,12 @@
 /** A whole certified run without networking: keys from seeds, made-up deltas, real signed events, everybody on the committee. */
 import { CHUNK_BYTES } from '../../kinds/chunk.ts';
+import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
-import { buildMessage } from '../../src/network/wire/certified-events.ts';
-import { planChunks } from '../../src/network/wire/chunks.ts';
+import { apartIn } from '../../src/network/wire/bodies.ts';
+import { bodyOfMessage, buildMessage } from '../../src/network/wire/certified-events.ts';
+import { type Lifetime, planChunks } from '../../src/network/wire/chunks.ts';
 import { buildFault } from '../../src/network/wire/faults.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
@@ -45,6 +47,8 @@ export interface Round {
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
   readonly leaves?: readonly number[];
+  /** How often who leaves says so; the outcome lists all of it, and so may be of any size. */
+  readonly insisting?: number;
   /** Commits to two outcomes; the proof is listed in the next round. */
   readonly equivocator?: number;
   /** View that succeeds. */
@@ -144,8 +148,8 @@ interface Generating {
   readonly beacons: Map<number, Digest>;
 }
 
-const life = (round: number) => ({
-  createdAt: START + 60 * round,
+const life = (round: number, later = 0) => ({
+  createdAt: START + 60 * round + later,
   expiresAt: START + 60 * round + KEPT_SECONDS,
 });
 
@@ -158,12 +162,14 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const stakes = value(stakesOf(state.ledger, found));
   const electorate = electorateOf(state, stakes);
   const roster = electorate.roster.map(numberOf);
-  const say = (number: number, message: Message | Join | Leave): SignedEvent =>
-    keep(at, signerOf(number).sign(buildMessage(message, life(state.round))));
+  const say = (number: number, message: Message | Join | Leave, later = 0): SignedEvent =>
+    keepSaid(at, number, message, life(state.round, later));
   const joining = [...(state.round === 0 ? roster : []), ...(round.joins ?? [])];
   const joins = joining.map((number) => say(number, joinOf(spec, run, state, number)));
-  const leaves = (round.leaves ?? []).map((number) =>
-    say(number, { type: 'leave', run, last: state.round }),
+  const leaves = (round.leaves ?? []).flatMap((number) =>
+    Array.from({ length: round.insisting ?? 1 }, (_, times) =>
+      say(number, { type: 'leave', run, last: state.round }, times),
+    ),
   );
   const result = round.result ?? 'final';
   const sent = submissions(at, round, roster);
@@ -314,6 +320,22 @@ const joinOf = (spec: RunSpec, run: Digest, state: Certified, number: number): J
   ...{ type: 'join', run, after: state.parent, evidence: '' },
   tip: tipOf(chainOf(spec, run, number)),
 });
+
+/** The event of a message, and the chunks of a body that is not inside. */
+function keepSaid(
+  at: Generating,
+  number: number,
+  message: Message | Join | Leave,
+  lifetime: Lifetime,
+): SignedEvent {
+  const event = signerOf(number).sign(buildMessage(message, lifetime));
+  const body = apartIn(event) && bodyOfMessage(message);
+  if (body !== undefined) {
+    const plan = planChunks(utf8(body), lifetime);
+    for (let i = 0; i < plan.count; i++) keep(at, signerOf(number).sign(plan.draft(i)));
+  }
+  return keep(at, event);
+}
 
 function keep({ events }: Generating, event: SignedEvent): SignedEvent {
   if (!events.some(({ id }) => id === event.id)) events.push(event);

@@ -157,7 +157,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { signal } = abort;
   const control = createControl<Noun>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
-    read: (event) => toNoun(event, run, nativeCrypto),
+    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),
   });
   const events: WorkerEvent[] = [];
   const ports: Ports = {

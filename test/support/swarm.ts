@@ -25,7 +25,12 @@ export const smallLayout = createLayout([
   { name: 'w', shape: [5, 10] },
 ]);
 
-export const secretOf = (index: number): Uint8Array => new Uint8Array(32).fill(index + 1);
+export function secretOf(index: number): Uint8Array {
+  if (index < 250) return new Uint8Array(32).fill(index + 1);
+  const secret = new Uint8Array(32).fill(1);
+  new DataView(secret.buffer).setUint32(0, index);
+  return secret;
+}
 
 const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
 

@@ -11,7 +11,14 @@ import { type Chain, genesisOf } from '../../worker/certified/history.ts';
 import { pathOf } from '../../worker/certified/path.ts';
 import { startOf } from '../../worker/certified/start.ts';
 import { valueAfter } from '../beacon.ts';
-import { type Asked, collectEvents, collectSnapshots, snapshotsOf } from './from-relays.ts';
+import {
+  type Asked,
+  bodiesOf,
+  collectChunks,
+  collectEvents,
+  collectSnapshots,
+  snapshotsOf,
+} from './from-relays.ts';
 
 export interface DecisionOptions extends Asked {
   /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
@@ -38,6 +45,7 @@ export async function decisionsOf(
   const events = new Map<string, SignedEvent>();
   const take = (event: SignedEvent) => void events.set(event.id, event);
   await collectEvents([decisionsFilter(run)], options, take);
+  await collectChunks(bodiesOf([...events.values()]), options, take);
   const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
   const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
   const missing = snapshots.filter((id) => !tables?.has(id));

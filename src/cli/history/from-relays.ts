@@ -6,7 +6,9 @@ import { partsOf } from '../../network/chunks/parts.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { apartIn, MOST_BODY_BYTES } from '../../network/wire/bodies.ts';
 import { historyFilter, manifestsOfFilter } from '../../network/wire/certified-events.ts';
+import { heapChunks } from '../../network/wire/chunk-heap.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import { toProposal } from '../../network/wire/proposals.ts';
 import { MOST_CLAIMS } from '../../network/wire/snapshot-exchange.ts';
@@ -48,8 +50,8 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
   await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
   const events = [...found.values()];
-  await collectSnapshots(snapshotsOf(events), asking, take);
-  await collectChunks(rootsOf(events), asking, take);
+  await collectChunks([...payloadsOf(events), ...bodiesOf(events)], asking, take);
+  await collectSnapshots(snapshotsOf([...found.values()]), asking, take);
   return [...found.values()];
 }
 
@@ -66,7 +68,7 @@ export async function fetchManifests(
     const rounds = Array.from({ length: some }, (_, i) => round + i);
     await collectEvents([manifestsOfFilter(run, rounds)], relays, take);
   }
-  await collectChunks(rootsOf([...found.values()]), relays, take);
+  await collectChunks(payloadsOf([...found.values()]), relays, take);
   return [...found.values()];
 }
 
@@ -91,32 +93,37 @@ export async function collectSnapshots(
   );
 }
 
-async function collectChunks(
+/** Chunks of these roots, whoever signed them. */
+export async function collectChunks(
   roots: readonly Digest[],
-  relays: Asked,
+  asking: Asked,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
-  for (let i = 0; i < roots.length; i += MOST_ROOTS) {
-    const some = roots.slice(i, i + MOST_ROOTS);
-    await collectEvents([{ kinds: [chunk.kind], '#x': some }], relays, take);
+  const all = [...new Set(roots)];
+  for (let i = 0; i < all.length; i += MOST_ROOTS) {
+    const some = all.slice(i, i + MOST_ROOTS);
+    await collectEvents([{ kinds: [chunk.kind], '#x': some }], asking, take);
   }
 }
 
 /** Payloads that are not inside their manifests. */
-function rootsOf(events: readonly SignedEvent[]): readonly Digest[] {
-  const roots = events.flatMap((event) => {
+const payloadsOf = (events: readonly SignedEvent[]): readonly Digest[] =>
+  events.flatMap((event) => {
     const said = readManifest(event);
     if (!said.ok || said.value.payload !== undefined) return [];
     return partsOf(said.value).roots.map(({ root }) => root);
   });
-  return [...new Set(roots)];
-}
+
+/** Outcomes and proofs that are not inside their events. */
+export const bodiesOf = (events: readonly SignedEvent[]): readonly Digest[] =>
+  events.flatMap((event) => apartIn(event)?.root ?? []);
 
 /** Tables of stake that outcomes name. */
 export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
+  const chunks = heapChunks(events, MOST_BODY_BYTES);
   const named = events.flatMap((event) => {
-    const proposal = toProposal(event);
-    return proposal.ok && proposal.value.outcome.snapshot !== ''
+    const proposal = toProposal(event, chunks);
+    return proposal?.ok && proposal.value.outcome.snapshot !== ''
       ? [proposal.value.outcome.snapshot]
       : [];
   });

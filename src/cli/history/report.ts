@@ -1,6 +1,8 @@
 /** A replay as people and programs read it: one line a round, what is wrong, and where it starts to be. */
 import { runRoot } from '../../consensus/run-root.ts';
 import type { SignedEvent } from '../../network/event.ts';
+import { apartIn } from '../../network/wire/bodies.ts';
+import { toProposed } from '../../network/wire/proposals.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
@@ -69,8 +71,9 @@ export function replayReport(
   bad: readonly BadLine[] = [],
   onLine: (line: ReportLine) => void = () => {},
 ): Report {
+  const all = [...events];
   const gathered = gather(
-    events,
+    all,
     { run, spec },
     { crypto: nativeCrypto, ...(beacons && { beacons: beacons.values }) },
   );
@@ -85,7 +88,7 @@ export function replayReport(
       continue;
     }
     const { state, digests } = next.value;
-    const placed = bad.map((each) => placeBad(each, gathered));
+    const placed = bad.map((each) => placeBad(each, gathered, all));
     // where lines are broken, what is missing is what they said
     const isWrong = ({ problem, missing }: ReportLine): boolean =>
       problem !== undefined || (bad.length > 0 && missing !== undefined);
@@ -107,13 +110,17 @@ export function replayReport(
   }
 }
 
-/** A chunk belongs to the round of the manifest that names it. */
-function placeBad(bad: BadLine, { nouns }: Gathered): BadLine {
+/** A chunk belongs to the round of the manifest or proposal that names it. */
+function placeBad(bad: BadLine, { nouns }: Gathered, events: readonly SignedEvent[]): BadLine {
   if (bad.round !== undefined || bad.root === undefined) return bad;
   for (const noun of nouns.values()) {
     if (noun.type !== 'manifest') continue;
     const { root, shards = [], round } = noun.manifest;
     if (root === bad.root || shards.includes(bad.root)) return { ...bad, round };
+  }
+  for (const event of events) {
+    const proposed = apartIn(event)?.root === bad.root ? toProposed(event) : undefined;
+    if (proposed?.ok) return { ...bad, round: proposed.value.round };
   }
   return bad;
 }

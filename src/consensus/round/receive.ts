@@ -63,9 +63,10 @@ function crowd(
     return undefined;
   }
   if (message.type !== 'ballot') {
-    const { attempt, view, digest } = message;
+    const { attempt, view, ctx, digest } = message;
+    // one outcome may be proposed to several committees of an attempt: each has its own votes
     const same = state.votes.filter(
-      (v) => v.digest === digest && v.view === view && v.attempt === attempt,
+      (v) => v.digest === digest && v.ctx === ctx && v.view === view && v.attempt === attempt,
     );
     const isNew = same.every((vote) => vote.key !== key || vote.step !== message.step);
     if (isNew && same.some((vote) => !state.faulty.includes(vote.key))) return undefined;

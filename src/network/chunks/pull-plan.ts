@@ -13,8 +13,8 @@ export interface Place {
 
 export interface Request {
   readonly places: readonly Place[];
-  /** This relay said once that it has not got some of them. */
-  readonly again: boolean;
+  /** How often this relay said that it has not got one of them. */
+  readonly tries: number;
 }
 
 /** Values in one list of a filter that every relay takes. */
@@ -72,7 +72,8 @@ export class PullPlan {
       spot.asked.add(relay);
       spot.lastAskedMs = nowMs;
     }
-    return { places: taken, again: taken.some(({ absent }) => absent.has(relay)) };
+    const tries = taken.map(({ absent }) => absent.get(relay)?.times ?? 0);
+    return { places: taken, tries: Math.max(0, ...tries) };
   }
 
   /** A chunk is here. */

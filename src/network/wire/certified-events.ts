@@ -1,18 +1,21 @@
 /** All events of a certified run in one place: what to ask relays for, what each says, and drafts of one's own. */
-import { fault } from '../../../kinds/fault.ts';
+import { fault, MOST_EVENT_BYTES } from '../../../kinds/fault.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { memberKind } from '../../../kinds/member.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
+import { utf8 } from '../../base/bytes.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import { outcomeBody } from '../../run/outcome.ts';
 import type { Ballot, Join, Leave, Message, Proposal, Signed, Vote } from '../../run/vote.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
+import { type BodyOf, noBodies } from './bodies.ts';
 import type { Lifetime } from './chunks.ts';
 import { type Accusation, toAccusation } from './faults.ts';
-import type { Judged } from './judged.ts';
+import { type Judged, reject } from './judged.ts';
 import { type Manifest, readManifest } from './manifests.ts';
 import { buildMember, toMember } from './members.ts';
 import { buildProposal, toProposal } from './proposals.ts';
@@ -92,13 +95,21 @@ export function buildMessage(said: Message | Join | Leave, lifetime: Lifetime): 
   return buildMember(said, lifetime);
 }
 
-/** What a verified event says; undefined for other kinds and other runs. The clock of the reader plays no part. */
+/** The body of a message, where its event may have no room for it. */
+export const bodyOfMessage = (said: Message | Join | Leave): string | undefined =>
+  said.type === 'proposal' ? outcomeBody(said.outcome) : undefined;
+
+/**
+ * What a verified event says; undefined for other kinds and other runs, and while the chunks of its body are not here. The clock of the
+ * reader plays no part.
+ */
 export function toCertifiedEvent(
   event: SignedEvent,
   run: Digest,
   crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
 ): CertifiedEvent | undefined {
-  const judged = read(event, crypto);
+  const judged = read(event, crypto, bodyOf);
   if (judged === undefined) return undefined;
   const signed = { id: event.id, key: event.pubkey };
   if (!judged.ok) return { ...signed, type: 'unreadable', reason: judged.rejection.reason };
@@ -109,12 +120,20 @@ export function toCertifiedEvent(
 
 type Read = Exclude<CertifiedEvent, Signed<Unreadable>>;
 
-function read(event: SignedEvent, crypto: EventCrypto): Judged<Read> | undefined {
+const KINDS: readonly number[] = [manifest, vote, proposal, memberKind, fault].map(
+  ({ kind }) => kind,
+);
+
+function read(event: SignedEvent, crypto: EventCrypto, bodyOf: BodyOf): Judged<Read> | undefined {
+  if (!KINDS.includes(event.kind)) return undefined;
+  // two of any larger would be too much for a proof
+  if (utf8(JSON.stringify(event)).length > MOST_EVENT_BYTES) {
+    return reject(event, 'too-large', `an event of over ${MOST_EVENT_BYTES} bytes`);
+  }
   if (event.kind === vote.kind) return toVote(event);
-  if (event.kind === proposal.kind) return toProposal(event);
+  if (event.kind === proposal.kind) return toProposal(event, bodyOf);
   if (event.kind === memberKind.kind) return toMember(event);
-  if (event.kind === fault.kind) return toAccusation(event, crypto);
-  if (event.kind !== manifest.kind) return undefined;
+  if (event.kind === fault.kind) return toAccusation(event, crypto, bodyOf);
   const judged = readManifest(event);
   if (!judged.ok) return judged;
   const signed = { id: event.id, key: event.pubkey };

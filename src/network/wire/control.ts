@@ -2,6 +2,7 @@
  * What decides certified rounds, on its way: votes, proposals, joins, faults and manifests are signed, sent, heard, kept and sent
  * again. What events say is read by whoever asks; here they are only genuine and of the run.
  */
+import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -11,8 +12,11 @@ import type { Sha256 } from '../event-crypto.ts';
 import { unlessAborted } from '../transport/deadline.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+import { apartIn, type BodyOf } from './bodies.ts';
+import { BodyExchange } from './body-exchange.ts';
 import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
 import {
+  bodyOfMessage,
   buildMessage,
   CONTROL_SECONDS,
   manifestsFilter,
@@ -22,7 +26,7 @@ import {
 } from './certified-events.ts';
 import type { Lifetime } from './chunks.ts';
 import { watchOutcomes } from './delivery.ts';
-import { buildFault } from './faults.ts';
+import { buildFault, pairBody } from './faults.ts';
 import type { Manifest } from './manifests.ts';
 import { createPuller } from './puller.ts';
 import type { Sending } from './wire.ts';
@@ -30,7 +34,7 @@ import type { Sending } from './wire.ts';
 /** An event of this worker, signed and not sent yet. */
 export interface OwnEvent<N> {
   readonly noun: N;
-  /** As JSON text: what has to be on disk before it is sent. */
+  /** As JSON text, with its body where that is not inside: what has to be on disk before it is sent. */
   readonly event: string;
 }
 
@@ -76,8 +80,12 @@ export interface Control<N> {
   resend(ids: readonly EventId[]): void;
   /** Publishes a certified state; false when relays do not hold all of it. */
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean>;
+  /** Who may make this worker pull what they carry in chunks; of others only what is asked for by id is pulled. */
+  admit(members: readonly WorkerId[]): void;
   /** Lets go of events of rounds before this one. */
   forgetBefore(round: number): void;
+  /** Pulls nothing any more; what is listened to has a `close` of its own. */
+  close(): void;
 }
 
 export interface ControlOptions<N> {
@@ -86,10 +94,18 @@ export interface ControlOptions<N> {
   readonly signer: Signer;
   readonly clock: Clock;
   readonly sha256: Sha256;
-  /** What a verified event says; undefined for what is not of the run. */
-  read(event: SignedEvent): N | undefined;
+  /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
+  read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
   /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
+}
+
+/** How events of a subscription are taken. */
+interface Hear<N> {
+  readonly hearing: Hearing<N>;
+  keep(event: SignedEvent): void;
+  /** By its id. */
+  readonly isAsked: boolean;
 }
 
 /** Kept for all of the run; more are not. */
@@ -104,11 +120,13 @@ class Events<N> implements Control<N> {
   readonly #options: ControlOptions<N>;
   readonly #kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
   readonly #ofMembers = new Map<EventId, SignedEvent>();
+  readonly #bodies: BodyExchange;
   /** The newest round that was listened to: what comes now is let go of with it. */
   #latest = 0;
 
   constructor(options: ControlOptions<N>) {
     this.#options = options;
+    this.#bodies = new BodyExchange(options);
   }
 
   listen(round: number, hearing: Hearing<N>): RoundListening {
@@ -145,22 +163,20 @@ class Events<N> implements Control<N> {
   }
 
   fetch(ids: readonly EventId[], hearing: Hearing<N>): void {
-    const { read } = this.#options;
     for (const id of ids) {
       const event = this.#held(id);
-      const noun = event && read(event);
-      if (noun !== undefined) hearing.take(noun);
+      if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
     }
     const missing = ids.filter((id) => this.#held(id) === undefined);
-    if (missing.length > 0) this.#ask({ ids: missing }, hearing);
+    if (missing.length > 0) this.#ask({ ids: missing }, hearing, true);
   }
 
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
-    this.#ask(outcomeFilter(this.#options.run, digest), hearing);
+    this.#ask(outcomeFilter(this.#options.run, digest), hearing, false);
   }
 
   /** A question that is over when it is answered. */
-  #ask(filter: Filter, hearing: Hearing<N>): void {
+  #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean): void {
     const { clock, signal } = this.#options;
     const over = new AbortController();
     const onCaughtUp = () => void (listening.caughtUp && over.abort());
@@ -169,39 +185,44 @@ class Events<N> implements Control<N> {
       refuse: (rejection, id) => hearing.refuse?.(rejection, id),
       onCaughtUp,
     };
-    const listening = this.#hear(filter, taking, this.#keep);
+    const listening = this.#hear(filter, taking, this.#keep, isAsked);
     const either = AbortSignal.any([signal, over.signal]);
     void clock.sleep(FETCH_MS, either).then(listening.close, listening.close);
   }
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
-    return this.#own(this.#options.signer.sign(buildMessage(said, this.#lifetime())));
+    const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
+    return this.#own(event, apartIn(event) && bodyOfMessage(said));
   }
 
   accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
     const [a, b] = ids.map((id) => this.#held(id));
     const { run, signer } = this.#options;
-    return a && b && this.#own(signer.sign(buildFault(run, [a, b], this.#lifetime())));
+    if (!a || !b) return undefined;
+    const event = signer.sign(buildFault(run, [a, b], this.#lifetime()));
+    return this.#own(event, apartIn(event) && pairBody([a, b]));
   }
 
   restore(text: string): N {
-    const parsed = parseEvent(JSON.parse(text));
-    if (!parsed.ok) throw new TypeError(`no event of ours: ${parsed.issue.message}`);
-    return this.#own(parsed.value).noun;
+    const { event, body } = readOwn(text);
+    return this.#own(event, body).noun;
   }
 
   send(text: string): Sending {
-    const { relays, signal } = this.#options;
-    return watchOutcomes(relays.send(JSON.parse(text), { signal }), relays);
+    return this.#send(readOwn(text).event);
   }
 
   resend(ids: readonly EventId[]): void {
-    const { relays, signal } = this.#options;
     for (const id of ids) {
       const event = this.#held(id);
-      if (!event) continue;
-      for (const outcome of relays.send(event, { signal })) outcome.catch(() => undefined);
+      if (event) this.#send(event);
     }
+  }
+
+  #send(event: SignedEvent): Sending {
+    const { relays, signal } = this.#options;
+    const sending = this.#bodies.send(event, this.#latest);
+    return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
   }
 
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
@@ -211,8 +232,17 @@ class Events<N> implements Control<N> {
     return publishCheckpoint({ ...state, run }, { relays, sha256, lifetime, signal, sign });
   }
 
+  admit(members: readonly WorkerId[]): void {
+    this.#bodies.admit(members, this.#latest);
+  }
+
   forgetBefore(round: number): void {
+    this.#bodies.forgetBefore(round);
     for (const [id, each] of this.#kept) if (each.round < round) this.#kept.delete(id);
+  }
+
+  close(): void {
+    this.#bodies.close();
   }
 
   readonly #keep = (event: SignedEvent): void =>
@@ -222,11 +252,13 @@ class Events<N> implements Control<N> {
     return this.#kept.get(id)?.event ?? this.#ofMembers.get(id);
   }
 
-  #own(event: SignedEvent): OwnEvent<N> {
-    const noun = this.#options.read(event);
+  #own(event: SignedEvent, body: string | undefined): OwnEvent<N> {
+    const apart = apartIn(event);
+    if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
+    const noun = this.#options.read(event, this.#bodies.get);
     if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
     this.#keep(event);
-    return { noun, event: JSON.stringify(event) };
+    return { noun, event: JSON.stringify({ ...event, body }) };
   }
 
   #lifetime(): Lifetime {
@@ -237,16 +269,13 @@ class Events<N> implements Control<N> {
   /** A subscription that can be asked again. */
   #hear(
     filter: Filter,
-    { take, refuse, onCaughtUp }: Hearing<N>,
+    hearing: Hearing<N>,
     keep: (event: SignedEvent) => void,
+    isAsked = false,
   ): Listening {
-    const { relays, read } = this.#options;
-    const onEvent = (event: SignedEvent) => {
-      const noun = read(event);
-      if (noun === undefined) return;
-      keep(event);
-      take(noun);
-    };
+    const { relays } = this.#options;
+    const { refuse, onCaughtUp } = hearing;
+    const onEvent = (event: SignedEvent) => this.#take(event, { hearing, keep, isAsked });
     const onRefused = (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
       refuse?.({ reason, detail, worker: undefined }, id);
     const subscribe = () =>
@@ -263,4 +292,27 @@ class Events<N> implements Control<N> {
       close: () => subscription.close(),
     };
   }
+
+  /** Hands over what an event says, at once or when its body is here. */
+  #take(event: SignedEvent, hear: Hear<N>): void {
+    const noun = this.#options.read(event, this.#bodies.get);
+    if (noun !== undefined) {
+      hear.keep(event);
+      hear.hearing.take(noun);
+      return;
+    }
+    const apart = apartIn(event);
+    if (!apart || this.#bodies.get(apart)) return;
+    const onHere = () => this.#take(event, hear);
+    this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.isAsked);
+  }
+}
+
+/** An own event again, and its body where that is not inside. */
+function readOwn(text: string): { readonly event: SignedEvent; readonly body: string | undefined } {
+  const json: unknown = JSON.parse(text);
+  const parsed = parseEvent(json);
+  if (!parsed.ok) throw new TypeError(`no event of ours: ${parsed.issue.message}`);
+  const { body } = json as { readonly body?: unknown };
+  return { event: parsed.value, body: typeof body === 'string' ? body : undefined };
 }

@@ -1,16 +1,18 @@
 /** Fault proofs to the two statements inside them and back. Whether those contradict each other is not judged here. */
+import type { Carried } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { Digest } from '../../run/ids.ts';
-import type { Ballot, Proposal, Signed, Vote } from '../../run/vote.ts';
+import type { Ballot, Signed, Vote } from '../../run/vote.ts';
 import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
+import { type BodyOf, carryBody, noBodies, openBody } from './bodies.ts';
 import { expirationOf, type Lifetime } from './chunks.ts';
 import { accept, type Judged, reject } from './judged.ts';
 import { readManifest } from './manifests.ts';
 import { toMember } from './members.ts';
-import { toProposal } from './proposals.ts';
+import { type Proposed, toProposed } from './proposals.ts';
 import { toVote } from './votes.ts';
 
 /** A manifest, as far as faults are concerned. */
@@ -24,7 +26,7 @@ export interface Submitted {
 }
 
 /** What a key may say once in one place. */
-export type Statement = Signed<Vote | Proposal | Ballot | Submitted>;
+export type Statement = Signed<Vote | Proposed | Ballot | Submitted>;
 
 /** Two events that somebody shows side by side; both are verified. */
 export interface Accusation {
@@ -33,32 +35,45 @@ export interface Accusation {
   readonly statements: readonly [Statement, Statement];
 }
 
-/** An unsigned proof of two signed events of one run. */
-export function buildFault(
-  run: Digest,
-  [a, b]: readonly [SignedEvent, SignedEvent],
-  lifetime: Lifetime,
-): EventDraft {
-  const [first, second] = (a.id < b.id ? [a, b] : [b, a]).map((event) => JSON.stringify(event));
-  const expiration = expirationOf(lifetime);
-  return fault.build(
-    { run, scope: [run], expiration, first: first!, second: second! },
-    lifetime.createdAt,
-  );
+/** The body of a proof: the same for whoever shows these two. */
+export const pairBody = ([a, b]: readonly [SignedEvent, SignedEvent]): string =>
+  pairText(a.id < b.id ? [a, b] : [b, a]);
+
+function pairText(events: readonly SignedEvent[]): string {
+  const plain = events.map(({ id, pubkey, created_at, kind, tags, content, sig }) => {
+    return { id, pubkey, created_at, kind, tags, content, sig };
+  });
+  return JSON.stringify(plain);
 }
 
-/** The two statements inside a verified event, or why they are no proof. */
+const contentOf = (run: Digest, carried: Carried): string =>
+  fault.declaration.content.write({ run, ...carried });
+
+/** An unsigned proof of two signed events of one run. The chunks of a body that has no room in it are the caller's to send first. */
+export function buildFault(
+  run: Digest,
+  events: readonly [SignedEvent, SignedEvent],
+  lifetime: Lifetime,
+): EventDraft {
+  const body = carryBody(pairBody(events), (carried) => contentOf(run, carried));
+  const expiration = expirationOf(lifetime);
+  return fault.build({ run, ...body, scope: [run], expiration }, lifetime.createdAt);
+}
+
+/** The two statements inside a verified event, or why they are no proof; undefined while the chunks of its body are not here. */
 export function toAccusation(
   event: SignedEvent,
   crypto: EventCrypto = pureCrypto,
-): Judged<Signed<Accusation>> {
+  bodyOf: BodyOf = noBodies,
+): Judged<Signed<Accusation>> | undefined {
   const parsed = fault.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const { run } = parsed.value;
-  const [first, second] = [parsed.value.first, parsed.value.second].map((text) =>
-    innerStatement(text, crypto),
-  );
-  if (first === undefined || second === undefined || first.id >= second.id) {
+  const { run, ...carried } = parsed.value;
+  const opened = openBody(carried, (inside) => contentOf(run, inside), bodyOf);
+  if (opened === undefined) return undefined;
+  if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
+  const [first, second] = genuinePair(opened.value, crypto).map(toStatement);
+  if (first === undefined || second === undefined) {
     return reject(event, 'malformed', 'not two genuine events, the one with the lower id first');
   }
   if (first.run !== run || second.run !== run) {
@@ -68,21 +83,24 @@ export function toAccusation(
   return accept({ ...said, id: event.id, key: event.pubkey });
 }
 
-function innerStatement(text: string, crypto: EventCrypto): Statement | undefined {
+/** Two events in the one spelling there is for them; nothing for any other text. */
+function genuinePair(text: string, crypto: EventCrypto): readonly SignedEvent[] {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
-    return undefined;
+    return [];
   }
-  const parsed = parseEvent(json);
-  if (!parsed.ok || !verifyEvent(parsed.value, crypto).ok) return undefined;
-  return toStatement(parsed.value);
+  if (!Array.isArray(json) || json.length !== 2) return [];
+  const events = json.map(parseEvent).flatMap((parsed) => (parsed.ok ? [parsed.value] : []));
+  const [a, b] = events;
+  if (!a || !b || a.id >= b.id || pairText(events) !== text) return [];
+  return events.every((event) => verifyEvent(event, crypto).ok) ? events : [];
 }
 
 /** What a verified event says in its place; undefined where it says nothing that could contradict anything. */
 function toStatement(event: SignedEvent): Statement | undefined {
-  const cast = [toVote, toProposal].map((read) => read(event)).find(({ ok }) => ok);
+  const cast = [toVote, toProposed].map((read) => read(event)).find(({ ok }) => ok);
   if (cast?.ok) return cast.value;
   const member = toMember(event);
   if (member.ok && member.value.type === 'ballot') return member.value;

@@ -2,12 +2,10 @@
 import { manifest } from '../../../kinds/manifest.ts';
 import { cutParts, stripeOf } from '../chunks/parts.ts';
 import type { SignedEvent } from '../event.ts';
-import type { PublishOutcome } from '../transport/publishing.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
-import { type ChunkDelivery, sendChunks } from './chunk-sender.ts';
-import { anyTrue, deliveryOf, isTaken, watchOutcomes, wordsOf } from './delivery.ts';
+import { watchOutcomes } from './delivery.ts';
 import type { ProfileOptions } from './profile.ts';
-import type { Delivery, Sealed, Sending } from './wire.ts';
+import { sendAfterChunks } from './send-after-chunks.ts';
+import type { Sealed, Sending } from './wire.ts';
 
 export interface NativeSending {
   send(sealed: Sealed): Sending;
@@ -31,17 +29,13 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
     if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
     const signal = inChunks.begin();
     const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
-    const { enough, deliveries, moved } = sendChunks(
-      cutParts(payload, stripeOf(said.value)),
-      said.value.need ?? 1,
-      { relays, sign: (draft) => signer.sign(draft), sha256, lifetime, signal },
-    );
-    const outcomes = enough.then((isThere) => (isThere ? relays.send(event, { signal }) : []));
-    return {
-      taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
-      settled: settle(relays, deliveries, outcomes),
-      moved,
-    };
+    return sendAfterChunks(event, cutParts(payload, stripeOf(said.value)), said.value.need ?? 1, {
+      relays,
+      sign: (draft) => signer.sign(draft),
+      sha256,
+      lifetime,
+      signal,
+    });
   }
 
   return {
@@ -75,23 +69,4 @@ function createUploads(most: number) {
       for (const upload of open) upload.abort(new Error('closed'));
     },
   };
-}
-
-/** One relay took everything it was given, or said why not. */
-async function settle(
-  relays: RelaySet,
-  deliveries: readonly Promise<ChunkDelivery>[],
-  outcomes: Promise<readonly Promise<PublishOutcome>[]>,
-): Promise<Delivery> {
-  const manifests = await outcomes;
-  const answers = await Promise.all(
-    relays.relays.map(async (relay, i) => {
-      const { taken, of, message } = await deliveries[i]!;
-      const outcome = await manifests[i]?.catch(() => undefined);
-      const isHere = taken === of && outcome !== undefined && isTaken(outcome);
-      const chunks = `${taken} of ${of} chunks taken: ${message}`;
-      return { relay, isHere, message: taken < of ? chunks : wordsOf(outcome, relay, relays) };
-    }),
-  );
-  return deliveryOf(answers);
 }

@@ -12,6 +12,7 @@ import { joinParts, partsOf, type Striped } from '../chunks/parts.ts';
 import { type Place, PullPlan } from '../chunks/pull-plan.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { Filter } from '../transport/filter.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { chunkKey, toChunk } from './chunks.ts';
 import type { Moved } from './wire.ts';
@@ -25,12 +26,16 @@ export interface PullerOptions {
 /** What to pull, and whose chunks to ask for first. */
 export interface Wanted extends Striped {
   readonly worker: WorkerId;
+  /** Others who name the same root, and so may have signed chunks of it. */
+  others?(): readonly WorkerId[];
 }
 
 export interface Pull {
   /** The payload and the bytes of the chunk events that brought it; undefined when its author signed what does not fit together, or when the puller was closed first. */
   readonly done: Promise<{ readonly payload: Uint8Array; readonly eventBytes: number } | undefined>;
   progress(): Moved;
+  /** Gives it up: `done` gets undefined. */
+  stop(): void;
 }
 
 export interface Puller {
@@ -82,10 +87,11 @@ class Pulls implements Puller {
     const { promise: done, settle } = deferred<Awaited<Pull['done']>>();
     const assemblies = new Map<number, Assembly>();
     const { roots } = parts;
-    this.#jobs.push({ wanted, plan, roots, assemblies, eventBytes: 0, settle });
+    const job: Job = { wanted, plan, roots, assemblies, eventBytes: 0, settle };
+    this.#jobs.push(job);
     this.#pump();
     void this.#tick();
-    return { done, progress: () => plan.progress };
+    return { done, progress: () => plan.progress, stop: () => this.#giveUp(job) };
   }
 
   close(): void {
@@ -93,6 +99,16 @@ class Pulls implements Puller {
     for (const asking of this.#asking) asking.subscription?.close();
     this.#asking.clear();
     for (const { settle } of this.#jobs.splice(0)) settle(undefined);
+  }
+
+  #giveUp(job: Job): void {
+    this.#forget(job);
+    job.settle(undefined);
+  }
+
+  #forget(job: Job): void {
+    this.#jobs = this.#jobs.filter((other) => other !== job);
+    for (const asking of [...this.#asking]) if (asking.job === job) this.#end(asking);
   }
 
   /** Looks after requests nobody answers and chunks that may have arrived at a relay meanwhile. */
@@ -121,7 +137,7 @@ class Pulls implements Puller {
       while (this.#askedOf(relay) < REQUESTS_PER_RELAY) {
         const found = this.#nextFor(relay, open, clock.now());
         if (!found) break;
-        this.#ask(relay, found.job, found.places, found.again);
+        this.#ask(relay, found.job, found.places, found.tries);
       }
     }
   }
@@ -135,22 +151,21 @@ class Pulls implements Puller {
   /** The next job in turn with something this relay may have. */
   #nextFor(relay: string, open: readonly string[], nowMs: number) {
     for (const job of this.#jobs) {
-      const { places, again } = job.plan.take(relay, open, nowMs);
+      const { places, tries } = job.plan.take(relay, open, nowMs);
       if (places.length === 0) continue;
       this.#jobs = [...this.#jobs.filter((other) => other !== job), job];
-      return { job, places, again };
+      return { job, places, tries };
     }
     return undefined;
   }
 
-  #ask(relay: string, job: Job, places: readonly Place[], again: boolean): void {
+  #ask(relay: string, job: Job, places: readonly Place[], tries: number): void {
     const { relays, clock } = this.#options;
     const untilMs = clock.now() + REQUEST_MS;
     const asking: Asking = { job, relay, places, untilMs, subscription: undefined };
     this.#asking.add(asking);
     const keys = places.map(({ part, index }) => chunkKey(job.roots[part]!.root, index));
-    // what others signed under the same keys is looked at only where the author's own is not to be had
-    const window = again ? {} : { authors: [job.wanted.worker] };
+    const window = windowOf(job.wanted, tries);
     const filter = { kinds: [chunk.kind], '#c': keys, limit: 2 * keys.length, ...window };
     const end = () => this.#end(asking);
     asking.subscription = relays.subscribe(
@@ -189,8 +204,7 @@ class Pulls implements Puller {
   }
 
   #finish(job: Job): void {
-    this.#jobs = this.#jobs.filter((other) => other !== job);
-    for (const asking of [...this.#asking]) if (asking.job === job) this.#end(asking);
+    this.#forget(job);
     const { wanted, roots, assemblies, plan, eventBytes, settle } = job;
     const parts = roots.map((_, part) => {
       const result = plan.whole.includes(part) ? assemblies.get(part)?.result() : undefined;
@@ -200,6 +214,13 @@ class Pulls implements Puller {
     const isSound = payload !== undefined && isPayload(payload, wanted, this.#options.sha256);
     settle(isSound ? { payload, eventBytes } : undefined);
   }
+}
+
+/** What anybody signed under the same keys is looked at every other time: it may be any number of forgeries. */
+function windowOf({ worker, others }: Wanted, tries: number): Pick<Filter, 'authors'> {
+  if (tries % 2 === 1) return {};
+  const authors = [worker, ...(others?.() ?? [])];
+  return { authors: [authors[(tries / 2) % authors.length]!] };
 }
 
 function openAssembly(root: PayloadRoot): Assembly {

@@ -14,11 +14,11 @@ import {
   type StakeSnapshot,
   snapshotBytes,
 } from '../../run/stake-snapshot.ts';
-import { createAssembly } from '../chunks/assemble.ts';
 import { chunkTree, type PayloadRoot } from '../chunks/merkle.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { expirationOf, type Lifetime, toChunk } from './chunks.ts';
+import { heapChunks } from './chunk-heap.ts';
+import { expirationOf, type Lifetime } from './chunks.ts';
 
 export interface BuiltSnapshot {
   readonly draft: EventDraft;
@@ -95,36 +95,17 @@ export function readSnapshots(
     else claims.set(nameOf(read.value), read.value);
   }
   if (claims.size === 0) return found;
-  for (const payload of assembled(claims, others, hash)) {
+  const named = new Set([...claims.values()].map(({ root }) => root));
+  const isNamed = ({ tags }: SignedEvent) =>
+    tags.some(([tag, value]) => tag === 'x' && named.has(value ?? ''));
+  const chunks = heapChunks(others.filter(isNamed), MAX_SNAPSHOT_BYTES);
+  for (const claim of claims.values()) {
+    const payload = chunks(claim);
+    const read = payload && decodeSnapshot(payload);
     // by its hash, not by its claim: anybody may say any id of any root
-    const id = toHex(hash(payload));
-    const read = decodeSnapshot(payload);
-    if (read.ok) found.set(id, read.value);
+    if (read?.ok) found.set(toHex(hash(payload!)), read.value);
   }
   return found;
 }
 
 const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
-
-/** Payloads of these roots of which every chunk is among the events. */
-function assembled(
-  roots: ReadonlyMap<string, PayloadRoot>,
-  events: readonly SignedEvent[],
-  hash: Sha256,
-): readonly Uint8Array[] {
-  const limits = { maxBytes: MAX_SNAPSHOT_BYTES, maxPayloadBytes: MAX_SNAPSHOT_BYTES };
-  const named = new Set([...roots.values()].map(({ root }) => root));
-  const assemblies = new Map(
-    [...roots].map(([name, root]) => [name, createAssembly(root, limits)] as const),
-  );
-  for (const event of events) {
-    if (!event.tags.some(([tag, value]) => tag === 'x' && named.has(value ?? ''))) continue;
-    const chunk = toChunk(event, limits, hash);
-    const assembly = chunk.ok ? assemblies.get(nameOf(chunk.value)) : undefined;
-    if (chunk.ok && assembly?.ok) assembly.value.add(chunk.value);
-  }
-  return [...assemblies.values()].flatMap((assembly) => {
-    const result = assembly.ok ? assembly.value.result() : undefined;
-    return result?.ok ? [result.bytes] : [];
-  });
-}

@@ -38,6 +38,8 @@ export interface Material {
 
 /** Most rows with reasons in an outcome of ours: they are for people, the model does not depend on them. */
 const MOST_REJECTED = 64;
+/** Ids that a vote names as left out: more do not fit its event. All members name the same ones first. */
+const MOST_UNLISTED = 768;
 
 /** An outcome of this worker's making, its roots left open. */
 export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
@@ -143,7 +145,8 @@ export function opinionOf(
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
   const ids = held.map(({ manifest }) => manifest);
-  const unlisted = ids.filter((id) => !listed.has(id) && !refused.has(id)).sort();
+  const left = ids.filter((id) => !listed.has(id) && !refused.has(id));
+  const unlisted = left.sort().slice(0, MOST_UNLISTED);
   const isTimely = Math.abs(outcome.time * 1000 - nowMs) <= spec.timing.skewMs;
   const isVoid = outcome.result === 'void';
   const enough =

@@ -1,11 +1,8 @@
 /** Everything of a run out of a heap of verified events, in whatever order they come: what a replay works on. */
-import { createAssembly } from '../../network/chunks/assemble.ts';
-import type { VerifiedChunk } from '../../network/chunks/merkle.ts';
-import { joinParts, partsOf } from '../../network/chunks/parts.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
-import { toChunk } from '../../network/wire/chunks.ts';
-import type { Manifest } from '../../network/wire/manifests.ts';
+import { MOST_BODY_BYTES } from '../../network/wire/bodies.ts';
+import { heapChunks } from '../../network/wire/chunk-heap.ts';
 import { toRun } from '../../network/wire/runs.ts';
 import { readSnapshots } from '../../network/wire/snapshots.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -49,16 +46,14 @@ export function gather(
   { beacons, tables: known, crypto = pureCrypto }: GatherOptions = {},
 ): Gathered {
   const nouns = new Map<EventId, Noun>();
-  const chunks = new Map<Digest, VerifiedChunk[]>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
   const { payloadBytes } = spec.limits;
   const all = [...events];
+  const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
-    const noun = toNoun(event, run, crypto);
+    const noun = toNoun(event, run, crypto, chunks);
     if (noun !== undefined) nouns.set(noun.id, noun);
-    const chunk = toChunk(event, { maxPayloadBytes: payloadBytes });
-    if (chunk.ok) push(chunks, chunk.value.root, chunk.value);
   }
   const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   const proposals = byId.filter((noun) => noun.type === 'proposal');
@@ -66,7 +61,8 @@ export function gather(
   return {
     nouns,
     noun: (id) => nouns.get(id),
-    payload: (manifest) => manifest.payload ?? assemble(manifest, chunks, payloadBytes),
+    payload: (manifest) =>
+      manifest.payload ?? (manifest.bytes > payloadBytes ? undefined : chunks(manifest)),
     proposals: indexBy(proposals, ({ digest }) => digest),
     proposalsAfter: indexBy(proposals, ({ parent }) => parent),
     commitsAfter: indexBy(commits, ({ parent }) => parent),
@@ -91,21 +87,4 @@ function indexBy<T>(
   const index = new Map<Digest, T[]>();
   for (const item of items) push(index, keyOf(item), item);
   return (key) => index.get(key) ?? [];
-}
-
-/** A payload out of its chunks, whole or striped. */
-function assemble(
-  manifest: Manifest,
-  chunks: ReadonlyMap<Digest, readonly VerifiedChunk[]>,
-  maxBytes: number,
-): Uint8Array | undefined {
-  if (manifest.bytes > maxBytes) return undefined;
-  const parts = partsOf(manifest).roots.map((part) => {
-    const assembly = createAssembly(part, { maxBytes });
-    if (!assembly.ok) return undefined;
-    for (const chunk of chunks.get(part.root) ?? []) assembly.value.add(chunk);
-    const result = assembly.value.result();
-    return result.ok ? result.bytes : undefined;
-  });
-  return joinParts(parts, manifest);
 }

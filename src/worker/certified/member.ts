@@ -118,6 +118,8 @@ export class Member {
   async ready(certified: Certified): Promise<Start> {
     this.pool.forgetBefore(certified.round - KEPT_ROUNDS);
     this.control.forgetBefore(certified.round - KEPT_ROUNDS);
+    const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
+    this.control.admit(ledgers.flatMap(({ members }) => members.map(({ key }) => key)));
     for (;;) {
       const entropy = withEntropy(certified, this.pool);
       const stakes = stakesOf(certified.ledger, this.pool);
@@ -306,6 +308,7 @@ export class Member {
   close(): void {
     this.#closeRounds();
     this.#close();
+    this.control.close();
   }
 
   #closeRounds(): void {

@@ -22,10 +22,10 @@ test('a chunk one relay has not got is asked of the others at once, and of it ag
   const { places } = plan.take('a', ['a', 'b'], 0);
   plan.answered('a', places, 10);
   expect(plan.take('a', ['a', 'b'], 20).places).toEqual([]);
-  expect(plan.take('b', ['a', 'b'], 20)).toMatchObject({ places: [{ index: 0 }], again: false });
+  expect(plan.take('b', ['a', 'b'], 20)).toMatchObject({ places: [{ index: 0 }], tries: 0 });
   plan.answered('b', places, 30);
   expect(plan.take('a', ['a', 'b'], 400).places).toEqual([]);
-  expect(plan.take('a', ['a', 'b'], 600)).toMatchObject({ places: [{ index: 0 }], again: true });
+  expect(plan.take('a', ['a', 'b'], 600)).toMatchObject({ places: [{ index: 0 }], tries: 1 });
 });
 
 test('what a slow relay owes is asked of another one after two seconds', () => {

@@ -102,6 +102,18 @@ test("others' events under the same keys do not keep the genuine ones away", asy
   expect(Buffer.compare((await done)!.payload, payload)).toBe(0);
 });
 
+test('one that is given up leaves the others alone', async () => {
+  const relays = await startRelays({});
+  const set = await connect(relays);
+  const other = Uint8Array.from(payload, (byte) => byte ^ 1);
+  for (const draft of drafts()) await set.publish(me.sign(draft));
+  const puller = startPuller(await connect(relays));
+  const [absent, here] = [puller.pull(manifestOf(other)), puller.pull(manifestOf())];
+  absent.stop();
+  expect(await absent.done).toBeUndefined();
+  expect(Buffer.compare((await here.done)!.payload, payload)).toBe(0);
+});
+
 test('is served by anybody when its author’s events are gone', async () => {
   const relays = await startRelays({});
   const set = await connect(relays);

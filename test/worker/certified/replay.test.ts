@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { chunk as chunkKind } from '../../../kinds/chunk.ts';
 import { proposal as proposalKind } from '../../../kinds/proposal.ts';
 import { vote as voteKind } from '../../../kinds/vote.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
+import { apartIn } from '../../../src/network/wire/bodies.ts';
 import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { toProposal } from '../../../src/network/wire/proposals.ts';
 import { explain } from '../../../src/worker/certified/explain.ts';
@@ -122,7 +124,10 @@ describe('a replay', () => {
 
   it('is not misled by the name of a committee on ballots that make another one', () => {
     const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
-    const proposals = run.events.map(toProposal).filter((judged) => judged.ok);
+    const proposals = run.events.flatMap((event) => {
+      const judged = toProposal(event);
+      return judged?.ok ? [judged] : [];
+    });
     const { value: genuine } = proposals.find(({ value }) => value.attempt === 1)!;
     const { id, key: _, ...said } = genuine;
     const mislabeled = { ...said, ballots: said.ballots.slice(1) };
@@ -152,6 +157,26 @@ describe('a replay', () => {
     const { rounds, end } = replayed(run, run.events);
     expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full', 'full']);
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
+  });
+
+  it('reads outcomes that are larger than their events, and says so when a chunk of one is not here', () => {
+    const rounds = [{}, { leaves: [4], insisting: 900 }, {}];
+    const run = generateRun(rounds, certifiedSpec());
+    const large = run.events.filter((event) => apartIn(event) !== undefined);
+    expect(large).toHaveLength(1);
+    const { rounds: all, end } = replayed(run, run.events);
+    expect(all.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+    expect(replayed(run, [...run.events].reverse()).end.digests).toEqual(end.digests);
+    const chunk = run.events.find(({ kind }) => kind === chunkKind.kind);
+    const lost = replayed(
+      run,
+      run.events.filter((event) => event !== chunk),
+    );
+    expect(lost.rounds.at(-1)).toMatchObject({
+      ...{ round: 1, checked: 'nothing' },
+      missing: [{ what: 'proposal', id: run.rounds[1]!.digest }],
+    });
   });
 
   it('reads nothing from proposals that no quorum committed', () => {

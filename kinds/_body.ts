@@ -1,0 +1,46 @@
+/**
+ * A text inside an event's content or, where the event would be too large with it, in chunks (7811) that the content names. The sizes
+ * alone say which, so that the same text always makes the same content.
+ */
+import { optionalMember } from './_content.ts';
+import type { Rule } from './_define.ts';
+import { hex32, integer, type Text } from './_text.ts';
+
+/** Bytes that a content may take in the JSON of its event: with tags, id and signature that is less than the 64 KiB relays take. */
+export const MOST_CONTENT_BYTES = 61_440;
+
+/** What a content says of its body. */
+export interface Carried {
+  readonly body?: string | undefined;
+  readonly bytes?: number | undefined;
+  readonly root?: string | undefined;
+}
+
+const inside = `with it, in the JSON of the event, is at most ${MOST_CONTENT_BYTES} bytes`;
+
+/** Members for a body of at most `most` bytes. */
+export const bodyMembers = (text: Text<string>, doc: string, most: number) => ({
+  body: optionalMember(text, `${doc}; there when the content ${inside}`),
+  bytes: optionalMember(integer(1, most), 'length of the body in UTF-8; there when that is not'),
+  root: optionalMember(hex32, "root of the body's chunks, see kind 7811; there when that is not"),
+});
+
+/** Whether a content leaves room for the rest of its event. */
+export const fitsInside = (content: string): boolean =>
+  new TextEncoder().encode(JSON.stringify(content)).length <= MOST_CONTENT_BYTES;
+
+/** What holds of a content with a body, given how it is written. That a body in chunks has no room is seen once it is here. */
+export const bodyRules = <T extends Carried>(
+  write: (value: T) => string,
+): readonly [Rule<T>, Rule<T>] => [
+  {
+    says: 'either `body` is there, or `bytes` and `root` are',
+    holds: ({ body, bytes, root }) =>
+      (body === undefined) === (root !== undefined) &&
+      (root === undefined) === (bytes === undefined),
+  },
+  {
+    says: `the content, in the JSON of the event, is at most ${MOST_CONTENT_BYTES} bytes`,
+    holds: (value) => fitsInside(write(value)),
+  },
+];

@@ -1,0 +1,26 @@
+/** Outcomes of any number of rows, and proposals of them; nothing stands behind either. */
+import { type Outcome, outcomeDigest } from '../../src/run/outcome.ts';
+import type { Proposal } from '../../src/run/vote.ts';
+
+const hex = (number: number): string => number.toString(16).padStart(64, '0');
+const [run, parent, root] = ['1', '2', '3'].map((digit) => digit.repeat(64)) as [
+  ...[string, string, string],
+];
+
+/** Round 3 with so many accepted rows, and rejected ones with these reasons. */
+export const outcomeWith = (rows: number, reasons: readonly string[] = []): Outcome => ({
+  ...{ run, round: 3, parent, base: root, result: 'final', time: 1_790_000_000 },
+  ...{ proposer: root, reveal: root, ballots: [], snapshot: '', modelRoot: root, ledgerRoot: root },
+  accepted: Array.from({ length: rows }, (_, i) => ({ index: i, late: false, manifest: hex(i) })),
+  rejected: reasons.map((reason, i) => ({ index: i, manifest: hex(100_000 + i), reason })),
+  ...{ votes: [], joins: [], leaves: [], faults: [] },
+});
+
+export const proposalOf = (outcome: Outcome): Proposal => ({
+  ...{ type: 'proposal', step: 'prepare', justify: -1, prepares: [], ballots: [] },
+  ...{ run, round: outcome.round, attempt: 0, parent, ctx: root, view: 0 },
+  ...{ digest: outcomeDigest(outcome), outcome },
+});
+
+/** One whose outcome is in chunks. */
+export const largeProposal = (): Proposal => proposalOf(outcomeWith(1400));
