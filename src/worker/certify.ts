@@ -128,6 +128,18 @@ async function goOver(
   return next;
 }
 
+/** The state to go on from when a run that seemed over went another way; undefined where it did not. */
+export async function afterTheEnd(
+  state: WorkerState,
+  session: Session,
+): Promise<WorkerState | undefined> {
+  const { member } = session;
+  const { standing } = state;
+  if (member === undefined || standing === undefined) return undefined;
+  const better = await member.branches.atTheEnd(certifiedOf(member.spec, standing, state));
+  return better && goOver(better, state, standing, member, session);
+}
+
 /** Whether the relays have a certificate of this round. */
 async function isOverAlready(deciding: Deciding, { ports, signal }: Session): Promise<boolean> {
   await within(deciding.looked, LOOK_MS, ports.clock, signal);

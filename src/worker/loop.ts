@@ -5,7 +5,7 @@
  */
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
-import { playCertified } from './certify.ts';
+import { afterTheEnd, playCertified } from './certify.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
@@ -34,6 +34,11 @@ export async function runWorker(start: WorkerState, session: Session): Promise<W
       const pulse = { round, digest, cohort };
       comparing.hold(pulse);
       if (round >= plan.rounds || session.member?.hasLeft) {
+        const elsewhere = await afterTheEnd(state, session);
+        if (elsewhere) {
+          state = elsewhere;
+          continue;
+        }
         await hearPeers(state, heart.tell(pulse), session);
         return state;
       }

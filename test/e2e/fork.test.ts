@@ -28,9 +28,9 @@ const TRAIN = 60;
 const GRACE = 90;
 const HOUR = 3600;
 
-const specWith = (timing: Record<string, number> = {}): RunSpec =>
+const specWith = (timing: Record<string, number> = {}, rounds = ROUNDS): RunSpec =>
   certifiedSpec({
-    ...{ founders: [0, 1, 2, ALONE], rounds: ROUNDS },
+    ...{ founders: [0, 1, 2, ALONE], rounds },
     timing: {
       ...{ graceMinMs: 1000 * GRACE, graceMaxMs: 1000 * GRACE, viewMs: 10_000 },
       ...{ recoveryMs: 180_000, recoveryFloorPermille: 0, ...timing },
@@ -53,7 +53,10 @@ interface Parted {
 
 const isOwn = ({ pubkey }: SignedEvent): boolean => pubkey === keyOf(ALONE);
 
-/** Three workers, and a fourth that hears only itself from its second round on, until it is in the middle of its third round alone. */
+/**
+ * Three workers, and a fourth that hears only itself from its second round on, until it is in the middle of its third round alone. They
+ * hear of each other again when it has finished the run.
+ */
 async function part(spec: RunSpec): Promise<Parted> {
   const swarm = createTimedSwarm(spec, TRAIN);
   let isParted = false;
@@ -63,7 +66,10 @@ async function part(spec: RunSpec): Promise<Parted> {
   const saved: WorkerState[] = [];
   const startAlone = (options: Partial<CertifiedOptions> = {}) => {
     const relays = swarm.connect((event) => (isParted ? isOwn(event) : !isFrom(event)));
-    const onSave = (state: WorkerState) => void saved.push(state);
+    const onSave = (state: WorkerState) => {
+      saved.push(state);
+      if (state.round === spec.training.rounds) isParted = false;
+    };
     return swarm.start({ index: ALONE, relays, onSave, ...options });
   };
   const alone = startAlone();
@@ -155,6 +161,14 @@ describe('a run that forked', () => {
     await swarm.finish([...others, told2], 3 * HOUR);
     expect(switchesOf(told2)).toHaveLength(1);
     expect(rootsOf(told2).at(-1)).toBe(rootsOf(others[0]!).at(-1));
+  });
+
+  it('who hears of the others only when its run is over goes over then', async () => {
+    const { swarm, others, alone } = await part(specWith({}, 4));
+    await swarm.finish([...others, alone], 3 * HOUR);
+    expect(switchesOf(alone)).toMatchObject([{ round: 4, fork: 1, depth: 3 }]);
+    const { standing } = await alone.finished;
+    expect(standing!.modelRoot).toBe(rootsOf(others[0]!).at(-1));
   });
 
   it('who is told to stay stays', async () => {

@@ -52,7 +52,9 @@ export class Branches {
   readonly #options: BranchOptions;
   #at: Certified | undefined;
   #better: Deferred<Better> = deferred();
-  #isLooking = false;
+  /** The look that is under way. */
+  #look: Promise<void> | undefined;
+  #wasHinted = false;
   #inVain = 0;
   #againMs = 0;
 
@@ -78,26 +80,40 @@ export class Branches {
     this.#inVain = 0;
   }
 
+  /** What to go over to at the end of the run: looked for once more where anything ever hinted at another branch. */
+  async atTheEnd(state: Certified): Promise<Better | undefined> {
+    if (!this.#wasHinted) return undefined;
+    this.#at = state;
+    await this.#look;
+    await this.#begin();
+    return Promise.race([this.better, Promise.resolve(undefined)]);
+  }
+
   /** Somebody, of the roster where it is known who, or something speaks of another past. */
   hint(key?: WorkerId): void {
-    const { clock, tell, signal } = this.#options;
     const isStranger = key !== undefined && !this.#at?.ledger.members.some((m) => m.key === key);
-    if (this.#at === undefined || isStranger || this.#isLooking) return;
-    if (clock.now() < this.#againMs) return;
-    this.#isLooking = true;
-    this.#look()
+    if (this.#at === undefined || isStranger || this.#look !== undefined) return;
+    this.#wasHinted = true;
+    if (this.#options.clock.now() >= this.#againMs) void this.#begin();
+  }
+
+  /** One look. Never rejects. */
+  #begin(): Promise<void> {
+    const { clock, tell, signal, spec } = this.#options;
+    this.#look = this.#compare()
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
         if (!signal.aborted) tell.unlooked(this.#at!.round, why);
       })
       .finally(() => {
-        const { viewMs } = this.#options.spec.timing;
-        this.#againMs = clock.now() + viewMs * 2 ** Math.min(this.#inVain++, MOST_DOUBLINGS);
-        this.#isLooking = false;
+        const wait = spec.timing.viewMs * 2 ** Math.min(this.#inVain++, MOST_DOUBLINGS);
+        this.#againMs = clock.now() + wait;
+        this.#look = undefined;
       });
+    return this.#look;
   }
 
-  async #look(): Promise<void> {
+  async #compare(): Promise<void> {
     const { history, through, spec, tell } = this.#options;
     const events = await history.decisions();
     const genesis = history.genesis();

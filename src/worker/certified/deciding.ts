@@ -284,10 +284,16 @@ class Round implements Deciding {
 
   #accuse(events: readonly [EventId, EventId]): void {
     const { control, pool, tell } = this.#options.member;
+    const { round } = this.#options.context;
+    const known = pool.proofOf(events);
+    if (known) {
+      tell.fault(round, known);
+      return;
+    }
     const proof = control.accuse(events);
     if (proof?.noun.type !== 'fault' || !pool.add(proof.noun)) return;
     control.send(proof.event);
-    tell.fault(this.#options.context.round, proof.noun);
+    tell.fault(round, proof.noun);
   }
 
   #retry(): void {

@@ -2,7 +2,7 @@
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
-import type { Evidence, Noun } from './evidence.ts';
+import type { Evidence, FaultProof, Noun } from './evidence.ts';
 
 export interface Pool extends Evidence {
   /** False when it was here already. */
@@ -11,6 +11,8 @@ export interface Pool extends Evidence {
   addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
   addBeacon(time: number, value: Digest): void;
   nouns(): Iterable<Noun>;
+  /** A proof, whoever made it, against the author of these events: one is enough. */
+  proofOf(events: readonly [EventId, EventId]): Signed<FaultProof> | undefined;
   /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
   forgetBefore(round: number): void;
 }
@@ -39,6 +41,13 @@ export function createPool(): Pool {
     addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
     addBeacon: (time, value) => void beacons.set(time, value),
     nouns: () => nouns.values(),
+    proofOf([id]) {
+      const author = nouns.get(id)?.key;
+      for (const noun of nouns.values()) {
+        if (noun.type === 'fault' && noun.culprit === author) return noun;
+      }
+      return undefined;
+    },
     forgetBefore(round) {
       for (const noun of nouns.values()) {
         if ((roundOf(noun) ?? round) < round) nouns.delete(noun.id);

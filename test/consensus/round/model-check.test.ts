@@ -20,6 +20,12 @@ test('inside the bound no schedule ends in two outcomes, and every round ends on
   expect(played).toBeGreaterThan(0);
 });
 
+// a proposer that puts one outcome before several committees, and a worker that had two such proposals of it already
+test('a schedule that once left a worker behind', () => {
+  const setup = inside.find(({ name }) => name === 'N=7 K=7 bft f=1 floor=6')!;
+  expect(playSchedule(setup, 4343).what).toBeUndefined();
+});
+
 describe('just outside the bound a schedule breaks it', () => {
   test.each(outside)('$name', (setup) => {
     expect(playSchedule(setup, 1, splitOf(setup)).what).toMatch(/^two outcomes/);
