@@ -1,14 +1,15 @@
 /**
  * What a run ends at, without relays: the same trainer, shares, packing, mean and outer step as the worker loop, several
- * workers in one process. Rounds that are done are kept in `.bench/compression.ndjson`; a run that was stopped starts anew,
- * one that is finished is not repeated. Each argument is a set of settings as JSON, with `workers` and `form` beside them:
+ * workers in one process. How a run ended is kept in `docs/assets/frontier.ndjson`; a run that was stopped starts anew, one that
+ * is finished is not repeated. Each argument is a set of settings as JSON over those of the char-gpt's preset, with `workers` and
+ * `form` beside them:
  *
  *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
  *
  * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts the inner
  * optimizer anew in every round, as the Python reference does.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
@@ -30,8 +31,8 @@ import { stateDigest } from '../../src/tensor/digest.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 import { divide } from '../../src/worker/shares.ts';
+import { FRONTIER, readFrontier } from './frontier/rows.ts';
 
-const FILE = '.bench/compression.ndjson';
 const RUN = 'bench';
 
 interface Setup {
@@ -47,6 +48,7 @@ interface Setup {
 
 interface Row {
   readonly label: string;
+  /** From 0. */
   readonly round: number;
   /** On the validation slice: 8 batches of windows, all of them after the last round. */
   readonly loss: number;
@@ -71,21 +73,10 @@ const { values, positionals } = parseArgs({
 });
 if (!values.corpus) throw new Error('give a text with --corpus FILE');
 const corpus = readFileSync(values.corpus);
-mkdirSync('.bench', { recursive: true });
 for (const label of positionals) {
-  const done = finished().find((row) => row.label === label);
+  const done = readFrontier().find((row) => row.label === label);
   if (done) console.log(JSON.stringify(done));
   else await simulate(readSetup(label));
-}
-
-/** Last rows of runs that came to their end. */
-function finished(): readonly Row[] {
-  const text = existsSync(FILE) ? readFileSync(FILE, 'utf8') : '';
-  const rows = text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Row);
-  return rows.filter(({ isLast }) => isLast);
 }
 
 function readSetup(label: string): Setup {
@@ -163,8 +154,9 @@ async function simulate(setup: Setup): Promise<void> {
 }
 
 function write(row: Row): void {
-  appendFileSync(FILE, `${JSON.stringify(row)}\n`);
   console.log(JSON.stringify(row));
+  const { label, loss, bytes } = row;
+  if (row.isLast) appendFileSync(FRONTIER, `${JSON.stringify({ label, loss, bytes })}\n`);
 }
 
 interface Round {

@@ -4,20 +4,13 @@
  *
  *   npm run bench:frontier -- docs/assets/frontier.svg
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { presets } from '../../src/run/presets.ts';
+import { readFrontier } from './frontier/rows.ts';
 
-const FILE = '.bench/compression.ndjson';
 const SIZE = { width: 760, height: 420 };
 const PLOT = { left: 56, right: 740, top: 24, bottom: 372 };
 const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
-
-interface Row {
-  readonly label: string;
-  readonly loss: number;
-  readonly bytes: number;
-  readonly residualShare: number;
-  readonly isLast: boolean;
-}
 
 /** One setting, over all its seeds. */
 interface Point {
@@ -33,15 +26,11 @@ const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
 function readPoints(): readonly Point[] {
-  const rows = readFileSync(FILE, 'utf8')
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Row)
-    .filter(({ isLast }) => isLast);
   const points = new Map<string, Point>();
-  for (const row of rows) {
+  for (const row of readFrontier()) {
     const { seed: _, ...given } = JSON.parse(row.label) as Record<string, unknown>;
-    const { rounds = 5, innerSteps = 100, optimizer = 'adamw', workers = 4, ...rest } = given;
+    const { rounds, innerSteps, optimizer } = { ...presets['char-gpt'], ...given };
+    const { workers = 4, rounds: __, innerSteps: ___, optimizer: ____, ...rest } = given;
     const key = JSON.stringify(given);
     const losses = [...(points.get(key)?.losses ?? []), row.loss];
     points.set(key, {
