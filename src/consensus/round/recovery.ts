@@ -49,6 +49,9 @@ function dueAttempt({ context, state, now }: Turn): number {
   return Math.max(next, ...(isFollowing ? ahead.map(({ attempt }) => attempt) : []));
 }
 
+/** As many ids as an event carries beside the rest of a proposal. */
+const MOST_BALLOTS = 768;
+
 /**
  * The ballots to list: one of every key whose claim holds, once all of the roster balloted, or the floor did and half the
  * view is over, so that nobody who is there is left out for being a moment late.
@@ -65,5 +68,7 @@ export function choiceOfBallots(turn: Turn): readonly EventId[] | undefined {
   const keys = [...chosen.keys()];
   if (!context.isFloor(keys)) return undefined;
   const isPatient = now < viewEnds - viewLength(context.timing.viewMs, view) / 2;
-  return isPatient && keys.length < context.roster.length ? undefined : [...chosen.values()].sort();
+  if (isPatient && keys.length < context.roster.length) return undefined;
+  const listed = [...chosen].sort(([, a], [, b]) => (a < b ? -1 : 1)).slice(0, MOST_BALLOTS);
+  return context.isFloor(listed.map(([key]) => key)) ? listed.map(([, id]) => id) : undefined;
 }
