@@ -44,7 +44,9 @@ export async function playCertified(
   member.branches.begin(start.state);
   const isOver = member.isBehind && (await isOverAlready(deciding, session));
   const isMember = start.electorate.roster.includes(wire.me);
-  const isPlaying = isMember && !isOver && !hasLeft(before, start.state);
+  const isAllowed = isMember && !hasLeft(before, start.state);
+  const isPlaying = isAllowed && !isOver && !member.isResting;
+  if (isAllowed && !isOver && member.isResting) member.tell.resting(start.state.round);
   const trained = isPlaying ? await train(before, start, session) : undefined;
   const isLate = trained !== undefined && deciding.isCertified;
   if (trained && (!isLate || isDeferring(member)))
@@ -54,7 +56,7 @@ export async function playCertified(
   if ('path' in end) return goOver(end, trained ?? before, before.standing, member, session);
   const decision = end;
   const secondsWaiting = (clock.now() - waitedMs) / 1000;
-  member.noteRound({ isOver, isLate });
+  member.noteRound({ isOver, isLate }, decision.outcome);
   const next = await settle(
     trained ?? before,
     start,

@@ -4,6 +4,9 @@ import { idOf } from '../settle.ts';
 import type { Contributed, Sent, WorkerState } from '../state.ts';
 import type { Certified } from './chain-state.ts';
 
+/** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
+const MOST_KEPT = 64;
+
 /** Whether an outcome says anything of it. */
 export const isSettledBy = (sent: Sent, { accepted, rejected }: Outcome): boolean =>
   [...accepted, ...rejected].some(({ manifest }) => manifest === idOf(sent));
@@ -20,5 +23,6 @@ export function contributedAfter(
   const known = contributed.map((each) => (isBack(each) ? { ...each, isOut: false } : each));
   const isOut = sent !== undefined && (stillPending === sent || isSettledBy(sent, outcome));
   const now = sent ? [{ sent, past: { round, parent, base, ledger }, isOut }] : [];
-  return [...known, ...now].slice(-spec.timing.reorgDepth);
+  const kept = Math.min(Math.max(1, spec.timing.reorgDepth), MOST_KEPT);
+  return [...known, ...now].slice(-kept);
 }

@@ -45,6 +45,14 @@ export interface Start {
   readonly electorate: Electorate;
 }
 
+/** How a worker took part in a round. */
+export interface Attendance {
+  /** It was over before this worker looked. */
+  readonly isOver: boolean;
+  /** It was over before this worker had trained. */
+  readonly isLate: boolean;
+}
+
 /** What is known of what this worker signed in a round before it was started. */
 export interface Memory {
   readonly entry: Entry | undefined;
@@ -73,6 +81,9 @@ export class Member {
   readonly branches: Branches;
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
+  /** It sits this round out, to begin the next one together with the others. */
+  isResting = false;
+  #mayRest = true;
   /** An outcome of this session lists its leave. */
   hasLeft = false;
   /** Until it played a round since it was started. */
@@ -215,10 +226,17 @@ export class Member {
     this.#open = before ? [before, deciding] : [deciding];
   }
 
-  /** A round that was over when this worker looked, or before it had trained, may not be the last such one. */
-  noteRound({ isOver, isLate }: { readonly isOver: boolean; readonly isLate: boolean }): void {
+  /**
+   * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
+   * round would be late for ever: it rests once. Who is late again is slow, and goes on.
+   */
+  noteRound({ isOver, isLate }: Attendance, { result }: Outcome): void {
     this.isBehind = isOver || isLate;
     this.#isReturning &&= isOver;
+    const hasRested = this.isResting;
+    this.isResting = isLate && this.#mayRest && result === 'final' && this.spec.late === 'discard';
+    if (isLate) this.#mayRest = false;
+    else if (!isOver && !hasRested) this.#mayRest = true;
   }
 
   /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */

@@ -18,6 +18,8 @@ export interface Tell {
   invalid(outcome: Outcome, why: Invalid): void;
   uncomposable(round: number, why: Invalid): void;
   unavailable(round: number, what: string, why: string): void;
+  /** It does not train in this round, so that it is not late for ever. */
+  resting(round: number): void;
   /** This worker is out of the roster, as it asked. */
   left(round: number): void;
   /** The next table of stakes cannot be read from its chain. */
@@ -61,6 +63,8 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(`refused what ${proposer.slice(0, 8)} proposed for round ${round + 1}: ${message}`),
     uncomposable: (round, { message }) =>
       notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
+    resting: (round) =>
+      notice(`round ${round + 1}: sits it out, to begin the next one together with the others`),
     left: (round) =>
       notice(`left the run with round ${round + 1}; the same command joins it again`),
     unread: (round, why) =>
