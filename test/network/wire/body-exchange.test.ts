@@ -1,5 +1,5 @@
 /** Proposals whose outcomes are in chunks, between members of a run over real relays. */
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay } from '../../../relay/server.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
@@ -19,6 +19,7 @@ import type { Proposal } from '../../../src/run/vote.ts';
 import type { Noun } from '../../../src/worker/certified/evidence.ts';
 import { toNoun } from '../../../src/worker/certified/nouns.ts';
 import { signerOf } from '../../support/certified-run.ts';
+import { createKeeper } from '../../support/keeper.ts';
 import { largeProposal, outcomeWith, proposalOf } from '../../support/large-bodies.ts';
 import { publishRaw } from '../../support/publish-raw.ts';
 
@@ -28,14 +29,7 @@ const { run, round } = made;
 const createdAt = Math.floor(Date.now() / 1000);
 const life = { createdAt, expiresAt: createdAt + 86_400 };
 
-const opened: { close(): unknown }[] = [];
-afterEach(async () => {
-  for (const thing of opened.splice(0).reverse()) await thing.close();
-});
-const keep = <T extends { close(): unknown }>(thing: T): T => {
-  opened.push(thing);
-  return thing;
-};
+const keep = createKeeper();
 const relay = async (): Promise<string> => keep(await createRelay({ maxEventBytes: 65_536 })).url;
 
 interface Member {

@@ -1,5 +1,5 @@
 /** Payloads in chunks over real relays: sent, held by some of them, pulled from whoever has them. */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { cutParts } from '../../../src/network/chunks/parts.ts';
@@ -12,6 +12,7 @@ import { createPuller } from '../../../src/network/wire/puller.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
+import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;
@@ -25,14 +26,7 @@ const drafts = (bytes = payload): readonly EventDraft[] => {
 };
 const keyOf = ({ tags }: EventDraft) => tags.find(([name]) => name === 'c')![1]!;
 
-const opened: { close(): unknown }[] = [];
-afterEach(async () => {
-  for (const thing of opened.splice(0).reverse()) await thing.close();
-});
-const keep = <T extends { close(): unknown }>(thing: T): T => {
-  opened.push(thing);
-  return thing;
-};
+const keep = createKeeper();
 
 const startRelays = (...options: readonly RelayOptions[]): Promise<readonly Relay[]> =>
   Promise.all(options.map(async (each) => keep(await createRelay(each))));

@@ -1,5 +1,5 @@
 /** Stake snapshots over real relays: published whole or as chunks, found by id, whatever others say of the same id. */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
@@ -17,19 +17,13 @@ import {
   snapshotId,
   stakeRows,
 } from '../../../src/run/stake-snapshot.ts';
+import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const createdAt = Math.floor(Date.now() / 1000);
 const lifetime = { createdAt, expiresAt: createdAt + 3600 };
 const never = new AbortController().signal;
-const opened: { close(): unknown }[] = [];
-afterEach(async () => {
-  for (const thing of opened.splice(0).reverse()) await thing.close();
-});
-const keep = <T extends { close(): unknown }>(thing: T): T => {
-  opened.push(thing);
-  return thing;
-};
+const keep = createKeeper();
 
 const startRelay = async (options: RelayOptions = {}): Promise<Relay> =>
   keep(await createRelay(options));
