@@ -66,6 +66,8 @@ const KEPT_ROUNDS = 2;
 const LEARNT_ROUNDS = 3;
 /** How many publish a checkpoint: one may be gone before it is out. */
 const KEEPERS = 2;
+/** That a proposer or two are away is nothing odd: asking for a run's whole past costs more. */
+const ODD_VIEW = 2;
 /** Between two tries to get a stake table or a beacon value. */
 const AGAIN_MS = 2000;
 /** How long relays may take to bring what this worker signed before. */
@@ -206,10 +208,10 @@ export class Member {
     return this.#options.chain.reveal(round);
   }
 
-  /** A view ended without a certificate: perhaps the others have gone another way. */
+  /** A view ended without a certificate. After some of them, perhaps the others have gone another way. */
   noteStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void {
     this.tell.stalled(round, stall);
-    this.branches.hint();
+    if (stall.attempt > 0 || stall.view >= ODD_VIEW) this.branches.hint();
   }
 
   /** Lets go of the rounds of a branch that is left. */

@@ -73,7 +73,7 @@ export function createTell(report: (event: WorkerEvent) => void): Tell {
       notice(
         `no relay took the stakes ${snapshot.slice(0, 8)} of round ${round + 1}: who reaches no chain needs them as a file`,
       ),
-    forked: (fork) => once(`fork ${fork.theirs} ${fork.obstacle}`, { type: 'fork', ...fork }),
+    forked: (fork) => once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
     switched: (change) => report({ type: 'switched', ...change }),
     unknownBranch: (outcome) =>
       notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
