@@ -15,6 +15,8 @@ const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
 /** One setting, over all its seeds. */
 interface Point {
   readonly settings: string;
+  /** The same, in few words. */
+  readonly name: string;
   readonly schedule: string;
   readonly optimizer: string;
   readonly workers: number;
@@ -35,6 +37,7 @@ function readPoints(): readonly Point[] {
     const losses = [...(points.get(key)?.losses ?? []), row.loss];
     points.set(key, {
       settings: describe(rest),
+      name: nameOf(rest),
       schedule: `${rounds} × ${innerSteps}`,
       optimizer: String(optimizer),
       workers: Number(workers),
@@ -50,6 +53,35 @@ const describe = (settings: Record<string, unknown>): string =>
   Object.entries(settings)
     .map(([name, value]) => `${name} ${value}`)
     .join(', ') || 'default';
+
+/** What is sent, in few words. */
+function nameOf(given: Readonly<Record<string, unknown>>): string {
+  if (given.moments === 'reset') return "the reference's recipe";
+  const { owners, fragments, packing, residual } = { ...presets['char-gpt'], ...given };
+  const isDefault = Object.keys(given).length === 0;
+  const words = [
+    Number(fragments) === 1 ? 'all' : `1/${fragments}`,
+    owners === 0 ? 'of everybody' : `of ${owners}`,
+    packing === 'nstr' ? `top ${given.topk}` : packing === 'auto' ? 'ternary' : String(packing),
+    ...(residual === 'none' ? ['no residual'] : []),
+  ];
+  return isDefault ? 'default' : words.join(', ');
+}
+
+/** Heights of words beside these points, moved apart where they would overlap. */
+function spread(points: readonly { readonly x: number; readonly y: number }[]): readonly number[] {
+  const placed: { readonly x: number; readonly y: number }[] = [];
+  const heights = new Map<number, number>();
+  const order = points.map((_, i) => i).sort((a, b) => points[a]!.y - points[b]!.y);
+  for (const i of order) {
+    const { x, y } = points[i]!;
+    const near = placed.filter((other) => Math.abs(other.x - x) < 150);
+    const height = Math.max(y, ...near.map((other) => other.y + 12));
+    placed.push({ x, y: height });
+    heights.set(i, height);
+  }
+  return points.map((_, i) => heights.get(i)!);
+}
 
 function renderTable(points: readonly Point[]): string {
   const lines = points.map(({ settings, schedule, optimizer, workers, bytes, losses }) => {
@@ -89,13 +121,15 @@ function renderPicture(all: readonly Point[]): string {
       `<text x="${PLOT.left - 8}" y="${y(loss) + 4}" text-anchor="end">${loss.toFixed(2)}</text>`,
     );
   }
-  const marks = points.flatMap(({ settings, schedule, optimizer, bytes, losses: seeds }) => {
+  const heights = spread(
+    points.map(({ bytes, losses: seeds }) => ({ x: x(bytes), y: y(mean(seeds)) })),
+  );
+  const marks = points.flatMap(({ name, schedule, optimizer, bytes, losses: seeds }, i) => {
     const [cx, cy, fill] = [x(bytes), y(mean(seeds)), COLORS[optimizer] ?? '#000'];
     const mark = schedule.startsWith('5 ')
       ? `<rect x="${cx - 5}" y="${cy - 5}" width="10" height="10" fill="${fill}"/>`
       : `<circle cx="${cx}" cy="${cy}" r="5.5" fill="${fill}"/>`;
-    const words = settings.replace(/packing /g, '').replace(/, residual \w+/g, '');
-    return [mark, `<text x="${cx + 9}" y="${cy + 4}" font-size="11">${words}</text>`];
+    return [mark, `<text x="${cx + 9}" y="${heights[i]! + 4}" font-size="11">${name}</text>`];
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" width="${SIZE.width}" height="${SIZE.height}" role="img">`,
