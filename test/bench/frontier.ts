@@ -64,20 +64,29 @@ function nameOf(given: Readonly<Record<string, unknown>>): string {
     owners === 0 ? 'of everybody' : `of ${owners}`,
     packing === 'nstr' ? `top ${given.topk}` : packing === 'auto' ? 'ternary' : String(packing),
     ...(residual === 'none' ? ['no residual'] : []),
+    ...(given.finalShare === 0 ? ['rate to 0'] : []),
   ];
   return isDefault ? 'default' : words.join(', ');
 }
 
+/** Where words stand, and how many letters they have. */
+interface Words {
+  readonly x: number;
+  readonly y: number;
+  readonly length: number;
+}
+
 /** Heights of words beside these points, moved apart where they would overlap. */
-function spread(points: readonly { readonly x: number; readonly y: number }[]): readonly number[] {
-  const placed: { readonly x: number; readonly y: number }[] = [];
+function spread(points: readonly Words[]): readonly number[] {
+  const placed: Words[] = [];
   const heights = new Map<number, number>();
   const order = points.map((_, i) => i).sort((a, b) => points[a]!.y - points[b]!.y);
   for (const i of order) {
-    const { x, y } = points[i]!;
-    const near = placed.filter((other) => Math.abs(other.x - x) < 150);
-    const height = Math.max(y, ...near.map((other) => other.y + 12));
-    placed.push({ x, y: height });
+    const { x, y, length } = points[i]!;
+    const isNear = (other: Words): boolean =>
+      other.x - x < 6 * length && x - other.x < 6 * other.length;
+    const height = Math.max(y, ...placed.filter(isNear).map((other) => other.y + 12));
+    placed.push({ x, y: height, length });
     heights.set(i, height);
   }
   return points.map((_, i) => heights.get(i)!);
@@ -122,7 +131,9 @@ function renderPicture(all: readonly Point[]): string {
     );
   }
   const heights = spread(
-    points.map(({ bytes, losses: seeds }) => ({ x: x(bytes), y: y(mean(seeds)) })),
+    points.map(({ name, bytes, losses: seeds }) => ({
+      ...{ x: x(bytes), y: y(mean(seeds)), length: name.length },
+    })),
   );
   const marks = points.flatMap(({ name, schedule, optimizer, bytes, losses: seeds }, i) => {
     const [cx, cy, fill] = [x(bytes), y(mean(seeds)), COLORS[optimizer] ?? '#000'];
