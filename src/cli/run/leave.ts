@@ -5,7 +5,7 @@ import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import { buildMessage, CONTROL_SECONDS } from '../../network/wire/certified-events.ts';
+import { buildMessage, controlLifetime } from '../../network/wire/certified-events.ts';
 import { connectRelays } from '../../node/connect-relays.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { runIdOf } from '../../run/run-spec.ts';
@@ -102,8 +102,7 @@ async function send(
   signer: Signer,
   { relays, signal }: On,
 ): Promise<void> {
-  const createdAt = Math.floor(systemClock.now() / 1000);
-  const lifetime = { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
+  const lifetime = controlLifetime(systemClock);
   const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));
   const outcomes = await relays.publish(event, { signal });
   if (outcomes.some(({ status }) => status === 'accepted')) return;

@@ -5,6 +5,7 @@ import { memberKind } from '../../../kinds/member.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
 import { utf8 } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { outcomeBody } from '../../run/outcome.ts';
@@ -39,7 +40,13 @@ export type CertifiedEvent = Signed<
 >;
 
 /** How long relays are asked to keep what decides a round. */
-export const CONTROL_SECONDS = 90 * 86_400;
+const CONTROL_SECONDS = 90 * 86_400;
+
+/** Dates of such an event that is made now. */
+export function controlLifetime(clock: Clock): Lifetime {
+  const createdAt = Math.floor(clock.now() / 1000);
+  return { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
+}
 
 /** Everything of one round that decides it. */
 export const roundFilter = (run: Digest, round: number): Filter => ({

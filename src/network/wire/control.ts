@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
-import { type EventDraft, parseEvent, type SignedEvent, type Signer } from '../event.ts';
+import type { EventDraft, SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { unlessAborted } from '../transport/deadline.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -18,25 +18,18 @@ import { type CheckpointedState, publishCheckpoint } from './certified-checkpoin
 import {
   bodyOfMessage,
   buildMessage,
-  CONTROL_SECONDS,
+  controlLifetime,
   manifestsFilter,
   membersFilter,
   outcomeFilter,
   roundFilter,
 } from './certified-events.ts';
-import type { Lifetime } from './chunks.ts';
 import { watchOutcomes } from './delivery.ts';
 import { buildFault, pairBody } from './faults.ts';
 import type { Manifest } from './manifests.ts';
+import { formatOwn, type OwnEvent, readOwn } from './own-event.ts';
 import { createPuller } from './puller.ts';
 import type { Sending } from './wire.ts';
-
-/** An event of this worker, signed and not sent yet. */
-export interface OwnEvent<N> {
-  readonly noun: N;
-  /** As JSON text, with its body where that is not inside: what has to be on disk before it is sent. */
-  readonly event: string;
-}
 
 export interface Hearing<N> {
   /** Nouns are handed over as they come, also several times. */
@@ -191,7 +184,9 @@ class Events<N> implements Control<N> {
   }
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
-    const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
+    const event = this.#options.signer.sign(
+      buildMessage(said, controlLifetime(this.#options.clock)),
+    );
     return this.#own(event, apartIn(event) && bodyOfMessage(said));
   }
 
@@ -199,7 +194,7 @@ class Events<N> implements Control<N> {
     const [a, b] = ids.map((id) => this.#held(id));
     const { run, signer } = this.#options;
     if (!a || !b) return undefined;
-    const event = signer.sign(buildFault(run, [a, b], this.#lifetime()));
+    const event = signer.sign(buildFault(run, [a, b], controlLifetime(this.#options.clock)));
     return this.#own(event, apartIn(event) && pairBody([a, b]));
   }
 
@@ -227,7 +222,7 @@ class Events<N> implements Control<N> {
 
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
     const { run, relays, sha256, signal, signer } = this.#options;
-    const lifetime = this.#lifetime();
+    const lifetime = controlLifetime(this.#options.clock);
     const sign = (draft: EventDraft) => signer.sign(draft);
     return publishCheckpoint({ ...state, run }, { relays, sha256, lifetime, signal, sign });
   }
@@ -258,12 +253,7 @@ class Events<N> implements Control<N> {
     const noun = this.#options.read(event, this.#bodies.get);
     if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
     this.#keep(event);
-    return { noun, event: JSON.stringify({ ...event, body }) };
-  }
-
-  #lifetime(): Lifetime {
-    const createdAt = Math.floor(this.#options.clock.now() / 1000);
-    return { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
+    return { noun, event: formatOwn({ event, body }) };
   }
 
   /** A subscription that can be asked again. */
@@ -306,13 +296,4 @@ class Events<N> implements Control<N> {
     const onHere = () => this.#take(event, hear);
     this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.isAsked);
   }
-}
-
-/** An own event again, and its body where that is not inside. */
-function readOwn(text: string): { readonly event: SignedEvent; readonly body: string | undefined } {
-  const json: unknown = JSON.parse(text);
-  const parsed = parseEvent(json);
-  if (!parsed.ok) throw new TypeError(`no event of ours: ${parsed.issue.message}`);
-  const { body } = json as { readonly body?: unknown };
-  return { event: parsed.value, body: typeof body === 'string' ? body : undefined };
 }
