@@ -62,10 +62,7 @@ export function giveBack(
   sent: PartialVector,
   rule: ResidualRule,
 ): Float64Array {
-  if (rule === 'none') return residual;
-  const whole = residual.slice();
-  addPartial(whole, sent, 1);
-  return whole;
+  return rule === 'none' ? residual : withSent(residual, sent, 1);
 }
 
 /** The residual when what was given back counts in the end. */
@@ -74,10 +71,13 @@ export function takeAgain(
   sent: PartialVector,
   rule: ResidualRule,
 ): Float64Array {
-  if (rule === 'none') return residual;
-  const rest = residual.slice();
-  addPartial(rest, sent, -1);
-  return rest;
+  return rule === 'none' ? residual : withSent(residual, sent, -1);
+}
+
+function withSent(residual: Float64Array, sent: PartialVector, weight: 1 | -1): Float64Array {
+  const sum = residual.slice();
+  addPartial(sum, sent, weight);
+  return sum;
 }
 
 /** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */

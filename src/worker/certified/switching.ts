@@ -76,8 +76,8 @@ function placeOf(
   const own = outcomes.get(past.parent);
   if (own === undefined) return 'back';
   if (isSettledBy(sent, own)) return 'listed';
-  const following = [...outcomes.values()].find(({ round }) => round === past.round + 1);
   if (!isDeferring) return 'back';
+  const following = [...outcomes.values()].find(({ round }) => round === past.round + 1);
   if (following === undefined) return 'pending';
   const isLate = following.accepted.some(({ manifest }) => manifest === idOf(sent));
   return isLate ? 'listed' : 'back';
