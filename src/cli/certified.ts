@@ -41,7 +41,7 @@ interface Parts {
   readonly signal: AbortSignal;
 }
 
-export async function createMember(options: CertifiedOptions, parts: Parts): Promise<Member> {
+export function createMember(options: CertifiedOptions, parts: Parts): Member {
   const { spec, beacon, branch } = options;
   const { relays, signer, secretKey, journal, ports, signal } = parts;
   const run = runIdOf(spec);
@@ -52,7 +52,7 @@ export async function createMember(options: CertifiedOptions, parts: Parts): Pro
   });
   const history = createHistory(spec, {
     ...{ relays, signal, beacon, layout: ports.trainer.layout },
-    ...{ tables: await givenTables(spec, options.stakeFile, { relays, signal }) },
+    tables: () => givenTables(spec, options.stakeFile, { relays, signal }),
     genesis: () => genesisOf(spec, startOf(spec), nativeSha256),
   });
   const refresh = createRefreshPort(spec, options, relays.relays, signal);

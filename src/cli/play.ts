@@ -122,7 +122,7 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       createSha256: createNativeSha256,
     };
     const parts = { relays, signer, secretKey, journal: folder.votes, ports, signal };
-    const member = certified && (await createMember(certified, parts));
+    const member = certified && createMember(certified, parts);
     scope.defer(() => member?.close());
     const final = await runWorker(state, { plan, ports, member, signal });
     report(await summary(final, trainer, wire.traffic()));

@@ -9,13 +9,13 @@ import type { Better } from './certified/branches.ts';
 import { carryOver } from './certified/carry-over.ts';
 import type { Certified } from './certified/chain-state.ts';
 import { contextOf } from './certified/context.ts';
-import { contributedAfter } from './certified/contributed.ts';
 import { openDeciding } from './certified/deciding.ts';
 import type { Deciding, Decision } from './certified/decision.ts';
 import type { Member, Start } from './certified/member.ts';
 import { termsOf } from './certified/rows.ts';
 import { certifiedOf, type Standing, standingOf } from './certified/standing.ts';
 import { sharesOf } from './certified/submissions.ts';
+import { bytesOf, describe } from './certified/summary.ts';
 import { switchTo } from './certified/switching.ts';
 import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
@@ -42,11 +42,11 @@ export async function playCertified(
   const start = await member.ready(certifiedOf(member.spec, before.standing, before));
   const deciding = await openRound(start, before, member, session);
   member.branches.begin(start.state);
-  const isOver = member.isBehind && (await isOverAlready(deciding, session));
+  const isOver = member.attendance.isBehind && (await isOverAlready(deciding, session));
   const isMember = start.electorate.roster.includes(wire.me);
   const isAllowed = isMember && !hasLeft(before, start.state);
-  const isPlaying = isAllowed && !isOver && !member.isResting;
-  if (isAllowed && !isOver && member.isResting) member.tell.resting(start.state.round);
+  const isPlaying = isAllowed && !isOver && !member.attendance.isResting;
+  if (isAllowed && !isOver && !isPlaying) member.tell.resting(start.state.round);
   const trained = isPlaying ? await train(before, start, session) : undefined;
   const isLate = trained !== undefined && deciding.isCertified;
   if (trained && (!isLate || isDeferring(member)))
@@ -56,7 +56,7 @@ export async function playCertified(
   if ('path' in end) return goOver(end, trained ?? before, before.standing, member, session);
   const decision = end;
   const secondsWaiting = (clock.now() - waitedMs) / 1000;
-  member.noteRound({ isOver, isLate }, decision.outcome);
+  member.attendance.note({ isOver, isLate }, decision.outcome);
   const next = await settle(
     trained ?? before,
     start,
@@ -192,7 +192,6 @@ async function settle(
   const { sent, learned: _, ...rest } = played;
   const accepted = acceptedWorkers(start, decision);
   const mine = sent && idOf(sent);
-  const carried = carryOver(played, start.state, outcome, { wire, rule: plan.residual });
   const summary: RoundSummary = {
     index: outcome.round,
     base: outcome.base,
@@ -202,25 +201,24 @@ async function settle(
     completionReason: 'certified',
     trainingLoss: sent?.trainingLoss ?? Number.NaN,
     ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
-    ...member.bytesOf(outcome),
+    ...bytesOf(outcome, member.pool),
     residualShare: sent?.residualShare ?? Number.NaN,
     secondsTraining: sent?.secondsTraining ?? 0,
     secondsWaiting: timing.secondsWaiting,
     seconds: (clock.now() - timing.startedMs) / 1000,
-    certified: member.describe(start, decision),
+    certified: describe(start, decision, member.pool),
   };
   return {
     ...rest,
     round: next.round,
     params: next.params,
     momentum: next.momentum,
-    ...carried,
+    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
     learned: undefined,
     cohort: accepted,
     rounds: [...rest.rounds, summary],
     lastSent: mine ?? rest.lastSent,
     sent: undefined,
-    contributed: contributedAfter(played, start.state, outcome, carried.pending),
     standing: standingOf(next, certificate.commits, played.standing?.left),
   };
 }

@@ -2,37 +2,38 @@
 import { systemClock } from '../../base/clock.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { runIdOf } from '../../run/run-spec.ts';
-import type { HistoryPort } from '../../worker/certified/branches.ts';
+import type { AskPast } from '../../worker/certified/branches.ts';
 import type { Certified } from '../../worker/certified/history.ts';
+import type { Path } from '../../worker/certified/path.ts';
 import { hasModel, replay } from '../../worker/certified/replay.ts';
 import { type CheckpointOptions, checkpointOn } from '../catch-up.ts';
-import { type DecisionOptions, type Decisions, decisionsOf } from './decisions.ts';
+import { type DecisionOptions, decisionsOf } from './decisions.ts';
 import { fetchManifests } from './from-relays.ts';
 
-interface Options extends CheckpointOptions, DecisionOptions {
+interface Options extends CheckpointOptions, Omit<DecisionOptions, 'tables'> {
+  /** Read when the past is asked for. */
+  tables?(): Promise<DecisionOptions['tables']>;
   genesis(): Certified;
 }
 
-/** Asks relays each time. */
-export function createHistory(spec: RunSpec, options: Options): HistoryPort {
+/** Asks relays each time, and keeps nothing. */
+export function createHistory(spec: RunSpec, options: Options): AskPast {
   const run = runIdOf(spec);
-  const { genesis, signal, clock = systemClock } = options;
-  let known: Decisions | undefined;
-  const ask = async () => {
-    known = await decisionsOf(spec, genesis(), options);
-    return known;
-  };
-  return {
-    genesis,
-    decisions: async () => (await ask()).gathered,
-    async restore(path) {
+  const { signal, clock = systemClock } = options;
+  return async () => {
+    const start = options.genesis();
+    const { tables: read, ...asked } = options;
+    const tables = await read?.();
+    const decisions = await decisionsOf(spec, start, { ...asked, ...(tables && { tables }) });
+    return { start, events: decisions.gathered, restore };
+
+    async function restore(path: Path): Promise<Certified | undefined> {
       const end = path.tip.chain;
-      const point = (await checkpointOn(path, run, options))?.state ?? genesis();
+      const point = (await checkpointOn(path, run, options))?.state ?? start;
       // the first of them may list what came late for the round before
       const rounds = { from: Math.max(0, point.round - 1), to: end.round };
       const payloads = await fetchManifests(run, rounds, options);
-      const events = (known ?? (await ask())).with(payloads);
-      const playing = replay(point, events, end.parent);
+      const playing = replay(point, decisions.with(payloads), end.parent);
       for (;;) {
         const { done, value } = playing.next();
         // a step of the model at a time
@@ -41,6 +42,6 @@ export function createHistory(spec: RunSpec, options: Options): HistoryPort {
         const { state } = value;
         return hasModel(state) && state.parent === end.parent ? state : undefined;
       }
-    },
+    }
   };
 }

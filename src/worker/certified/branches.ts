@@ -7,20 +7,23 @@ import { type Deferred, deferred } from '../../base/deferred.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { WorkerEvent } from '../events.ts';
-import type { Certified } from './chain-state.ts';
+import type { Certified, Chain } from './chain-state.ts';
 import type { Gathered } from './gather.ts';
 import { type Path, pathOf } from './path.ts';
 import type { Tell } from './tell.ts';
 
 /** What relays have of a run's past. */
-export interface HistoryPort {
-  /** The state of round 0. */
-  genesis(): Certified;
+export interface KnownPast {
+  /** Where round 0 starts. */
+  readonly start: Chain;
   /** Who decided what in all rounds. */
-  decisions(): Promise<Gathered>;
+  readonly events: Gathered;
   /** The whole state at the end of a path; undefined while something that it takes is nowhere. */
   restore(path: Path): Promise<Certified | undefined>;
 }
+
+/** Asks relays for it. */
+export type AskPast = () => Promise<KnownPast>;
 
 /** A branch to go over to. */
 export interface Better {
@@ -37,7 +40,7 @@ type Obstacle = Extract<WorkerEvent, { readonly type: 'fork' }>['obstacle'];
 
 export interface BranchOptions {
   readonly spec: RunSpec;
-  readonly history: HistoryPort;
+  readonly history: AskPast;
   readonly tell: Tell;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -115,15 +118,14 @@ export class Branches {
 
   async #compare(): Promise<void> {
     const { history, through, spec, tell } = this.#options;
-    const events = await history.decisions();
-    const genesis = history.genesis();
-    const path = pathOf(genesis, events, through);
+    const { start, events, restore } = await history();
+    const path = pathOf(start, events, through);
     if (through !== undefined && !path.stops.has(through)) tell.unknownBranch(through);
     // the certified state may have moved while relays were asked
     const state = this.#at!;
     const tip = path.tip.chain.parent;
     if (path.stops.has(state.parent) || state.recent.includes(tip)) return;
-    const ours = pathOf(genesis, events, state.parent);
+    const ours = pathOf(start, events, state.parent);
     const isSeen = ours.stops.has(state.parent);
     const fork = forkOf(isSeen ? [...ours.stops.keys()] : state.recent, path);
     const depth = state.round - fork;
@@ -131,7 +133,7 @@ export class Branches {
     const told = { round: state.round, fork, depth, ours: state.parent, theirs: tip };
     const isChosen = through !== undefined && path.stops.has(through);
     if (obstacle !== undefined && !isChosen) return tell.forked({ ...told, obstacle });
-    const restored = await history.restore(path);
+    const restored = await restore(path);
     if (restored === undefined) return tell.forked({ ...told, obstacle: 'not-whole' });
     this.#better.settle({ path, state: restored, votes: path.tip.votes, fork });
   }

@@ -1,28 +1,30 @@
 /** What a worker contributed in its last rounds: what it takes to give it back when the run turns out to have gone another way. */
 import type { Outcome } from '../../run/outcome.ts';
 import { idOf } from '../settle.ts';
-import type { Contributed, Sent, WorkerState } from '../state.ts';
+import type { Contributed, Sent } from '../state.ts';
 import type { Certified } from './chain-state.ts';
 
 /** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
 const MOST_KEPT = 64;
 
 /** Whether an outcome says anything of it. */
-export const isSettledBy = (sent: Sent, { accepted, rejected }: Outcome): boolean =>
-  [...accepted, ...rejected].some(({ manifest }) => manifest === idOf(sent));
+export function isSettledBy(sent: Sent, { accepted, rejected }: Outcome): boolean {
+  const id = idOf(sent);
+  return [...accepted, ...rejected].some(({ manifest }) => manifest === id);
+}
 
-/** The list after a round: with what was sent in it, and without what a later outcome gave back. */
+/** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
 export function contributedAfter(
-  { contributed = [], sent, pending }: WorkerState,
+  known: readonly Contributed[],
   { round, parent, modelRoot: base, ledger, spec }: Certified,
-  outcome: Outcome,
-  stillPending: Sent | undefined,
+  now: Pick<Contributed, 'sent' | 'isOut'> | undefined,
+  lost: Sent | undefined,
 ): readonly Contributed[] {
-  const isBack = (each: Contributed): boolean =>
-    pending !== undefined && idOf(each.sent) === idOf(pending) && !isSettledBy(pending, outcome);
-  const known = contributed.map((each) => (isBack(each) ? { ...each, isOut: false } : each));
-  const isOut = sent !== undefined && (stillPending === sent || isSettledBy(sent, outcome));
-  const now = sent ? [{ sent, past: { round, parent, base, ledger }, isOut }] : [];
+  const id = lost && idOf(lost);
+  const before = known.map((each) =>
+    id !== undefined && idOf(each.sent) === id ? { ...each, isOut: false } : each,
+  );
+  const past = { round, parent, base, ledger };
   const kept = Math.min(Math.max(1, spec.timing.reorgDepth), MOST_KEPT);
-  return [...known, ...now].slice(-kept);
+  return [...before, ...(now ? [{ ...now, past }] : [])].slice(-kept);
 }

@@ -13,6 +13,7 @@ import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
+import { accuse } from './accuse.ts';
 import type { DecidingOptions } from './deciding-options.ts';
 import type { Deciding, Decision } from './decision.ts';
 import { isMessage, type Noun } from './evidence.ts';
@@ -70,7 +71,7 @@ class Round implements Deciding {
       signal: this.#signal,
       bring: (manifest: Manifest) => this.#listening.pull(manifest),
       onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
-      onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
+      onFault: (events: readonly [EventId, EventId]) => accuse(events, context.round, member),
       onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
       onChange: () => this.#wake(),
     };
@@ -228,7 +229,7 @@ class Round implements Deciding {
           this.#finish(effect.outcome, effect.certificate),
         );
       case 'fault':
-        return this.#accuse(effect.fault.events);
+        return accuse(effect.fault.events, this.#options.context.round, this.#options.member);
       case 'stalled':
         return this.#options.member.noteStall(this.#options.context.round, effect);
       case 'refused':
@@ -280,20 +281,6 @@ class Round implements Deciding {
       this.#options.member.learnDelays([...this.#arrived.values()]);
     this.#settle(decision);
     return true;
-  }
-
-  #accuse(events: readonly [EventId, EventId]): void {
-    const { control, pool, tell } = this.#options.member;
-    const { round } = this.#options.context;
-    const known = pool.proofOf(events);
-    if (known) {
-      tell.fault(round, known);
-      return;
-    }
-    const proof = control.accuse(events);
-    if (proof?.noun.type !== 'fault' || !pool.add(proof.noun)) return;
-    control.send(proof.event);
-    tell.fault(round, proof.noun);
   }
 
   #retry(): void {

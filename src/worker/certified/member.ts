@@ -6,9 +6,9 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
-import type { CertifiedRound, RoundSummary } from '../events.ts';
 import type { Ports } from '../ports.ts';
-import { Branches, type HistoryPort } from './branches.ts';
+import { Attendance } from './attendance.ts';
+import { type AskPast, Branches } from './branches.ts';
 import type { Decision, OpenRound } from './decision.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import type { Missing, Noun } from './evidence.ts';
@@ -35,7 +35,7 @@ export interface MemberOptions {
   readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
-  readonly history: HistoryPort;
+  readonly history: AskPast;
   readonly through?: Digest | undefined;
 }
 
@@ -43,14 +43,6 @@ export interface MemberOptions {
 export interface Start {
   readonly state: Certified;
   readonly electorate: Electorate;
-}
-
-/** How a worker took part in a round. */
-export interface Attendance {
-  /** It was over before this worker looked. */
-  readonly isOver: boolean;
-  /** It was over before this worker had trained. */
-  readonly isLate: boolean;
 }
 
 /** What is known of what this worker signed in a round before it was started. */
@@ -81,15 +73,9 @@ export class Member {
   readonly tell: Tell;
   readonly refresh: Refresh;
   readonly branches: Branches;
-  /** Whether others may have decided rounds that this worker does not know of. */
-  isBehind = true;
-  /** It sits this round out, to begin the next one together with the others. */
-  isResting = false;
-  #mayRest = true;
+  readonly attendance: Attendance;
   /** An outcome of this session lists its leave. */
   hasLeft = false;
-  /** Until it played a round since it was started. */
-  #isReturning = true;
   /** Its last contribution that relays took in this session. */
   #published: EventId | undefined;
   delays: readonly number[] = [];
@@ -109,6 +95,7 @@ export class Member {
     this.control = control;
     this.journal = journal;
     this.tell = createTell(ports.report);
+    this.attendance = new Attendance(spec);
     this.refresh = new Refresh(spec, options.refresh, this);
     const { history, through, signal } = options;
     const { clock } = ports;
@@ -176,7 +163,7 @@ export class Member {
       const isOfRound = entry.round === round && entry.parent === parent;
       return { entry: isOfRound ? entry : undefined, voteFrom: 0 };
     }
-    if (!this.#isReturning) return { entry: undefined, voteFrom: 0 };
+    if (!this.attendance.isReturning) return { entry: undefined, voteFrom: 0 };
     await this.#look(round);
     const { me } = this.#options.ports.wire;
     const isOwn = (noun: Noun) => noun.key === me && 'round' in noun && noun.round === round;
@@ -217,7 +204,7 @@ export class Member {
   /** Lets go of the rounds of a branch that is left. */
   leaveBranch(): void {
     this.#closeRounds();
-    this.isBehind = true;
+    this.attendance.isBehind = true;
     this.branches.taken();
   }
 
@@ -228,23 +215,10 @@ export class Member {
     this.#open = before ? [before, deciding] : [deciding];
   }
 
-  /**
-   * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
-   * round would be late for ever: it rests once. Who is late again is slow, and goes on.
-   */
-  noteRound({ isOver, isLate }: Attendance, { result }: Outcome): void {
-    this.isBehind = isOver || isLate;
-    this.#isReturning &&= isOver;
-    const hasRested = this.isResting;
-    this.isResting = isLate && this.#mayRest && result === 'final' && this.spec.late === 'discard';
-    if (isLate) this.#mayRest = false;
-    else if (!isOver && !hasRested) this.#mayRest = true;
-  }
-
   /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
   noteLeaves({ round, leaves }: Outcome): void {
     const { me } = this.#options.ports.wire;
-    if (this.#isReturning || !leaves.some((id) => this.pool.noun(id)?.key === me)) return;
+    if (this.attendance.isReturning || !leaves.some((id) => this.pool.noun(id)?.key === me)) return;
     this.hasLeft = true;
     this.tell.left(round);
   }
@@ -293,38 +267,6 @@ export class Member {
     void this.control.checkpoint(state).then((isKept) => isKept || failed(), failed);
   }
 
-  /** The largest payload and event of what an outcome lists. */
-  bytesOf({ accepted }: Outcome): Pick<RoundSummary, 'payloadBytes' | 'eventBytes'> {
-    const manifests = accepted.flatMap(({ manifest: id }) => {
-      const noun = this.pool.noun(id);
-      return noun?.type === 'manifest' ? [noun.manifest] : [];
-    });
-    return {
-      payloadBytes: Math.max(0, ...manifests.map(({ bytes }) => bytes)),
-      eventBytes: Math.max(0, ...manifests.map(({ eventBytes }) => eventBytes)),
-    };
-  }
-
-  /** How a round ended, for people. */
-  describe({ electorate }: Start, { outcome, certificate, next }: Decision): CertifiedRound {
-    const { roster, committee } = electorate;
-    const { attempt, view, commits } = certificate;
-    const keyOf = (id: EventId) => this.pool.noun(id)?.key;
-    const culpritOf = (id: EventId) => {
-      const noun = this.pool.noun(id);
-      return noun?.type === 'fault' ? noun.culprit : undefined;
-    };
-    return {
-      ...{ result: outcome.result, attempt, view, root: next.modelRoot, of: committee.size },
-      signers: known(commits.map(keyOf)),
-      rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
-      faults: known(outcome.faults.map(culpritOf)),
-      joined: known(outcome.joins.map(keyOf)).filter((key) => !roster.includes(key)),
-      left: known(outcome.leaves.map(keyOf)),
-      late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
-    };
-  }
-
   close(): void {
     this.#closeRounds();
     this.#close();
@@ -336,6 +278,3 @@ export class Member {
     this.#open = [];
   }
 }
-
-const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
-  keys.filter((key) => key !== undefined).sort();
