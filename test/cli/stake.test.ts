@@ -85,19 +85,18 @@ describe('of a list', () => {
   });
 });
 
+/** Makes a snapshot of a list, sends it to a relay and writes it. */
+const publishList = (list: string, relay: string, out: string) =>
+  runCommand(
+    ...['stake', 'snapshot', '--from', 'file', '--list', file(list)],
+    ...['--publish', '--relay', relay, '-o', file(out)],
+  );
+
 test('a document travels as an event', async () => {
   const relay = await createRelay({ port: 0 });
   try {
     await typed('sent.json');
-    const from = ['stake', 'snapshot', '--from', 'file', '--list', file('list')];
-    const sent = await runCommand(
-      ...from,
-      '--publish',
-      '--relay',
-      relay.url,
-      '-o',
-      file('sent.json'),
-    );
+    const sent = await publishList('list', relay.url, 'sent.json');
     expect(sent.exitCode).toBe(0);
     const id = await idOf('sent.json');
     const find = ['stake', 'snapshot', '--from', 'event', '--relay', relay.url, '--id'];
@@ -116,15 +115,7 @@ test('one too large for an event travels in chunks', async () => {
   try {
     const keys = Array.from({ length: 2500 }, (_, i) => (i + 1).toString(16).padStart(64, '0'));
     await writeFile(file('many'), keys.map((key, i) => `${key} ${i + 1}\n`).join(''));
-    const from = ['stake', 'snapshot', '--from', 'file', '--list', file('many')];
-    const sent = await runCommand(
-      ...from,
-      '--publish',
-      '--relay',
-      relay.url,
-      '-o',
-      file('many.json'),
-    );
+    const sent = await publishList('many', relay.url, 'many.json');
     expect(sent.exitCode, sent.stderr).toBe(0);
     const find = ['stake', 'snapshot', '--from', 'event', '--relay', relay.url, '--id'];
     const found = await runCommand(...find, await idOf('many.json'), '-o', file('found.json'));

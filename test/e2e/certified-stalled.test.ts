@@ -3,7 +3,6 @@
  * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
  */
 import { describe, expect, it } from 'vitest';
-import { createView, fold } from '../../src/dashboard/view.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { toNoun } from '../../src/worker/certified/nouns.ts';
@@ -13,6 +12,7 @@ import {
   certifiedSpec,
   keyOf,
   kill,
+  noticesOf,
   rootsOf,
   type SpecOptions,
 } from '../support/certified-swarm.ts';
@@ -42,12 +42,6 @@ const startAll = (swarm: TimedSwarm, count: number): readonly CertifiedMember[] 
   Array.from({ length: count }, (_, index) => swarm.start({ index }));
 
 const short = (index: number) => keyOf(index).slice(0, 8);
-
-/** What the live view says below its table. */
-const noticesOf = ({ events }: CertifiedMember): readonly string[] =>
-  events
-    .reduce((view, event) => fold(view, 'alice', event), createView(['alice']))
-    .notices.map(({ message }) => message);
 
 const stallsOf = ({ events }: CertifiedMember) => events.filter(({ type }) => type === 'stalled');
 const voidsOf = ({ events }: CertifiedMember) => events.filter(({ type }) => type === 'voids');

@@ -4,7 +4,6 @@
  */
 import { describe, expect, it } from 'vitest';
 import { manifest } from '../../kinds/manifest.ts';
-import { createView, fold } from '../../src/dashboard/view.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import type { WorkerState } from '../../src/worker/state.ts';
@@ -15,6 +14,7 @@ import {
   certifiedSpec,
   keyOf,
   kill,
+  noticesOf,
   rootsOf,
 } from '../support/certified-swarm.ts';
 import { deltaOf, replayed } from '../support/replaying.ts';
@@ -90,10 +90,6 @@ async function part(spec: RunSpec): Promise<Parted> {
 
 const switchesOf = ({ events }: CertifiedMember) => events.filter((e) => e.type === 'switched');
 const forksOf = ({ events }: CertifiedMember) => events.filter((e) => e.type === 'fork');
-const noticesOf = ({ events }: CertifiedMember): readonly string[] =>
-  events
-    .reduce((view, event) => fold(view, 'alice', event), createView(['alice']))
-    .notices.map(({ message }) => message);
 const tellsOfFork = (member: CertifiedMember) => () => forksOf(member).length > 0;
 
 describe('a run that forked', () => {

@@ -4,6 +4,7 @@ import { fromCheckpoint } from '../../src/cli/catch-up.ts';
 import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
 import { createHistory } from '../../src/cli/history/branch-history.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createView, fold } from '../../src/dashboard/view.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
@@ -262,3 +263,9 @@ export async function kill(member: CertifiedMember): Promise<void> {
   member.stop();
   await member.finished.catch(() => undefined);
 }
+
+/** What the live view says below its table. */
+export const noticesOf = ({ events }: CertifiedMember): readonly string[] =>
+  events
+    .reduce((view, event) => fold(view, 'alice', event), createView(['alice']))
+    .notices.map(({ message }) => message);
