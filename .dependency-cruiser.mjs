@@ -1,19 +1,24 @@
+/** The rooms of the house, top row first: each room imports only rooms in rows above its own (docs/architecture.md). */
 const rows = [
   ['base'],
   ['tensor'],
   ['run'],
   ['model', 'consensus', 'network'],
   ['worker'],
+  ['certified', 'python', 'probe'],
   ['node', 'chain', 'dashboard'],
+  ['terminal'],
   ['cli'],
 ];
 const dir = (names) => `^src/(${names.join('|')})/`;
-const pure = rows.slice(0, 5).flat();
+/** Rooms that run in a browser; the Python product keeps its own edges in two folders. */
+const pure = rows.slice(0, 6).flat();
+const pythonEdges = '^src/python/(node|commands)/';
 const layers = rows.flatMap((row, i) =>
   row.map((name) => ({
     name: `src/${name} imports only rows above it`,
     severity: 'error',
-    from: { path: dir([name]) },
+    from: { path: dir([name]), ...(name === 'python' && { pathNot: pythonEdges }) },
     to: {
       path: dir([...row.filter((other) => other !== name), ...rows.slice(i + 1).flat(), 'NONE']),
     },
@@ -24,18 +29,37 @@ export default {
   forbidden: [
     ...layers,
     never('no-cycles', {}, { circular: true }),
-    never('pure-has-no-node', { path: `^kinds/|${dir(pure)}` }, { dependencyTypes: ['core'] }),
+    never(
+      'pure-has-no-node',
+      { path: `^kinds/|${dir(pure)}`, pathNot: pythonEdges },
+      { dependencyTypes: ['core'] },
+    ),
     never(
       'edge-packages-stay-at-the-edge',
-      { path: `^kinds/|${dir(pure)}` },
+      { path: `^kinds/|${dir(pure)}`, pathNot: pythonEdges },
       { path: 'node_modules/(ws|commander|onnxruntime-node|tiny-secp256k1)/' },
+    ),
+    never(
+      'python-node-is-no-command',
+      { path: '^src/python/node/' },
+      { path: '^src/(terminal|cli|certified|python/commands)/' },
+    ),
+    never(
+      'python-commands-stand-beside-cli',
+      { path: '^src/python/commands/' },
+      { path: '^src/(cli|certified|probe)/' },
+    ),
+    never(
+      'python-edges-are-imported-by-cli-alone',
+      { path: '^src/(?!python/|cli/)' },
+      { path: pythonEdges },
     ),
     never('kinds-stand-alone', { path: '^kinds/' }, { path: '^(src|relay|demos|test)/' }),
     never('relay-stands-alone', { path: '^relay/' }, { path: '^(src|demos|test)/' }),
     never('only-cli-starts-a-relay', { path: '^src/(?!cli/)' }, { path: '^relay/' }),
     never(
       'events-stop-at-network',
-      { path: dir(['base', 'tensor', 'run', 'model', 'consensus', 'worker']) },
+      { path: dir(['base', 'tensor', 'run', 'model', 'consensus', 'worker', 'certified']) },
       { path: '^kinds/' },
     ),
     never(

@@ -9,8 +9,8 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { renderLive } from '../../src/cli/render/live.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
+import { renderLive } from '../../src/terminal/render/live.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 
 type Recorded = WorkerEvent & { readonly name: string; readonly at?: number };

@@ -6,7 +6,7 @@ import { appendFileSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
-import type { Journal } from '../worker/certified/journal.ts';
+import type { Journal } from '../certified/journal.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import type { Store } from '../worker/ports.ts';
 import { takeLock } from './run-lock.ts';

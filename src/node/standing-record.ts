@@ -1,8 +1,8 @@
 /** Where a worker stands in a certified run, as JSON in its state file: ledgers by their canonical bytes, checked by their roots. */
 import { isHex32, utf8 } from '../base/bytes.ts';
+import type { Past } from '../certified/chain-state.ts';
+import type { Standing } from '../certified/standing.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
-import type { Past } from '../worker/certified/chain-state.ts';
-import type { Standing } from '../worker/certified/standing.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { CheckpointError } from '../base/errors.ts';
-import { OWN } from '../model/stored-state.ts';
+import { OWN } from '../python/formats/stored-state.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
 import {
   decodeSafetensors,

@@ -1,7 +1,7 @@
 /** What a worker signed in the round in progress, in one file that is replaced whole and synced: `votes.json`. */
 import { readFile } from 'node:fs/promises';
 import { CheckpointError } from '../base/errors.ts';
-import type { Entry, Journal } from '../worker/certified/journal.ts';
+import type { Entry, Journal } from '../certified/journal.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** The journal in this file. */

@@ -1,6 +1,7 @@
 /** After a round: the whole state as an event, where the model is small enough for one. Nothing waits for it. */
-import { plainRecord, type RoundRecord } from '../network/wire/round-record.ts';
+
 import type { CheckpointSent } from '../network/wire/wire.ts';
+import { plainRecord, type RoundRecord } from '../python/wire/round-record.ts';
 import type { RoundSummary } from './events.ts';
 import type { Session } from './session.ts';
 import type { WorkerState } from './state.ts';

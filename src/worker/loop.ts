@@ -3,17 +3,18 @@
  * A round is train, publish, collect, settle; where a committee certifies rounds it decides instead of collecting (certify.ts).
  * State is saved before a gradient is sent and after the outer step, so a killed worker goes on with the same bytes.
  */
+
+import { afterTheEnd, playCertified } from '../certified/play-round.ts';
+import { foldLate } from '../python/worker/late.ts';
+import { untilPeersBegan } from '../python/worker/pace.ts';
+import { closeRound, recordRound } from '../python/worker/record.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
-import { afterTheEnd, playCertified } from './certify.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { collect } from './collect.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeart, liveWorkers } from './heart.ts';
 import { hearPeers, waitForWorkers } from './join.ts';
-import { foldLate } from './reference/late.ts';
-import { untilPeersBegan } from './reference/pace.ts';
-import { closeRound, recordRound } from './reference/record.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
 import { divide } from './shares.ts';

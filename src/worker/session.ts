@@ -1,8 +1,8 @@
 /** What every part of the loop works with: the plan, the machine, and the signal that ends it. */
-import type { Member } from './certified/member.ts';
+import type { Member } from '../certified/member.ts';
+import type { Reference } from '../python/worker/session.ts';
 import type { Plan } from './plan.ts';
 import type { Ports } from './ports.ts';
-import type { Reference } from './reference/session.ts';
 
 export interface Session {
   readonly plan: Plan;

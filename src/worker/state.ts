@@ -1,11 +1,12 @@
 /** Everything a worker must not lose: written together after every phase that others could have seen. */
+
+import type { Past } from '../certified/chain-state.ts';
+import type { Standing } from '../certified/standing.ts';
 import type { Sealed } from '../network/wire/wire.ts';
+import type { History } from '../python/worker/history.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
-import type { Past } from './certified/chain-state.ts';
-import type { Standing } from './certified/standing.ts';
 import type { RoundSummary } from './events.ts';
-import type { History } from './reference/history.ts';
 
 export interface WorkerState {
   /** The round to play next, or the one in progress when `sent` is there. */

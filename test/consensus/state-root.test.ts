@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { openCheckpoint } from '../../src/certified/checkpoint-state.ts';
 import { clippedMean, normOf } from '../../src/consensus/aggregate/clipped-mean.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
@@ -7,7 +8,6 @@ import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus
 import { chunkTree } from '../../src/network/chunks/merkle.ts';
 import { ledgerBytes, ledgerRoot } from '../../src/run/ledger.ts';
 import { createLayout } from '../../src/tensor/params.ts';
-import { openCheckpoint } from '../../src/worker/certified/checkpoint-state.ts';
 import { rulesOf } from '../support/run-history.ts';
 import { dense } from '../support/vectors.ts';
 

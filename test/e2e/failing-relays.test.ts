@@ -1,7 +1,7 @@
 /** What a person sees when relays fail: one line each, with the relay's words and the next step. */
 import { describe, expect, it } from 'vitest';
 import type { Relay } from '../../relay/server.ts';
-import { renderPlain } from '../../src/cli/render/plain.ts';
+import { renderPlain } from '../../src/terminal/render/plain.ts';
 import { createStage } from '../support/stage.ts';
 import { type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
 

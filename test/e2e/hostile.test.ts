@@ -1,11 +1,11 @@
 import { deflateSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { encodeNstr } from '../../src/network/codec/nstr.ts';
 import type { EventDraft } from '../../src/network/event.ts';
-import { buildGradient } from '../../src/network/wire/gradients.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import type { ProfileName } from '../../src/network/wire/wire.ts';
+import { encodeNstr } from '../../src/python/codec/nstr.ts';
+import { buildGradient } from '../../src/python/wire/gradients.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openZstd } from '../../src/node/zstd.ts';
+import { openZstd } from '../../src/python/node/zstd.ts';
 import { createStage } from '../support/stage.ts';
 import { divergencesOf, type Member, roundsOf, startMember } from '../support/swarm.ts';
 

@@ -2,6 +2,19 @@
 import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
+import { type Electorate, electorateOf, stakesOf } from '../../src/certified/electorate.ts';
+import type { Verdict } from '../../src/certified/evidence.ts';
+import { gather } from '../../src/certified/gather.ts';
+import {
+  type Certified,
+  completeOutcome,
+  type Draft,
+  genesisOf,
+  withEntropy,
+} from '../../src/certified/history.ts';
+import { termsOf } from '../../src/certified/rows.ts';
+import { startOf } from '../../src/certified/start.ts';
+import { sharesOf } from '../../src/certified/submissions.ts';
 import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
 import { apartIn } from '../../src/network/wire/bodies.ts';
@@ -17,19 +30,6 @@ import type { Digest, EventId, WorkerId } from '../../src/run/ids.ts';
 import { outcomeDigest } from '../../src/run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Commit, Join, Leave, Message } from '../../src/run/vote.ts';
-import { type Electorate, electorateOf, stakesOf } from '../../src/worker/certified/electorate.ts';
-import type { Verdict } from '../../src/worker/certified/evidence.ts';
-import { gather } from '../../src/worker/certified/gather.ts';
-import {
-  type Certified,
-  completeOutcome,
-  type Draft,
-  genesisOf,
-  withEntropy,
-} from '../../src/worker/certified/history.ts';
-import { termsOf } from '../../src/worker/certified/rows.ts';
-import { startOf } from '../../src/worker/certified/start.ts';
-import { sharesOf } from '../../src/worker/certified/submissions.ts';
 import { sampleSpec } from './run-spec.ts';
 
 /** What happens in one round; numbers are those of `signerOf`. Everybody of the roster plays by the rules unless said otherwise. */

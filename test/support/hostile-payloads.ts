@@ -2,9 +2,9 @@
 import { constants, deflateRawSync, deflateSync } from 'node:zlib';
 import type { Result } from '../../src/base/result.ts';
 import type { Packing } from '../../src/network/codec/codecs.ts';
-import { decodeNstr } from '../../src/network/codec/nstr.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES } from '../../src/network/codec/payload-header.ts';
+import { decodeNstr } from '../../src/python/codec/nstr.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { scopeOf } from './drawn-delta.ts';
 import { type Block, blockBytes, containerOf } from './nstr-blocks.ts';

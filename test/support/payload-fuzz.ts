@@ -5,10 +5,10 @@
 import { inflate } from 'pako';
 import type { Result } from '../../src/base/result.ts';
 import { type CodecName, codecs, type Packing } from '../../src/network/codec/codecs.ts';
-import { sealContainer } from '../../src/network/codec/container.ts';
-import { decodeNstr, encodeNstr } from '../../src/network/codec/nstr.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES } from '../../src/network/codec/payload-header.ts';
+import { sealContainer } from '../../src/python/codec/container.ts';
+import { decodeNstr, encodeNstr } from '../../src/python/codec/nstr.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { partialOf } from '../../src/tensor/sparse.ts';

@@ -1,20 +1,20 @@
 /** A worker of the reference's profile over relays in memory, on a clock the test moves. */
 import { fromHex } from '../../src/base/bytes.ts';
 import { parseRegressionDataset } from '../../src/model/data/regression.ts';
-import { readModel } from '../../src/model/regression/layout.ts';
-import { evaluateRegression } from '../../src/model/regression/train.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { readModel } from '../../src/python/regression/layout.ts';
+import { evaluateRegression } from '../../src/python/regression/train.ts';
+import { noHistory } from '../../src/python/worker/history.ts';
+import type { LateRule } from '../../src/python/worker/reconcile.ts';
+import { createRegressionTrainer } from '../../src/python/worker/regression-trainer.ts';
+import type { RoundTrace } from '../../src/python/worker/session.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import { completePlan, type Plan } from '../../src/worker/plan.ts';
-import { noHistory } from '../../src/worker/reference/history.ts';
-import type { LateRule } from '../../src/worker/reference/reconcile.ts';
-import type { RoundTrace } from '../../src/worker/reference/session.ts';
-import { createRegressionTrainer } from '../../src/worker/regression-trainer.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import type { ManualClock } from './manual-clock.ts';
 

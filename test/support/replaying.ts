@@ -1,6 +1,15 @@
 /** A certified run of the tests' swarm, replayed from what a relay holds. */
 import { systemClock } from '../../src/base/clock.ts';
-import { fetchHistory } from '../../src/cli/history/from-relays.ts';
+import { fetchHistory } from '../../src/certified/from-relays.ts';
+import { type Gathered, gather } from '../../src/certified/gather.ts';
+import { genesisOf } from '../../src/certified/history.ts';
+import {
+  hasModel,
+  type ReplayEnd,
+  type ReplayedRound,
+  replay,
+} from '../../src/certified/replay.ts';
+import { acceptedRows } from '../../src/certified/rows.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
@@ -9,15 +18,6 @@ import type { Digest, WorkerId } from '../../src/run/ids.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
-import { type Gathered, gather } from '../../src/worker/certified/gather.ts';
-import { genesisOf } from '../../src/worker/certified/history.ts';
-import {
-  hasModel,
-  type ReplayEnd,
-  type ReplayedRound,
-  replay,
-} from '../../src/worker/certified/replay.ts';
-import { acceptedRows } from '../../src/worker/certified/rows.ts';
 
 /** Everything a relay holds of a run. */
 export async function historyOf(url: string, spec: RunSpec): Promise<readonly SignedEvent[]> {

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import type { CommandPorts } from '../../src/cli/collect/relay-flags.ts';
+import type { CommandPorts } from '../../src/python/commands/collect/relay-flags.ts';
 import { createFakeSockets, type FakeSocket } from './fake-sockets.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
 

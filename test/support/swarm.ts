@@ -2,7 +2,6 @@
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { philox, unit } from '../../src/base/rng.ts';
 import type { Stripe } from '../../src/network/chunks/erasure.ts';
-import type { Zstd } from '../../src/network/codec/zstd.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
@@ -11,6 +10,7 @@ import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
+import type { Zstd } from '../../src/python/codec/zstd.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';

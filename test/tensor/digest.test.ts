@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { createNativeSha256 } from '../../src/node/native-sha256.ts';
+import { parseStateJson } from '../../src/python/formats/state-json.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
-import { parseStateJson } from '../../src/tensor/state-json.ts';
 import { stateText } from '../support/state-text.ts';
 import { readVectors, toParams } from '../support/vectors.ts';
 import vectors from '../vectors/state-digest.json' with { type: 'json' };

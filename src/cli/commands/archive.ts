@@ -4,11 +4,9 @@ import { Command } from 'commander';
 import { run as runKind } from '../../../kinds/run.ts';
 import { snapshot } from '../../../kinds/snapshot.ts';
 import { ConfigError } from '../../base/errors.ts';
-import type { SignedEvent } from '../../network/event.ts';
-import { readSpec } from '../../run/read-spec.ts';
-import { specsOf } from '../../worker/certified/gather.ts';
-import { formatBeacon } from '../history/beacons.ts';
-import { type EventFile, readEventFile } from '../history/event-file.ts';
+import { type EventFile, readEventFile } from '../../certified/event-file.ts';
+import { specsOf } from '../../certified/gather.ts';
+import { formatBeacon } from '../../certified/history-beacons.ts';
 import {
   addSourceFlags,
   fetchFrom,
@@ -16,8 +14,10 @@ import {
   runOf,
   type SourceFlags,
   withStakes,
-} from '../history/source.ts';
-import { onInterrupt } from '../interrupt.ts';
+} from '../../certified/history-source.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { readSpec } from '../../run/read-spec.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
 import { readDocument } from '../run/spec-file.ts';
 
 interface Flags extends SourceFlags {

@@ -1,10 +1,10 @@
 /** `nostrain doctor`: tries what training needs on this machine, and what the given relays offer. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { asJson } from '../../terminal/output.ts';
 import { formatChecks } from '../doctor/check.ts';
 import { checkMachine } from '../doctor/machine.ts';
 import { checkRelays } from '../doctor/relays.ts';
-import { asJson } from '../output.ts';
 
 interface Flags {
   readonly relay: readonly string[];

@@ -1,17 +1,17 @@
 /** `nostrain explain`: why one worker's contribution to one round was or was not counted. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { explain as explainRound } from '../../certified/explain.ts';
+import { gather } from '../../certified/gather.ts';
+import { genesisOf } from '../../certified/history.ts';
+import { addSourceFlags, openSource, type SourceFlags } from '../../certified/history-source.ts';
+import { type ReplayedRound, replay } from '../../certified/replay.ts';
+import { startOf } from '../../certified/start.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { readKey } from '../../run/spec-fields.ts';
-import { explain as explainRound } from '../../worker/certified/explain.ts';
-import { gather } from '../../worker/certified/gather.ts';
-import { genesisOf } from '../../worker/certified/history.ts';
-import { type ReplayedRound, replay } from '../../worker/certified/replay.ts';
-import { startOf } from '../../worker/certified/start.ts';
-import { wholeFlag } from '../flags.ts';
-import { addSourceFlags, openSource, type SourceFlags } from '../history/source.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
 
 interface Flags extends SourceFlags {
   readonly round: number;

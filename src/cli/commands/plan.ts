@@ -4,6 +4,7 @@ import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../network/wire/cost.ts';
+import { checkRelays } from '../../probe/check.ts';
 import { presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
@@ -13,16 +14,15 @@ import {
   settingsFromFile,
   settingsFromFlags,
   wholeFlag,
-} from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
+} from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
+import { expectedWorkers } from '../../terminal/prepare.ts';
+import { stripeOver } from '../../terminal/relays.ts';
 import { advise } from '../plan/advice.ts';
 import { type Estimate, estimatePayload } from '../plan/estimate.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from '../plan/relay-fit.ts';
 import { formatPlan, type Plan } from '../plan/words.ts';
-import { expectedWorkers } from '../prepare.ts';
-import { stripeOver } from '../relays.ts';
-import { checkRelays } from '../relays-check/check.ts';
 
 interface Flags {
   readonly settings?: string;

@@ -7,8 +7,8 @@ import type { AuthMode } from '../../../relay/policies/policy.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { type ProfileName, profiles } from '../../../relay/strict/profiles.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { wholeFlag } from '../flags.ts';
-import { untilInterrupted } from '../interrupt.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
+import { untilInterrupted } from '../../terminal/interrupt.ts';
 
 interface RelayFlags {
   readonly host: string;

@@ -1,9 +1,9 @@
 /** `nostrain relays check`: what relays really allow, found out by trying. */
 import { Command } from 'commander';
-import { wholeFlag } from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
-import { checkRelays } from '../relays-check/check.ts';
+import { checkRelays } from '../../probe/check.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
 import { formatReports } from '../relays-check/table.ts';
 
 interface Flags {

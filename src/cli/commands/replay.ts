@@ -1,12 +1,12 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
+import { addSourceFlags, openSource, type SourceFlags } from '../../certified/history-source.ts';
 import type { Digest } from '../../run/ids.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
 import { branchOption } from '../branch-option.ts';
-import { replayReport } from '../history/report.ts';
-import { addSourceFlags, openSource, type SourceFlags } from '../history/source.ts';
-import { formatEnd, formatLine } from '../history/words.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
+import { replayReport } from '../run/report.ts';
+import { formatEnd, formatLine } from '../run/words.ts';
 
 interface Flags extends SourceFlags {
   readonly branch?: Digest;

@@ -3,6 +3,17 @@ import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { dataHome } from '../../node/data-home.ts';
+import {
+  addReferenceFlags,
+  assertNoReferenceFlags,
+  type ReferenceFlags,
+} from '../../python/commands/run-training/flags.ts';
+import { runReference } from '../../python/commands/run-training/run.ts';
+import {
+  addStateInput,
+  addStateOutput,
+  assertWritable,
+} from '../../python/commands/state-formats.ts';
 import { presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
@@ -11,18 +22,11 @@ import {
   combineSettings,
   settingsFromFile,
   settingsFromFlags,
-} from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import {
-  addReferenceFlags,
-  assertNoReferenceFlags,
-  type ReferenceFlags,
-} from '../reference/flags.ts';
-import { runReference } from '../reference/run.ts';
+} from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../terminal/worker-command.ts';
 import { trainIn } from '../run/join.ts';
 import { addMemberFlags, type MemberFlags } from '../run/member-flags.ts';
-import { addStateInput, addStateOutput, assertWritable } from '../state-formats.ts';
-import { addWorkerFlags, playToEnd, type WorkerFlags } from '../worker-command.ts';
 
 const command = (): Command =>
   addWorkerFlags(

@@ -4,13 +4,18 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { tokenizers } from '../../model/data/tokenizer.ts';
-import { readStateFile } from '../../node/state-io.ts';
 import { createTrainer } from '../../node/trainer.ts';
+import { readStateFile } from '../../python/node/state-io.ts';
 import { presets } from '../../run/presets.ts';
 import { completeSettings, type Settings } from '../../run/settings.ts';
-import { addSettingFlags, settingsFromFile, settingsFromFlags, wholeFlag } from '../flags.ts';
-import { writeResult } from '../output.ts';
-import { gptSpec, optimizerOf } from '../prepare.ts';
+import {
+  addSettingFlags,
+  settingsFromFile,
+  settingsFromFlags,
+  wholeFlag,
+} from '../../terminal/flags.ts';
+import { writeResult } from '../../terminal/output.ts';
+import { gptSpec, optimizerOf } from '../../terminal/prepare.ts';
 
 interface Flags {
   readonly prompt: string;

@@ -1,7 +1,7 @@
 /** `nostrain witness bench`: what finding the witnesses costs, beside a coordinator that tells them. */
 import { Command } from 'commander';
-import { positiveFlag, wholeFlag } from '../flags.ts';
-import { asJson } from '../output.ts';
+import { positiveFlag, wholeFlag } from '../../terminal/flags.ts';
+import { asJson } from '../../terminal/output.ts';
 import { formatBench, runBench } from '../witness/bench.ts';
 import { many, seatsFlag } from '../witness/flags.ts';
 

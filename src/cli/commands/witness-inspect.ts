@@ -1,10 +1,14 @@
 /** `nostrain witness inspect`: what committees stand up to, and how often a draw gives one that does not. */
 import { Command, Option } from 'commander';
 import type { QuorumRule } from '../../consensus/committee/quorum.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
-import { wholeFlag } from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
 import { findRun } from '../run/find-run.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from '../witness/flags.ts';
 import { readMembers } from '../witness/members-file.ts';

@@ -3,19 +3,19 @@ import { Command, Option } from 'commander';
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { committeeInRun, type RunFlags } from '../../certified/run-committee.ts';
 import { committeeOf } from '../../consensus/committee/committee.ts';
 import { firstEntropy } from '../../consensus/committee/entropy.ts';
 import type { QuorumRule } from '../../consensus/committee/quorum.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { addConnectionFlags } from '../connection.ts';
-import { wholeFlag } from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
+import { addConnectionFlags } from '../../terminal/connection.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
 import { addMemberFlags } from '../run/member-flags.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from '../witness/flags.ts';
 import { readMembers } from '../witness/members-file.ts';
-import { committeeInRun, type RunFlags } from '../witness/run-committee.ts';
 
 interface DrawFlags {
   readonly run: string;

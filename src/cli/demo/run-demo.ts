@@ -5,23 +5,23 @@ import { join } from 'node:path';
 import { ConfigError } from '../../base/errors.ts';
 import { type Scope, withScope } from '../../base/scope.ts';
 import { createSecretKey, writeKeyFile } from '../../node/keys.ts';
-import type { PartialSettings, Settings } from '../../run/settings.ts';
-import type { WorkerEvent } from '../../worker/events.ts';
-import { startRelay } from '../commands/relay.ts';
-import { settingsFromFile } from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
-import { createReporter, type Reporter } from '../reporter.ts';
-import { demoExamples, demoText } from './demo-data.ts';
-import { demoFolder } from './demo-folder.ts';
-import { createRecorder, type DemoDocument } from './document.ts';
 import {
   assertReferenceDemo,
   referenceExamples,
   referenceResult,
   referenceWords,
   referenceWorker,
-} from './reference-demo.ts';
+} from '../../python/commands/demo-linear.ts';
+import type { PartialSettings, Settings } from '../../run/settings.ts';
+import { settingsFromFile } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
+import { createReporter, type Reporter } from '../../terminal/reporter.ts';
+import type { WorkerEvent } from '../../worker/events.ts';
+import { startRelay } from '../commands/relay.ts';
+import { demoExamples, demoText } from './demo-data.ts';
+import { demoFolder } from './demo-folder.ts';
+import { createRecorder, type DemoDocument } from './document.ts';
 import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
 
 export const demoNames = ['gpt', 'linear'] as const;

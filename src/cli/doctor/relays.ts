@@ -5,7 +5,7 @@ import type { RelayInfo } from '../../network/transport/relay-info.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { fetchRelayInfo } from '../../node/relay-info.ts';
 import { openSocket } from '../../node/sockets.ts';
-import { kilobytes } from '../relays.ts';
+import { kilobytes } from '../../terminal/relays.ts';
 import type { Check } from './check.ts';
 
 const TIMEOUT_MS = 5000;

@@ -3,14 +3,14 @@ import { deriveKey, philox, unit } from '../../base/rng.ts';
 import { linearTruth } from '../../model/data/regression.ts';
 import { tokenizers } from '../../model/data/tokenizer.ts';
 import { modelLayout } from '../../model/parameters.ts';
-import { buildCheckpoint, checkpointFits } from '../../network/wire/checkpoints.ts';
 import { estimateEventSize } from '../../network/wire/event-size.ts';
-import { signedEventBytes } from '../../network/wire/gradients.ts';
-import { plainRecord, roundRecord } from '../../network/wire/round-record.ts';
+import { buildCheckpoint, checkpointFits } from '../../python/wire/checkpoints.ts';
+import { signedEventBytes } from '../../python/wire/gradients.ts';
+import { plainRecord, roundRecord } from '../../python/wire/round-record.ts';
 import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { gptSpec, measuredOf } from '../prepare.ts';
+import { gptSpec, measuredOf } from '../../terminal/prepare.ts';
 
 export interface Estimate {
   readonly parameters: number;

@@ -7,9 +7,9 @@ import {
 } from '../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../../node/relay-info.ts';
+import { workerAbilities, workLimit } from '../../probe/verdict.ts';
+import { wholeSeconds } from '../../terminal/render/numbers.ts';
 import type { Judged } from '../relays-check/table.ts';
-import { workerAbilities, workLimit } from '../relays-check/verdict.ts';
-import { wholeSeconds } from '../render/numbers.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
 export type Basis = 'tried' | 'stated' | 'assumed';

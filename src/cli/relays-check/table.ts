@@ -1,9 +1,10 @@
 /** What was found out about relays, for people: one row each, and below it what the numbers do not say. */
-import { alignColumns } from '../render/columns.ts';
-import { formatSeconds } from '../render/numbers.ts';
-import { clip, safeLine, wrap } from '../render/text.ts';
+
+import type { Verdict } from '../../probe/verdict.ts';
+import { alignColumns } from '../../terminal/render/columns.ts';
+import { formatSeconds } from '../../terminal/render/numbers.ts';
+import { clip, safeLine, wrap } from '../../terminal/render/text.ts';
 import type { KindVerdict, RelayReport } from './report.ts';
-import type { Verdict } from './verdict.ts';
 
 const WIDTH = 100;
 const NOTED_NIPS = [40, 67, 77] as const;

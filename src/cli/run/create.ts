@@ -3,6 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
+import { type Made, makeSpec } from '../../certified/make-spec.ts';
+import { type Outlook, outlookOf } from '../../certified/security-report.ts';
 import type { Signer } from '../../network/event.ts';
 import { publishRun } from '../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../network/wire/runs.ts';
@@ -10,14 +12,21 @@ import { connectRelays } from '../../node/connect-relays.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { sharedNames, writeSettings } from '../../run/settings.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
-import { addSettingFlags, positiveFlag, settingsFromFlags, wholeFlag } from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
+import {
+  addSettingFlags,
+  positiveFlag,
+  settingsFromFlags,
+  wholeFlag,
+} from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
 import { describeOutlook, describeSpec } from './describe.ts';
 import { homeSigner } from './home-key.ts';
-import { type Made, makeSpec } from './make-spec.ts';
-import { type Outlook, outlookOf } from './outlook.ts';
 import { readDocument } from './spec-file.ts';
 import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
 

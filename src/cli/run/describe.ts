@@ -1,12 +1,13 @@
 /** A run spec for people: every field with what it means, then what to expect of its rounds. */
+
+import type { Outlook } from '../../certified/security-report.ts';
 import { toNpub } from '../../node/keys.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { writeSettings } from '../../run/settings.ts';
 import type { Group } from '../../run/spec-fields.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../../run/spec-table.ts';
-import { formatBytes, wholeSeconds } from '../render/numbers.ts';
-import { safeLine, wrap } from '../render/text.ts';
-import type { Outlook } from './outlook.ts';
+import { formatBytes, wholeSeconds } from '../../terminal/render/numbers.ts';
+import { safeLine, wrap } from '../../terminal/render/text.ts';
 
 const WIDTH = 100;
 /** Room for a path and a value before what it means. */

@@ -2,6 +2,7 @@
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { outlookOf } from '../../certified/security-report.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { listRuns } from '../../network/wire/run-board.ts';
 import { encodeRunAddress, type PublishedRun } from '../../network/wire/runs.ts';
@@ -9,14 +10,17 @@ import { connectRelays } from '../../node/connect-relays.ts';
 import { toNpub } from '../../node/keys.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import { writeSettings } from '../../run/settings.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
-import { addSettingFlags, wholeFlag } from '../flags.ts';
-import { onInterrupt } from '../interrupt.ts';
-import { asJson } from '../output.ts';
-import { safeLine } from '../render/text.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
+import { addSettingFlags, wholeFlag } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
+import { asJson } from '../../terminal/output.ts';
+import { safeLine } from '../../terminal/render/text.ts';
 import { describeOutlook, describeSpec } from './describe.ts';
 import { findRun, passingSigner } from './find-run.ts';
-import { outlookOf } from './outlook.ts';
 
 interface Flags extends ConnectionFlags {
   readonly relay?: readonly string[];

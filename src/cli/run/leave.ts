@@ -2,6 +2,9 @@
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
+import { standOf } from '../../certified/decisions.ts';
+import type { Chain } from '../../certified/history.ts';
+import { givenTables } from '../../certified/join-run.ts';
 import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
@@ -9,13 +12,14 @@ import { buildMessage, controlLifetime } from '../../network/wire/certified-even
 import { connectRelays } from '../../node/connect-relays.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { runIdOf } from '../../run/run-spec.ts';
-import type { Chain } from '../../worker/certified/history.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
+import { addSettingFlags, wholeFlag } from '../../terminal/flags.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
 import { neededBeacon } from '../beacon.ts';
-import { givenTables } from '../certified.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../connection.ts';
-import { addSettingFlags, wholeFlag } from '../flags.ts';
-import { standOf } from '../history/decisions.ts';
-import { onInterrupt } from '../interrupt.ts';
 import { findRun } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { addMemberFlags, type MemberFlags } from './member-flags.ts';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { parse, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
 import { isObject, type Untyped } from '../../run/read-spec.ts';
-import { readJsonFile } from '../json-file.ts';
+import { readJsonFile } from '../../terminal/json-file.ts';
 
 const HINT =
   'write it as JSON, or as TOML in a file that ends in .toml; docs/run-spec.md has examples';

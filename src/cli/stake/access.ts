@@ -6,7 +6,7 @@ import type { Endpoints } from '../../chain/agree.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { createPost } from '../../chain/http-post.ts';
 import { createEndpoint } from '../../chain/json-rpc.ts';
-import { wholeFlag } from '../flags.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
 
 interface RpcFlags {
   readonly rpc: readonly string[];

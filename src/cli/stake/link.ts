@@ -14,8 +14,8 @@ import {
 import { dataHome } from '../../node/data-home.ts';
 import { loadKey, publicKeyOf } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
-import { wholeFlag } from '../flags.ts';
-import { asJson } from '../output.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
+import { asJson } from '../../terminal/output.ts';
 import { orRefuse, readText } from './files.ts';
 import { MAINNET } from './snapshot-flags.ts';
 

@@ -1,6 +1,6 @@
 /** Flags of `nostrain stake snapshot`: where the numbers come from, and what each source must be told. */
 import { type Command, Option } from 'commander';
-import { wholeFlag } from '../flags.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
 import { addAccessFlags } from './access.ts';
 import { STAKE_SOURCES } from './derive.ts';
 

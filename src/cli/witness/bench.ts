@@ -1,6 +1,6 @@
 /** Drawing witnesses against being told them: one row for each number of members. */
-import { alignColumns } from '../render/columns.ts';
-import { formatBytes, formatCount } from '../render/numbers.ts';
+import { alignColumns } from '../../terminal/render/columns.ts';
+import { formatBytes, formatCount } from '../../terminal/render/numbers.ts';
 import { MOST_MEASURED, measureCoordinator, modelCoordinator } from './coordinator.ts';
 import { costOfDraws, type DrawCosts } from './draw-bench.ts';
 

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { wholeFlag } from '../flags.ts';
+import { wholeFlag } from '../../terminal/flags.ts';
 
 /** The most a round or an attempt can be. */
 export const U32 = 2 ** 32 - 1;

@@ -5,10 +5,10 @@
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { gradient } from '../../../kinds/gradient.ts';
 import { manifest } from '../../../kinds/manifest.ts';
+import { signedEventBytes } from '../../python/wire/gradients.ts';
+import { buildHeartbeat } from '../../python/wire/heartbeats.ts';
 import type { Spread } from '../../run/field.ts';
 import { chunkCount } from '../chunks/split.ts';
-import { signedEventBytes } from './gradients.ts';
-import { buildHeartbeat } from './heartbeats.ts';
 import { buildPresence } from './presences.ts';
 import type { ProfileName } from './wire.ts';
 

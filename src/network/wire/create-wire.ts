@@ -1,13 +1,13 @@
 /** The wire over real relays: signs, publishes, subscribes, and turns what comes in into beats and contributions. */
 import { type Bell, createBell } from '../../base/bell.ts';
 import { sha256 } from '../../base/hash.ts';
+import { createReferenceProfile } from '../../python/wire/reference-profile.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { MAX_WORK_BYTES } from '../proof-of-work.ts';
 import type { Subscription } from '../transport/relay-set.ts';
 import { createNativeProfile } from './native-profile.ts';
 import type { Profile } from './profile.ts';
-import { createReferenceProfile } from './reference-profile.ts';
 import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
 import { createSignsOfLife } from './signs-of-life.ts';
 import type { Wire, WireOptions } from './wire.ts';

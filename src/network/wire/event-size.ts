@@ -1,11 +1,11 @@
 /** How large a run's largest event will be, before a run starts: so that a relay too small is found out at once. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { deriveKey, philox } from '../../base/rng.ts';
+import { buildGradient, signedEventBytes } from '../../python/wire/gradients.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { payloadBytesAtMost } from '../codec/codecs.ts';
 import { planChunks } from './chunks.ts';
-import { buildGradient, signedEventBytes } from './gradients.ts';
 import { buildManifest } from './manifests.ts';
 import { packingFor } from './packer.ts';
 import type { ProfileName } from './wire.ts';

@@ -6,6 +6,7 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
+import { signedEventBytes } from '../../python/wire/gradients.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Stripe } from '../chunks/erasure.ts';
@@ -14,7 +15,6 @@ import { cutParts, type Striped } from '../chunks/parts.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { expirationOf, type Lifetime, planChunks } from './chunks.ts';
-import { signedEventBytes } from './gradients.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 
 /** What a worker says of its own payload. */

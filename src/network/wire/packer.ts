@@ -2,6 +2,7 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
+import { decodeNstr, encodeNstr } from '../../python/codec/nstr.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Shares } from '../../run/shares.ts';
@@ -10,7 +11,6 @@ import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts
 import { partialOf } from '../../tensor/sparse.ts';
 import { choosePacking, payloadBudget } from '../codec/budget.ts';
 import { codecs, type Packing } from '../codec/codecs.ts';
-import { decodeNstr, encodeNstr } from '../codec/nstr.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
 import type { Sha256 } from '../event-crypto.ts';

@@ -1,8 +1,8 @@
 /** Presence events to beats and back. */
 import { presence } from '../../../kinds/presence.ts';
+import type { HeartbeatContext } from '../../python/wire/heartbeats.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import type { HeartbeatContext } from './heartbeats.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 
 /** Relays may forget a presence after so many intervals: a run that stopped leaves nothing behind. */

@@ -1,4 +1,6 @@
 /** What two wire profiles do differently: which events carry beats and gradients, and how a payload is brought in. */
+
+import type { LateGradient } from '../../python/wire/late-record.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -7,7 +9,6 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { Judged } from './judged.ts';
-import type { LateGradient } from './late-record.ts';
 import type {
   CheckpointSent,
   LateRequest,

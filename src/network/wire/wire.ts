@@ -2,6 +2,10 @@
 import type { Bell } from '../../base/bell.ts';
 import type { JsonObject } from '../../base/canonical-json.ts';
 import type { Clock } from '../../base/clock.ts';
+import type { BlockCodec } from '../../python/codec/container.ts';
+import type { Zstd } from '../../python/codec/zstd.ts';
+import type { LateGradient, Reconciliation } from '../../python/wire/late-record.ts';
+import type { RoundRecord } from '../../python/wire/round-record.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -10,15 +14,11 @@ import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
-import type { BlockCodec } from '../codec/container.ts';
-import type { Zstd } from '../codec/zstd.ts';
 import type { Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import type { LateGradient, Reconciliation } from './late-record.ts';
-import type { RoundRecord } from './round-record.ts';
 
 export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import { decodeNstr, encodeNstr } from '../../../src/network/codec/nstr.ts';
+import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { addPartial } from '../../../src/tensor/partial-vector.ts';
 import { partialOf } from '../../../src/tensor/sparse.ts';

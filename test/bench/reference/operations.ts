@@ -1,12 +1,12 @@
 /** This library's side of `npm run bench:reference`: the same operations on the same inputs. */
 import { utf8 } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import { aggregateWeightedDeltas } from '../../../src/consensus/aggregate/weighted-deltas.ts';
-import { improvementStep } from '../../../src/consensus/outer/improvement-step.ts';
-import { decodeNstr, encodeNstr } from '../../../src/network/codec/nstr.ts';
 import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { createNativeSha256 } from '../../../src/node/native-sha256.ts';
+import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
+import { improvementStep } from '../../../src/python/outer/improvement-step.ts';
+import { aggregateWeightedDeltas } from '../../../src/python/outer/weighted-deltas.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout, type Params } from '../../../src/tensor/params.ts';
 

@@ -1,9 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
+import { assertAdmitted, placeIn } from '../../../src/certified/place.ts';
+import { outlookOf } from '../../../src/certified/security-report.ts';
 import { describeOutlook } from '../../../src/cli/run/describe.ts';
-import { outlookOf } from '../../../src/cli/run/outlook.ts';
-import { assertAdmitted, placeIn } from '../../../src/cli/run/place.ts';
 import { toNpub } from '../../../src/node/keys.ts';
 import { parseRunSpec } from '../../../src/run/read-spec.ts';
 import { runIdOf } from '../../../src/run/run-spec.ts';

@@ -6,7 +6,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { readStateFile } from '../../../src/node/state-io.ts';
+import { readStateFile } from '../../../src/python/node/state-io.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { hasPython, python } from '../../support/python.ts';

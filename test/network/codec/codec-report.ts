@@ -5,9 +5,9 @@ import { NostrainError } from '../../../src/base/errors.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import type { Result } from '../../../src/base/result.ts';
 import type { Packing } from '../../../src/network/codec/codecs.ts';
-import { decodeNstr, encodeNstr } from '../../../src/network/codec/nstr.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import type { PayloadScope } from '../../../src/network/codec/payload-header.ts';
+import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import {
   addPartial,

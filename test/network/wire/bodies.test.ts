@@ -5,6 +5,7 @@ import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
+import { toNoun } from '../../../src/certified/nouns.ts';
 import { chunkTree } from '../../../src/network/chunks/merkle.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
@@ -22,7 +23,6 @@ import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { buildProposal, toProposal } from '../../../src/network/wire/proposals.ts';
 import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';
 import type { Commit, Proposal } from '../../../src/run/vote.ts';
-import { toNoun } from '../../../src/worker/certified/nouns.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { largeProposal, outcomeWith, proposalOf } from '../../support/large-bodies.ts';
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { toNoun } from '../../../src/certified/nouns.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   buildMessage,
@@ -7,7 +8,6 @@ import {
 } from '../../../src/network/wire/certified-events.ts';
 import { buildFault } from '../../../src/network/wire/faults.ts';
 import type { Ballot, Commit, Join, Leave, Message, Prepare } from '../../../src/run/vote.ts';
-import { toNoun } from '../../../src/worker/certified/nouns.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { forgedTwin } from '../../support/signers.ts';
 

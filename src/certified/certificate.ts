@@ -1,0 +1,149 @@
+/** Which votes decide a round: a quorum of commits for one outcome, of one view of one committee. */
+import { hasQuorum } from '../consensus/committee/quorum.ts';
+import type { Committee } from '../run/committee.ts';
+import type { Digest, EventId } from '../run/ids.ts';
+import type { Ballot, Commit, Signed } from '../run/vote.ts';
+import { type Electorate, electorateOf, type Situation, stakesOf } from './electorate.ts';
+import {
+  type Evidence,
+  found,
+  invalid,
+  lacking,
+  type Missing,
+  type Noun,
+  type Verdict,
+} from './evidence.ts';
+
+/** A round that was decided. */
+export interface Certificate {
+  readonly digest: Digest;
+  readonly attempt: number;
+  readonly view: number;
+  readonly committee: Committee;
+  /** Ascending by id. */
+  readonly commits: readonly Signed<Commit>[];
+}
+
+/** The events an outcome lists in one place, all of one kind. */
+export function listed<T extends Noun>(
+  ids: readonly EventId[],
+  at: string,
+  evidence: Evidence,
+  is: (noun: Noun) => noun is T,
+): Verdict<readonly T[]> {
+  const missing = ids.filter((id) => evidence.noun(id) === undefined);
+  if (missing.length > 0) return lacking(...missing.map((id) => ({ what: 'event', id }) as const));
+  const nouns = ids.map((id) => evidence.noun(id)!);
+  const items = nouns.filter(is);
+  const other = nouns.find((noun) => !is(noun));
+  if (other === undefined) return found(items);
+  return invalid('other-event', at, `${other.id} is of type ${other.type}`);
+}
+
+/** Whether these votes decided the round of this situation for this outcome. */
+export function judgeVotes(
+  situation: Situation,
+  digest: Digest,
+  votes: readonly EventId[],
+  evidence: Evidence,
+): Verdict<Certificate> {
+  const commits = listed(votes, 'votes', evidence, isCommit);
+  if (!commits.ok) return commits;
+  const stakes = stakesOf(situation.ledger, evidence);
+  if (!stakes.ok) return stakes;
+  return certify(situation, digest, commits.value, evidence, electorateOf(situation, stakes.value));
+}
+
+const isCommit = (noun: Noun): noun is Signed<Commit> =>
+  noun.type === 'vote' && noun.step === 'commit';
+
+/** The same of commits that are at hand. All of them must belong to the certificate. */
+export function certify(
+  situation: Situation,
+  digest: Digest,
+  commits: readonly Signed<Commit>[],
+  evidence: Evidence,
+  electorate: Electorate,
+): Verdict<Certificate> {
+  const { run, round, parent } = situation;
+  const [first] = commits;
+  const wrong = (message: string) => invalid('no-quorum', 'votes', message);
+  if (first === undefined) return wrong(`no votes for round ${round}`);
+  const { attempt, view, ctx } = first;
+  for (const vote of commits) {
+    const isHere = vote.run === run && vote.round === round && vote.parent === parent;
+    if (!isHere) return wrong(`${vote.id} is not of round ${round} of this history`);
+    if (vote.digest !== digest) return wrong(`${vote.id} is for another outcome`);
+    if (vote.attempt !== attempt || vote.view !== view || vote.ctx !== ctx) {
+      return wrong(`${vote.id} is of another view or committee than ${first.id}`);
+    }
+  }
+  const seated = seatedIn(situation, first, evidence, electorate);
+  if (!seated.ok) return seated;
+  const committee = seated.value;
+  const stranger = commits.find(({ key }) => !committee.members.includes(key));
+  if (stranger !== undefined) return wrong(`${stranger.key} has no seat in round ${round}`);
+  if (new Set(commits.map(({ key }) => key)).size < commits.length)
+    return wrong('a key votes twice');
+  if (
+    !hasQuorum(
+      committee,
+      commits.map(({ key }) => key),
+    )
+  ) {
+    return wrong(`${commits.length} of ${committee.size} seats are no quorum`);
+  }
+  return found({ digest, attempt, view, committee, commits });
+}
+
+/** The committee that a vote names. Of a recovery attempt it follows from the ballots that a proposal lists. */
+export function seatedIn(
+  situation: Situation,
+  { digest, attempt, ctx }: Pick<Commit, 'digest' | 'attempt' | 'ctx'>,
+  evidence: Evidence,
+  electorate: Electorate,
+): Verdict<Committee> {
+  if (attempt === 0) {
+    return electorate.committee.ctx === ctx
+      ? found(electorate.committee)
+      : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
+  }
+  // anybody may write the name of a committee on a proposal: the one whose ballots make it counts
+  const missing: Missing[] = [];
+  for (const proposal of evidence.proposals(digest)) {
+    if (proposal.attempt !== attempt || proposal.ctx !== ctx) continue;
+    const keys = judgeBallots(situation, proposal.ballots, attempt, evidence, electorate);
+    if (!keys.ok) {
+      if ('missing' in keys) missing.push(...keys.missing);
+      continue;
+    }
+    const committee = electorate.draw(attempt, keys.value);
+    if (committee.ctx === ctx) return found(committee);
+  }
+  return lacking({ what: 'proposal', id: digest }, ...missing);
+}
+
+/** Whose ballots these are, when they are enough for an attempt. */
+export function judgeBallots(
+  { run, round, parent }: Situation,
+  ids: readonly EventId[],
+  attempt: number | undefined,
+  evidence: Evidence,
+  { isFloor }: Electorate,
+): Verdict<readonly string[]> {
+  const ballots = listed(ids, 'ballots', evidence, isBallot);
+  if (!ballots.ok) return ballots;
+  const of = attempt ?? ballots.value[0]?.attempt;
+  const wrong = (message: string) => invalid('wrong-ballots', 'ballots', message);
+  for (const ballot of ballots.value) {
+    const isHere = ballot.run === run && ballot.round === round && ballot.parent === parent;
+    if (!isHere || ballot.attempt !== of || ballot.attempt < 1) {
+      return wrong(`${ballot.id} is not for attempt ${of} at round ${round}`);
+    }
+  }
+  const keys = ballots.value.map(({ key }) => key);
+  if (new Set(keys).size < keys.length) return wrong('a key has two ballots');
+  return isFloor(keys) ? found(keys) : wrong(`${keys.length} ballots are not enough`);
+}
+
+const isBallot = (noun: Noun): noun is Signed<Ballot> => noun.type === 'ballot';

@@ -1,0 +1,43 @@
+/** What is certified of a run between two rounds: with the model, and without it. */
+import type { ModelState } from '../consensus/state-root.ts';
+import type { Digest } from '../run/ids.ts';
+import type { Ledger } from '../run/ledger.ts';
+import type { Outcome } from '../run/outcome.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import type { Situation } from './electorate.ts';
+
+/** A round that is over, as far as its votes and its late work are judged in the next one. */
+export interface Past {
+  readonly round: number;
+  readonly parent: Digest;
+  /** Model root it started from. */
+  readonly base: Digest;
+  /** Of that round, with its entropy. */
+  readonly ledger: Ledger;
+}
+
+/** What is certified, without the model itself: enough to check who decided what. */
+export interface Chain extends Situation {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  /** The round to come. */
+  readonly round: number;
+  /** Digest of the outcome before; the run id in round 0. */
+  readonly parent: Digest;
+  /** Unix seconds of the outcome before; 0 in round 0. */
+  readonly time: number;
+  /** Of the round to come; its entropy is null while the beacon is not known. */
+  readonly ledger: Ledger;
+  readonly modelRoot: Digest;
+  readonly ledgerRoot: Digest;
+  /** The round before; null in round 0. */
+  readonly before: Past | null;
+  /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
+  readonly recent: readonly Digest[];
+}
+
+/** The whole certified state. */
+export interface Certified extends Chain, ModelState {}
+
+/** An outcome without the roots, which follow from the rest. */
+export type Draft = Omit<Outcome, 'modelRoot' | 'ledgerRoot'>;

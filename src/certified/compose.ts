@@ -1,0 +1,158 @@
+/** What this worker would have a round end with, and what it thinks of what others propose: its own view, never a replay's. */
+import { chooseJoins } from '../consensus/round/roster-change.ts';
+import type { Check, Held } from '../consensus/round/round-state.ts';
+import type { EventId, WorkerId } from '../run/ids.ts';
+import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
+import type { Join, Leave, Signed } from '../run/vote.ts';
+import { membershipOf } from './electorate.ts';
+import type { FaultProof } from './evidence.ts';
+import type { Chain, Draft } from './history.ts';
+import type { Pool } from './pool.ts';
+
+/** A manifest that is here and does not count, for a reason anybody can check. */
+export interface Bad {
+  readonly worker: WorkerId;
+  readonly manifest: EventId;
+  readonly reason: string;
+}
+
+/** A good manifest of the round before that no outcome listed yet. */
+export type LateRow = Pick<Held, 'worker' | 'manifest'>;
+
+/** What a member brings to an outcome of its own. */
+export interface Material {
+  readonly me: WorkerId;
+  readonly result: Outcome['result'];
+  readonly ballots: readonly EventId[];
+  readonly reveal: Outcome['reveal'];
+  /** Contributions of the round before that came late, under `defer`. */
+  readonly late: readonly LateRow[];
+  readonly held: readonly Held[];
+  readonly bad: readonly Bad[];
+  /** A quorum of commits of the round before. */
+  readonly votes: readonly EventId[];
+  /** The table of stakes to name. */
+  readonly snapshot: Outcome['snapshot'];
+  readonly nowMs: number;
+}
+
+/** Most rows with reasons in an outcome of ours: they are for people, the model does not depend on them. */
+const MOST_REJECTED = 64;
+/** Ids that a vote names as left out: more do not fit its event. All members name the same ones first. */
+const MOST_UNLISTED = 768;
+
+/** An outcome of this worker's making, its roots left open. */
+export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
+  const { run, round, parent, modelRoot: base, ledger } = chain;
+  const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
+  const roster = ledger.members.map(({ key }) => key);
+  const isVoid = result === 'void';
+  const rows = isVoid
+    ? []
+    : [...rowsOf(roster, material.held, false), ...rowsOf(roster, material.late, true)];
+  return {
+    ...{ run, round, parent, base, result, reveal, ballots },
+    time: Math.floor(nowMs / 1000),
+    proposer: me,
+    accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),
+    rejected: isVoid ? [] : rejectedRows(roster, material.bad),
+    votes: [...votes].sort(),
+    joins: joinsOf(chain, pool),
+    leaves: leavesOf(chain, pool),
+    faults: faultsOf(pool, roster),
+    snapshot,
+  };
+}
+
+const rowsOf = (
+  roster: readonly WorkerId[],
+  held: readonly LateRow[],
+  late: boolean,
+): readonly AcceptedRow[] =>
+  held.flatMap(({ worker, manifest }) => {
+    const index = roster.indexOf(worker);
+    return index < 0 ? [] : [{ index, late, manifest }];
+  });
+
+const rejectedRows = (roster: readonly WorkerId[], bad: readonly Bad[]): readonly RejectedRow[] =>
+  bad
+    .map(({ worker, manifest, reason }) => ({ index: roster.indexOf(worker), manifest, reason }))
+    .filter(({ index }) => index >= 0)
+    .sort((a, b) => (a.manifest < b.manifest ? -1 : 1))
+    .slice(0, MOST_REJECTED);
+
+/** One join of each key that may be listed now. */
+function joinsOf(chain: Chain, pool: Pool): readonly EventId[] {
+  const fresh = [...pool.nouns()].filter(
+    (noun): noun is Signed<Join> => noun.type === 'join' && chain.recent.includes(noun.after),
+  );
+  const known = fresh
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .filter((join, i, all) => all.findIndex(({ key }) => key === join.key) === i);
+  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, known)
+    .map((chosen) => known.find(({ key }) => key === chosen.key)!.id)
+    .sort();
+}
+
+/** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
+function leavesOf({ round, ledger }: Chain, pool: Pool): readonly EventId[] {
+  const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
+  const due = [...pool.nouns()].filter(
+    (noun): noun is Signed<Leave> =>
+      noun.type === 'leave' &&
+      noun.last <= round &&
+      noun.last >= (joined.get(noun.key) ?? Number.POSITIVE_INFINITY),
+  );
+  return firstOfEach(due, ({ key }) => key);
+}
+
+/** One proof against each member there is one against. */
+function faultsOf(pool: Pool, roster: readonly WorkerId[]): readonly EventId[] {
+  const proofs = [...pool.nouns()].filter(
+    (noun): noun is Signed<FaultProof> => noun.type === 'fault' && roster.includes(noun.culprit),
+  );
+  return firstOfEach(proofs, ({ culprit }) => culprit);
+}
+
+function firstOfEach<T extends { readonly id: EventId }>(
+  nouns: readonly T[],
+  keyOf: (noun: T) => WorkerId,
+): readonly EventId[] {
+  const first = new Map<WorkerId, EventId>();
+  for (const noun of nouns) {
+    const before = first.get(keyOf(noun));
+    if (before === undefined || noun.id < before) first.set(keyOf(noun), noun.id);
+  }
+  return [...first.values()].sort();
+}
+
+/** What this worker holds in time, and whom it was told of as left out. */
+export interface Sight {
+  readonly held: readonly Held[];
+  /** Whose work of the round before must be listed under `defer`. */
+  readonly owed: readonly WorkerId[];
+  /** Whether the table of stakes that it names may follow. */
+  readonly hasStakes: boolean;
+  readonly nowMs: number;
+}
+
+/** Whether a valid outcome is acceptable here; its own clock and what reached it decide. */
+export function opinionOf(
+  { spec, ledger }: Chain,
+  outcome: Outcome,
+  { held, owed, hasStakes, nowMs }: Sight,
+): Pick<Check, 'acceptable' | 'unlisted' | 'scores'> {
+  const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
+  const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
+  const ids = held.map(({ manifest }) => manifest);
+  const left = ids.filter((id) => !listed.has(id) && !refused.has(id));
+  const unlisted = left.sort().slice(0, MOST_UNLISTED);
+  const isTimely = Math.abs(outcome.time * 1000 - nowMs) <= spec.timing.skewMs;
+  const isVoid = outcome.result === 'void';
+  const enough =
+    ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
+  const late = outcome.accepted.filter((row) => row.late);
+  const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
+  const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed));
+  return { acceptable, unlisted, scores: [] };
+}

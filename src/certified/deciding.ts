@@ -1,0 +1,291 @@
+/**
+ * One round being decided, next to the training: feeds the round machine with what arrives and with the clock, and does what it
+ * asks for. What the machine signs is on disk before it leaves. It goes on answering others until it is closed.
+ */
+import { createBell, ringOrDeadline } from '../base/bell.ts';
+import { deferred } from '../base/deferred.ts';
+import { beginRound, step } from '../consensus/round/machine.ts';
+import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
+import type { RoundListening } from '../network/wire/control.ts';
+import type { Manifest } from '../network/wire/manifests.ts';
+import type { Sealed } from '../network/wire/wire.ts';
+import type { Rejection } from '../run/contribution.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Outcome } from '../run/outcome.ts';
+import type { Message } from '../run/vote.ts';
+import { accuse } from './accuse.ts';
+import type { DecidingOptions } from './deciding-options.ts';
+import type { Deciding, Decision } from './decision.ts';
+import { isMessage, type Noun } from './evidence.ts';
+import { ASK_MS, Judge } from './judging.ts';
+import { createObserver, type Observer } from './observer.ts';
+import { createRefusals, type Refusals } from './refusals.ts';
+import { Waiting } from './waiting.ts';
+
+/** Between two looks at the clock when the machine wants the same moment again. */
+const TICK_MS = 50;
+/** Longest sleep: timers of platforms do not reach further. */
+const LONGEST_MS = 60_000;
+
+/** Starts deciding the round that comes next in a certified state. */
+export const openDeciding = (options: DecidingOptions): Deciding => new Round(options);
+
+class Round implements Deciding {
+  readonly decided: Promise<Decision>;
+  readonly looked: Promise<void>;
+  readonly #observer: Observer;
+  readonly #options: DecidingOptions;
+  readonly #judge: Judge;
+  readonly #listening: RoundListening;
+  readonly #bell = createBell();
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #inputs: Input[] = [];
+  readonly #waiting = new Waiting();
+  readonly #own: Record<string, string>;
+  readonly #refusals: Refusals;
+  /** How long each worker's contribution took. */
+  readonly #arrived = new Map<WorkerId, number>();
+  readonly #settle: (decision: Decision) => void;
+  readonly #look: () => void;
+  #machine: RoundState;
+  #dirty = false;
+  #tickedMs = 0;
+  #triedMs = 0;
+
+  constructor(options: DecidingOptions) {
+    const { context, member, session, entry, voteFrom } = options;
+    this.#options = options;
+    this.#refusals = createRefusals(context.round, member);
+    this.#signal = AbortSignal.any([session.signal, this.#stop.signal]);
+    const { clock } = session.ports;
+    this.#machine = entry?.machine ?? beginRound(context, clock.now(), voteFrom);
+    this.#own = { ...entry?.own };
+    if (entry) this.#resume(entry.machine);
+    const { promise, settle } = deferred<Decision>();
+    this.#settle = settle;
+    const looked = deferred<void>();
+    this.looked = looked.promise;
+    this.#look = () => looked.settle();
+    const wants = {
+      signal: this.#signal,
+      bring: (manifest: Manifest) => this.#listening.pull(manifest),
+      onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
+      onFault: (events: readonly [EventId, EventId]) => accuse(events, context.round, member),
+      onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
+      onChange: () => this.#wake(),
+    };
+    this.#observer = createObserver(options, wants, (noun) => this.take(noun));
+    this.#judge = new Judge(options, {
+      observer: this.#observer,
+      feed: (input) => this.#feed(input),
+      fetch: (ids) => this.#fetch(ids),
+      fetchOutcome: (digest) => this.#fetchOutcome(digest),
+      wake: () => this.#wake(),
+    });
+    this.#listening = member.control.listen(context.round, {
+      take: (noun) => this.take(noun),
+      refuse: (rejection, id) => this.refuse(rejection, id),
+      onCaughtUp: () => this.#bell.ring(),
+    });
+    this.#observer.begin();
+    this.decided = Promise.race([promise, this.#run()]);
+    this.decided.catch(() => undefined);
+  }
+
+  get isCertified(): boolean {
+    return this.#machine.decided !== null;
+  }
+
+  get refused(): readonly Rejection[] {
+    return this.#refusals.list;
+  }
+
+  enter({ event, payload }: Sealed): void {
+    const { member } = this.#options;
+    const noun = member.control.restore(event);
+    if (noun.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    if (payload) member.pool.addPayload(noun.manifest, payload);
+    this.take(noun);
+  }
+
+  take(noun: Noun): void {
+    const { member, context } = this.#options;
+    const isNew = member.pool.add(noun);
+    if (isMessage(noun) && noun.round === context.round) {
+      this.#feed({ type: 'message', message: noun });
+    }
+    // also what was here before this round was opened
+    if (noun.type === 'manifest') this.#observer.take(noun);
+    if (noun.type === 'unreadable') this.#refusals.noteUnreadable(noun);
+    if (isNew) this.#wake();
+  }
+
+  refuse(rejection: Rejection, id: EventId | undefined): void {
+    this.#refusals.note(rejection, id);
+  }
+
+  close(): void {
+    this.#stop.abort(new Error('closed'));
+    this.#observer.close();
+    this.#listening.close();
+  }
+
+  /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
+  #resume({ votes, ballots, decided }: RoundState): void {
+    const { pool } = this.#options.member;
+    for (const noun of [...votes, ...ballots]) pool.add(noun);
+    this.#inputs.push({ type: 'restart' });
+    if (decided === null) return;
+    const proposal = votes.find(({ id }) => id === decided.proposal);
+    if (proposal?.type !== 'proposal') return;
+    this.#waiting.add('settle', () => this.#finish(proposal.outcome, decided));
+    this.#dirty = true;
+  }
+
+  #feed(input: Input): void {
+    this.#inputs.push(input);
+    this.#bell.ring();
+  }
+
+  /** Something arrived that a check may have waited for. */
+  #wake(): void {
+    this.#dirty = true;
+    this.#bell.ring();
+  }
+
+  /** Never resolves: what it finds is settled on the way. */
+  async #run(): Promise<never> {
+    const { clock } = this.#options.session.ports;
+    for (;;) {
+      this.#signal.throwIfAborted();
+      const input = this.#inputs.shift() ?? this.#tick(clock.now());
+      if (input) {
+        await this.#step(input);
+      } else if (this.#dirty || clock.now() - this.#triedMs >= ASK_MS) {
+        this.#retry();
+      }
+      if (this.#inputs.length > 0 || this.#dirty) continue;
+      if (this.#listening.caughtUp) this.#look();
+      const soon = this.#waiting.isEmpty ? LONGEST_MS : ASK_MS;
+      const nowMs = clock.now();
+      const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
+      await ringOrDeadline(this.#bell, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
+    }
+  }
+
+  #tick(nowMs: number): Input | undefined {
+    if (nowMs < this.#machine.wakeAt || nowMs - this.#tickedMs < TICK_MS) return undefined;
+    this.#tickedMs = nowMs;
+    return { type: 'tick' };
+  }
+
+  async #step(input: Input): Promise<void> {
+    const { context, session } = this.#options;
+    const { state, effects } = step(context, this.#machine, input, session.ports.clock.now());
+    if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
+    this.#machine = state;
+    // signed before anything is written, so that one write holds the state and the events it promises
+    for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
+    for (const effect of effects) await this.#perform(effect);
+  }
+
+  #tellHeld({ held, closed, decided }: RoundState): void {
+    const { context, member } = this.#options;
+    if (closed !== null || decided !== null) return;
+    const { round, live } = context;
+    const missing = live.filter((key) => !held.some(({ worker }) => worker === key));
+    member.tell.held(round, held.length, live.length, missing);
+  }
+
+  #perform(effect: Effect): Promise<void> | void {
+    const { control } = this.#options.member;
+    switch (effect.type) {
+      case 'persist':
+        return this.#persist();
+      case 'send': {
+        const { event, noun } = this.#eventOf(effect.message);
+        control.send(event);
+        this.take(noun);
+        return;
+      }
+      case 'resend':
+        return control.resend(effect.ids);
+      case 'compose':
+        return this.#waiting.attempt('compose', () =>
+          this.#judge.compose(effect, this.#machine.held),
+        );
+      case 'check':
+        return this.#waiting.attempt(`check ${effect.digest}`, () =>
+          this.#judge.check(effect, this.#machine.held),
+        );
+      case 'want':
+        if (effect.what === 'events') return this.#fetch(effect.ids);
+        return effect.what === 'outcome'
+          ? this.#fetchOutcome(effect.digest)
+          : this.#listening.again();
+      case 'finalized':
+        return this.#waiting.attempt('settle', () =>
+          this.#finish(effect.outcome, effect.certificate),
+        );
+      case 'fault':
+        return accuse(effect.fault.events, this.#options.context.round, this.#options.member);
+      case 'stalled':
+        return this.#options.member.noteStall(this.#options.context.round, effect);
+      case 'refused':
+        return this.#refusals.noteRefusal(effect.refusal);
+      case 'closed':
+      case 'wake':
+    }
+  }
+
+  #persist(): Promise<void> {
+    const { member, context } = this.#options;
+    const { round, parent } = context;
+    return member.journal.save({
+      ...{ round, parent, machine: this.#machine, own: this.#own, delays: member.delays },
+    });
+  }
+
+  /** The event of a message: the one on disk, or a new one. */
+  #eventOf(message: Message): { readonly event: string; readonly noun: Noun } {
+    const { control } = this.#options.member;
+    const key = JSON.stringify(message);
+    const kept = this.#own[key];
+    if (kept !== undefined) return { event: kept, noun: control.restore(kept) };
+    const signed = control.sign(message);
+    this.#own[key] = signed.event;
+    return signed;
+  }
+
+  /** Late ones count for nothing in this round, but the next deadline is learned from them too. */
+  #hold(worker: WorkerId, manifest: EventId): void {
+    const nowMs = this.#options.session.ports.clock.now();
+    if (!this.#arrived.has(worker)) this.#arrived.set(worker, nowMs - this.#machine.begun);
+    this.#feed({ type: 'held', worker, manifest });
+  }
+
+  #fetch(ids: readonly EventId[]): void {
+    this.#options.member.control.fetch(ids, this);
+  }
+
+  #fetchOutcome(digest: Digest): void {
+    this.#options.member.control.fetchOutcome(digest, this);
+  }
+
+  #finish(outcome: Outcome, certificate: Certificate): boolean {
+    const decision = this.#judge.finish(outcome, certificate);
+    if (!decision) return false;
+    // who only follows a round sees what arrived long ago
+    if (this.#machine.closed !== null)
+      this.#options.member.learnDelays([...this.#arrived.values()]);
+    this.#settle(decision);
+    return true;
+  }
+
+  #retry(): void {
+    this.#dirty = false;
+    this.#triedMs = this.#options.session.ports.clock.now();
+    this.#waiting.retry();
+  }
+}

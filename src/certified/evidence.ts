@@ -1,0 +1,79 @@
+/**
+ * What stands behind an outcome: everything it names by id, verified and read. An outcome is judged by this and by the certified
+ * past alone, so everybody who has the same bytes finds the same.
+ */
+import type { Submission, Unreadable } from '../network/wire/certified-events.ts';
+import type { Manifest } from '../network/wire/manifests.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Ballot, Join, Leave, Proposal, Signed, Vote } from '../run/vote.ts';
+
+/** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
+export interface FaultProof {
+  readonly type: 'fault';
+  readonly run: Digest;
+  readonly kind: 'equivocation' | 'broken-lock';
+  readonly culprit: WorkerId;
+  readonly events: readonly [EventId, EventId];
+}
+
+/** What an event of a certified run says. */
+export type Noun = Signed<
+  Vote | Proposal | Ballot | Join | Leave | Submission | FaultProof | Unreadable
+>;
+
+/** What the round machine takes. */
+export const isMessage = (
+  noun: Noun,
+): noun is Extract<Noun, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
+  noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
+
+export interface Evidence {
+  noun(id: EventId): Noun | undefined;
+  /** The whole payload a manifest commits to, checked against its hash. */
+  payload(manifest: Manifest): Uint8Array | undefined;
+  /** Proposals of an outcome: they have its body, and name the ballots of their committee. */
+  proposals(digest: Digest): readonly Signed<Proposal>[];
+  /** The table of stakes with this id. */
+  stakes(snapshot: Digest): ReadonlyMap<WorkerId, bigint> | undefined;
+  /** The value that comes after an outcome of this time, where the run has a beacon. */
+  beacon(time: number): Digest | undefined;
+}
+
+/** Something that is not at hand, so that a judgment has to wait. */
+export interface Missing {
+  readonly what: 'event' | 'payload' | 'proposal' | 'snapshot' | 'beacon';
+  readonly id: string;
+}
+
+/** What a judgment found: a value, why not, or what it lacks to say either. */
+export type Verdict<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly invalid: Invalid }
+  | { readonly ok: false; readonly missing: readonly Missing[] };
+
+/** Why an outcome cannot follow its past. */
+export interface Invalid {
+  /** A stable name. */
+  readonly code: string;
+  /** The member of the outcome. */
+  readonly at: string;
+  readonly message: string;
+}
+
+export const found = <T>(value: T): { readonly ok: true; readonly value: T } => ({
+  ok: true,
+  value,
+});
+
+export const invalid = (
+  code: string,
+  at: string,
+  message: string,
+): { readonly ok: false; readonly invalid: Invalid } => ({
+  ok: false,
+  invalid: { code, at, message },
+});
+
+export const lacking = (
+  ...missing: readonly Missing[]
+): { readonly ok: false; readonly missing: readonly Missing[] } => ({ ok: false, missing });

@@ -1,0 +1,105 @@
+/** Why a worker's contribution to a round was or was not counted, in plain words, each with the ids that show it. */
+
+import type { Submission } from '../network/wire/certified-events.ts';
+import type { Manifest } from '../network/wire/manifests.ts';
+import type { EventId, WorkerId } from '../run/ids.ts';
+import type { Signed } from '../run/vote.ts';
+import type { Gathered } from './gather.ts';
+import { type Decided, hasModel, type ReplayedRound } from './replay.ts';
+import { termsOf } from './rows.ts';
+import { judgeManifest, judgeSubmission, sharesOf } from './submissions.ts';
+
+export interface Explanation {
+  readonly counted: boolean;
+  /** Sentences, the most important first. */
+  readonly why: readonly string[];
+}
+
+/** Of the round asked about, and of the one after it when that was decided too. */
+export function explain(
+  worker: WorkerId,
+  replayed: ReplayedRound,
+  after: ReplayedRound | undefined,
+  events: Gathered,
+): Explanation {
+  const { round, before, decided } = replayed;
+  const no = (...why: readonly string[]): Explanation => ({ counted: false, why });
+  const index = before.ledger.members.findIndex(({ key }) => key === worker);
+  if (decided === undefined) return no(`Round ${round} was not decided by anything that is here.`);
+  const { digest } = decided.certificate;
+  const by = `outcome ${digest} of round ${round}`;
+  const row = decided.outcome.accepted.find((each) => each.index === index && !each.late);
+  if (index >= 0 && row !== undefined) {
+    return { counted: true, why: [`Counted: ${by} lists manifest ${row.manifest}.`] };
+  }
+  const late = lateRow(worker, after);
+  if (late !== undefined) return { counted: true, why: [late] };
+  const refused = decided.outcome.rejected.find((each) => each.index === index);
+  if (index >= 0 && refused !== undefined) {
+    return no(`Rejected: ${by} lists manifest ${refused.manifest} as ${refused.reason}.`);
+  }
+  const made = manifestsOf(worker, round, events);
+  if (index < 0) return no(`Not in the roster of round ${round}.`, ...joinsOf(worker, events));
+  if (made.length === 0) {
+    return no(`No manifest of this worker for round ${round} is here, and ${by} lists none.`);
+  }
+  const judged = made.map((manifest) => judge(manifest, replayed, events));
+  if (decided.outcome.result === 'void') {
+    return no(`The round ended void (${digest}): nothing was counted.`, ...judged);
+  }
+  return no(...judged, ...whyUnlisted(made, decided, by));
+}
+
+function lateRow(worker: WorkerId, after: ReplayedRound | undefined): string | undefined {
+  if (after?.decided === undefined) return undefined;
+  const index = after.before.ledger.members.findIndex(({ key }) => key === worker);
+  const { outcome, certificate } = after.decided;
+  const row = outcome.accepted.find((each) => each.late && each.index === index);
+  return index >= 0 && row !== undefined
+    ? `Counted late: outcome ${certificate.digest} of round ${after.round} lists manifest ${row.manifest}.`
+    : undefined;
+}
+
+/** Manifests it signed for the round. */
+function manifestsOf(worker: WorkerId, round: number, { nouns }: Gathered): readonly Manifest[] {
+  return [...nouns.values()]
+    .filter((noun): noun is Signed<Submission> => noun.type === 'manifest')
+    .map(({ manifest }) => manifest)
+    .filter((manifest) => manifest.worker === worker && manifest.round === round);
+}
+
+/** What anybody finds who judges it. */
+function judge(manifest: Manifest, { before }: ReplayedRound, events: Gathered): string {
+  const name = `Manifest ${manifest.eventId}`;
+  if (!hasModel(before)) return `${name} is here; without the model it is not judged.`;
+  const terms = termsOf(before, false)!;
+  const claim = judgeManifest(manifest, terms, sharesOf(terms));
+  if (!claim.ok)
+    return `${name} does not count (${claim.rejection.reason}): ${claim.rejection.detail}.`;
+  const payload = events.payload(manifest);
+  if (payload === undefined) return `${name} is here, its payload is not.`;
+  const judged = judgeSubmission(manifest, payload, terms);
+  if (judged.ok) return `${name} is valid.`;
+  return `${name} does not count (${judged.rejection.reason}): ${judged.rejection.detail}.`;
+}
+
+/** A valid manifest that the outcome passes over: the proposer did not list it, and who says to have held it. */
+function whyUnlisted(
+  made: readonly Manifest[],
+  { outcome, certificate }: Decided,
+  by: string,
+): readonly string[] {
+  const ids = new Set<EventId>(made.map(({ eventId }) => eventId));
+  const holders = certificate.commits.filter(({ unlisted }) => unlisted.some((id) => ids.has(id)));
+  const seen =
+    holders.length === 0
+      ? 'no vote of its certificate says that it was there in time'
+      : `it was there in time by the votes ${holders.map(({ id }) => id).join(', ')}`;
+  return [`Not listed by ${outcome.proposer}, who proposed ${by}; ${seen}.`];
+}
+
+function joinsOf(worker: WorkerId, { nouns }: Gathered): readonly string[] {
+  const joins = [...nouns.values()].filter((noun) => noun.type === 'join' && noun.key === worker);
+  if (joins.length === 0) return ['No join of it is here.'];
+  return [`It asked to join by ${joins.map(({ id }) => id).join(', ')}.`];
+}

@@ -1,0 +1,153 @@
+/** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
+import { chunk } from '../../kinds/chunk.ts';
+import { run as runKind } from '../../kinds/run.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { partsOf } from '../network/chunks/parts.ts';
+import type { SignedEvent } from '../network/event.ts';
+import type { Filter } from '../network/transport/filter.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
+import { apartIn, MOST_BODY_BYTES } from '../network/wire/bodies.ts';
+import { historyFilter, manifestsOfFilter } from '../network/wire/certified-events.ts';
+import { heapChunks } from '../network/wire/chunk-heap.ts';
+import { readManifest } from '../network/wire/manifests.ts';
+import { toProposal } from '../network/wire/proposals.ts';
+import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';
+import { readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
+import { nativeSha256 } from '../node/native-sha256.ts';
+import type { Digest } from '../run/ids.ts';
+
+/** Whom is asked. */
+export interface Asked {
+  readonly relays: RelaySet;
+  readonly signal: AbortSignal;
+  /** Default the system's. */
+  readonly clock?: Clock;
+}
+
+export interface Asking extends Asked {
+  /** Unix seconds: what was signed before is known already. */
+  readonly since?: number | undefined;
+  /** How many events came by now. */
+  tell(have: number): void;
+}
+
+const POLL_MS = 100;
+const PATIENCE_MS = 60_000;
+/** Roots in one filter, and rounds. */
+const MOST_ROOTS = 50;
+const MOST_ROUNDS = 50;
+/** A round's worth of one worker's events, times a long run. */
+const MOST_PER_AUTHOR = 1_000_000;
+
+/** Everything relays have of a run; what they send that is not genuine is dropped on the way. */
+export async function fetchHistory(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
+  const found = new Map<string, SignedEvent>();
+  const take = (event: SignedEvent) => {
+    found.set(event.id, event);
+    asking.tell(found.size);
+  };
+  const { since } = asking;
+  const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
+  await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
+  const events = [...found.values()];
+  await collectChunks([...payloadsOf(events), ...bodiesOf(events)], asking, take);
+  await collectSnapshots(snapshotsOf([...found.values()]), asking, take);
+  return [...found.values()];
+}
+
+/** What workers sent for some rounds, `to` not included, with the payloads that travel apart. */
+export async function fetchManifests(
+  run: Digest,
+  { from, to }: { readonly from: number; readonly to: number },
+  relays: Asked,
+): Promise<readonly SignedEvent[]> {
+  const found = new Map<string, SignedEvent>();
+  const take = (event: SignedEvent) => void found.set(event.id, event);
+  for (let round = from; round < to; round += MOST_ROUNDS) {
+    const some = Math.min(MOST_ROUNDS, to - round);
+    const rounds = Array.from({ length: some }, (_, i) => round + i);
+    await collectEvents([manifestsOfFilter(run, rounds)], relays, take);
+  }
+  await collectChunks(payloadsOf([...found.values()]), relays, take);
+  return [...found.values()];
+}
+
+/** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
+export async function collectSnapshots(
+  ids: readonly Digest[],
+  asking: Asked,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const roots = new Map<Digest, Set<Digest>>(ids.map((id) => [id, new Set()]));
+  await collectEvents(ids.map(snapshotFilter), asking, (event) => {
+    take(event);
+    const read = readSnapshot(event, nativeSha256);
+    if (!read.ok || !('root' in read.value)) return;
+    const named = roots.get(read.value.id);
+    if (named !== undefined && named.size < MOST_CLAIMS) named.add(read.value.root);
+  });
+  await collectChunks(
+    [...roots.values()].flatMap((named) => [...named]),
+    asking,
+    take,
+  );
+}
+
+/** Chunks of these roots, whoever signed them. */
+export async function collectChunks(
+  roots: readonly Digest[],
+  asking: Asked,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const all = [...new Set(roots)];
+  for (let i = 0; i < all.length; i += MOST_ROOTS) {
+    const some = all.slice(i, i + MOST_ROOTS);
+    await collectEvents([{ kinds: [chunk.kind], '#x': some }], asking, take);
+  }
+}
+
+/** Payloads that are not inside their manifests. */
+const payloadsOf = (events: readonly SignedEvent[]): readonly Digest[] =>
+  events.flatMap((event) => {
+    const said = readManifest(event);
+    if (!said.ok || said.value.payload !== undefined) return [];
+    return partsOf(said.value).roots.map(({ root }) => root);
+  });
+
+/** Outcomes and proofs that are not inside their events. */
+export const bodiesOf = (events: readonly SignedEvent[]): readonly Digest[] =>
+  events.flatMap((event) => apartIn(event)?.root ?? []);
+
+/** Tables of stake that outcomes name. */
+export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
+  const chunks = heapChunks(events, MOST_BODY_BYTES);
+  const named = events.flatMap((event) => {
+    const proposal = toProposal(event, chunks);
+    return proposal?.ok && proposal.value.outcome.snapshot !== ''
+      ? [proposal.value.outcome.snapshot]
+      : [];
+  });
+  return [...new Set(named)];
+}
+
+/** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
+export async function collectEvents(
+  filters: readonly Filter[],
+  { relays, signal, clock = systemClock }: Asked,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  if (filters.length === 0) return;
+  const untilMs = clock.now() + PATIENCE_MS;
+  const subscription = relays.subscribe(
+    filters,
+    { onEvent: take },
+    { recheck: false, maxPerAuthor: MOST_PER_AUTHOR },
+  );
+  try {
+    while (!subscription.caughtUp && clock.now() < untilMs) {
+      await clock.sleep(POLL_MS, signal);
+    }
+  } finally {
+    subscription.close();
+  }
+}

@@ -1,0 +1,90 @@
+/** Everything of a run out of a heap of verified events, in whatever order they come: what a replay works on. */
+import type { SignedEvent } from '../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
+import { MOST_BODY_BYTES } from '../network/wire/bodies.ts';
+import { heapChunks } from '../network/wire/chunk-heap.ts';
+import { toRun } from '../network/wire/runs.ts';
+import { readSnapshots } from '../network/wire/snapshots.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { stakeOf } from '../run/stake-snapshot.ts';
+import type { Commit, Proposal, Signed } from '../run/vote.ts';
+import type { Evidence, Noun } from './evidence.ts';
+import { toNoun } from './nouns.ts';
+
+/** Evidence that is whole: nothing is added any more. */
+export interface Gathered extends Evidence {
+  readonly nouns: ReadonlyMap<EventId, Noun>;
+  /** Proposals that follow an outcome. */
+  proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
+  /** Commits in the round that follows an outcome. */
+  commitsAfter(parent: Digest): readonly Signed<Commit>[];
+}
+
+/** Specs by run id. */
+export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {
+  const specs = new Map<Digest, RunSpec>();
+  for (const event of events) {
+    const read = toRun(event);
+    if (read.ok) specs.set(read.value.run, read.value.spec);
+  }
+  return specs;
+}
+
+export interface GatherOptions {
+  /** Values of the beacon by the times of the outcomes they come after, where the run has one; it may grow. */
+  readonly beacons?: ReadonlyMap<number, Digest>;
+  /** Tables of stake that are known already, beside those among the events. */
+  readonly tables?: ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>;
+  readonly crypto?: EventCrypto;
+}
+
+/** Reads verified events of one run. Others are left out. */
+export function gather(
+  events: Iterable<SignedEvent>,
+  { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
+  { beacons, tables: known, crypto = pureCrypto }: GatherOptions = {},
+): Gathered {
+  const nouns = new Map<EventId, Noun>();
+  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
+  const { payloadBytes } = spec.limits;
+  const all = [...events];
+  const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES));
+  for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
+  for (const event of all) {
+    const noun = toNoun(event, run, crypto, chunks);
+    if (noun !== undefined) nouns.set(noun.id, noun);
+  }
+  const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const proposals = byId.filter((noun) => noun.type === 'proposal');
+  const commits = byId.filter((noun) => noun.type === 'vote').filter(isCommit);
+  return {
+    nouns,
+    noun: (id) => nouns.get(id),
+    payload: (manifest) =>
+      manifest.payload ?? (manifest.bytes > payloadBytes ? undefined : chunks(manifest)),
+    proposals: indexBy(proposals, ({ digest }) => digest),
+    proposalsAfter: indexBy(proposals, ({ parent }) => parent),
+    commitsAfter: indexBy(commits, ({ parent }) => parent),
+    stakes: (snapshot) => tables.get(snapshot),
+    beacon: (time) => beacons?.get(time),
+  };
+}
+
+const isCommit = (noun: Noun): noun is Signed<Commit> =>
+  noun.type === 'vote' && noun.step === 'commit';
+
+function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
+function indexBy<T>(
+  items: readonly T[],
+  keyOf: (item: T) => Digest,
+): (key: Digest) => readonly T[] {
+  const index = new Map<Digest, T[]>();
+  for (const item of items) push(index, keyOf(item), item);
+  return (key) => index.get(key) ?? [];
+}

@@ -1,0 +1,115 @@
+/** Beacon values in a run's history: lines of an archive beside the events, and what endpoints add to them. */
+import { isHex32 } from '../base/bytes.ts';
+import { NostrainError } from '../base/errors.ts';
+import { beaconValue } from '../consensus/committee/beacon.ts';
+import type { SignedEvent } from '../network/event.ts';
+import { nativeCrypto } from '../node/native-crypto.ts';
+import { nativeSha256 } from '../node/native-sha256.ts';
+import type { BeaconProof, BeaconSource } from '../run/beacon-source.ts';
+import type { Digest } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { completeBeacons } from './beacons.ts';
+import { gather } from './gather.ts';
+import { genesisOf } from './history.ts';
+import { startOf } from './start.ts';
+
+/** What was shown for the value after an outcome of this time. */
+export interface BeaconRecord {
+  readonly time: number;
+  readonly proof: BeaconProof;
+}
+
+/** A record in a file. */
+export interface BeaconLine extends BeaconRecord {
+  readonly line: number;
+}
+
+export interface Beacons {
+  /** By the time of the outcome. */
+  readonly values: ReadonlyMap<number, Digest>;
+  /** By time; also those that nothing here needs. */
+  readonly records: readonly BeaconRecord[];
+  /** Lines that are not what they say. */
+  readonly bad: readonly { readonly line: number; readonly reason: string }[];
+  /** Block hashes that nobody was asked about. */
+  readonly believed: number;
+}
+
+interface Asking {
+  /** Where to ask for what is not recorded, and about what does not prove itself. */
+  readonly source: BeaconSource | undefined;
+  readonly signal: AbortSignal;
+  tell(words: string): void;
+}
+
+/** One line of an archive. */
+export const formatBeacon = ({ time, proof }: BeaconRecord): string =>
+  JSON.stringify({ beacon: { time, ...proof } });
+
+/** The record in a JSON value; undefined for anything else. */
+export function readBeacon(json: unknown): BeaconRecord | undefined {
+  const { beacon, ...others } = Object(json) as { readonly beacon?: unknown };
+  if (typeof beacon !== 'object' || beacon === null) return undefined;
+  if (Object.keys(others).length > 0) return undefined;
+  const { time, signature, block, height } = beacon as Readonly<Record<string, unknown>>;
+  if (typeof time !== 'number' || !Number.isSafeInteger(time)) return undefined;
+  if (typeof signature === 'string') return { time, proof: { signature } };
+  if (typeof block !== 'string' || !isHex32(block) || typeof height !== 'number') return undefined;
+  return { time, proof: { block, height } };
+}
+
+/** Every value that the run's events need, as far as it is recorded or can be had. */
+export async function beaconsOf(
+  { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
+  events: Iterable<SignedEvent>,
+  lines: readonly BeaconLine[],
+  asking: Asking,
+): Promise<Beacons> {
+  const values = new Map<number, Digest>();
+  const records = new Map<number, BeaconRecord>();
+  const bad: { line: number; reason: string }[] = [];
+  let believed = 0;
+  if (spec.beacon.kind === 'none') return { values, records: [], bad, believed };
+  const sound = new Map<number, BeaconLine>();
+  for (const each of lines) {
+    const judged = beaconValue(spec.beacon, each.time, each.proof);
+    if (judged.ok) {
+      sound.set(each.time, each);
+      records.set(each.time, { time: each.time, proof: each.proof });
+    } else bad.push({ line: each.line, reason: judged.issue.message });
+  }
+  const gathered = gather(events, { run, spec }, { beacons: values, crypto: nativeCrypto });
+  const start = genesisOf(spec, startOf(spec), nativeSha256);
+  await completeBeacons(start, gathered, values, async (time) => {
+    const kept = sound.get(time);
+    const isProved = kept !== undefined && 'signature' in kept.proof;
+    const found = isProved ? undefined : await ask(time, asking);
+    const proof = found ?? kept?.proof;
+    if (kept && found && 'block' in kept.proof && 'block' in found) {
+      const { block } = found;
+      if (block !== kept.proof.block)
+        bad.push({ line: kept.line, reason: `the chain has block ${block}` });
+    }
+    if (proof === undefined) return undefined;
+    if (kept && !isProved && found === undefined) believed += 1;
+    records.set(time, { time, proof });
+    const judged = beaconValue(spec.beacon, time, proof);
+    return judged.ok ? judged.value : undefined;
+  });
+  const byTime = [...records.values()].sort((a, b) => a.time - b.time);
+  return { values, records: byTime, bad, believed };
+}
+
+async function ask(
+  time: number,
+  { source, signal, tell }: Asking,
+): Promise<BeaconProof | undefined> {
+  try {
+    return await source?.after(time, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof NostrainError)) throw error;
+    tell(`no beacon: ${error.message}`);
+    return undefined;
+  }
+}

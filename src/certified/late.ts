@@ -1,0 +1,27 @@
+/** Late policy `defer`: whose work of the round before an outcome must take up, so that no single proposer can drop it twice. */
+import type { WorkerId } from '../run/ids.ts';
+import type { Outcome } from '../run/outcome.ts';
+import { judgeVotes } from './certificate.ts';
+import type { LateRow } from './compose.ts';
+import type { Evidence } from './evidence.ts';
+import type { Chain } from './history.ts';
+
+/**
+ * Of the late work that is here: what more than K - k of the votes that the outcome lists name as held in time and left out. So many
+ * are never all hostile. What is not here is nobody's word: a member cannot be made to wait for ids that somebody made up.
+ */
+export function owedIn(
+  { spec, run, parent, before }: Chain,
+  { votes }: Outcome,
+  late: readonly LateRow[],
+  evidence: Evidence,
+): readonly WorkerId[] {
+  if (before === null || late.length === 0) return [];
+  const judged = judgeVotes({ spec, run, ...before }, parent, votes, evidence);
+  if (!judged.ok) return [];
+  const { commits, committee } = judged.value;
+  const most = committee.size - committee.quorum;
+  const isOwed = ({ manifest }: LateRow): boolean =>
+    commits.filter(({ unlisted }) => unlisted.includes(manifest)).length > most;
+  return late.filter(isOwed).map(({ worker }) => worker);
+}

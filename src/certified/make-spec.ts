@@ -1,0 +1,151 @@
+/** From what a person said, in a file and in flags, to a whole run spec: what was left out follows from the model and the data. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../base/errors.ts';
+import { sha256Hex } from '../base/hash.ts';
+import { layoutOf } from '../cli/plan/estimate.ts';
+import { chunkTree } from '../network/chunks/merkle.ts';
+import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
+import { loadCorpus } from '../node/corpus.ts';
+import { dataHome } from '../node/data-home.ts';
+import { nativeSha256 } from '../node/native-sha256.ts';
+import { completeDocument } from '../run/complete-spec.ts';
+import { presets } from '../run/presets.ts';
+import { isObject, readSpec, type Untyped } from '../run/read-spec.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import {
+  type PartialSettings,
+  readSettings,
+  type Settings,
+  sharedNames,
+  writeSettings,
+} from '../run/settings.ts';
+import { readKey } from '../run/spec-fields.ts';
+import { weightCapOf } from '../run/spec-rules.ts';
+import type { Evaluation } from '../run/spec-table.ts';
+import { combineSettings } from '../terminal/flags.ts';
+
+export interface Asked {
+  /** Of the file; {} without one. */
+  readonly document: Untyped;
+  /** Typed: fields of the spec. */
+  readonly typed: Untyped;
+  /** Typed: training settings. */
+  readonly training: PartialSettings;
+  readonly corpus?: string | undefined;
+  /** File of the evaluation slice. */
+  readonly evaluation?: string | undefined;
+  /** The key that makes the run, where the document does not name another. */
+  readonly me: string;
+  readonly onNotice: (message: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface Made {
+  readonly spec: RunSpec;
+  /** The evaluation slice, to be published. */
+  readonly slice: Uint8Array | undefined;
+}
+
+/** The spec and its slice. Throws a `ConfigError` that names what is wrong. */
+export async function makeSpec(asked: Asked): Promise<Made> {
+  const said = overlay(asked.document, asked.typed);
+  const training = trainingOf(said, asked.training);
+  const author = keyOf(said.author ?? asked.me);
+  const founders = Array.isArray(asked.typed.founders)
+    ? [...new Set([author, ...asked.typed.founders.map(keyOf)])]
+    : (said.founders ?? [author]);
+  const slice = asked.evaluation === undefined ? undefined : await readSlice(asked.evaluation);
+  const layout = layoutOf(training);
+  const derived = {
+    name: training.model,
+    data: await dataOf(said, asked, training, Array.isArray(founders) ? founders.length : 1),
+    evaluation: slice && evaluationOf(slice),
+    timing: { graceMaxMs: training.roundTimeout * 1000 },
+    limits: {
+      payloadBytes: mostPayloadBytes(layout),
+      weightCap: weightCapOf(training),
+    },
+  };
+  const shared = Object.entries(writeSettings(training)).filter(([name]) => isShared(name));
+  const complete = { ...membersOf(said.training), ...Object.fromEntries(shared) };
+  const spec = readSpec(
+    completeDocument({ ...said, author, founders, training: complete }, derived),
+  );
+  assertFits(spec, slice);
+  return { spec, slice };
+}
+
+/** In hex where it is a key; what is none is left for the spec's reader to refuse. */
+const keyOf = (value: unknown): unknown => readKey(value) ?? value;
+
+const isShared = (name: string): boolean => sharedNames.some((each) => each === name);
+
+const membersOf = (value: unknown): Untyped => (isObject(value) ? value : {});
+
+const evaluationOf = (slice: Uint8Array): Evaluation => ({
+  sha256: sha256Hex(slice),
+  bytes: slice.length,
+  root: chunkTree(slice, nativeSha256).root,
+});
+
+/** Throws where the slice does not fit the model. */
+export function assertFits(spec: RunSpec, slice: Uint8Array | undefined): void {
+  const { context } = spec.training;
+  if (!slice || slice.length > context) return;
+  throw new ConfigError(
+    'spec/inconsistent',
+    `the evaluation slice has ${slice.length} bytes, a context of ${context} needs more`,
+    { hint: 'name a longer text with --evaluation FILE' },
+  );
+}
+
+/** Flags over a file, object by object. */
+function overlay(document: Untyped, typed: Untyped): Untyped {
+  const merged: Record<string, unknown> = { ...document };
+  for (const [name, value] of Object.entries(typed)) {
+    const before = merged[name];
+    merged[name] = isObject(before) && isObject(value) ? { ...before, ...value } : value;
+  }
+  return merged;
+}
+
+/** Preset, then file, then flags. Names that are no settings are left for the spec's reader to refuse. */
+function trainingOf(said: Untyped, typed: PartialSettings): Settings {
+  const known = Object.entries(membersOf(said.training)).filter(([name]) => isShared(name));
+  const asked = { ...readSettings(Object.fromEntries(known), 'training'), ...typed };
+  const model = asked.model ?? 'char-gpt';
+  return combineSettings(presets[model], { run: 'run', relay: [], ...asked, model });
+}
+
+/** Made-up examples for a regression; for text the corpus named, or the usual one, unless each worker has its own. */
+async function dataOf(
+  said: Untyped,
+  { corpus, evaluation, onNotice, signal }: Asked,
+  { model }: Settings,
+  shards: number,
+): Promise<Untyped> {
+  const data = membersOf(said.data);
+  if (model === 'linear' || model === 'mlp') return { kind: 'made', shards };
+  const kind = data.kind ?? (evaluation === undefined ? 'corpus' : 'own');
+  if (kind !== 'corpus') return { kind };
+  const isSaid = data.sha256 !== undefined && data.bytes !== undefined;
+  if (isSaid && corpus === undefined) return { kind, shards };
+  const wanted = typeof data.sha256 === 'string' ? data.sha256 : undefined;
+  const cacheDir = join(dataHome(), 'corpora');
+  const source = { file: corpus, wanted, cacheDir, allowDownload: true, onNotice, signal };
+  const { sha256, bytes, name } = await loadCorpus(source);
+  onNotice(`the data is ${name}, ${bytes.length} bytes`);
+  return { kind, sha256, bytes: bytes.length, shards };
+}
+
+async function readSlice(file: string): Promise<Uint8Array> {
+  const buffer = await readFile(file).catch((cause: unknown) => {
+    throw new ConfigError('spec/evaluation', `cannot read the evaluation slice ${file}`, {
+      hint: 'name a text you may read with --evaluation FILE',
+      cause,
+    });
+  });
+  if (buffer.length > 0) return new Uint8Array(buffer);
+  throw new ConfigError('spec/evaluation', `the evaluation slice ${file} is empty`);
+}

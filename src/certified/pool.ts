@@ -1,0 +1,65 @@
+/** Everything of a certified run that is here: verified events as nouns, payloads, stakes, beacon values. Bounded by forgetting old rounds. */
+import type { Manifest } from '../network/wire/manifests.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Proposal, Signed } from '../run/vote.ts';
+import type { Evidence, FaultProof, Noun } from './evidence.ts';
+
+export interface Pool extends Evidence {
+  /** False when it was here already. */
+  add(noun: Noun): boolean;
+  addPayload(manifest: Manifest, payload: Uint8Array): void;
+  addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
+  addBeacon(time: number, value: Digest): void;
+  nouns(): Iterable<Noun>;
+  /** A proof, whoever made it, against the author of these events: one is enough. */
+  proofOf(events: readonly [EventId, EventId]): Signed<FaultProof> | undefined;
+  /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
+  forgetBefore(round: number): void;
+}
+
+/** An empty pool. */
+export function createPool(): Pool {
+  const nouns = new Map<EventId, Noun>();
+  const payloads = new Map<Digest, { readonly round: number; readonly bytes: Uint8Array }>();
+  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
+  const beacons = new Map<number, Digest>();
+  return {
+    noun: (id) => nouns.get(id),
+    payload: (manifest) => manifest.payload ?? payloads.get(manifest.root)?.bytes,
+    proposals: (digest) =>
+      [...nouns.values()].filter(
+        (noun): noun is Signed<Proposal> => noun.type === 'proposal' && noun.digest === digest,
+      ),
+    stakes: (snapshot) => tables.get(snapshot),
+    beacon: (time) => beacons.get(time),
+    add(noun) {
+      if (nouns.has(noun.id)) return false;
+      nouns.set(noun.id, noun);
+      return true;
+    },
+    addPayload: ({ root, round }, bytes) => void payloads.set(root, { round, bytes }),
+    addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
+    addBeacon: (time, value) => void beacons.set(time, value),
+    nouns: () => nouns.values(),
+    proofOf([id]) {
+      const author = nouns.get(id)?.key;
+      for (const noun of nouns.values()) {
+        if (noun.type === 'fault' && noun.culprit === author) return noun;
+      }
+      return undefined;
+    },
+    forgetBefore(round) {
+      for (const noun of nouns.values()) {
+        if ((roundOf(noun) ?? round) < round) nouns.delete(noun.id);
+      }
+      for (const [root, payload] of payloads) if (payload.round < round) payloads.delete(root);
+    },
+  };
+}
+
+/** The round a noun belongs to; undefined for what outlives rounds. */
+function roundOf(noun: Noun): number | undefined {
+  if (noun.type === 'manifest') return noun.manifest.round;
+  if (noun.type === 'unreadable') return -1;
+  return 'round' in noun ? noun.round : undefined;
+}

@@ -1,0 +1,145 @@
+/**
+ * The table of stakes that comes next, in rounds in which an outcome may name one: read from the chain where this worker reaches it, else
+ * looked at for its form alone. A worker's own view: it steers first votes, what is valid is decided in consensus/round/roster-change.ts.
+ */
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Ledger } from '../run/ledger.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.ts';
+import { heightOf } from '../run/stake-source.ts';
+import { isSuccessor, successorOf } from '../run/stake-successor.ts';
+import type { Chain } from './chain-state.ts';
+import type { Pool } from './pool.ts';
+import type { Tell } from './tell.ts';
+
+/** How a worker gets tables of stakes and hands them on. */
+export interface RefreshPort {
+  /** The table of an epoch as the chain states it, named by a round with this roster; absent where this worker reaches no chain. */
+  derive?(epoch: number, roster: readonly WorkerId[]): Promise<StakeSnapshot>;
+  /** The document of that id, from whoever has it. */
+  find(id: Digest): Promise<StakeSnapshot>;
+  /** So that workers without a chain can follow. */
+  publish(snapshot: StakeSnapshot): Promise<void>;
+}
+
+/** What to think of a table that an outcome names; `wait` while it is being read. */
+export type StakeOpinion = 'good' | 'bad' | 'wait';
+
+/** A table with what is asked of it again and again: it may have a hundred thousand rows. */
+interface Table {
+  readonly id: Digest;
+  readonly snapshot: StakeSnapshot;
+  readonly stakes: ReadonlyMap<WorkerId, bigint>;
+}
+
+const tableOf = (snapshot: StakeSnapshot): Table => ({
+  ...{ id: snapshotId(snapshot), snapshot, stakes: stakeOf(snapshot) },
+});
+
+export class Refresh {
+  readonly #spec: RunSpec;
+  readonly #port: RefreshPort;
+  readonly #pool: Pool;
+  readonly #tell: Tell;
+  /** Tables of the chain by the outcome before the round that may name them: a fork may have another roster. `failed` where it could not be read. */
+  readonly #derived = new Map<Digest, Table | 'reading' | 'failed'>();
+  /** Documents by id. */
+  readonly #found = new Map<Digest, Table | 'reading'>();
+  #published: Digest | undefined;
+
+  constructor(spec: RunSpec, port: RefreshPort, { pool, tell }: { pool: Pool; tell: Tell }) {
+    this.#spec = spec;
+    this.#port = port;
+    this.#pool = pool;
+    this.#tell = tell;
+  }
+
+  /** Starts reading what a round may name. */
+  begin({ round, parent, ledger }: Chain): void {
+    const epoch = this.#epochOf(round);
+    if (epoch === undefined || !this.#port.derive || this.#derived.has(parent)) return;
+    this.#derived.set(parent, 'reading');
+    const read = this.#port.derive(epoch, keysOf(ledger)).then((snapshot) => {
+      const table = tableOf(snapshot);
+      this.#pool.addStakes(table.id, table.stakes);
+      this.#derived.set(parent, table);
+    });
+    read.catch((error: unknown) => {
+      this.#derived.set(parent, 'failed');
+      this.#tell.unread(round, error instanceof Error ? error.message : String(error));
+    });
+  }
+
+  /** The table that an outcome of this worker's own names: the next one where it is here, else the one that holds. */
+  offer(chain: Chain): Digest | '' {
+    const kept = chain.ledger.nextSnapshot ?? '';
+    const next = this.#derivedFor(chain);
+    if (typeof next !== 'object' || !hasSeats(chain, next)) return kept;
+    const { id, snapshot } = next;
+    if (this.#published !== id) {
+      this.#published = id;
+      void this.#port.publish(snapshot).catch(() => this.#tell.unpublished(chain.round, id));
+    }
+    return id;
+  }
+
+  /** Whether an outcome may name this table, as far as this worker can tell. */
+  judge(chain: Chain, id: Digest | ''): StakeOpinion {
+    if (id === (chain.ledger.nextSnapshot ?? '')) return 'good';
+    const next = this.#derivedFor(chain);
+    if (next === 'reading') return 'wait';
+    if (next === 'failed') return 'bad';
+    if (next !== undefined) return next.id === id && hasSeats(chain, next) ? 'good' : 'bad';
+    return id === '' ? 'bad' : this.#judgeForm(chain, id);
+  }
+
+  /** Without a chain: the document must be one of the same source, of the block that follows from the schedule. */
+  #judgeForm(chain: Chain, id: Digest): StakeOpinion {
+    const { stake } = this.#spec;
+    const epoch = this.#epochOf(chain.round);
+    if (stake.source !== 'evm' || epoch === undefined) return 'bad';
+    const [first, next] = [this.#look(stake.snapshot), this.#look(id)];
+    if (first === undefined || next === undefined) return 'wait';
+    const height = heightOf({ base: first.snapshot.height, period: stake.period }, epoch);
+    const expected = successorOf(first.snapshot, height, keysOf(chain.ledger));
+    const isNext = isSuccessor(next.snapshot, expected);
+    return isNext && hasSeats(chain, next) ? 'good' : 'bad';
+  }
+
+  #look(id: Digest): Table | undefined {
+    const known = this.#found.get(id);
+    if (typeof known === 'object') return known;
+    if (known === undefined) {
+      this.#found.set(id, 'reading');
+      this.#port.find(id).then(
+        (snapshot) => {
+          const table = tableOf(snapshot);
+          this.#found.set(id, table);
+          this.#pool.addStakes(id, table.stakes);
+        },
+        // it is asked for again
+        () => this.#found.delete(id),
+      );
+    }
+    return undefined;
+  }
+
+  #derivedFor({ round, parent }: Chain): Table | 'reading' | 'failed' | undefined {
+    return this.#epochOf(round) === undefined ? undefined : this.#derived.get(parent);
+  }
+
+  /** Which table a round may name; undefined for none. */
+  #epochOf(round: number): number | undefined {
+    const { stake } = this.#spec;
+    if (stake.source !== 'evm' || stake.every === 0 || round === 0) return undefined;
+    return round % stake.every === 0 ? round / stake.every : undefined;
+  }
+}
+
+const keysOf = ({ members }: Ledger): readonly WorkerId[] => members.map(({ key }) => key);
+
+/** A table by which nobody of the roster may sit would end the run. */
+function hasSeats({ spec, ledger }: Chain, { stakes }: Table): boolean {
+  const least = BigInt(spec.committee.minStake);
+  return ledger.members.some(({ key }) => (stakes.get(key) ?? -1n) >= least);
+}

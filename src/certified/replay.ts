@@ -1,0 +1,246 @@
+/**
+ * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every
+ * parameter and both roots. No key, no clock, no network.
+ */
+import { type Branch, isBetter } from '../consensus/round/fork-choice.ts';
+import type { Committee } from '../run/committee.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Outcome } from '../run/outcome.ts';
+import type { Commit, Signed } from '../run/vote.ts';
+import { type Certificate, certify, seatedIn } from './certificate.ts';
+import { electorateOf, stakesOf } from './electorate.ts';
+import { found, type Invalid, type Missing, type Verdict } from './evidence.ts';
+import type { Gathered } from './gather.ts';
+import { applyOutcome, applyToChain, type Certified, type Chain, withEntropy } from './history.ts';
+
+/** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
+export type Checked = 'full' | 'chain' | 'nothing';
+
+/** A round that a quorum decided. */
+export interface Decided {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+}
+
+/** One round of a replay. */
+export interface ReplayedRound {
+  readonly round: number;
+  readonly checked: Checked;
+  /** The state the round started from. */
+  readonly before: Chain | Certified;
+  /** Undefined where no quorum is at hand. */
+  readonly decided: Decided | undefined;
+  /** Other outcomes of the round that a quorum decided as well: a fork. */
+  readonly forks: readonly Digest[];
+  /** What is wrong with it. */
+  readonly invalid?: Invalid;
+  /** What is not at hand. */
+  readonly missing?: readonly Missing[];
+}
+
+/** Where a replay ended. */
+export interface ReplayEnd {
+  readonly state: Chain | Certified;
+  readonly digests: readonly Digest[];
+}
+
+export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
+
+/**
+ * Rounds as they are checked, until the run ends, something is wrong, or too little is at hand to go on. Where the run forks it follows
+ * the branch through this outcome, else the one that the fork rule prefers.
+ */
+export function* replay(
+  start: Chain | Certified,
+  events: Gathered,
+  through?: Digest,
+): Generator<ReplayedRound, ReplayEnd, undefined> {
+  let state: Chain | Certified = start;
+  const digests: Digest[] = [];
+  for (;;) {
+    const after = decidedAfter(state, events, through);
+    if (!after.ok) {
+      const nothing = { round: state.round, before: state, decided: undefined, forks: [] };
+      const { invalid, missing } = reasonsOf(after);
+      const isEnd = invalid === undefined && missing === undefined;
+      if (!isEnd) yield { ...nothing, checked: 'nothing', ...reasonsOf(after) };
+      return { state, digests };
+    }
+    const [decided, ...others] = after.value;
+    if (decided === undefined) {
+      if (goesOn(state, events)) yield undecided(state);
+      return { state, digests };
+    }
+    const forks = others.map(({ certificate }) => certificate.digest);
+    const step = stepOver(state, decided, events);
+    const { next, ...rest } = step;
+    yield { round: state.round, before: state, decided, forks, ...rest };
+    if (next === undefined) return { state, digests };
+    digests.push(certificateDigest(decided));
+    state = next;
+  }
+}
+
+const certificateDigest = ({ certificate }: Decided): Digest => certificate.digest;
+
+function reasonsOf(
+  verdict: Exclude<Verdict<never>, { readonly ok: true }>,
+): Pick<ReplayedRound, 'invalid' | 'missing'> {
+  return 'invalid' in verdict ? { invalid: verdict.invalid } : { missing: verdict.missing };
+}
+
+/** Events of later rounds are at hand, so this one was decided; but not by votes that are here. */
+const undecided = (state: Chain): ReplayedRound => ({
+  ...{ round: state.round, checked: 'nothing', before: state, decided: undefined, forks: [] },
+  missing: [{ what: 'event', id: `a quorum of commits of round ${state.round}` }],
+});
+
+function goesOn({ round }: Chain, { nouns }: Gathered): boolean {
+  for (const noun of nouns.values())
+    if (noun.type === 'proposal' && noun.round > round) return true;
+  return false;
+}
+
+interface Stepped extends Pick<ReplayedRound, 'checked' | 'invalid' | 'missing'> {
+  readonly next?: Chain | Certified;
+}
+
+function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gathered): Stepped {
+  const whole = hasModel(state) ? applyOutcome(state, outcome, events) : undefined;
+  if (whole?.ok) return { checked: 'full', next: whole.value };
+  if (whole !== undefined && 'invalid' in whole) {
+    return { checked: 'nothing', invalid: whole.invalid };
+  }
+  const bare = applyToChain(withoutModel(state), outcome, events);
+  if (!bare.ok) return { checked: 'nothing', ...reasonsOf(bare) };
+  const missing = whole?.missing ?? [];
+  return { checked: 'chain', next: bare.value, missing };
+}
+
+/** The same without parameters and momentum. */
+export function withoutModel(state: Chain | Certified): Chain {
+  if (!hasModel(state)) return state;
+  const { params: _, momentum: __, ...chain } = state;
+  return chain;
+}
+
+/** Outcomes that a quorum decided after this state, the one to follow first. */
+function decidedAfter(
+  state: Chain,
+  events: Gathered,
+  through: Digest | undefined,
+): Verdict<readonly Decided[]> {
+  const certified = certifiedAfter(state, events);
+  if (!certified.ok || certified.value.length < 2) return certified;
+  const roster = state.ledger.members.map(({ key }) => key);
+  const branches: { readonly decided: Decided; readonly branch: Followed }[] = [];
+  for (const decided of certified.value) {
+    const branch = branchFrom(state, decided, events, through);
+    if (!branch.ok) return branch;
+    branches.push({ decided, branch: branch.value });
+  }
+  branches.sort(({ branch: a }, { branch: b }) => {
+    const isFirst = a.isNamed === b.isNamed ? isBetter(roster, a, b) : a.isNamed;
+    return isFirst ? -1 : 1;
+  });
+  return { ok: true, value: branches.map(({ decided }) => decided) };
+}
+
+/** A branch, and whether the outcome to go through is on it. */
+interface Followed extends Branch {
+  readonly isNamed: boolean;
+}
+
+function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decided[]> {
+  const proposals = events
+    .proposalsAfter(chain.parent)
+    .filter(({ round }) => round === chain.round);
+  const commits = events.commitsAfter(chain.parent).filter(({ round }) => round === chain.round);
+  if (proposals.length === 0 && commits.length === 0) return { ok: true, value: [] };
+  const ready = withEntropy(chain, events);
+  if (!ready.ok) return ready;
+  const state = ready.value;
+  const stakes = stakesOf(state.ledger, events);
+  if (!stakes.ok) return stakes;
+  const electorate = electorateOf(state, stakes.value);
+  const decided = new Map<Digest, Decided>();
+  const lacks: Missing[] = [];
+  for (const group of inGroups(commits)) {
+    const { digest } = group[0]!;
+    const committee = seatedIn(state, group[0]!, events, electorate);
+    const judged = committee.ok
+      ? certify(state, digest, votesOf(committee.value, group), events, electorate)
+      : committee;
+    if (!judged.ok) {
+      if ('missing' in judged) lacks.push(...judged.missing);
+      continue;
+    }
+    const body = proposals.find((proposal) => proposal.digest === digest);
+    if (body === undefined) lacks.push({ what: 'proposal', id: digest });
+    else decided.set(digest, { outcome: body.outcome, certificate: judged.value });
+  }
+  if (decided.size === 0 && lacks.length > 0) return { ok: false, missing: lacks };
+  return { ok: true, value: [...decided.values()] };
+}
+
+/** One commit of each member; what others say does not count, nor may it spoil a quorum. */
+function votesOf(
+  { members }: Committee,
+  commits: readonly Signed<Commit>[],
+): readonly Signed<Commit>[] {
+  const byKey = new Map<WorkerId, Signed<Commit>>();
+  for (const commit of commits) {
+    if (members.includes(commit.key) && !byKey.has(commit.key)) byKey.set(commit.key, commit);
+  }
+  return [...byKey.values()];
+}
+
+/** Commits that may add up: of one outcome, attempt, view and committee. */
+function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed<Commit>[])[] {
+  const groups = new Map<string, Signed<Commit>[]>();
+  for (const commit of commits) {
+    const { digest, attempt, view, ctx } = commit;
+    const name = `${digest} ${attempt} ${view} ${ctx}`;
+    groups.set(name, [...(groups.get(name) ?? []), commit]);
+  }
+  return [...groups.values()];
+}
+
+/** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
+function branchFrom(
+  state: Chain,
+  decided: Decided,
+  events: Gathered,
+  through: Digest | undefined,
+): Verdict<Followed> {
+  const { digest, attempt, commits } = decided.certificate;
+  const committed = new Set(commits.map(({ key }) => key));
+  let length = 0;
+  let isNamed = false;
+  let chain: Chain = withoutModel(state);
+  for (let at: Decided | undefined = decided; at !== undefined; ) {
+    const next: Verdict<Chain> = applyToChain(chain, at.outcome, events);
+    if (!next.ok) break;
+    length += 1;
+    isNamed ||= at.certificate.digest === through;
+    for (const { key } of at.certificate.commits) committed.add(key);
+    chain = next.value;
+    const after: Verdict<readonly Decided[]> = decidedAfter(chain, events, through);
+    if (lacksBeacon(after)) return after;
+    at = after.ok ? after.value[0] : undefined;
+  }
+  return found({ committed: [...committed], attempt, length, digest, isNamed });
+}
+
+type Lacking = Extract<Verdict<never>, { readonly missing: unknown }>;
+
+const lacksBeacon = (verdict: Verdict<unknown>): verdict is Lacking =>
+  'missing' in verdict && verdict.missing.some(({ what }) => what === 'beacon');
+
+/** The time of the outcome after which a replay lacks a value of the beacon; undefined when it lacks none. */
+export const beaconLack = ({
+  missing = [],
+}: Pick<ReplayedRound, 'missing'>): number | undefined => {
+  const lack = missing.find(({ what }) => what === 'beacon');
+  return lack && Number(lack.id);
+};

@@ -1,0 +1,176 @@
+/** What rounds of a run will ask of relays and of people, worked out before anything is sent: counts, the floor, warnings. */
+
+import { estimatePayload, layoutOf } from '../cli/plan/estimate.ts';
+import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
+import { floorSeconds, PUBLIC_BUDGET, type RoundCost, roundCost } from '../network/wire/cost.ts';
+import { settingsOf } from '../run/complete-spec.ts';
+import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import type { Settings } from '../run/settings.ts';
+import { wholeSeconds } from '../terminal/render/numbers.ts';
+
+export interface OutlookOptions {
+  /** Default the founders. */
+  readonly workers?: number | undefined;
+  /** Workers that relays see behind one address. */
+  readonly workersPerIp: number;
+  /** How long a round is expected to last, training included; default not known. */
+  readonly roundSeconds?: number | undefined;
+  readonly relays: readonly string[];
+  readonly onNotice: (words: string) => void;
+}
+
+export interface Outlook {
+  readonly workers: number;
+  /** Seats of the committee, and how many decide. */
+  readonly seats: number;
+  readonly quorum: number;
+  /** Of all workers together in a round whose first proposal is taken. */
+  readonly eventsPerRound: number;
+  /** Of one committee member to each relay: payload, vote, vote. */
+  readonly eventsPerMember: number;
+  readonly payloadBytes: number;
+  /** Shortest round on a public relay; Infinity where none is long enough. */
+  readonly floorSeconds: number;
+  /** How long every round waits for its beacon before anybody trains: at most with drand, at least with blocks; 0 without. */
+  readonly beaconSeconds: number;
+  readonly warnings: readonly string[];
+}
+
+/** Larger models are reckoned with at what they need at most. */
+const MOST_MEASURED = 2 ** 24;
+/** A proposal or prepare, and a commit. */
+const VOTES = 2;
+
+/** Seats of a committee and how many of them decide. */
+function seatsOf({ committee }: RunSpec, workers: number): { seats: number; quorum: number } {
+  const seats = Math.min(committee.size, workers);
+  const share = committee.quorum === 'bft' ? (2 * seats) / 3 : seats / 2;
+  return { seats, quorum: Math.floor(share) + 1 };
+}
+
+/** What to expect of a run. */
+export function outlookOf(spec: RunSpec, options: OutlookOptions): Outlook {
+  const { workersPerIp, relays, onNotice } = options;
+  const workers = options.workers ?? spec.founders.length;
+  const settings = settingsOf(spec, { relay: relays });
+  const payloadBytes = payloadOf(spec, settings, { workers, onNotice });
+  const { heartbeatInterval: heartbeatSeconds, stripe } = settings;
+  const cost = roundCost({
+    ...{ profile: spec.profile, run: runIdOf(spec), payloadBytes, stripe, workers, relays },
+    ...{ roundSeconds: options.roundSeconds ?? 60, heartbeatSeconds },
+  });
+  const fixedEvents = cost.fixedEvents + VOTES;
+  const floor = floorSeconds({ ...PUBLIC_BUDGET, fixedEvents, heartbeatSeconds, workersPerIp });
+  const { seats, quorum } = seatsOf(spec, workers);
+  return {
+    ...{ workers, seats, quorum, payloadBytes },
+    eventsPerRound: workers * payloadEvents(cost) + VOTES * seats,
+    eventsPerMember: payloadEvents(cost) + VOTES,
+    floorSeconds: floor,
+    beaconSeconds: beaconSeconds(spec),
+    warnings: [
+      ...warnOfPace(spec, floor, options.roundSeconds),
+      ...warnOfBeacon(spec, options.roundSeconds),
+      ...warnOfQueue(spec, fixedEvents, workersPerIp),
+      ...warnOfTrust(spec, { seats, quorum }),
+    ],
+  };
+}
+
+/** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
+function payloadOf(
+  { limits }: RunSpec,
+  settings: Settings,
+  { workers, onNotice }: { workers: number; onNotice: (words: string) => void },
+): number {
+  const layout = layoutOf(settings);
+  const most = Math.min(limits.payloadBytes, mostPayloadBytes(layout));
+  if (layout.size > MOST_MEASURED) return most;
+  return Math.min(most, estimatePayload(settings, workers, onNotice).payloadBytes);
+}
+
+const payloadEvents = ({ commit, chunks }: RoundCost): number => commit.events + chunks.events;
+
+function warnOfPace(
+  { timing }: RunSpec,
+  floor: number,
+  roundSeconds: number | undefined,
+): readonly string[] {
+  const isUnder = (seconds: number | undefined) => seconds !== undefined && seconds < floor;
+  const needed = Number.isFinite(floor) ? `${wholeSeconds(floor)} s` : 'more than heartbeats leave';
+  const longest = timing.graceMaxMs / 1000;
+  const next = 'use a relay you run, a smaller payload, fewer workers behind one address';
+  return [
+    ...(isUnder(longest)
+      ? [
+          `timing.graceMaxMs closes a round after ${longest} s; on public relays its events take ${needed}: rounds would end void. Raise it, or ${next}`,
+        ]
+      : []),
+    ...(isUnder(roundSeconds)
+      ? [
+          `rounds of ${roundSeconds} s are under the floor of ${needed} on public relays: more --inner-steps, or ${next}`,
+        ]
+      : []),
+  ];
+}
+
+/** The lag, and up to a period until the next value. */
+const beaconSeconds = ({ beacon }: RunSpec): number => {
+  if (beacon.kind === 'none') return 0;
+  return beacon.lagSeconds + (beacon.kind === 'drand' ? beacon.periodSeconds : 0);
+};
+
+/** The value after an outcome is waited for before the next round begins: training does not hide it. */
+function warnOfBeacon(spec: RunSpec, roundSeconds: number | undefined): readonly string[] {
+  const { beacon, timing } = spec;
+  if (beacon.kind === 'none') return [];
+  const wait = beaconSeconds(spec);
+  const { lagSeconds } = beacon;
+  const how =
+    beacon.kind === 'drand'
+      ? `${lagSeconds} to ${wait} s for its beacon (beacon.lagSeconds, and up to one period of ${beacon.periodSeconds} s)`
+      : `at least ${wait} s for its beacon (beacon.lagSeconds), and then until a block of ${beacon.chain} is final (on Ethereum some 15 minutes)`;
+  const least = Math.floor((2 * timing.skewMs) / 1000) + 1;
+  const isUnder = roundSeconds !== undefined && roundSeconds < wait;
+  return [
+    `each round waits ${how} before anybody trains; with timing.skewMs ${timing.skewMs} the lag may be ${least} s at the least`,
+    ...(isUnder
+      ? [`rounds of ${roundSeconds} s are shorter than the ${wait} s that they wait for the beacon`]
+      : []),
+  ];
+}
+
+/** A member's last event leaves its queue only after those before it. */
+function warnOfQueue(
+  { timing }: RunSpec,
+  fixedEvents: number,
+  workersPerIp: number,
+): readonly string[] {
+  const waiting = Math.max(0, fixedEvents * workersPerIp - PUBLIC_BUDGET.atOnce);
+  const queueMs = (waiting * 60_000) / PUBLIC_BUDGET.perMinute;
+  if (queueMs <= timing.graceMinMs) return [];
+  return [
+    `timing.graceMinMs is ${timing.graceMinMs}: on public relays the last of ${fixedEvents * workersPerIp} events from one address leaves after ${wholeSeconds(queueMs / 1000)} s, and a round that closes before is decided without it`,
+  ];
+}
+
+function warnOfTrust(
+  { committee, stake, admission, timing }: RunSpec,
+  { seats, quorum }: { readonly seats: number; readonly quorum: number },
+): readonly string[] {
+  const isOpen = stake.source === 'none' && admission.kind === 'open';
+  const mayFork = timing.recoveryMs > 0 && timing.recoveryFloorPermille <= 500;
+  return [
+    ...(isOpen
+      ? ['anybody may join and every key counts alike: nothing stops one person with many keys']
+      : []),
+    ...(seats > 1 && quorum === seats
+      ? [`${quorum} of ${seats} founders decide (${committee.quorum}): one away stalls the run`]
+      : []),
+    ...(mayFork
+      ? [
+          `timing.recoveryFloorPermille is ${timing.recoveryFloorPermille}: half the roster or less may go on alone, so the run may fork`,
+        ]
+      : []),
+  ];
+}

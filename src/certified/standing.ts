@@ -1,0 +1,33 @@
+/** Where a worker stands in a certified run, as it is kept on disk beside the model; and the certified state made of both. */
+
+import type { ModelState } from '../consensus/state-root.ts';
+import type { Digest, EventId } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import type { Certified, Chain } from './history.ts';
+
+/** What is certified without model and spec, and why it is. */
+export interface Standing extends Omit<Chain, 'spec'> {
+  /** A quorum of commits for the outcome before; none in round 0. */
+  readonly votes: readonly EventId[];
+  /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
+  readonly left: readonly Digest[];
+}
+
+/** What a worker keeps of a certified state beside the model. */
+export function standingOf(
+  state: Certified,
+  votes: readonly EventId[],
+  left: readonly Digest[] = [],
+): Standing {
+  const { spec: _, params: __, momentum: ___, ...chain } = state;
+  return { ...chain, votes, left };
+}
+
+/** The certified state again. */
+export function certifiedOf(
+  spec: RunSpec,
+  { votes: _, left: __, ...chain }: Standing,
+  { params, momentum }: ModelState,
+): Certified {
+  return { ...chain, spec, params, momentum };
+}

@@ -1,0 +1,91 @@
+/** What a certified round has to say to whoever watches; each thing once. */
+import type { Effect } from '../consensus/round/round-state.ts';
+import type { Rejection } from '../run/contribution.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Outcome } from '../run/outcome.ts';
+import type { WorkerEvent } from '../worker/events.ts';
+import type { FaultProof, Invalid, Missing } from './evidence.ts';
+
+export interface Tell {
+  /** Contributions that are here, of those waited for. */
+  held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
+  stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
+  refused(round: number, rejection: Rejection): void;
+  conflict(round: number, expected: Digest, got: Digest): void;
+  fault(round: number, fault: FaultProof): void;
+  /** An outcome cannot be judged yet. */
+  lacking(round: number, missing: readonly Missing[]): void;
+  invalid(outcome: Outcome, why: Invalid): void;
+  uncomposable(round: number, why: Invalid): void;
+  unavailable(round: number, what: string, why: string): void;
+  /** It does not train in this round, so that it is not late for ever. */
+  resting(round: number): void;
+  /** This worker is out of the roster, as it asked. */
+  left(round: number): void;
+  /** The next table of stakes cannot be read from its chain. */
+  unread(round: number, why: string): void;
+  /** No relay took that table. */
+  unpublished(round: number, snapshot: string): void;
+  /** Another branch is better, or may be, and this worker does not follow it by itself. */
+  forked(fork: Omit<Extract<WorkerEvent, { type: 'fork' }>, 'type'>): void;
+  /** It went over. */
+  switched(change: Omit<Extract<WorkerEvent, { type: 'switched' }>, 'type'>): void;
+  /** No relay has the outcome that was named. */
+  unknownBranch(outcome: Digest): void;
+  /** Relays could not be asked for other branches. */
+  unlooked(round: number, why: string): void;
+  /** No relay has the whole checkpoint. */
+  unkept(round: number): void;
+}
+
+export function createTell(report: (event: WorkerEvent) => void): Tell {
+  const told = new Set<string>();
+  const once = (key: string, event: WorkerEvent) => {
+    if (told.has(key)) return;
+    told.add(key);
+    report(event);
+  };
+  const notice = (message: string) => once(message, { type: 'notice', message });
+  return {
+    held: (round, have, want, missing) =>
+      report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
+    stalled: (round, { attempt, view, missing }) =>
+      report({ type: 'stalled', round, attempt, view, missing }),
+    refused: (round, { reason, worker, detail }) =>
+      report({ type: 'refused', round, reason, detail, ...(worker && { worker }) }),
+    conflict: (round, expected, got) =>
+      once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got }),
+    fault: (round, { culprit: worker, kind }) =>
+      once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
+    lacking: (round, missing) =>
+      notice(`round ${round + 1} waits for ${listOf(missing)} that no relay has brought yet`),
+    invalid: ({ round, proposer }, { message }) =>
+      notice(`refused what ${proposer.slice(0, 8)} proposed for round ${round + 1}: ${message}`),
+    uncomposable: (round, { message }) =>
+      notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
+    resting: (round) =>
+      notice(`round ${round + 1}: sits it out, to begin the next one together with the others`),
+    left: (round) =>
+      notice(`left the run with round ${round + 1}; the same command joins it again`),
+    unread: (round, why) =>
+      notice(`round ${round + 1} keeps the stakes it has, the next ones cannot be read: ${why}`),
+    unpublished: (round, snapshot) =>
+      notice(
+        `no relay took the stakes ${snapshot.slice(0, 8)} of round ${round + 1}: who reaches no chain needs them as a file`,
+      ),
+    forked: (fork) => once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
+    switched: (change) => report({ type: 'switched', ...change }),
+    unknownBranch: (outcome) =>
+      notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
+    unlooked: (round, why) =>
+      notice(`round ${round + 1}: cannot look for other branches of the run: ${why}`),
+    unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
+    unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
+  };
+}
+
+function listOf(missing: readonly Missing[]): string {
+  const counts = new Map<string, number>();
+  for (const { what } of missing) counts.set(what, (counts.get(what) ?? 0) + 1);
+  return [...counts].map(([what, count]) => `${count} ${what}${count === 1 ? '' : 's'}`).join(', ');
+}

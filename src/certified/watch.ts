@@ -1,0 +1,102 @@
+/** The contributions of one round as they arrive: whose are here in full and good, whose are not and why, and who sent two. */
+import type { Held } from '../consensus/round/round-state.ts';
+import type { Submission } from '../network/wire/certified-events.ts';
+import type { Manifest } from '../network/wire/manifests.ts';
+import type { Rejection } from '../run/contribution.ts';
+import type { EventId, WorkerId } from '../run/ids.ts';
+import type { Signed } from '../run/vote.ts';
+import type { Bad } from './compose.ts';
+import type { Pool } from './pool.ts';
+import { judgeManifest, judgeSubmission, sharesOf, type Terms } from './submissions.ts';
+
+export interface Watch {
+  /** What is of another round, or of nobody who may send in this one, is passed over. */
+  take(submission: Signed<Submission>): void;
+  /** Pulls a payload that a check lacks. */
+  pull(submission: Signed<Submission>): void;
+  bad(): readonly Bad[];
+  /** The first good one of each worker. */
+  good(): readonly Omit<Held, 'delay'>[];
+}
+
+/** What a watch reports to, and where it gets payloads from. */
+export interface Wants {
+  readonly signal: AbortSignal;
+  /** The payload of a manifest in chunks. */
+  bring(manifest: Manifest): Promise<Uint8Array | undefined>;
+  onHeld(worker: WorkerId, manifest: EventId): void;
+  /** Two manifests of one worker in one place. */
+  onFault(events: readonly [EventId, EventId]): void;
+  onRefused(rejection: Rejection, manifest: EventId): void;
+  onChange(): void;
+}
+
+/** More manifests of one worker are not looked at: two prove the fault. */
+const MOST_OF_ONE = 2;
+
+/** Watches for what these keys send in the round of these terms. */
+export function createWatch(
+  terms: Terms,
+  keys: ReadonlySet<WorkerId>,
+  pool: Pool,
+  { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
+): Watch {
+  const shares = sharesOf(terms);
+  const seen = new Map<WorkerId, Signed<Submission>[]>();
+  const bad = new Map<EventId, Bad>();
+  const good = new Map<WorkerId, EventId>();
+  const pulling = new Set<EventId>();
+
+  async function pull(submission: Signed<Submission>): Promise<void> {
+    const { id, manifest } = submission;
+    if (pulling.has(id)) return;
+    pulling.add(id);
+    const payload = await bring(manifest).catch(() => undefined);
+    pulling.delete(id);
+    if (payload === undefined || signal.aborted) return;
+    pool.addPayload(manifest, payload);
+    judge(submission, payload);
+    onChange();
+  }
+
+  function refuse({ id, key }: Signed<Submission>, rejection: Rejection): void {
+    if (bad.has(id)) return;
+    bad.set(id, { worker: key, manifest: id, reason: rejection.reason });
+    onRefused(rejection, id);
+  }
+
+  function judge(submission: Signed<Submission>, payload: Uint8Array): void {
+    const { id, key, manifest } = submission;
+    const judged = judgeSubmission(manifest, payload, terms);
+    if (!judged.ok) {
+      refuse(submission, judged.rejection);
+      return;
+    }
+    if (!good.has(key)) good.set(key, id);
+    onHeld(key, id);
+  }
+
+  return {
+    take(submission) {
+      const { id, key, manifest } = submission;
+      if (manifest.round !== terms.round) return;
+      const claim = judgeManifest(manifest, terms, shares);
+      if (!keys.has(key)) {
+        // of strangers nothing is remembered: there may be any number of them
+        if (!claim.ok) onRefused(claim.rejection, id);
+        return;
+      }
+      const before = seen.get(key) ?? [];
+      if (before.length >= MOST_OF_ONE || before.some((each) => each.id === id)) return;
+      seen.set(key, [...before, submission]);
+      for (const other of before) onFault([other.id, id]);
+      const payload = pool.payload(manifest);
+      if (!claim.ok) refuse(submission, claim.rejection);
+      else if (payload === undefined) void pull(submission);
+      else judge(submission, payload);
+    },
+    pull: (submission) => void pull(submission),
+    bad: () => [...bad.values()],
+    good: () => [...good].map(([worker, manifest]) => ({ worker, manifest })),
+  };
+}

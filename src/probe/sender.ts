@@ -1,0 +1,286 @@
+/** Sends probe events to one relay, one at a time and within a budget, and tells what became of each. */
+import type { Clock } from '../base/clock.ts';
+import type { RateReport } from '../cli/relays-check/report.ts';
+import type { EventDraft, SignedEvent, Signer } from '../network/event.ts';
+import type { Filter } from '../network/transport/filter.ts';
+import { authEvent } from '../network/transport/sign-in.ts';
+import { judgeAnswer, speaksOfSize } from '../network/transport/verdict.ts';
+import { type Answer, Conversation, type ConversationOptions, type Found } from './conversation.ts';
+import { Pace } from './pace.ts';
+import { isSame } from './same-event.ts';
+import { withWork } from './work.ts';
+
+export interface ProbeOptions extends ConversationOptions {
+  readonly clock: Clock;
+  /** A key used for nothing else. */
+  readonly signer: Signer;
+  /** Nothing but the deletion is begun after this. */
+  readonly timeLimitMs: number;
+  /** Wait for an answer, besides what a large event needs on a slow line. */
+  readonly answerTimeoutMs: number;
+  /** Wait after `rate-limited` before the same event is tried again. */
+  readonly pauseMs: number;
+  readonly onStep: (words: string) => void;
+}
+
+/** `lost`: accepted, but not there when asked for. `unsent`: over the budget, or the relay had stopped answering. */
+export type Outcome =
+  | 'kept'
+  | 'lost'
+  | 'refused'
+  | 'too-large'
+  | 'throttled'
+  | 'auth'
+  | 'work'
+  | 'clock'
+  | 'silent'
+  | 'unsent';
+
+export interface Sent {
+  readonly outcome: Outcome;
+  readonly words: string;
+  readonly bytes: number;
+  readonly event?: SignedEvent;
+}
+
+type Judged = Pick<Sent, 'outcome' | 'words'>;
+
+export interface How {
+  /** How to see that the relay has it; default `ask`. */
+  readonly seen?: 'ask' | 'not' | ((id: string, timeoutMs: number) => Promise<boolean>);
+  /** Whether to wait and try again after `rate-limited`; default true. */
+  readonly patient?: boolean;
+  /** Whether it may use what is left after the time limit. */
+  readonly last?: boolean;
+}
+
+const MAX_EVENTS = 40;
+const MAX_BYTES = 1_000_000;
+/** What the deletion may still use. */
+const RESERVED = { events: 4, bytes: 20_000 } as const;
+const SLOWEST_BYTES_PER_MS = 64;
+/** Waits before each look for an accepted event: some relays store a moment after they say so. */
+const LOOKS_MS = [0, 300, 1200] as const;
+/** A relay that answers neither of so many events, or hangs up so often, is given up. */
+const MOST_SILENT = 2;
+const MOST_HUNG_UP = 12;
+/** Characters of content that may be what a relay hangs up for. */
+const LARGE = 10_000;
+const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
+
+export class Sender {
+  readonly accepted: SignedEvent[] = [];
+  readonly spent = { events: 0, bytes: 0 };
+  readonly auth: { write: boolean; read: boolean; letIn?: boolean } = { write: false, read: false };
+  work: { bits?: number; words: string } | undefined;
+  clockWords: string | undefined;
+  readonly #pace = new Pace();
+  readonly #url: string;
+  readonly #options: ProbeOptions;
+  readonly #startMs: number;
+  readonly #statedBits: number;
+  #writer: Conversation;
+  #reader: Conversation;
+  #silent = 0;
+  #hungUp = 0;
+
+  constructor(
+    url: string,
+    [writer, reader]: readonly [Conversation, Conversation],
+    options: ProbeOptions,
+    statedBits = 0,
+  ) {
+    this.#url = url;
+    this.#writer = writer;
+    this.#reader = reader;
+    this.#options = options;
+    this.#statedBits = statedBits;
+    this.#startMs = options.clock.now();
+  }
+
+  get rate(): RateReport {
+    return this.#pace.rate;
+  }
+
+  get isMute(): boolean {
+    return this.#silent >= MOST_SILENT || this.#hungUp >= MOST_HUNG_UP;
+  }
+
+  /** Sends it until there is a verdict. */
+  async send(draft: EventDraft, how: How = {}): Promise<Sent> {
+    const authenticated = new Set<Conversation>();
+    for (;;) {
+      const bytesAtLeast = JSON.stringify(draft).length;
+      const blocked = await this.#blocked(bytesAtLeast, how);
+      if (blocked !== undefined) return { outcome: 'unsent', words: blocked, bytes: bytesAtLeast };
+      const worked = withWork(draft, this.#options.signer.publicKey, this.work?.bits ?? 0);
+      if (!worked) return { outcome: 'work', words: this.work!.words, bytes: bytesAtLeast };
+      const event = this.#options.signer.sign(worked);
+      const bytes = JSON.stringify(event).length;
+      this.spent.events++;
+      this.spent.bytes += bytes;
+      const answer = await this.#writer.publish(event, this.#patience(bytes));
+      const judged = await this.#judge(event, answer, how, authenticated);
+      if (judged !== undefined) return { ...judged, event, bytes };
+    }
+  }
+
+  /** Whether the relay has exactly this event, seen from the other connection. */
+  async has(event: SignedEvent): Promise<boolean> {
+    const { events } = await this.ask({ ids: [event.id], limit: 1 });
+    return events.some((found) => isSame(found, event));
+  }
+
+  /** Asks for stored events from the other connection, authenticating when that is asked for. */
+  async ask(filter: Filter): Promise<Found> {
+    const timeoutMs = this.#options.answerTimeoutMs;
+    if (!this.#reader.isOpen) {
+      const opened = await Conversation.open(this.#url, this.#options);
+      if (typeof opened === 'string') return { events: [], end: 'gone', message: opened };
+      this.#reader = opened;
+    }
+    const found = await this.#reader.ask(filter, timeoutMs);
+    const isGuarded =
+      found.end === 'closed' && judgeAnswer(false, found.message).status === 'auth-needed';
+    if (!isGuarded) return found;
+    this.auth.read = true;
+    if (!(await this.#authenticate(this.#reader))) return found;
+    return this.#reader.ask(filter, timeoutMs);
+  }
+
+  /** Watches the other connection for live events. */
+  listen(filter: Filter): (id: string, timeoutMs: number) => Promise<boolean> {
+    return this.#reader.listen(filter);
+  }
+
+  close(): void {
+    this.#writer.close();
+    this.#reader.close();
+  }
+
+  /** Why nothing more may be sent; connects again where the relay had hung up. */
+  async #blocked(bytes: number, { last = false }: How): Promise<string | undefined> {
+    const { clock, timeLimitMs } = this.#options;
+    if (this.isMute) return 'not tried: the relay had stopped answering';
+    if (!last && clock.now() >= this.#startMs + timeLimitMs) return 'not tried: no time was left';
+    const reserved = last ? { events: 0, bytes: 0 } : RESERVED;
+    const isOver =
+      this.spent.events >= MAX_EVENTS - reserved.events ||
+      this.spent.bytes + bytes > MAX_BYTES - reserved.bytes;
+    if (isOver) return 'not tried: enough was sent';
+    if (this.#writer.isOpen) return undefined;
+    const opened = await Conversation.open(this.#url, this.#options);
+    if (typeof opened === 'string') return `not tried: it cannot be reached again: ${opened}`;
+    this.#writer = opened;
+    return undefined;
+  }
+
+  #patience(bytes: number): number {
+    return this.#options.answerTimeoutMs + bytes / SLOWEST_BYTES_PER_MS;
+  }
+
+  /** What the answer means; undefined when the event is to be sent again. */
+  async #judge(
+    event: SignedEvent,
+    answer: Answer,
+    how: How,
+    authenticated: Set<Conversation>,
+  ): Promise<Judged | undefined> {
+    const words = answer.message;
+    if (answer.type === 'silent') return this.#judgeSilence(event, words);
+    this.#silent = 0;
+    if (answer.type === 'gone') return this.#judgeEnd(event, answer.code, words);
+    const isOk = answer.type === 'ok' && answer.accepted;
+    const { status, refuses } = judgeAnswer(isOk, words);
+    if (status === 'accepted') return this.#look(event, words, how);
+    if (status === 'auth-needed') {
+      this.auth.write = true;
+      const writer = this.#writer;
+      if (authenticated.has(writer)) return { outcome: 'auth', words };
+      authenticated.add(writer);
+      return (await this.#authenticate(writer)) ? undefined : { outcome: 'auth', words };
+    }
+    if (status === 'pow-needed') return this.#learnWork(words);
+    if (status === 'throttled') return this.#wait(words, how);
+    if (refuses === 'size' || speaksOfSize(words)) return { outcome: 'too-large', words };
+    if (!CLOCK.test(words)) return { outcome: 'refused', words };
+    this.clockWords ??= words;
+    return { outcome: 'clock', words };
+  }
+
+  async #judgeSilence(event: SignedEvent, words: string): Promise<Judged> {
+    const isThere = await this.has(event);
+    if (!isThere) {
+      this.#silent++;
+      return { outcome: 'silent', words };
+    }
+    this.#count(event);
+    return { outcome: 'kept', words: 'no answer, but it is there' };
+  }
+
+  /** Relays hang up on a frame that is too long, with 1009 or without a reason; once may be chance. */
+  #judgeEnd(event: SignedEvent, code: number, words: string): Judged | undefined {
+    if (code === 1009) return { outcome: 'too-large', words: 'it hung up (1009, message too big)' };
+    this.#hungUp++;
+    if (this.#hungUp === 1) return undefined;
+    const isLarge = event.content.length > LARGE;
+    return { outcome: isLarge ? 'too-large' : 'refused', words: `it hung up: ${words}` };
+  }
+
+  async #look(event: SignedEvent, words: string, { seen = 'ask' }: How): Promise<Judged> {
+    this.#count(event);
+    if (seen === 'not') return { outcome: 'kept', words };
+    if (seen !== 'ask') {
+      const isSeen = await seen(event.id, this.#options.answerTimeoutMs / 5);
+      return { outcome: isSeen ? 'kept' : 'lost', words };
+    }
+    for (const ms of LOOKS_MS) {
+      if (ms > 0) await this.#options.clock.sleep(ms, this.#options.signal);
+      if (await this.has(event)) return { outcome: 'kept', words };
+    }
+    return { outcome: 'lost', words };
+  }
+
+  #count(event: SignedEvent): void {
+    this.accepted.push(event);
+    this.#pace.accept(this.#options.clock.now());
+  }
+
+  /** Waits for the relay to take events again, where there is time for it. */
+  async #wait(words: string, { patient = true, last = false }: How): Promise<Judged | undefined> {
+    const { clock, pauseMs, timeLimitMs, signal, onStep } = this.#options;
+    const nowMs = clock.now();
+    this.#pace.throttle(nowMs, words);
+    // the last event is the deletion: it gets the time that is kept for it, the others leave that alone
+    // and a moment more, for relays that count by the minute
+    const graceMs = last ? pauseMs / 10 : 0;
+    const leftMs = this.#startMs + timeLimitMs + graceMs - nowMs;
+    const waitMs = last ? Math.min(pauseMs, leftMs) : pauseMs;
+    const isLate = leftMs < (last ? pauseMs / 10 : 2 * pauseMs);
+    if (!patient || isLate) return { outcome: 'throttled', words };
+    onStep(`rate-limited; trying again in ${(waitMs / 1000).toFixed(0)} s`);
+    await clock.sleep(waitMs, signal);
+    return undefined;
+  }
+
+  #learnWork(words: string): Judged | undefined {
+    const numbers = [...words.matchAll(/\d+/g)].map(Number).filter((bits) => bits <= 256);
+    const bits = Math.max(this.#statedBits, ...numbers);
+    const isNew = bits > (this.work?.bits ?? 0);
+    this.work ??= { words };
+    if (!isNew) return { outcome: 'work', words };
+    this.work = { bits, words };
+    return undefined;
+  }
+
+  /** Proves the throwaway key to one connection; false when there is nothing to sign or the relay says no. */
+  async #authenticate(conversation: Conversation): Promise<boolean> {
+    const { challenge } = conversation;
+    if (challenge === undefined) return false;
+    const { signer, clock, answerTimeoutMs } = this.#options;
+    const event = authEvent(signer, this.#url, challenge, clock.now());
+    const answer = await conversation.publish(event, answerTimeoutMs, 'AUTH');
+    this.auth.letIn = answer.type === 'ok' && answer.accepted;
+    return this.auth.letIn;
+  }
+}

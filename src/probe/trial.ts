@@ -1,0 +1,228 @@
+/**
+ * The trial of one relay with the events of a run. What matters most comes first, because a slow relay takes only a few.
+ * What it leaves is deleted at the end, and expires in five minutes where a relay does not delete.
+ */
+
+import type {
+  FilterVerdict,
+  KindReport,
+  KindVerdict,
+  RelayReport,
+  SizeReport,
+} from '../cli/relays-check/report.ts';
+import type { EventDraft, SignedEvent } from '../network/event.ts';
+import type { Samples } from './samples.ts';
+import type { How, Outcome, ProbeOptions, Sender, Sent } from './sender.ts';
+
+const KIB = 1024;
+/** Tried downwards when a full manifest is too large, and upwards when it is not. */
+const SMALLER = [48 * KIB, 32 * KIB, 16 * KIB, KIB] as const;
+const LARGER = [64 * KIB, 100 * KIB, 256 * KIB] as const;
+/** Accepted events after which a relay is not asked for more. */
+const ENOUGH = 20;
+const SMALL = 700;
+const FRAME_BYTES = 64;
+const DELETION_MS = 300;
+
+const MANIFEST = 7810;
+const CHUNK = 7811;
+const PRESENCE = 37_811;
+const HEARTBEAT = 33_334;
+const GRADIENT = 33_333;
+const EPHEMERAL = 27_811;
+
+/** Kinds that can stand in for a manifest where a relay takes no manifests. */
+const CARRIERS = [MANIFEST, CHUNK, GRADIENT, PRESENCE, HEARTBEAT] as const;
+
+const VERDICTS: Partial<Record<Outcome, KindVerdict>> = {
+  kept: 'yes',
+  lost: 'lost',
+  refused: 'refused',
+};
+
+export class Trial {
+  readonly #sender: Sender;
+  readonly #samples: Samples;
+  readonly #options: ProbeOptions;
+  /** Longest message, as the relay states it. */
+  readonly #statedBytes: number;
+  readonly #kinds: Record<number, KindReport> = {};
+  readonly #kept: SignedEvent[] = [];
+  #size: SizeReport = { keptBytes: 0 };
+
+  constructor(
+    sender: Sender,
+    samples: Samples,
+    options: ProbeOptions,
+    statedBytes = Number.POSITIVE_INFINITY,
+  ) {
+    this.#sender = sender;
+    this.#samples = samples;
+    this.#options = options;
+    this.#statedBytes = statedBytes;
+  }
+
+  async run(): Promise<Pick<RelayReport, 'size' | 'kinds' | 'filters' | 'deletes'>> {
+    this.#options.onStep('reading');
+    const me = this.#options.signer.publicKey;
+    await this.#sender.ask({ authors: [me], kinds: [MANIFEST], limit: 1 });
+    const first = await this.#tryManifest();
+    let filters: RelayReport['filters'] = { s: 'unknown', c: 'unknown' };
+    if (first !== 'auth' && first !== 'clock') {
+      await this.#tryKinds();
+      filters = await this.#tryFilters();
+      await this.#trySizes();
+      await this.#tryBurst();
+    }
+    const deletes = await this.#clean();
+    return {
+      size: this.#size,
+      kinds: this.#kinds,
+      filters,
+      ...(deletes === undefined ? {} : { deletes }),
+    };
+  }
+
+  /** A manifest as large as it gets, then smaller ones. */
+  async #tryManifest(): Promise<Outcome> {
+    const { manifest } = this.#samples;
+    const ofBytes = (bytes: number) => manifest(Math.floor(((bytes - 1000) * 3) / 4));
+    const full = await this.#try('a manifest of 44 KiB', manifest());
+    if (full.outcome === 'refused') {
+      // the words did not say why: if a small one gets through, it was the size
+      const small = await this.#try('a small manifest', ofBytes(2 * KIB));
+      if (small.outcome !== 'kept') return small.outcome;
+      this.#refuseSize(full);
+    } else if (!isTooMuch(full)) return full.outcome;
+    return this.#trySmaller(ofBytes);
+  }
+
+  async #trySmaller(draft: (bytes: number) => EventDraft): Promise<Outcome> {
+    let outcome: Outcome = 'too-large';
+    for (const bytes of SMALLER) {
+      const sent = await this.#try(`${bytes / KIB} KiB`, draft(bytes));
+      outcome = sent.outcome;
+      if (!isTooMuch(sent)) break;
+    }
+    return outcome;
+  }
+
+  async #tryKinds(): Promise<void> {
+    const { chunk, presence, heartbeat, gradient, ephemeral } = this.#samples;
+    const me = this.#options.signer.publicKey;
+    await this.#try('a chunk', chunk());
+    await this.#try('presence', presence());
+    await this.#try('a heartbeat', heartbeat());
+    await this.#try('a gradient', gradient());
+    const arrived = this.#sender.listen({ kinds: [EPHEMERAL], authors: [me] });
+    await this.#try('an ephemeral event', ephemeral(), { seen: arrived });
+  }
+
+  /** Asks for one of the events that are there by a tag that only it has. */
+  async #tryFilters(): Promise<RelayReport['filters']> {
+    this.#options.onStep('filters');
+    const keyOf = (event: SignedEvent) => event.tags.find(([name]) => name === 'c')?.[1];
+    const key = this.#kept.map(keyOf).find((text) => text !== undefined);
+    return {
+      s: await this.#tryFilter('s', this.#samples.scope),
+      c: key === undefined ? 'unknown' : await this.#tryFilter('c', key),
+    };
+  }
+
+  async #tryFilter(name: 's' | 'c', value: string): Promise<FilterVerdict> {
+    const fits = ({ tags }: SignedEvent) => tags.some((tag) => tag[0] === name && tag[1] === value);
+    const wanted = this.#kept.filter(fits);
+    if (wanted.length === 0 || wanted.length === this.#kept.length) return 'unknown';
+    const authors = [this.#options.signer.publicKey];
+    const kinds = [...new Set(this.#kept.map(({ kind }) => kind))];
+    const tag = name === 's' ? { '#s': [value] } : { '#c': [value] };
+    const found = await this.#sender.ask({ authors, kinds, ...tag });
+    if (found.end === 'closed') return 'refused';
+    if (found.end !== 'eose') return 'unknown';
+    const ids = new Set(found.events.map((event) => (event as { id?: unknown } | null)?.id));
+    if (!wanted.every(({ id }) => ids.has(id))) return 'finds nothing';
+    return ids.size > wanted.length ? 'brings too much' : 'works';
+  }
+
+  /** The size of a full manifest by another kind where manifests are refused, then ever larger ones. */
+  async #trySizes(): Promise<void> {
+    const kind = this.#carrier;
+    if (kind === undefined) return;
+    const padded = (bytes: number) => this.#samples.padded(kind, bytes);
+    if (kind !== MANIFEST) {
+      const full = await this.#try('60 KiB', padded(60 * KIB));
+      if (isTooMuch(full)) await this.#trySmaller(padded);
+    }
+    for (const bytes of LARGER) {
+      if (this.#size.refusedBytes !== undefined) return;
+      if (bytes + FRAME_BYTES > this.#statedBytes) {
+        this.#size = {
+          ...this.#size,
+          words: `not tried above the ${this.#statedBytes} bytes of a message it states`,
+        };
+        return;
+      }
+      const sent = await this.#try(`${bytes / KIB} KiB`, padded(bytes));
+      if (sent.outcome === 'refused') this.#refuseSize(sent);
+      if (sent.outcome !== 'kept') return;
+    }
+  }
+
+  /** Small events one after the other until the relay has enough of them, or we have. */
+  async #tryBurst(): Promise<void> {
+    const kind = this.#carrier;
+    const sender = this.#sender;
+    if (kind === undefined) return;
+    while (sender.rate.accepted < ENOUGH && sender.rate.throttled === undefined) {
+      const draft =
+        kind === CHUNK || this.#kinds[CHUNK]?.verdict === 'yes'
+          ? this.#samples.chunk()
+          : this.#samples.padded(kind, SMALL + sender.rate.accepted);
+      const sent = await this.#try('how many at once', draft, { seen: 'not', patient: false });
+      if (sent.outcome !== 'kept') return;
+    }
+  }
+
+  /** Asks the relay to delete all of it; whether it did, where that can be seen. */
+  async #clean(): Promise<boolean | undefined> {
+    const { accepted } = this.#sender;
+    if (accepted.length === 0) return undefined;
+    const deletion = this.#samples.deletion(accepted);
+    const sent = await this.#try('deleting it all', deletion, { seen: 'not', last: true });
+    const [kept] = this.#kept;
+    if (sent.outcome !== 'kept' || kept === undefined) return undefined;
+    await this.#options.clock.sleep(DELETION_MS, this.#options.signal);
+    return !(await this.#sender.has(kept));
+  }
+
+  /** A kind that the relay takes and keeps. */
+  get #carrier(): number | undefined {
+    return CARRIERS.find((kind) => this.#kinds[kind]?.verdict === 'yes');
+  }
+
+  /** Sends one event and remembers what that says about kinds and sizes. */
+  async #try(step: string, draft: EventDraft, how: How = {}): Promise<Sent> {
+    this.#options.onStep(step);
+    const sent = await this.#sender.send(draft, how);
+    const { outcome, words, bytes, event } = sent;
+    const known = this.#kinds[draft.kind];
+    if (known === undefined || (known.verdict !== 'yes' && outcome !== 'unsent')) {
+      this.#kinds[draft.kind] = { verdict: VERDICTS[outcome] ?? 'unknown', words };
+    }
+    if (outcome === 'kept' && how.seen === undefined) {
+      if (event) this.#kept.push(event);
+      this.#size = { ...this.#size, keptBytes: Math.max(this.#size.keptBytes, bytes) };
+    }
+    if (outcome === 'too-large') this.#refuseSize(sent);
+    return sent;
+  }
+
+  #refuseSize({ bytes, words }: Sent): void {
+    const { refusedBytes = Number.POSITIVE_INFINITY } = this.#size;
+    if (bytes < refusedBytes) this.#size = { ...this.#size, refusedBytes: bytes, words };
+  }
+}
+
+/** Something smaller may get through. */
+const isTooMuch = ({ outcome }: Sent): boolean =>
+  outcome === 'too-large' || outcome === 'silent' || outcome === 'work';

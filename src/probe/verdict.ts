@@ -1,0 +1,112 @@
+/** What a relay that was tried can carry, why not more, and what to do next. */
+
+import type { RelayReport } from '../cli/relays-check/report.ts';
+import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../network/proof-of-work.ts';
+
+export type Carries = 'chunks' | 'manifests' | 'heartbeats' | 'nothing';
+
+export interface Verdict {
+  readonly carries: Carries;
+  /** Why it carries no more than that; empty for one that carries chunks. */
+  readonly why: readonly string[];
+  readonly next?: string;
+}
+
+/** What a worker does to be let in: a relay that asks for more is of no use to it. */
+export interface Abilities {
+  readonly authenticates: boolean;
+  /** Most bits of proof of work, and the largest event it is done for. */
+  readonly workBits: number;
+  readonly workBytes: number;
+}
+
+export const workerAbilities: Abilities = {
+  authenticates: true,
+  workBits: MAX_WORK_BITS,
+  workBytes: MAX_WORK_BYTES,
+};
+
+/** The largest event a worker can give a relay that asks for so many bits of work. */
+export const workLimit = (
+  bits: number,
+  { workBits, workBytes }: Abilities = workerAbilities,
+): number => (bits === 0 ? Number.POSITIVE_INFINITY : bits <= workBits ? workBytes : 0);
+
+/** Less than a manifest or a chunk of 44 KiB needs; what was measured is either clearly more or clearly less. */
+const FULL_BYTES = 60_000;
+const OWN_RELAY = 'use a relay you run: nostrain relay --host 0.0.0.0';
+
+export function judgeRelay(report: RelayReport, abilities = workerAbilities): Verdict {
+  const barred = findBar(report, abilities);
+  if (barred) return { carries: 'nothing', ...barred };
+  const { kinds, filters, size, work } = report;
+  const workBytes = workLimit(work?.bits ?? 0, abilities);
+  const isSmall = Math.min(size.keptBytes, workBytes) < FULL_BYTES;
+  const takes = (kind: number) => kinds[kind]?.verdict === 'yes';
+  const refusal = (kind: number) => `kind ${kind}: ${kinds[kind]?.words ?? 'not tried'}`;
+  const isFound = (filter: RelayReport['filters']['s']) =>
+    filter === 'works' || filter === 'brings too much' || filter === 'unknown';
+  if (!takes(7810)) {
+    const why = [refusal(7810)];
+    const next = 'give a run another relay that carries manifests';
+    if (takes(37_811) || takes(33_334)) return { carries: 'heartbeats', why, next };
+    return { carries: 'nothing', why, next: OWN_RELAY };
+  }
+  if (!isFound(filters.s)) {
+    const why = [`manifests cannot be asked for: its #s filter ${wordFilter(filters.s)}`];
+    return { carries: 'nothing', why, next: OWN_RELAY };
+  }
+  const why = [
+    ...(size.keptBytes < FULL_BYTES ? [wordSmall(size)] : []),
+    ...(workBytes < FULL_BYTES
+      ? [`asks for work, done for events of ${workBytes} bytes at most`]
+      : []),
+    ...(takes(7811) ? [] : [refusal(7811)]),
+    ...(isFound(filters.c) ? [] : [`its #c filter ${wordFilter(filters.c)}`]),
+  ];
+  if (why.length === 0) return { carries: 'chunks', why, ...nextForPace(report) };
+  const next = isSmall
+    ? 'lower --event-budget until the payload fits, or add a relay that takes events of 64 KiB'
+    : 'keep payloads within 44 KiB (--event-budget 65536), or add a relay that carries chunks';
+  return { carries: 'manifests', why, next };
+}
+
+const nextForPace = ({ url, rate: { throttled } }: RelayReport): Pick<Verdict, 'next'> =>
+  throttled === undefined ? {} : { next: `nostrain plan --model NAME --relay ${url} --check` };
+
+const wordFilter = (filter: RelayReport['filters']['s']): string =>
+  filter === 'refused' ? 'is refused' : filter;
+
+const wordSmall = ({ keptBytes, refusedBytes, words }: RelayReport['size']): string => {
+  const most = refusedBytes === undefined ? '' : `, of ${refusedBytes} it says: ${words}`;
+  return `takes events of ${keptBytes} bytes${most}`;
+};
+
+/** What keeps a worker out altogether. */
+function findBar(
+  { problem, auth, work, clockWords, kinds }: RelayReport,
+  abilities: Abilities,
+): Omit<Verdict, 'carries'> | undefined {
+  const manifest = kinds[7810];
+  if (problem !== undefined) {
+    return { why: [`cannot be reached: ${problem}`], next: 'check the address and try again' };
+  }
+  if (auth.letIn === false) {
+    return { why: ['asks for authentication and does not let new keys in'], next: OWN_RELAY };
+  }
+  if ((auth.write || auth.read) && !abilities.authenticates) {
+    return { why: ['asks for authentication, which nostrain does not do'], next: OWN_RELAY };
+  }
+  if (work !== undefined && workLimit(work.bits ?? 256, abilities) === 0) {
+    const bits = work.bits === undefined ? '' : ` of ${work.bits} bits`;
+    return { why: [`asks for proof of work${bits}, more than nostrain does`], next: OWN_RELAY };
+  }
+  if (clockWords !== undefined) {
+    const next = 'set the clock of this machine, best by NTP';
+    return { why: [`refuses events dated now: ${clockWords}`], next };
+  }
+  if (manifest?.verdict === 'lost') {
+    return { why: ['accepts events and does not have them when asked'], next: OWN_RELAY };
+  }
+  return undefined;
+}

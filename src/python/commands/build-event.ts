@@ -1,0 +1,45 @@
+/** `nostrain build-event PAYLOAD`: a gradient event of the Python reference around a payload. */
+import { Command } from 'commander';
+import { integerFlag } from '../../terminal/number-flags.ts';
+import { gradientDraft } from '../wire/build-reference-event.ts';
+import {
+  type AuthorFlags,
+  addAuthorFlags,
+  createdAtOf,
+  workerOf,
+  writeEvent,
+} from './events/authorship.ts';
+import { openPayload, readPayloadText } from './payloads/payload-file.ts';
+
+interface Flags extends AuthorFlags {
+  readonly run: string;
+  readonly round: number;
+  readonly model: string;
+  readonly steps: number;
+  readonly examples?: number;
+}
+
+export const buildEvent = (): Command =>
+  addAuthorFlags(
+    new Command('build-event')
+      .description('wrap a payload into a gradient event (kind 33333), signed or not')
+      .argument('<payload>', 'file with base64 text, or JSON with a "payload" member')
+      .requiredOption('--run <name>', 'name of the run')
+      .requiredOption('--round <n>', 'round index, from 0', integerFlag('--round', 0))
+      .requiredOption('--model <digest>', 'digest of the state the round started from')
+      .option('--steps <n>', 'inner steps taken', integerFlag('--steps', 1), 500)
+      .option(
+        '--examples <n>',
+        'examples seen; the weight of the gradient (default: it weighs 1)',
+        integerFlag('--examples', 1),
+      ),
+  ).action(async (path: string, flags: Flags) => {
+    const { run, round, model, steps, examples } = flags;
+    const payload = await readPayloadText(path);
+    const { stats } = await openPayload(payload, path);
+    const about = { run, round, model, steps, examples, worker: workerOf(flags) };
+    await writeEvent(
+      () => gradientDraft({ ...about, createdAt: createdAtOf(flags) }, payload, stats),
+      flags,
+    );
+  });

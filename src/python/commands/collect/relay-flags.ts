@@ -1,0 +1,133 @@
+/** Flags of commands that ask or tell relays something once, named and set as in the Python reference; and the relay sets they use. */
+import type { Command } from 'commander';
+import { type Clock, systemClock } from '../../../base/clock.ts';
+import { ConfigError, RelayError } from '../../../base/errors.ts';
+import type { RetryPolicy } from '../../../base/retry.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import type { OpenSocket } from '../../../network/transport/socket.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { openSocket } from '../../../node/sockets.ts';
+import { above0, decimalFlag, integerFlag, type Range } from '../../../terminal/number-flags.ts';
+import { safeLine } from '../../../terminal/render/text.ts';
+import { createRelayPorts, type RelayPorts } from '../../collect/relay-ports.ts';
+import { openZstd } from '../../node/zstd.ts';
+import type { RelayFailure } from '../../wire/retry-telemetry.ts';
+
+/** Time and network of a command; tests bring their own. */
+export interface CommandPorts {
+  readonly clock: Clock;
+  readonly openSocket: OpenSocket;
+}
+
+export const machinePorts: CommandPorts = { clock: systemClock, openSocket };
+
+export interface RelayFlags {
+  readonly relay: readonly string[];
+  /** Seconds. */
+  readonly timeout: number;
+  readonly relayRetries: number;
+  /** Seconds. */
+  readonly relayRetryBackoff: number;
+  readonly relayRetryBackoffMax: number;
+  readonly relayRetryBackoffMultiplier: number;
+}
+
+const append = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
+const from = (least: number): Range => ({
+  says: `from ${least} on`,
+  holds: (value) => value >= least,
+});
+
+/** Adds `--relay`, `--timeout` and the four `--relay-retry` flags. */
+export const addRelayFlags = (command: Command, timeoutHelp: string): Command =>
+  command
+    .requiredOption('--relay <url>', 'relay address, ws:// or wss://; repeatable', append)
+    .option('--timeout <s>', timeoutHelp, decimalFlag('--timeout', above0), 10)
+    .option(
+      '--relay-retries <n>',
+      'tries after the first one, for each relay',
+      integerFlag('--relay-retries', 0),
+      0,
+    )
+    .option(
+      '--relay-retry-backoff <s>',
+      'seconds before the first retry',
+      decimalFlag('--relay-retry-backoff', from(0)),
+      0.25,
+    )
+    .option(
+      '--relay-retry-backoff-max <s>',
+      'longest wait before a retry, in seconds; 0 for no cap',
+      decimalFlag('--relay-retry-backoff-max', from(0)),
+      2,
+    )
+    .option(
+      '--relay-retry-backoff-multiplier <x>',
+      'growth of the wait from one retry to the next',
+      decimalFlag('--relay-retry-backoff-multiplier', from(1)),
+      2,
+    );
+
+/** The relays named, each once. */
+export const relaysOf = ({ relay }: RelayFlags): readonly string[] => parseRelayUrls(relay);
+
+/** The policy that the flags describe, with exact waits. */
+function retryOf(flags: RelayFlags): RetryPolicy {
+  const [backoff, most] = [flags.relayRetryBackoff, flags.relayRetryBackoffMax];
+  if (most !== 0 && most < backoff) {
+    throw new ConfigError(
+      'settings/value',
+      `--relay-retry-backoff-max ${most} is under --relay-retry-backoff ${backoff}`,
+      { hint: 'give a longer one, or 0 for no cap' },
+    );
+  }
+  return {
+    maxAttempts: flags.relayRetries + 1,
+    initialMs: backoff * 1000,
+    maxMs: most === 0 ? Number.POSITIVE_INFINITY : most * 1000,
+    multiplier: flags.relayRetryBackoffMultiplier,
+    jitter: 'none',
+  };
+}
+
+/** What publishing and collecting need. */
+export async function relayPorts(flags: RelayFlags, ports: CommandPorts): Promise<RelayPorts> {
+  return createRelayPorts({
+    ...ports,
+    crypto: nativeCrypto,
+    retry: retryOf(flags),
+    timeoutMs: flags.timeout * 1000,
+    zstd: await openZstd(),
+  });
+}
+
+/** Reads from the relays that flags name. Throws when the only one failed: with several, that is told beside what was found. */
+export async function readRelays<Query, Found extends { readonly failed: readonly RelayFailure[] }>(
+  collect: (relays: readonly string[], query: Query, ports: RelayPorts) => Promise<Found>,
+  query: Query,
+  flags: RelayFlags,
+  ports: CommandPorts,
+): Promise<Found> {
+  const relays = relaysOf(flags);
+  const found = await collect(relays, query, await relayPorts(flags, ports));
+  assertRead(relays, found.failed);
+  return found;
+}
+
+function assertRead(relays: readonly string[], failed: readonly RelayFailure[]): void {
+  const [failure] = failed;
+  if (relays.length > 1 || failure === undefined) return;
+  const { operation, relay, attempts, message } = failure;
+  const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
+  throw new RelayError(
+    'relay/unreachable',
+    `${operation} failed at ${relay} after ${tries}: ${safeLine(message)}`,
+    {
+      hint: 'check the address and that a relay listens there; --relay-retries N tries more often',
+    },
+  );
+}

@@ -1,0 +1,73 @@
+/** `nostrain outer-step BASE DELTA`: the step a round ends with, Nesterov momentum over the mean delta. */
+import { Command } from 'commander';
+import { indentedJson } from '../../base/canonical-json.ts';
+import type { Params } from '../../tensor/params.ts';
+import { above0, decimalFlag, momentum } from '../../terminal/number-flags.ts';
+import { writeResult } from '../../terminal/output.ts';
+import { readStateFile } from '../node/state-io.ts';
+import { improvementStep } from '../outer/improvement-step.ts';
+import { readDelta } from './payloads/delta-file.ts';
+import {
+  addStateInput,
+  addStateOutput,
+  assertWritable,
+  type StateOutput,
+  writeState,
+} from './state-formats.ts';
+
+interface Flags extends StateOutput {
+  readonly learningRate: number;
+  readonly momentum: number;
+  readonly momentumState?: string;
+  readonly momentumOut?: string;
+  readonly summaryOut?: string;
+  readonly stateFormat: Parameters<typeof readStateFile>[1];
+}
+
+export const outerStep = (): Command =>
+  addStateOutput(
+    addStateInput(
+      new Command('outer-step')
+        .description('take the outer step of a round: Nesterov momentum over a mean delta')
+        .argument('<base>', 'state all workers started the round from')
+        .argument('<delta>', 'mean delta: a JSON state, a payload or a gradient event')
+        .option(
+          '--learning-rate <x>',
+          'how far the step goes',
+          decimalFlag('--learning-rate', above0),
+          0.7,
+        )
+        .option(
+          '--momentum <x>',
+          'share of the momentum that stays',
+          decimalFlag('--momentum', momentum),
+          0.9,
+        )
+        .option('--momentum-state <file>', 'momentum after the last step (default: none)')
+        .option('--momentum-out <file>', 'write the momentum after this step there')
+        .option('--summary-out <file>', 'write the settings and sizes there as JSON'),
+    ),
+  ).action(takeStep);
+
+async function takeStep(basePath: string, deltaPath: string, flags: Flags): Promise<void> {
+  const { momentumState, momentumOut, summaryOut, stateFormat } = flags;
+  assertWritable(flags);
+  if (momentumOut !== undefined) assertWritable({ ...flags, output: momentumOut });
+  const base = await readStateFile(basePath, stateFormat);
+  const { delta } = await readDelta(deltaPath);
+  const before = momentumState && (await readStateFile(momentumState, stateFormat));
+  const step = improvementStep(base, delta, flags, before || undefined);
+  if (momentumOut !== undefined) await writeState(step.momentum, { ...flags, output: momentumOut });
+  if (summaryOut !== undefined) await writeResult(summaryOf(base, delta, flags), summaryOut);
+  await writeState(step.next, flags);
+}
+
+function summaryOf(base: Params, delta: Params, flags: Flags): string {
+  const summary = {
+    learning_rate: flags.learningRate,
+    momentum: flags.momentum,
+    parameter_count: BigInt(base.layout.slots.length),
+    aggregated_values: BigInt(delta.layout.size),
+  };
+  return `${indentedJson(summary)}\n`;
+}

@@ -1,0 +1,191 @@
+/** `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the reference. */
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Json, JsonObject } from '../../../base/canonical-json.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import type { SignedEvent } from '../../../network/event.ts';
+import type { Tracked } from '../../../network/wire/wire.ts';
+import type { Vector } from '../../../tensor/params.ts';
+import { readNstr } from '../../codec/nstr-foreign.ts';
+import type { Zstd } from '../../codec/zstd.ts';
+import { difference } from '../../formats/arithmetic.ts';
+import { stateToJson } from '../../formats/state-json.ts';
+import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
+import { lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
+import { publishingMembers, reportPublishing } from '../../wire/publishing-report.ts';
+import { openReferenceEvent } from '../../wire/reference-event.ts';
+import type { RoundRecord } from '../../wire/round-record.ts';
+import { flipped } from '../../wire/sign.ts';
+import type { RoundTrace } from '../../worker/session.ts';
+import { payloadJson } from '../payloads/payload-json.ts';
+import { jsonText } from './summary.ts';
+
+export interface ArtifactOptions {
+  readonly run: string;
+  readonly dir: string | undefined;
+  readonly retention: number | undefined;
+  readonly checkpointOut: string | undefined;
+  readonly checkpointHistory: number;
+  /** Members of `local-training.json` but for the losses. */
+  readonly training: JsonObject;
+  readonly maxContainerBytes: number;
+  readonly zstd: Zstd | undefined;
+}
+
+/** Writes what one round leaves behind; files are named as the reference names them. */
+export async function writeArtifacts(trace: RoundTrace, options: ArtifactOptions): Promise<void> {
+  const { checkpoint } = trace;
+  const { dir, checkpointOut } = options;
+  if (dir !== undefined) {
+    const round = `round-${four(trace.before.round)}`;
+    await writeAll(join(dir, round), roundFiles(trace, options));
+    await writeAll(dir, checkpointFiles(trace, options));
+    await keepNewest(dir, trace, options);
+  }
+  if (checkpointOut !== undefined && checkpoint) {
+    await writeAll('', { [checkpointOut]: checkpoint.content });
+  }
+}
+
+const four = (number: number): string => String(number).padStart(4, '0');
+
+type Files = Readonly<Record<string, JsonObject | undefined>>;
+
+async function writeAll(dir: string, files: Files): Promise<void> {
+  for (const [name, json] of Object.entries(files)) {
+    if (json === undefined) continue;
+    const file = join(dir, name);
+    const write = async () => {
+      await mkdir(dirname(file), { recursive: true });
+      await writeFile(file, jsonText(json));
+    };
+    await write().catch((cause: unknown) => {
+      throw new ConfigError('output/file', `cannot write ${file}`, {
+        hint: 'make room on the disk, or name another folder',
+        cause,
+      });
+    });
+  }
+}
+
+function roundFiles(trace: RoundTrace, options: ArtifactOptions): Files {
+  const { before, after, local, mean, heartbeat, gradient, checkpoint, late } = trace;
+  const { layout } = before.params;
+  const record = after.history!.records.at(-1)!;
+  const state = (values: Vector) => stateToJson({ layout, values });
+  const done = after.history!.reconciliations.find(({ round }) => round === before.round);
+  return {
+    'base-state.json': state(before.params.values),
+    'local-state.json': local && state(local.values),
+    'local-delta.json': local && stateToJson(difference(before.params, local)),
+    'payload.json': gradient && payloadOf(gradient, options),
+    'heartbeat.json': eventOf(heartbeat),
+    'heartbeat-publish.json': publishOf(heartbeat),
+    'event.json': eventOf(gradient),
+    'event-publish.json': publishOf(gradient),
+    'collection.json': collectionOf(trace, record, options),
+    'aggregated-delta.json': mean && state(flipped(mean.mean)),
+    'next-state.json': state(after.params.values),
+    'momentum-state.json': state(flipped(after.momentum)),
+    'local-training.json': local && trainingOf(record, options),
+    'late-gradients.json': late && { events: late.map(lateGradientJson) },
+    'late-reconciliation.json': done && reconciliationJson(done),
+    'checkpoint.json': checkpoint?.content,
+    'checkpoint-event.json': eventOf(checkpoint?.tracked),
+    'checkpoint-publish.json': publishOf(checkpoint?.tracked),
+  };
+}
+
+function checkpointFiles({ before, checkpoint }: RoundTrace, options: ArtifactOptions): Files {
+  const slot = `checkpoints/slot-${four(before.round % options.checkpointHistory)}`;
+  const event = eventOf(checkpoint?.tracked);
+  const publish = publishOf(checkpoint?.tracked);
+  return {
+    'checkpoint.json': checkpoint?.content,
+    'checkpoint-event.json': event,
+    'checkpoints/latest.json': checkpoint?.content,
+    'checkpoints/latest-event.json': event,
+    'checkpoints/latest-publish.json': publish,
+    [`${slot}.json`]: checkpoint?.content,
+    [`${slot}-event.json`]: event,
+    [`${slot}-publish.json`]: publish,
+  };
+}
+
+/** Deletes the oldest rounds beyond what is to be kept, and tells which are there. */
+async function keepNewest(dir: string, trace: RoundTrace, options: ArtifactOptions): Promise<void> {
+  const { retention, checkpointHistory } = options;
+  const rounds = (await readdir(dir))
+    .flatMap((name) => /^round-(\d+)$/.exec(name)?.[1] ?? [])
+    .sort((a, b) => Number(a) - Number(b));
+  const pruned = retention === undefined ? [] : rounds.slice(0, -retention);
+  for (const name of pruned) await rm(join(dir, `round-${name}`), { recursive: true });
+  const { round } = trace.before;
+  const numbers = (names: readonly string[]) => names.map(BigInt);
+  await writeAll(dir, {
+    'retention.json': {
+      checkpoint_history: BigInt(checkpointHistory),
+      artifact_retention_rounds: retention === undefined ? null : BigInt(retention),
+      latest_round: BigInt(round),
+      latest_checkpoint_slot: BigInt(round % checkpointHistory),
+      retained_rounds: numbers(rounds.slice(pruned.length)),
+      pruned_rounds: numbers(pruned),
+      checkpoint_slots: trace.after.history!.records.slice(-checkpointHistory).map((record) => ({
+        slot: BigInt(record.round % checkpointHistory),
+        round: BigInt(record.round),
+        next_round: BigInt(record.round + 1),
+        model_hash_after: record.digestAfter,
+      })),
+    },
+  });
+}
+
+const parsed = (text: string): SignedEvent => JSON.parse(text);
+
+const eventOf = (tracked: Tracked | undefined): JsonObject | undefined =>
+  tracked && eventJson(parsed(tracked.event));
+
+const publishOf = (tracked: Tracked | undefined): JsonObject | undefined =>
+  tracked && publishingMembers(reportPublishing(tracked.eventId, tracked.outcomes));
+
+function payloadOf(
+  { event }: Tracked,
+  { maxContainerBytes, zstd }: ArtifactOptions,
+): JsonObject | undefined {
+  const { content } = parsed(event);
+  const read = readNstr(content, { maxContainerBytes, maxValues: 2 ** 24, zstd });
+  return read.ok ? payloadJson({ payload: content, stats: read.value.stats }) : undefined;
+}
+
+/** What counted in the round. Ours has one connection per relay for everything, so there are no attempts to collect to tell of. */
+const collectionOf = (
+  { cohort }: RoundTrace,
+  record: RoundRecord,
+  { run, maxContainerBytes, zstd }: ArtifactOptions,
+): JsonObject => ({
+  relays: record.relays.configured,
+  successful_relays: record.relays.collected,
+  run,
+  round: BigInt(record.round),
+  event_count: BigInt(cohort.length),
+  workers: record.collectedWorkers,
+  known_workers: record.knownWorkers,
+  completion_reason: record.reason,
+  aggregation_weighted: record.weighted,
+  total_aggregation_weight: BigInt(record.totalWeight),
+  events: cohort.flatMap((text): Json[] => {
+    const limits = { maxContainerBytes, maxValues: 2 ** 24, zstd };
+    const read = openReferenceEvent(parsed(text), limits);
+    return read.ok ? [collectedWhole(read.value)] : [];
+  }),
+});
+
+const trainingOf = (
+  { losses, examples }: RoundRecord,
+  { training }: ArtifactOptions,
+): JsonObject => ({
+  ...training,
+  example_count: BigInt(examples),
+  loss_before: losses.before,
+  loss_after: losses.afterInner,
+});

@@ -1,0 +1,116 @@
+/** Flags that only `run-training STATE DATASET` has: those of the Python reference, and three of ours for what it leaves open. */
+import { type Command, Option } from 'commander';
+import { ConfigError } from '../../../base/errors.ts';
+import type { RegressionTask } from '../../../model/data/regression.ts';
+import { fields } from '../../../run/settings.ts';
+import { above0, decimalFlag, integerFlag } from '../../../terminal/number-flags.ts';
+import type { StorageOptions } from '../../formats/stored-state.ts';
+import type { RegressionBackend } from '../../node/train-on-backend.ts';
+import { backendOption } from '../backend-option.ts';
+import type { StateOutput } from '../state-formats.ts';
+
+export interface ReferenceFlags extends StateOutput {
+  readonly stateFormat: NonNullable<StorageOptions['format']>;
+  readonly worker?: string;
+  readonly runtime?: RegressionTask;
+  readonly backend: RegressionBackend;
+  readonly startRound?: number;
+  readonly momentumState?: string;
+  readonly momentumOut?: string;
+  readonly resumeFrom?: string;
+  readonly resumeLatestCheckpoint?: true;
+  readonly checkpointWorker?: readonly string[];
+  readonly checkpointFaults?: number;
+  readonly checkpointSince?: number;
+  readonly checkpointIdleTimeout?: number;
+  readonly checkpointOut?: string;
+  readonly lateGradientTimeout?: number;
+  readonly lateGradientStrategy?: 'deferred' | 'discard';
+  readonly lateGradientLearningRate?: number;
+  readonly lateGradientMomentum?: number;
+  readonly advertiseRelay?: readonly string[];
+  readonly artifactDir?: string;
+  readonly artifactRetentionRounds?: number;
+  readonly referenceCompatible?: true;
+}
+
+const append = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
+/** In the order of the help. */
+const options = (): readonly Option[] => [
+  new Option('--worker <name>', 'name of this worker (default: its public key)'),
+  new Option('--runtime <name>', 'which model it must be (default: what STATE is)').choices([
+    'linear-regression',
+    'mlp-regression',
+  ]),
+  backendOption(),
+  whole('--start-round <n>', 'first round; not read when resuming (0)', 0),
+  new Option('--momentum-state <file>', 'outer momentum to start from (zeros)'),
+  new Option('--momentum-out <file>', 'write the final outer momentum there'),
+  new Option('--resume-from <file>', 'go on from a checkpoint file of this worker'),
+  new Option(
+    '--resume-latest-checkpoint',
+    'go on from the newest checkpoint on the relays that can be trusted',
+  ),
+  new Option(
+    '--checkpoint-worker <key>',
+    'trust the checkpoints of this worker; repeatable',
+  ).argParser(append),
+  whole(
+    '--checkpoint-faults <n>',
+    'else: how many authors may lie; one more must publish equal hashes (1)',
+    0,
+  ),
+  whole('--checkpoint-since <unix>', 'leave out older checkpoints, unix seconds', 0),
+  seconds('--checkpoint-idle-timeout <s>', 'seconds to look for them (--round-timeout)'),
+  new Option('--checkpoint-out <file>', 'write the checkpoint of each round there, as JSON'),
+  seconds('--late-gradient-timeout <s>', 'seconds to look for late gradients (0.2)'),
+  new Option(
+    '--late-gradient-strategy <name>',
+    'fold late gradients in before the next round, or only note them (deferred)',
+  ).choices(['deferred', 'discard']),
+  new Option(
+    '--late-gradient-learning-rate <x>',
+    'rate of that step (--outer-learning-rate)',
+  ).argParser((text) => fields.outerLearningRate.read(text, '--late-gradient-learning-rate')),
+  new Option('--late-gradient-momentum <x>', 'momentum of that step (--momentum)').argParser(
+    (text) => fields.momentum.read(text, '--late-gradient-momentum'),
+  ),
+  new Option(
+    '--advertise-relay <url>',
+    'relay named in heartbeats, repeatable (those used)',
+  ).argParser(append),
+  new Option('--artifact-dir <dir>', 'write everything a round makes there'),
+  whole('--artifact-retention-rounds <n>', 'keep the newest rounds only (all)', 1),
+  new Option(
+    '--reference-compatible',
+    'do as the Python reference does, also where that is unsafe, to train with its workers',
+  ),
+];
+
+const whole = (flags: string, help: string, least: number): Option =>
+  new Option(flags, help).argParser(integerFlag(flags.split(' ')[0]!, least));
+
+const seconds = (flags: string, help: string): Option =>
+  new Option(flags, help).argParser(decimalFlag(flags.split(' ')[0]!, above0));
+
+/** Adds them, under a heading of their own. */
+export function addReferenceFlags(command: Command): Command {
+  command.optionsGroup('With STATE and DATASET, as in the Python reference:');
+  for (const option of options()) command.addOption(option);
+  return command;
+}
+
+/** Throws when one of them is typed without STATE, where it would do nothing. */
+export function assertNoReferenceFlags(command: Command): void {
+  const typed = options().find(
+    (option) => command.getOptionValueSource(option.attributeName()) === 'cli',
+  );
+  if (!typed) return;
+  throw new ConfigError('flag/state', `${typed.long} goes with STATE and DATASET`, {
+    hint: 'give both, or leave the flag out: runs by --model keep their state in --dir',
+  });
+}

@@ -1,0 +1,154 @@
+/** A worker of the reference's profile from flags to done: dataset, start, folder, session, files. */
+import { systemClock } from '../../../base/clock.ts';
+import { type Scope, withScope } from '../../../base/scope.ts';
+import type { RegressionDataset } from '../../../model/data/regression.ts';
+import { mostPayloadBytes } from '../../../network/codec/most-payload-bytes.ts';
+import { createSigner } from '../../../network/event.ts';
+import { createRelaySet, type RelaySet } from '../../../network/transport/relay-set.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import type { Connection } from '../../../node/connect-relays.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { agreeOnSettings, openRunFolder } from '../../../node/run-folder.ts';
+import { openSocket } from '../../../node/sockets.ts';
+import { type Settings, writeSettings } from '../../../run/settings.ts';
+import { readDataset } from '../../../terminal/dataset-file.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
+import type { Store } from '../../../worker/ports.ts';
+import type { WorkerState } from '../../../worker/state.ts';
+import { runTrainingSession } from '../../node/run-training-session.ts';
+import { type TrainingWorkerConfig, workerName } from '../../node/training-worker-config.ts';
+import { openZstd } from '../../node/zstd.ts';
+import { readModel } from '../../regression/layout.ts';
+import { writeArtifacts } from './artifacts.ts';
+import type { ReferenceFlags } from './flags.ts';
+import { assertStartable, startOf } from './start.ts';
+import type { SessionFacts } from './summary.ts';
+
+export interface ReferencePlayOptions {
+  readonly flags: ReferenceFlags;
+  readonly stateFile: string;
+  readonly datasetFile: string;
+  readonly settings: Settings;
+  /** Keeps everything there, so that the same command goes on; without it nothing is kept but what flags name. */
+  readonly dir: string | undefined;
+  readonly secretKey: Uint8Array;
+  readonly connection: Connection;
+  readonly report: (event: WorkerEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface Played {
+  readonly state: WorkerState;
+  readonly facts: SessionFacts;
+}
+
+/** Plays the worker to its end. */
+export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
+  withScope(async (scope) => {
+    const { flags, settings, report, signal } = options;
+    assertStartable(flags);
+    const dataset = await readDataset(options.datasetFile);
+    const signer = createSigner(options.secretKey, nativeCrypto);
+    const worker = workerName(flags, signer.publicKey);
+    const relays = parseRelayUrls(settings.relay);
+    const zstd = await openZstd();
+    const first = await startOf({
+      ...options,
+      ...{ dataset, relays, run: settings.run, me: worker, key: signer.publicKey },
+      idleMs: settings.roundTimeout * 1000,
+      ports: async () => readingPorts(options, zstd),
+      onNotice: (message) => report({ type: 'notice', message }),
+    });
+    const { runtime } = readModel(first.params);
+    const { store, state } = await storeOf(options, first, scope);
+    const facts: SessionFacts = {
+      ...{ run: settings.run, worker, relays, runtime, backend: flags.backend },
+      startRound: first.round,
+      checkpointHistory: settings.checkpointHistory,
+      artifactRetentionRounds: flags.artifactRetentionRounds,
+    };
+    const played = await runTrainingSession(configOf(options, first, dataset), {
+      ...{ store, signal, onEvent: report, resume: state },
+      keep: (trace) =>
+        writeArtifacts(trace, {
+          ...{ run: settings.run, dir: flags.artifactDir, zstd },
+          maxContainerBytes: mostPayloadBytes(first.params.layout),
+          retention: flags.artifactRetentionRounds,
+          checkpointOut: flags.checkpointOut,
+          checkpointHistory: settings.checkpointHistory,
+          training: trainingMembers(settings, facts, dataset),
+        }),
+    });
+    return { state: played.workerState, facts };
+  });
+
+/** What settings and flags say to the session, in its words. */
+const configOf = (
+  { settings, flags, secretKey, connection }: ReferencePlayOptions,
+  { params, round }: WorkerState,
+  dataset: RegressionDataset,
+): TrainingWorkerConfig => ({
+  ...settings,
+  ...connection,
+  ...{ dataset, secretKey, relays: settings.relay, initialState: params, startRound: round },
+  roundTimeoutMs: settings.roundTimeout * 1000,
+  joinTimeoutMs: settings.joinTimeout * 1000,
+  heartbeatSeconds: settings.heartbeatInterval,
+  ...{ worker: flags.worker, runtime: flags.runtime, backend: flags.backend },
+  advertisedRelays: flags.advertiseRelay,
+  referenceCompatible: flags.referenceCompatible,
+  lateGradientTimeoutMs: 1000 * (flags.lateGradientTimeout ?? 0.2),
+  lateGradientStrategy: flags.lateGradientStrategy,
+  lateGradientLearningRate: flags.lateGradientLearningRate,
+  lateGradientMomentum: flags.lateGradientMomentum,
+});
+
+const readingPorts = (
+  { connection, signal }: ReferencePlayOptions,
+  zstd: Awaited<ReturnType<typeof openZstd>>,
+) => ({
+  open: (relay: string): RelaySet =>
+    createRelaySet([relay], {
+      ...{ openSocket, clock: systemClock, crypto: nativeCrypto },
+      ...connection,
+    }),
+  clock: systemClock,
+  maxAttempts: connection.retry.maxAttempts,
+  signal,
+  zstd,
+});
+
+/** The state to start with: the one in the folder, where there is a folder that has one. */
+async function storeOf(
+  { dir, settings, flags }: ReferencePlayOptions,
+  first: WorkerState,
+  scope: Scope,
+): Promise<{ readonly store?: Store; readonly state: WorkerState }> {
+  if (dir === undefined) return { state: first };
+  const folder = await openRunFolder(dir);
+  scope.defer(() => folder.close());
+  const { lateGradientStrategy, lateGradientLearningRate, lateGradientMomentum } = flags;
+  const { referenceCompatible, worker, startRound } = flags;
+  await agreeOnSettings(dir, {
+    ...writeSettings(settings),
+    ...{ lateGradientStrategy, lateGradientLearningRate, lateGradientMomentum },
+    ...{ referenceCompatible, worker, startRound },
+  });
+  const saved = await folder.store.load(first.params.layout);
+  return { store: folder.store, state: saved ?? first };
+}
+
+const trainingMembers = (
+  { innerSteps, localLearningRate, batchSize }: Settings,
+  { runtime, backend }: SessionFacts,
+  { features, size }: RegressionDataset,
+) => ({
+  task: runtime,
+  runtime,
+  backend,
+  steps: BigInt(innerSteps),
+  learning_rate: localLearningRate,
+  batch_size: BigInt(batchSize),
+  example_count: BigInt(size),
+  feature_count: BigInt(features),
+});

@@ -1,0 +1,139 @@
+/** `run-training STATE DATASET`: the reference's command, with its settings, files and silence. */
+import { join } from 'node:path';
+import { ConfigError } from '../../../base/errors.ts';
+import { dataHome } from '../../../node/data-home.ts';
+import { loadKey } from '../../../node/keys.ts';
+import { referenceDefaults } from '../../../run/presets.ts';
+import {
+  fields,
+  type PartialSettings,
+  type SettingName,
+  type Settings,
+} from '../../../run/settings.ts';
+import { connectionOf } from '../../../terminal/connection.ts';
+import { combineSettings } from '../../../terminal/flags.ts';
+import { type Interrupt, Interrupted } from '../../../terminal/interrupt.ts';
+import { writeResult } from '../../../terminal/output.ts';
+import { safeLine } from '../../../terminal/render/text.ts';
+import { createReporter } from '../../../terminal/reporter.ts';
+import type { WorkerFlags } from '../../../terminal/worker-command.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
+import { assertCompatible } from '../../node/training-worker-config.ts';
+import { flipped } from '../../wire/sign.ts';
+import { assertWritable, writeState } from '../state-formats.ts';
+import type { ReferenceFlags } from './flags.ts';
+import { type Played, playReference } from './play.ts';
+import { jsonText, sessionSummary } from './summary.ts';
+
+type Flags = WorkerFlags & ReferenceFlags;
+
+export interface ReferenceCommand {
+  /** Files. */
+  readonly state: string;
+  readonly dataset: string;
+  readonly asked: PartialSettings;
+}
+
+/** Plays to the end and writes what the flags name; without `-o` the final state is all that goes to stdout. */
+export async function runReference(
+  { state, dataset, asked }: ReferenceCommand,
+  flags: Flags,
+  { signal }: Interrupt,
+): Promise<void> {
+  assertWritable(flags);
+  const settings = settingsOf(asked, flags);
+  const reporter = reporterOf(settings.run, flags);
+  const report = (event: WorkerEvent) => reporter.event(event);
+  try {
+    const keys = join(dataHome(), 'keys');
+    const { secretKey, notices } = await loadKey({ ...flags, dir: flags.dir ?? keys });
+    for (const message of notices) report({ type: 'notice', message });
+    const played = await playReference({
+      ...{ flags, settings, secretKey, report, signal, dir: flags.dir },
+      stateFile: state,
+      datasetFile: dataset,
+      connection: connectionOf(flags),
+    });
+    reporter.close();
+    await writeFiles(played, flags);
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    const how = flags.dir === undefined ? ' with --resume-latest-checkpoint' : '';
+    process.stderr.write(`stopped; the same command${how} goes on\n`);
+    process.exitCode = 1;
+  } finally {
+    reporter.close();
+  }
+}
+
+/** What another model, another wire or another optimizer would need. */
+const MEANINGLESS: readonly SettingName[] = [
+  ...(['model', 'width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens'] as const),
+  ...(['shard', 'optimizer', 'warmupSteps', 'finalShare', 'weightDecay', 'clipNorm'] as const),
+  ...(['packing', 'eventBudget', 'owners', 'fragments', 'normalize', 'stripe'] as const),
+];
+
+function settingsOf(asked: PartialSettings, flags: Flags): Settings {
+  const odd = MEANINGLESS.find((name) => asked[name] !== undefined);
+  if (odd !== undefined) {
+    throw new ConfigError(
+      'flag/reference',
+      `${fields[odd].flag.split(' ')[0]} means nothing with STATE and DATASET`,
+      {
+        hint: 'leave it out: such runs train as the Python reference does; --model NAME trains in our ways',
+      },
+    );
+  }
+  if (asked.profile === 'nostrain/1') {
+    throw new ConfigError(
+      'flag/profile',
+      'STATE and DATASET are trained over --profile nostrain/0',
+      {
+        hint: 'leave --profile out, or train with --model linear or mlp',
+      },
+    );
+  }
+  const { profile: _, ...rest } = asked;
+  const settings = combineSettings(referenceDefaults, { model: 'linear', ...rest });
+  assertCompatible(settings, flags);
+  if (flags.dir !== undefined && (flags.resumeFrom ?? flags.resumeLatestCheckpoint)) {
+    throw new ConfigError('flag/dir', '--dir keeps the state itself: there is nothing to resume', {
+      hint: 'leave --dir or the checkpoint out',
+    });
+  }
+  return settings;
+}
+
+/** A live view where a person watches, else nothing but notices on stderr, as the reference is silent; or what was asked for. */
+function reporterOf(run: string, flags: Flags) {
+  const { report, output } = flags;
+  const stream = report === undefined || output === undefined ? process.stderr : process.stdout;
+  if (report === undefined && !stream.isTTY) {
+    return {
+      event(event: WorkerEvent) {
+        if (event.type === 'notice') stream.write(`${safeLine(event.message)}\n`);
+        if (event.type === 'divergence') stream.write(`${DIVERGED(event)}\n`);
+      },
+      close: () => undefined,
+    };
+  }
+  const reporter = createReporter(report, { title: `run ${run}`, workers: ['me'], stream });
+  return {
+    event: (event: WorkerEvent) => reporter.event('me', event),
+    close: () => reporter.close(),
+  };
+}
+
+const DIVERGED = ({ round, peer, ours, theirs }: Extract<WorkerEvent, { type: 'divergence' }>) =>
+  `round ${round}: ${safeLine(peer.slice(0, 16))} holds ${safeLine(theirs.slice(0, 16))}, this worker ${ours.slice(0, 16)}`;
+
+async function writeFiles({ state, facts }: Played, flags: Flags): Promise<void> {
+  const { runtime } = facts;
+  await writeState({ ...state.params, runtime }, flags);
+  if (flags.momentumOut !== undefined) {
+    const momentum = { layout: state.params.layout, values: flipped(state.momentum), runtime };
+    await writeState(momentum, { ...flags, output: flags.momentumOut });
+  }
+  if (flags.summaryOut === undefined) return;
+  await writeResult(jsonText(sessionSummary(state, facts)), flags.summaryOut);
+}

@@ -1,0 +1,157 @@
+/** What a run of the reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
+import { utf8 } from '../../../base/bytes.ts';
+import { CheckpointError, ConfigError } from '../../../base/errors.ts';
+import { sha256Hex } from '../../../base/hash.ts';
+import type { Result } from '../../../base/result.ts';
+import type { RegressionDataset } from '../../../model/data/regression.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import type { WorkerState } from '../../../worker/state.ts';
+import { discoverCheckpoints } from '../../collect/checkpoints.ts';
+import type { ReadingPorts } from '../../collect/read-relay.ts';
+import { readStateFile } from '../../node/state-io.ts';
+import { evaluateRegression } from '../../regression/train.ts';
+import { readCheckpointFile } from '../../wire/checkpoint-file.ts';
+import { readCheckpointBody } from '../../wire/checkpoints.ts';
+import { resumeFrom } from '../../worker/resume.ts';
+import { startingState } from '../../worker/starting-state.ts';
+import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/trust.ts';
+import { readJsonText, readTextFile } from '../payloads/text-file.ts';
+import type { ReferenceFlags } from './flags.ts';
+
+export interface StartOptions {
+  readonly flags: ReferenceFlags;
+  /** Read unless the run goes on from a checkpoint. */
+  readonly stateFile: string;
+  readonly dataset: RegressionDataset;
+  readonly run: string;
+  /** The name of this worker, and the key that signs for it. */
+  readonly me: WorkerId;
+  readonly key: WorkerId;
+  readonly relays: readonly string[];
+  /** How long to look for checkpoints, unless told otherwise. */
+  readonly idleMs: number;
+  /** For reading from relays. */
+  readonly ports: () => Promise<ReadingPorts>;
+  readonly onNotice: (message: string) => void;
+}
+
+/** Throws where flags contradict each other, before anything is read. */
+export function assertStartable(flags: ReferenceFlags): void {
+  const isFile = flags.resumeFrom !== undefined;
+  if (isFile && flags.resumeLatestCheckpoint) {
+    throw new ConfigError(
+      'resume/flags',
+      '--resume-from and --resume-latest-checkpoint exclude each other',
+      {
+        hint: 'leave one of them out',
+      },
+    );
+  }
+  if (flags.momentumState !== undefined && (isFile || flags.resumeLatestCheckpoint)) {
+    throw new ConfigError('resume/flags', 'a checkpoint brings its own momentum', {
+      hint: 'leave --momentum-state out',
+    });
+  }
+}
+
+/** The state, with its loss on the own data. */
+export async function startOf(options: StartOptions): Promise<WorkerState> {
+  const { flags } = options;
+  if (flags.resumeFrom !== undefined) return fromFile(flags.resumeFrom, options);
+  return flags.resumeLatestCheckpoint ? fromRelays(options) : fromState(options);
+}
+
+async function fromState({ flags, stateFile, dataset }: StartOptions): Promise<WorkerState> {
+  const initialState = await readStateFile(stateFile, flags.stateFormat);
+  const { startRound, momentumState: file } = flags;
+  if (file === undefined) return startingState({ initialState, dataset, startRound });
+  const momentumState = await readStateFile(file, flags.stateFormat);
+  return startingState({ initialState, dataset, startRound, momentumState, momentumName: file });
+}
+
+async function fromFile(path: string, options: StartOptions): Promise<WorkerState> {
+  const { run, me, dataset } = options;
+  const words = 'a training checkpoint';
+  const json = readJsonText(await readTextFile(path, words), path, words);
+  const file = usable(readCheckpointFile(json), path);
+  if (file.run !== run) {
+    throw new CheckpointError('resume/run', `${path} is of run ${file.run}, not ${run}`, {
+      hint: `give --run ${file.run}`,
+    });
+  }
+  if (file.worker !== me) {
+    throw new CheckpointError('resume/worker', `${path} is of worker ${file.worker}, not ${me}`, {
+      hint: 'use the key of that worker, or go on from the relays with --resume-latest-checkpoint',
+    });
+  }
+  if (json.current_model_hash !== undefined && json.current_model_hash !== file.model) {
+    throw new CheckpointError('resume/digest', `${path}: current_model_hash is not its state's`, {
+      hint: 'the file was changed by hand or by a fault; go on from another one',
+    });
+  }
+  const body = usable(
+    readCheckpointBody({ ...file, checkpoint: sha256Hex(utf8(file.body)) }),
+    path,
+  );
+  const lossBefore = evaluateRegression(body.state, dataset);
+  const { nextRound } = file;
+  return usable(resumeFrom(body, { nextRound, lossBefore, keepsLate: true }), path);
+}
+
+async function fromRelays(options: StartOptions): Promise<WorkerState> {
+  const { flags, run, key, relays, dataset, onNotice } = options;
+  const idleMs =
+    flags.checkpointIdleTimeout === undefined ? options.idleMs : flags.checkpointIdleTimeout * 1000;
+  const query = { run, since: flags.checkpointSince, idleMs, maxMs: 10 * idleMs };
+  const anyKey = flags.referenceCompatible ?? false;
+  const { events, failed } = await discoverCheckpoints(
+    relays,
+    { ...query, anyKey },
+    await options.ports(),
+  );
+  const faults = flags.checkpointFaults ?? 1;
+  const authors = flags.checkpointWorker ?? [];
+  const { choice, refused } = chooseCheckpoint(events, { me: key, authors, faults });
+  for (const { checkpoint, why } of refused)
+    onNotice(`not trusted: ${wordsOf(checkpoint)}: ${why}`);
+  if (!choice)
+    throw nothingToResume(
+      run,
+      refused.length,
+      failed.map(({ relay, message }) => `${relay} ${message}`),
+    );
+  const { read } = choice.checkpoint;
+  if (!choice.isVouched)
+    onNotice(
+      `going on from ${wordsOf(choice.checkpoint)}, which ${faults + 1} authors or more publish`,
+    );
+  const { nextRound } = read.said;
+  const lossBefore = evaluateRegression(read.body.state, dataset);
+  const resumed = resumeFrom(read.body, { nextRound, lossBefore, keepsLate: choice.isVouched });
+  return usable(resumed, wordsOf(choice.checkpoint));
+}
+
+const wordsOf = ({ read: { said } }: FoundCheckpoint): string =>
+  `the checkpoint of round ${said.round} by ${said.worker.slice(0, 16)}`;
+
+const nothingToResume = (run: string, refused: number, failures: readonly string[]) =>
+  new CheckpointError(
+    'resume/nothing',
+    refused > 0
+      ? `none of the ${refused} checkpoints of run ${run} on the relays can be trusted`
+      : `no checkpoint of run ${run} on the relays${failures.length > 0 ? ` (${failures.join('; ')})` : ''}`,
+    {
+      hint:
+        refused > 0
+          ? 'name an author you know with --checkpoint-worker KEY; `nostrain discover-checkpoints` lists them'
+          : 'check --run and --relay, or start from STATE without --resume-latest-checkpoint',
+    },
+  );
+
+function usable<T>(result: Result<T>, what: string): T {
+  if (result.ok) return result.value;
+  const { at, message } = result.issue;
+  throw new CheckpointError('resume/checkpoint', `${what} cannot be used: ${at} ${message}`, {
+    hint: 'go on from another checkpoint',
+  });
+}

@@ -1,0 +1,85 @@
+/** `nostrain train-local STATE DATASET`: regression without relays, by default to the bit what the Python reference computes. */
+import { Command, Option } from 'commander';
+import { indentedJson } from '../../base/canonical-json.ts';
+import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
+import { readDataset } from '../../terminal/dataset-file.ts';
+import { above0, decimalFlag, integerFlag } from '../../terminal/number-flags.ts';
+import { writeResult } from '../../terminal/output.ts';
+import { readStateFile } from '../node/state-io.ts';
+import { type RegressionBackend, trainOnBackend } from '../node/train-on-backend.ts';
+import type { RegressionTraining } from '../regression/train.ts';
+import { backendOption } from './backend-option.ts';
+import {
+  addStateInput,
+  addStateOutput,
+  assertWritable,
+  type StateOutput,
+  writeState,
+} from './state-formats.ts';
+
+interface Flags extends StateOutput {
+  readonly runtime?: RegressionTask;
+  readonly steps: number;
+  readonly learningRate: number;
+  readonly batchSize: number;
+  readonly metricsOut?: string;
+  readonly stateFormat: Parameters<typeof readStateFile>[1];
+  readonly backend: RegressionBackend;
+}
+
+const RUNTIMES: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
+
+export const trainLocal = (): Command =>
+  addStateOutput(
+    addStateInput(
+      new Command('train-local')
+        .description('train a regression model on this machine alone, as the Python reference does')
+        .argument('<state>', 'state to start from')
+        .argument('<dataset>', 'JSON dataset to train on')
+        .addOption(
+          new Option('--runtime <name>', 'which model it must be (default: what STATE is)').choices(
+            RUNTIMES,
+          ),
+        )
+        .addOption(backendOption())
+        .option('--steps <n>', 'steps of gradient descent', integerFlag('--steps', 1), 500)
+        .option(
+          '--learning-rate <x>',
+          'how far a step goes',
+          decimalFlag('--learning-rate', above0),
+          0.01,
+        )
+        .option('--batch-size <n>', 'examples per step', integerFlag('--batch-size', 1), 1)
+        .option('--metrics-out <file>', 'write settings and losses there as JSON'),
+    ),
+  ).action(async (state: string, dataset: string, flags: Flags) => {
+    assertWritable(flags);
+    const params = await readStateFile(state, flags.stateFormat);
+    const examples = await readDataset(dataset);
+    const training = await trainOnBackend(flags.backend, params, examples, flags);
+    if (flags.metricsOut !== undefined) {
+      await writeResult(metricsOf(training, examples, flags), flags.metricsOut);
+    }
+    await writeState({ ...training.params, runtime: training.runtime }, flags);
+  });
+
+/** The reference's metrics file; the backend is named as it was asked for. */
+function metricsOf(
+  { runtime, lossBefore, lossAfter }: RegressionTraining,
+  { size, features }: RegressionDataset,
+  { backend, steps, learningRate, batchSize }: Flags,
+): string {
+  const metrics = {
+    task: runtime,
+    runtime,
+    backend,
+    steps: BigInt(steps),
+    learning_rate: learningRate,
+    batch_size: BigInt(batchSize),
+    example_count: BigInt(size),
+    feature_count: BigInt(features),
+    loss_before: lossBefore,
+    loss_after: lossAfter,
+  };
+  return `${indentedJson(metrics)}\n`;
+}

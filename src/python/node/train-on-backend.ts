@@ -1,0 +1,137 @@
+/**
+ * The two regression models on onnxruntime in double precision: forward, backward and the step of gradient descent are one
+ * graph, and many steps one call. Batches and losses are those of the plain loop, which is faster where models are tiny.
+ */
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import { ConfigError } from '../../base/errors.ts';
+import type { RegressionDataset } from '../../model/data/regression.ts';
+import { compileTraining } from '../../model/training-program.ts';
+import { createSession } from '../../node/trainer-sessions.ts';
+import type { ModelSpec, SgdSpec } from '../../run/model-spec.ts';
+import type { Params } from '../../tensor/params.ts';
+import { type RegressionModel, writeModel } from '../regression/layout.ts';
+import {
+  batchRows,
+  evaluateRegression,
+  fittingModel,
+  type RegressionOptions,
+  type RegressionTraining,
+  trained,
+  trainRegression,
+} from '../regression/train.ts';
+
+/**
+ * `python` is the plain loop in the reference's order of operations; the others are one engine, onnxruntime.
+ *
+ * @example
+ * ```ts
+ * import { regressionBackends } from 'nostrain/node';
+ *
+ * regressionBackends; // => ['python', 'numpy', 'torch', 'onnx']
+ * ```
+ */
+export const regressionBackends = ['python', 'numpy', 'torch', 'onnx'] as const;
+
+export type RegressionBackend = (typeof regressionBackends)[number];
+
+/**
+ * The backend named, else `python`. Throws a ConfigError for a name of none.
+ *
+ * @example
+ * ```ts
+ * import { resolveTrainingBackend } from 'nostrain/node';
+ *
+ * resolveTrainingBackend(); // => 'python'
+ * resolveTrainingBackend('onnx'); // => 'onnx'
+ * ```
+ */
+export function resolveTrainingBackend(name = 'python'): RegressionBackend {
+  const found = regressionBackends.find((known) => known === name);
+  if (found !== undefined) return found;
+  throw new ConfigError('training/backend', `${JSON.stringify(name.slice(0, 80))} is no backend`, {
+    hint: `the backends are ${regressionBackends.join(', ')}`,
+  });
+}
+
+/**
+ * Trains a copy of the state on the backend asked for, in f64. Losses are mean squared errors. Throws as `trainRegression` does.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
+ * import { trainOnBackend } from 'nostrain/node';
+ *
+ * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
+ * const options = { steps: 1, learningRate: 0.25, batchSize: 1 };
+ * const trained = await trainOnBackend('onnx', initializeLinearRegressionState(1), dataset, options);
+ * trained.params.values; // => Float64Array.of(0.5, 0.5)
+ * ```
+ */
+export async function trainOnBackend(
+  backend: RegressionBackend,
+  params: Params,
+  dataset: RegressionDataset,
+  options: RegressionOptions,
+): Promise<RegressionTraining> {
+  if (backend === 'python') return trainRegression(params, dataset, options);
+  const model = fittingModel(params, dataset, options);
+  const lossBefore = evaluateRegression(params, dataset);
+  const { learningRate, batchSize } = options;
+  const program = compileTraining(specOf(model), sgd(learningRate), batchSize, { dtype: 'f64' });
+  const session = await createSession(program.loop(), 'cpu', 1);
+  try {
+    const start = writeModel(model);
+    const values = await runSteps(session, start.values, { dataset, options });
+    return trained({ layout: start.layout, values }, lossBefore, { dataset, ...options });
+  } finally {
+    await session.release();
+  }
+}
+
+/** Row numbers in one call. */
+const MAX_ROWS = 2 ** 20;
+
+async function runSteps(
+  session: InferenceSession,
+  start: Params['values'],
+  {
+    dataset,
+    options,
+  }: { readonly dataset: RegressionDataset; readonly options: RegressionOptions },
+): Promise<Float64Array> {
+  const { steps, batchSize, learningRate } = options;
+  const { size, features, inputs, targets } = dataset;
+  const stride = Math.max(1, Math.floor(MAX_ROWS / batchSize));
+  let values = Float64Array.from(start);
+  for (let from = 0; from < steps; from += stride) {
+    const count = Math.min(stride, steps - from);
+    const rows = new Int32Array(count * batchSize);
+    for (let i = 0; i < count; i++) {
+      rows.set(batchRows(from + i, batchSize, size), i * batchSize);
+    }
+    const rates = new Float64Array(count).fill(learningRate);
+    const results = await session.run({
+      steps: new Tensor('int64', BigInt64Array.of(BigInt(count)), []),
+      params: new Tensor('float64', values, [values.length]),
+      rates: new Tensor('float64', rates, [count, 1]),
+      rows: new Tensor('int32', rows, [count, batchSize]),
+      inputs: new Tensor('float64', inputs, [size, features]),
+      targets: new Tensor('float64', targets, [size]),
+    });
+    const data = results['params.next']?.data;
+    if (!(data instanceof Float64Array)) throw new TypeError('a model gave no f64 result');
+    values = Float64Array.from(data);
+  }
+  return values;
+}
+
+const specOf = (model: RegressionModel): ModelSpec =>
+  model.runtime === 'linear-regression'
+    ? { architecture: 'linear', features: model.features }
+    : { architecture: 'mlp', features: model.features, hidden: [model.hidden] };
+
+const sgd = (learningRate: number): SgdSpec => ({
+  optimizer: 'sgd',
+  schedule: { learningRate, warmupSteps: 0, totalSteps: 0, finalShare: 1 },
+  clipNorm: 0,
+});

@@ -1,0 +1,56 @@
+/** The outer step in the shape that the Python reference's library gives it. */
+
+import type { OuterSettings } from '../../consensus/outer/nesterov.ts';
+import type { Params } from '../../tensor/params.ts';
+import { improvementStep } from './improvement-step.ts';
+
+export interface OuterStepOptions extends Partial<OuterSettings> {
+  /** Momentum after the step before; zeros when absent. */
+  readonly previousMomentum?: Params | undefined;
+}
+
+export interface OuterStepResult {
+  /** As it was given: the improvement, after - before. */
+  readonly aggregatedDelta: Params;
+  /** To give to the next step. */
+  readonly momentumState: Params;
+  /** How far the step goes. */
+  readonly updateDelta: Params;
+  readonly nextState: Params;
+}
+
+/**
+ * One outer step: v <- v * momentum + Δ, update = (Δ + v * momentum) * learningRate, next = base + update, in f64 (DiLoCo, arXiv
+ * 2311.08105, section 2). Learning rate 0.7 and momentum 0.9 unless given. Throws a RangeError for a rate not above 0 or a
+ * momentum outside [0, 1), a ConfigError (`state/other-model`) when a part is of another model.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, nesterovOuterStep } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [1] }]);
+ * const base = { layout, values: Float64Array.of(10) };
+ * const delta = { layout, values: Float64Array.of(4) };
+ * const step = nesterovOuterStep(base, delta, { learningRate: 0.5, momentum: 0.5 });
+ * step.momentumState.values; // => Float64Array.of(4)
+ * step.updateDelta.values; // => Float64Array.of(3)
+ * step.nextState.values; // => Float64Array.of(13)
+ * ```
+ */
+export function nesterovOuterStep(
+  base: Params,
+  delta: Params,
+  { learningRate = 0.7, momentum = 0.9, previousMomentum }: OuterStepOptions = {},
+): OuterStepResult {
+  if (!(learningRate > 0)) throw new RangeError(`learning rate ${learningRate} is not above 0`);
+  if (!(momentum >= 0 && momentum < 1)) {
+    throw new RangeError(`momentum ${momentum} is not from 0 to below 1`);
+  }
+  const step = improvementStep(base, delta, { learningRate, momentum }, previousMomentum);
+  return {
+    aggregatedDelta: delta,
+    momentumState: step.momentum,
+    updateDelta: step.update,
+    nextState: step.next,
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * How the Python reference lays out its two regression models, and which of them a state is. It also reads states that
+ * leave out dimensions of one; what it writes always has them.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import type { RegressionTask } from '../../model/data/regression.ts';
+import { createLayout, type Layout, type Params } from '../../tensor/params.ts';
+
+/** A state taken apart, f64, copies. */
+export type RegressionModel = LinearModel | MlpModel;
+
+export interface LinearModel {
+  readonly runtime: 'linear-regression';
+  readonly features: number;
+  /** (F) */
+  readonly weight: Float64Array;
+  /** (1) */
+  readonly bias: Float64Array;
+}
+
+export interface MlpModel {
+  readonly runtime: 'mlp-regression';
+  readonly features: number;
+  /** H */
+  readonly hidden: number;
+  /** (H, F) */
+  readonly hiddenWeight: Float64Array;
+  /** (H) */
+  readonly hiddenBias: Float64Array;
+  /** (H) */
+  readonly outputWeight: Float64Array;
+  /** (1) */
+  readonly outputBias: Float64Array;
+}
+
+export const linearLayout = (features: number): Layout =>
+  createLayout([
+    { name: 'linear.bias', shape: [1] },
+    { name: 'linear.weight', shape: [1, features] },
+  ]);
+
+export const mlpLayout = (features: number, hidden: number): Layout =>
+  createLayout([
+    { name: 'mlp.hidden.bias', shape: [hidden] },
+    { name: 'mlp.hidden.weight', shape: [hidden, features] },
+    { name: 'mlp.output.bias', shape: [1] },
+    { name: 'mlp.output.weight', shape: [1, hidden] },
+  ]);
+
+const LINEAR = 'linear.bias,linear.weight';
+const MLP = 'mlp.hidden.bias,mlp.hidden.weight,mlp.output.bias,mlp.output.weight';
+
+/** Which model the tensors' names are those of; undefined for any other. */
+function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
+  const names = slots.map(({ name }) => name).sort();
+  if (names.join() === LINEAR) return 'linear-regression';
+  return names.join() === MLP ? 'mlp-regression' : undefined;
+}
+
+/**
+ * A state taken apart, as `LinearModelAdapter.import_state` and its sibling for the mlp do. Throws a ConfigError that names the
+ * tensor, its shape and the shape it must have.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, readRegressionModel } from 'nostrain';
+ *
+ * const model = readRegressionModel(initializeLinearRegressionState(2));
+ * model.runtime === 'linear-regression' && model.weight; // => new Float64Array(2)
+ * ```
+ */
+export function readModel(params: Params): RegressionModel {
+  const runtime = runtimeOfLayout(params.layout);
+  if (runtime === undefined) {
+    const names = params.layout.slots.slice(0, 4).map(({ name }) => name);
+    throw new ConfigError(
+      'state/model',
+      `a state with ${names.join(', ')} is neither a linear nor an mlp regression`,
+      { hint: '`nostrain init-state --features N` makes one' },
+    );
+  }
+  return runtime === 'linear-regression' ? readLinear(params) : readMlp(params);
+}
+
+function readLinear(params: Params): LinearModel {
+  const { shape } = slotOf(params, 'linear.weight');
+  const features = shape.at(-1) ?? 0;
+  return {
+    runtime: 'linear-regression',
+    features,
+    weight: read(params, 'linear.weight', [1, features], [features]),
+    bias: read(params, 'linear.bias', [1], []),
+  };
+}
+
+function readMlp(params: Params): MlpModel {
+  const { shape } = slotOf(params, 'mlp.hidden.weight');
+  const [hidden = 0, features = 0] = shape;
+  return {
+    runtime: 'mlp-regression',
+    features,
+    hidden,
+    hiddenWeight: read(params, 'mlp.hidden.weight', [hidden, features]),
+    hiddenBias: read(params, 'mlp.hidden.bias', [hidden]),
+    outputWeight: read(params, 'mlp.output.weight', [1, hidden], [hidden]),
+    outputBias: read(params, 'mlp.output.bias', [1], []),
+  };
+}
+
+const slotOf = ({ layout }: Params, name: string) =>
+  layout.slots.find((slot) => slot.name === name)!;
+
+/** A copy of one tensor, whose shape must be one of those. */
+function read(
+  params: Params,
+  name: string,
+  ...shapes: readonly (readonly number[])[]
+): Float64Array {
+  const { shape, offset, size } = slotOf(params, name);
+  const fits = shapes.some((accepted) => accepted.join() === shape.join());
+  if (fits && size > 0) return Float64Array.from(params.values.subarray(offset, offset + size));
+  const accepted = shapes.map((dims) => `[${dims}]`).join(' or ');
+  throw new ConfigError('state/shape', `tensor ${name} is [${shape}], not ${accepted}`);
+}
+
+/**
+ * The model as a state, f64, tensors sorted by name.
+ *
+ * @example
+ * ```ts
+ * import { writeRegressionModel } from 'nostrain';
+ *
+ * const [weight, bias] = [Float64Array.of(3, -1), Float64Array.of(0.5)];
+ * const state = writeRegressionModel({ runtime: 'linear-regression', features: 2, weight, bias });
+ * state.values; // => Float64Array.of(0.5, 3, -1)
+ * ```
+ */
+export function writeModel(model: RegressionModel): Params {
+  if (model.runtime === 'linear-regression') {
+    return joined(linearLayout(model.features), [model.bias, model.weight]);
+  }
+  const { hiddenBias, hiddenWeight, outputBias, outputWeight } = model;
+  const tensors = [hiddenBias, hiddenWeight, outputBias, outputWeight];
+  return joined(mlpLayout(model.features, model.hidden), tensors);
+}
+
+function joined(layout: Layout, tensors: readonly Float64Array[]): Params {
+  const values = new Float64Array(layout.size);
+  tensors.forEach((tensor, i) => {
+    values.set(tensor, layout.slots[i]!.offset);
+  });
+  return { layout, values };
+}

@@ -1,0 +1,198 @@
+/** Events of the Python reference from what they are to say; signed here, signed elsewhere, or not signed yet. */
+import { checkpoint } from '../../../kinds/checkpoint.ts';
+import { gradient } from '../../../kinds/gradient.ts';
+import { heartbeat } from '../../../kinds/heartbeat.ts';
+import { utf8 } from '../../base/bytes.ts';
+import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import type { Result } from '../../base/result.ts';
+import type { EventDraft, Signer } from '../../network/event.ts';
+import { type Authorship, type LooseEvent, withAuthor } from '../../network/loose-event.ts';
+import { inspectPayload } from '../codec/delta-payload.ts';
+import type { NstrStats } from '../codec/header.ts';
+import type { ForeignNstrLimits } from '../codec/nstr-foreign.ts';
+import { type CheckpointFile, readCheckpointFile } from './checkpoint-file.ts';
+
+/** Who an event is by: a signer, a public key with or without the id and signature of an event signed elsewhere, or nobody yet. */
+export type EventAuthor = Signer | Authorship;
+
+/** What a gradient event says besides its payload. */
+export interface GradientEventMetadata {
+  readonly run: string;
+  /** From 0. */
+  readonly round: number;
+  /** Whose it is: the public key of the signer, or peers refuse it. */
+  readonly worker: string;
+  /** Digest of the state the round started from. */
+  readonly model: string;
+  /** Inner steps taken. */
+  readonly steps: number;
+  /** Examples seen, the weight in a weighted mean; without them it weighs 1. */
+  readonly examples?: number | undefined;
+  /** Unix seconds. */
+  readonly createdAt: number;
+}
+
+/** What a heartbeat event says. */
+export interface HeartbeatEventMetadata {
+  readonly run: string;
+  /** The round the worker is in, from 0. */
+  readonly round: number;
+  /** Whose it is: the public key of the signer, or peers refuse it. */
+  readonly worker: string;
+  /** Seconds until the next one is due. */
+  readonly interval: number;
+  /** Examples the worker has. */
+  readonly examples?: number | undefined;
+  /** What the worker can do; default `gradient-event`. */
+  readonly capabilities?: readonly string[] | undefined;
+  /** Where else to find the worker. */
+  readonly relays?: readonly string[] | undefined;
+  /** Unix seconds. */
+  readonly createdAt: number;
+}
+
+/** What a checkpoint event says besides its checkpoint. */
+export interface CheckpointEventMetadata {
+  /** Default: the worker that the checkpoint names. */
+  readonly worker?: string | undefined;
+  /** Which of the kept checkpoints it replaces; without it, each round has one of its own. */
+  readonly slot?: number | undefined;
+  /** Unix seconds. */
+  readonly createdAt: number;
+}
+
+/** A gradient event (kind 33333) around a payload of known sizes. Throws a TypeError for what the kind does not allow. */
+export const gradientDraft = (
+  { createdAt, ...said }: GradientEventMetadata,
+  payload: string,
+  stats: NstrStats,
+): EventDraft =>
+  gradient.build(
+    {
+      ...said,
+      payload,
+      compression: stats.label,
+      params: stats.tensors,
+      values: stats.total,
+      selected: stats.selected,
+    },
+    createdAt,
+  );
+
+/** A heartbeat event (kind 33334). Throws a TypeError for what the kind does not allow. */
+export const heartbeatDraft = ({
+  createdAt,
+  capabilities = ['gradient-event'],
+  ...said
+}: HeartbeatEventMetadata): EventDraft => heartbeat.build({ ...said, capabilities }, createdAt);
+
+/** A checkpoint event (kind 33335) of the last round completed. Throws a TypeError for what the kind does not allow. */
+export const checkpointDraft = (
+  { worker, slot, createdAt }: CheckpointEventMetadata,
+  { nextRound, ...file }: CheckpointFile,
+): EventDraft =>
+  checkpoint.build(
+    {
+      ...file,
+      worker: worker ?? file.worker,
+      round: nextRound - 1,
+      nextRound,
+      slot,
+      checkpoint: sha256Hex(utf8(file.body)),
+    },
+    createdAt,
+  );
+
+/**
+ * A gradient event (kind 33333) around a base64 payload; the sizes it names are those of the payload. Throws a ConfigError for a
+ * payload that is none or an author that does not fit, a TypeError for what the kind does not allow.
+ *
+ * @example
+ * ```ts
+ * import { buildGradientEvent, compressDelta, createLayout, createSigner, signingState } from 'nostrain';
+ *
+ * const signer = createSigner(new Uint8Array(32).fill(3));
+ * const layout = createLayout([{ name: 'w', shape: [2] }]);
+ * const { payload } = compressDelta({ layout, values: Float64Array.of(1, 2) }, { ratio: 1 });
+ * const about = { run: 'tea', round: 0, worker: signer.publicKey, model: 'ab'.repeat(32), steps: 500 };
+ * const event = buildGradientEvent({ ...about, createdAt: 1_700_000_000 }, payload, signer);
+ * event.kind; // => 33333
+ * signingState(event); // => 'signed'
+ * ```
+ */
+export function buildGradientEvent(
+  about: GradientEventMetadata,
+  payload: string,
+  author: EventAuthor = {},
+  limits: Partial<ForeignNstrLimits> = {},
+): LooseEvent {
+  const stats = unwrap(inspectPayload(payload, limits), 'payload/refused', 'the payload');
+  return authored(gradientDraft(about, payload, stats), author);
+}
+
+/**
+ * A heartbeat event (kind 33334). Throws a ConfigError for an author that does not fit, a TypeError for what the kind does not
+ * allow.
+ *
+ * @example
+ * ```ts
+ * import { buildHeartbeatEvent, createSigner } from 'nostrain';
+ *
+ * const signer = createSigner(new Uint8Array(32).fill(3));
+ * const beat = { run: 'tea', round: 3, worker: signer.publicKey, interval: 60 };
+ * const event = buildHeartbeatEvent({ ...beat, createdAt: 1_700_000_000 }, signer);
+ * event.pubkey; // => signer.publicKey
+ * ```
+ */
+export const buildHeartbeatEvent = (
+  about: HeartbeatEventMetadata,
+  author: EventAuthor = {},
+): LooseEvent => authored(heartbeatDraft(about), author);
+
+/**
+ * A checkpoint event (kind 33335) around the JSON text of a training checkpoint, whose digest, hash and canonical form are made
+ * here. Throws a ConfigError for a checkpoint that is none or an author that does not fit, a TypeError for what the kind does
+ * not allow.
+ *
+ * @example
+ * ```ts
+ * import { buildCheckpointEvent, parseCheckpointEvent } from 'nostrain';
+ *
+ * const record = {
+ *   ...{ round: 0, model_hash_before: 'ab', model_hash_after: 'cd', collected_event_count: 1 },
+ *   ...{ local_loss_before: 4.5, local_loss_after_inner: 0.5, local_loss_after_outer: 0.5 },
+ *   ...{ completion_reason: 'idle-timeout', published_gradient_event_id: '', published_heartbeat_event_id: '' },
+ * };
+ * const checkpoint = JSON.stringify({
+ *   ...{ format: 'nostrain-training-checkpoint', run: 'tea', worker: 'alice', next_round: 1, rounds: [record] },
+ *   current_state: { parameters: { w: { shape: [2], values: [1, 2.5] } } },
+ * });
+ * const read = parseCheckpointEvent(buildCheckpointEvent({ createdAt: 1_700_000_000 }, checkpoint));
+ * read.ok && read.value.body.state.values; // => Float64Array.of(1, 2.5)
+ * ```
+ */
+export function buildCheckpointEvent(
+  about: CheckpointEventMetadata,
+  checkpointText: string,
+  author: EventAuthor = {},
+): LooseEvent {
+  const json = unwrap(parseJson(checkpointText), 'checkpoint/refused', 'the checkpoint');
+  const file = readCheckpointFile(isJsonObject(json) ? json : {});
+  return authored(
+    checkpointDraft(about, unwrap(file, 'checkpoint/refused', 'the checkpoint')),
+    author,
+  );
+}
+
+const authored = (draft: EventDraft, author: EventAuthor): LooseEvent =>
+  'sign' in author
+    ? author.sign(draft)
+    : unwrap(withAuthor(draft, author), 'event/author', 'the author');
+
+function unwrap<T>(result: Result<T>, code: string, what: string): T {
+  if (result.ok) return result.value;
+  const { at, message } = result.issue;
+  throw new ConfigError(code, `${what} cannot be used, ${at}: ${message}`);
+}

@@ -1,0 +1,159 @@
+/**
+ * Gradient events to contributions and back. The wire carries after - before; everything else here speaks of
+ * Δ = before - after, so signs flip here, once in each direction.
+ */
+import { gradient } from '../../../kinds/gradient.ts';
+import { utf8 } from '../../base/bytes.ts';
+import type { EventDraft, SignedEvent } from '../../network/event.ts';
+import { accept, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
+import type { Contribution, RejectReason } from '../../run/contribution.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { Layout, Params } from '../../tensor/params.ts';
+import type { PartialVector } from '../../tensor/partial-vector.ts';
+import { partialOf } from '../../tensor/sparse.ts';
+import type { ContainerLimits } from '../codec/container.ts';
+import type { NstrStats } from '../codec/header.ts';
+import { decodeNstr, encodeNstr, type NstrEncoding } from '../codec/nstr.ts';
+import { flipped } from './sign.ts';
+
+/** What a contribution is measured against. */
+export interface GradientContext extends ContainerLimits {
+  readonly run: string;
+  /** The only round that counts; undefined takes every round. */
+  readonly round: number | undefined;
+  /** Digest of the state this worker starts the round from. */
+  readonly base: Digest;
+  /** Whether others must have started from the same bits. */
+  readonly checkBase: boolean;
+  readonly layout: Layout;
+  readonly nowSeconds: number;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
+}
+
+/** Issues of the codec that have a name of their own in a round's summary; the rest are `malformed`. */
+const REASONS: Readonly<Record<string, RejectReason>> = {
+  'too-large': 'too-large',
+  'wrong-shape': 'wrong-shape',
+  'bad-index': 'bad-index',
+  'not-finite': 'not-finite',
+  'unknown-codec': 'unknown-codec',
+  'unsupported-codec': 'unknown-codec',
+  'other-roster': 'other-roster',
+  'other-run': 'other-run',
+  'wrong-round': 'wrong-round',
+};
+
+/** What a codec's issue is called in a round's summary. */
+export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'malformed';
+
+/** The contribution inside a verified event, or why it does not count. The payload is opened last. */
+export function toContribution(event: SignedEvent, context: GradientContext): Judged<Contribution> {
+  const parsed = gradient.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const said = parsed.value;
+  const rejected = judgeClaim(event, said, context);
+  if (rejected !== undefined) return rejected;
+  if (context.round !== undefined && said.round !== context.round) {
+    return reject(event, 'wrong-round', `round ${said.round}, not ${context.round}`);
+  }
+  if (context.checkBase && said.model !== context.base) {
+    return reject(event, 'base-mismatch', `started from ${said.model}, we from ${context.base}`);
+  }
+  const decoded = decodeNstr(said.payload, context);
+  if (!decoded.ok) {
+    const { code, at, message } = decoded.issue;
+    return reject(event, codecReason(code), `${code} at ${at}: ${message}`);
+  }
+  const { delta, stats } = decoded.value;
+  const untrue = mismatch(said, stats);
+  if (untrue !== undefined) return reject(event, 'malformed', untrue);
+  return accept({
+    worker: said.worker,
+    eventId: event.id,
+    round: said.round,
+    base: said.model,
+    delta: partialOf({ ...delta, values: flipped(delta.values) }),
+    examples: said.examples,
+    steps: said.steps,
+    createdAt: event.created_at,
+    payloadBytes: stats.containerBytes,
+    eventBytes: utf8(JSON.stringify(event)).length,
+  });
+}
+
+/** A tag that says something else than the payload. */
+export function mismatch(
+  said: { compression: string; params: number; values: number; selected: number },
+  stats: NstrStats,
+): string | undefined {
+  if (said.compression !== stats.label) {
+    return `compression is ${stats.label}, the tag says ${said.compression}`;
+  }
+  if (said.params !== stats.tensors) return `${stats.tensors} tensors, the tag says ${said.params}`;
+  if (said.values !== stats.total) return `${stats.total} values, the tag says ${said.values}`;
+  if (said.selected === stats.selected) return undefined;
+  return `${stats.selected} values sent, the tag says ${said.selected}`;
+}
+
+/** What a worker says of its own gradient. */
+export interface OwnGradient {
+  readonly run: string;
+  readonly round: number;
+  readonly worker: WorkerId;
+  readonly base: Digest;
+  readonly steps: number;
+  readonly examples?: number | undefined;
+}
+
+export interface BuiltGradient {
+  readonly draft: EventDraft;
+  /** Δ = before - after, exactly as every receiver decodes it; the delta minus this is the residual. */
+  readonly sent: PartialVector;
+  readonly stats: NstrStats;
+  /** The container, before base64. */
+  readonly payloadBytes: number;
+  /** JSON of the event once it is signed. */
+  readonly eventBytes: number;
+}
+
+/** An unsigned gradient event carrying Δ = before - after. */
+export function buildGradient(
+  own: OwnGradient,
+  delta: Params,
+  encoding: NstrEncoding,
+  createdAt: number,
+): BuiltGradient {
+  const wireDelta = { layout: delta.layout, values: flipped(delta.values) };
+  const { payload, sent, stats } = encodeNstr(wireDelta, encoding);
+  const draft = gradient.build(
+    {
+      run: own.run,
+      round: own.round,
+      worker: own.worker,
+      model: own.base,
+      steps: own.steps,
+      examples: own.examples,
+      compression: stats.label,
+      params: stats.tensors,
+      values: stats.total,
+      selected: stats.selected,
+      payload,
+      scope: true,
+    },
+    createdAt,
+  );
+  return {
+    draft,
+    sent: partialOf({ ...sent, values: flipped(sent.values) }),
+    stats,
+    payloadBytes: stats.containerBytes,
+    eventBytes: signedEventBytes(draft),
+  };
+}
+
+/** Bytes of an event's JSON after signing, which adds a key, an id and a signature of fixed length. */
+export function signedEventBytes(draft: EventDraft): number {
+  const placeholders = { id: '0'.repeat(64), pubkey: '0'.repeat(64), sig: '0'.repeat(128) };
+  return utf8(JSON.stringify({ ...draft, ...placeholders })).length;
+}

@@ -1,0 +1,61 @@
+/** Gradients of earlier rounds that relays still hold: asked for once, judged, the newest of each worker and round. */
+import { gradient } from '../../../kinds/gradient.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { within } from '../../network/transport/deadline.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import { judgeClaim } from '../../network/wire/judged.ts';
+import { newer, slotOf } from '../../network/wire/newest.ts';
+import type { ProfileOptions } from '../../network/wire/profile.ts';
+import type { LateRequest } from '../../network/wire/wire.ts';
+import { compareCodePoints } from '../../tensor/params.ts';
+import type { LateGradient } from './late-record.ts';
+
+/** A relay that has more than this many of them is not a relay of one run of friends. */
+const MAX_LATE = 1024;
+
+/** By round, worker, date and event id: the order they are summed in. What they decode to is judged where they are used. */
+export async function findLateGradients(
+  { relays, clock, signal, maxContainerBytes, ...options }: ProfileOptions,
+  scope: Filter,
+  { round, since, waitMs }: LateRequest,
+): Promise<readonly LateGradient[]> {
+  const found = new Map<string, LateGradient>();
+  const anyKey = options.reference?.isCompatible;
+  function onEvent(event: SignedEvent): void {
+    const late = lateOf(event, { run: options.run, nowSeconds: clock.now() / 1000, anyKey });
+    if (!late || late.round >= round || late.payload.length > 2 * maxContainerBytes) return;
+    const slot = slotOf(late);
+    const held = found.get(slot);
+    if (held ? newer(late, held) : found.size < MAX_LATE) found.set(slot, late);
+  }
+  let caughtUp = () => {};
+  const allCaughtUp = new Promise<void>((resolve) => {
+    caughtUp = resolve;
+  });
+  const filter = { ...scope, kinds: [gradient.kind], ...(since === undefined ? {} : { since }) };
+  const onCaughtUp = () => void (subscription.caughtUp && caughtUp());
+  const subscription = relays.subscribe([filter], { onEvent, onCaughtUp });
+  try {
+    await within(allCaughtUp, waitMs, clock, signal);
+  } finally {
+    subscription.close();
+  }
+  return [...found.values()].sort(
+    (a, b) =>
+      a.round - b.round ||
+      compareCodePoints(a.worker, b.worker) ||
+      a.createdAt - b.createdAt ||
+      compareCodePoints(a.eventId, b.eventId),
+  );
+}
+
+function lateOf(
+  event: SignedEvent,
+  ours: Parameters<typeof judgeClaim>[2],
+): (LateGradient & { readonly payload: string }) | undefined {
+  const parsed = gradient.parse(event);
+  if (!parsed.ok || judgeClaim(event, parsed.value, ours)) return undefined;
+  const { round, worker, model: base, examples, payload } = parsed.value;
+  const dated = { eventId: event.id, createdAt: event.created_at };
+  return { round, worker, base, examples, payload, ...dated };
+}

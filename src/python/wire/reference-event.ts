@@ -1,0 +1,171 @@
+/** Single events of the Python reference, signed or not: read whole, with whatever is inside them, or refused. */
+import { checkpoint } from '../../../kinds/checkpoint.ts';
+import { gradient } from '../../../kinds/gradient.ts';
+import { heartbeat } from '../../../kinds/heartbeat.ts';
+import type { Kind } from '../../../kinds/index.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
+import { type LooseEvent, readLooseEvent } from '../../network/loose-event.ts';
+import { defaultPayloadLimits } from '../codec/delta-payload.ts';
+import { type ForeignNstr, type ForeignNstrLimits, readNstr } from '../codec/nstr-foreign.ts';
+import { type CheckpointBody, readCheckpointBody } from './checkpoints.ts';
+import { mismatch } from './gradients.ts';
+
+type Said<K> = K extends Kind<infer T> ? T : never;
+
+/** One of the three types of event. */
+export type EventOf<T extends ReferenceEvent['type']> = Extract<ReferenceEvent, { type: T }>;
+
+/** What one event says; tags are those of the kind, checked against what is inside. */
+export type ReferenceEvent = { readonly event: LooseEvent } & (
+  | {
+      readonly type: 'gradient';
+      readonly said: Said<typeof gradient>;
+      /** Improvement (after - before), as the wire has it. */
+      readonly payload: ForeignNstr;
+    }
+  | { readonly type: 'heartbeat'; readonly said: Said<typeof heartbeat> }
+  | {
+      readonly type: 'checkpoint';
+      readonly said: Said<typeof checkpoint>;
+      readonly body: CheckpointBody;
+    }
+);
+
+export interface ReferenceEventOptions {
+  /** Bounds of a payload, which may be of any model; default 64 MiB packed and 2^24 values. zstd is read where they bring it. */
+  readonly limits?: ForeignNstrLimits;
+  /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
+  readonly crypto?: EventCrypto;
+}
+
+/**
+ * A gradient, heartbeat or checkpoint in JSON from anyone, signed or not, or why it is refused: `type` tells them apart. What
+ * is there of id and signature is verified, a payload or a checkpoint is opened and held against the tags. Says nothing about
+ * who may speak for a worker: look at `signingState` and compare `said.worker` with the author. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { buildHeartbeatEvent, parseNostrainEvent } from 'nostrain';
+ *
+ * const beat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
+ * const read = parseNostrainEvent(buildHeartbeatEvent(beat));
+ * read.ok && read.value.type; // => 'heartbeat'
+ * parseNostrainEvent({ kind: 1 }).ok; // => false
+ * ```
+ */
+export function readReferenceEvent(
+  json: unknown,
+  { limits = defaultPayloadLimits, crypto = pureCrypto }: ReferenceEventOptions = {},
+): Result<ReferenceEvent> {
+  const event = readLooseEvent(json, crypto);
+  return event.ok ? openReferenceEvent(event.value, limits) : event;
+}
+
+/**
+ * The gradient event in JSON from anyone, or why it is refused: `said` are its tags, `payload` its delta (after - before), sparse,
+ * with layout and sizes. Checked as by `parseNostrainEvent`. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { buildGradientEvent, compressDelta, createLayout, parseGradientEvent } from 'nostrain';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [2] }]);
+ * const { payload } = compressDelta({ layout, values: Float64Array.of(0, 254) }, { ratio: 0.5 });
+ * const about = { run: 'tea', round: 0, worker: 'alice', model: 'ab'.repeat(32), steps: 500 };
+ * const read = parseGradientEvent(buildGradientEvent({ ...about, createdAt: 1_700_000_000 }, payload));
+ * read.ok && read.value.said.steps; // => 500
+ * read.ok && read.value.payload.delta.values; // => Float64Array.of(254)
+ * ```
+ */
+export const parseGradientEvent = (
+  json: unknown,
+  options: ReferenceEventOptions = {},
+): Result<EventOf<'gradient'>> => {
+  const read = readReferenceEvent(json, options);
+  if (!read.ok || read.value.type !== 'gradient') return otherKind(read, gradient.kind);
+  return ok(read.value);
+};
+
+/**
+ * The heartbeat event in JSON from anyone, or why it is refused: `said` are its tags, `interval` in seconds. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { buildHeartbeatEvent, parseHeartbeatEvent } from 'nostrain';
+ *
+ * const beat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
+ * const read = parseHeartbeatEvent(buildHeartbeatEvent(beat));
+ * read.ok && read.value.said.round; // => 3
+ * ```
+ */
+export const parseHeartbeatEvent = (
+  json: unknown,
+  options: ReferenceEventOptions = {},
+): Result<EventOf<'heartbeat'>> => {
+  const read = readReferenceEvent(json, options);
+  if (!read.ok || read.value.type !== 'heartbeat') return otherKind(read, heartbeat.kind);
+  return ok(read.value);
+};
+
+/**
+ * The checkpoint event in JSON from anyone, or why it is refused: `said` are its tags, `body` its state, momentum and history.
+ * Hash and digest are recomputed. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { parseCheckpointEvent } from 'nostrain';
+ *
+ * const read = parseCheckpointEvent({ kind: 33335, created_at: 1_700_000_000, tags: [], content: '{}' });
+ * read.ok; // => false
+ * ```
+ */
+export const parseCheckpointEvent = (
+  json: unknown,
+  options: ReferenceEventOptions = {},
+): Result<EventOf<'checkpoint'>> => {
+  const read = readReferenceEvent(json, options);
+  if (!read.ok || read.value.type !== 'checkpoint') return otherKind(read, checkpoint.kind);
+  return ok(read.value);
+};
+
+const otherKind = (read: Result<ReferenceEvent>, kind: number) =>
+  read.ok ? refuse('wrong-kind', 'kind', `kind ${read.value.event.kind} is not ${kind}`) : read;
+
+/** A gradient, heartbeat or checkpoint whose id and signature were verified before. */
+export function openReferenceEvent(
+  event: LooseEvent,
+  limits: ForeignNstrLimits,
+): Result<ReferenceEvent> {
+  switch (event.kind) {
+    case gradient.kind:
+      return readGradient(event, limits);
+    case heartbeat.kind: {
+      const said = heartbeat.parse(event);
+      return said.ok ? ok({ type: 'heartbeat', event, said: said.value }) : said;
+    }
+    case checkpoint.kind:
+      return readCheckpoint(event);
+    default: {
+      const known = `${gradient.kind}, ${heartbeat.kind} or ${checkpoint.kind}`;
+      return refuse('wrong-kind', 'kind', `kind ${event.kind} is not ${known}`);
+    }
+  }
+}
+
+function readGradient(event: LooseEvent, limits: ForeignNstrLimits): Result<ReferenceEvent> {
+  const said = gradient.parse(event);
+  if (!said.ok) return said;
+  const payload = readNstr(said.value.payload, limits);
+  if (!payload.ok) return payload;
+  const untrue = mismatch(said.value, payload.value.stats);
+  if (untrue !== undefined) return refuse('bad-tag', 'tags', untrue);
+  return ok({ type: 'gradient', event, said: said.value, payload: payload.value });
+}
+
+function readCheckpoint(event: LooseEvent): Result<ReferenceEvent> {
+  const said = checkpoint.parse(event);
+  if (!said.ok) return said;
+  const body = readCheckpointBody(said.value);
+  return body.ok ? ok({ type: 'checkpoint', event, said: said.value, body: body.value }) : body;
+}

@@ -1,0 +1,165 @@
+/** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing learned is lost. */
+import { describe, expect, it } from 'vitest';
+import { manifest } from '../../../kinds/manifest.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { explain } from '../../../src/certified/explain.ts';
+import { hasModel } from '../../../src/certified/replay.ts';
+import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
+import type { RunSpec } from '../../../src/run/run-spec.ts';
+import type { Trainer } from '../../../src/worker/ports.ts';
+import {
+  certifiedRounds,
+  certifiedSpec,
+  keyOf,
+  kill,
+  rootsOf,
+} from '../../support/certified-swarm.ts';
+import { deltaOf, type Replayed, replayed } from '../../support/replaying.ts';
+import { arithmeticTrainer, smallLayout } from '../../support/swarm.ts';
+import { createTimedSwarm, type TimedOptions, type TimedSwarm } from '../../support/timed-swarm.ts';
+
+const SLOW = 3;
+/** Payloads hold values in 8 bits: what is lost or repeated is a hundred times as much. */
+const QUANTIZED = 0.01;
+// in seconds
+const TRAIN = 60;
+const GRACE = 100;
+const HOUR = 3600;
+
+const specWith = (late: 'defer' | 'discard', rounds = 3): RunSpec =>
+  certifiedSpec({
+    ...{ founders: [0, 1, 2, SLOW], rounds, document: { late } },
+    timing: { graceMinMs: 1000 * GRACE, graceMaxMs: 1000 * GRACE, skewMs: 60_000 },
+  });
+
+/** Trains the first round for so long. */
+const slowTrainer = ({ clock }: TimedSwarm, seconds: number): Trainer => {
+  const trainer = (trainMs: number) => arithmeticTrainer(SLOW, smallLayout, { clock, trainMs });
+  const usual = trainer(1000 * TRAIN);
+  const first = trainer(1000 * seconds);
+  return {
+    ...usual,
+    train: (task, ...rest) => (task.round === 0 ? first : usual).train(task, ...rest),
+  };
+};
+
+/** A line on which manifests stay for so long from now. */
+function slowLine({ clock, connect }: TimedSwarm, seconds: number): RelaySet {
+  const relays = connect();
+  const untilMs = clock.now() + 1000 * seconds;
+  return {
+    ...relays,
+    send: (event, options) =>
+      relays.relays.map(async (_, i) => {
+        if (event.kind === manifest.kind) await clock.sleep(Math.max(0, untilMs - clock.now()));
+        return relays.send(event, options)[i]!;
+      }),
+  };
+}
+
+/** What counted of a worker, outcome by outcome. */
+const rowsOf = ({ rounds }: Replayed, key: string) =>
+  rounds.flatMap(({ round, before, decided }) =>
+    decided!.outcome.accepted
+      .filter(({ index }) => before.ledger.members[index]!.key === key)
+      .map(({ late, manifest }) => ({ round, late, manifest })),
+  );
+
+/** What training alone gives from the model a round started with. */
+async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64Array> {
+  const { before } = rounds[round]!;
+  if (!hasModel(before)) throw new Error(`round ${round} has no model`);
+  const shared = Float32Array.from(before.params.values);
+  const trainer = arithmeticTrainer(SLOW, smallLayout, { clock: systemClock, trainMs: 0 });
+  const task = { params: shared, moments: [], round, steps: 1, firstStep: 0 };
+  const { signal } = new AbortController();
+  const trained = await trainer.train({ ...task, batchKey: [0, 0] }, () => {}, signal);
+  return Float64Array.from(shared, (value, i) => value - trained.params[i]!);
+}
+
+const largest = (values: Float64Array): number => Math.max(...values.map(Math.abs));
+
+/** What the slow one learned in round 0 is in what it brought in this round, once. */
+async function expectReturned(found: Replayed, round: number): Promise<void> {
+  const expected = await freshDelta(found, round);
+  const lost = await freshDelta(found, 0);
+  const sent = deltaOf(found, round, keyOf(SLOW));
+  expect(largest(sent.map((value, i) => value - expected[i]! - lost[i]!))).toBeLessThan(QUANTIZED);
+  expect(largest(lost)).toBeGreaterThan(0.1);
+}
+
+/** Workers 0, 1 and 2, and the slow one. */
+const startAll = (swarm: TimedSwarm, slowness: Partial<TimedOptions>) => ({
+  members: [0, 1, 2].map((index) => swarm.start({ index })),
+  slow: swarm.start({ index: SLOW, ...slowness }),
+});
+
+describe('N-10: a contribution that comes one round late', () => {
+  it('deferred: is folded once on every worker, without a step of its own', async () => {
+    const spec = specWith('defer');
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
+    await swarm.finish([...members, slow], HOUR);
+    for (const member of members) expect(rootsOf(member)).toEqual(rootsOf(members[0]!));
+    expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
+    const found = replayed(spec, smallLayout, swarm.events);
+    expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
+    const rows = rowsOf(found, keyOf(SLOW));
+    expect(rows.filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
+    expect(rows.filter(({ round }) => round === 0)).toEqual([]);
+    expect(new Set(rows.map(({ manifest }) => manifest)).size).toBe(rows.length);
+    const { standing, pending, residual } = slow.disk.state!;
+    expect(standing!.ledger.steps).toBe(3);
+    expect(pending).toBeUndefined();
+    expect(largest(residual)).toBeLessThan(QUANTIZED);
+    const counted = certifiedRounds(members[0]!).map(({ certified }) => certified!.late);
+    expect(counted).toEqual([[], [keyOf(SLOW)], []]);
+  });
+
+  it('deferred: a restart between the two rounds neither loses nor repeats it', async () => {
+    const spec = specWith('defer');
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
+    await swarm.secondsUntil(() => certifiedRounds(slow).length === 1, HOUR);
+    await kill(slow);
+    expect(slow.disk.state!.pending).toBeDefined();
+    const returned = swarm.start({ index: SLOW, disk: slow.disk });
+    await swarm.finish([...members, returned], HOUR);
+    expect(rootsOf(returned).at(-1)).toBe(rootsOf(members[0]!).at(-1));
+    const found = replayed(spec, smallLayout, swarm.events);
+    expect(rowsOf(found, keyOf(SLOW)).filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
+    expect(found.rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
+    expect(largest(returned.disk.state!.residual)).toBeLessThan(QUANTIZED);
+  });
+
+  it('deferred: what the next outcome does not list either comes back, once', async () => {
+    const spec = specWith('defer', 5);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, 2 * GRACE + 30) });
+    await swarm.finish([...members, slow], HOUR);
+    const found = replayed(spec, smallLayout, swarm.events);
+    const rows = rowsOf(found, keyOf(SLOW));
+    expect(rows.filter(({ late }) => late)).toEqual([]);
+    await expectReturned(found, rows[0]!.round);
+  });
+
+  it('discard: is recorded only, and comes back at once', async () => {
+    const spec = specWith('discard');
+    const swarm = createTimedSwarm(spec, TRAIN);
+    // sent in time, and longer on its way than was left
+    const { members, slow } = startAll(swarm, {
+      trainer: slowTrainer(swarm, GRACE - 5),
+      relays: slowLine(swarm, GRACE + 1),
+    });
+    await swarm.finish([...members, slow], HOUR);
+    expect(rootsOf(slow)).toEqual(rootsOf(members[0]!));
+    const found = replayed(spec, smallLayout, swarm.events);
+    const rows = rowsOf(found, keyOf(SLOW));
+    expect(rows.some(({ late, round }) => late || round === 0)).toBe(false);
+    const [first, second] = found.rounds;
+    const why = explain(keyOf(SLOW), first!, second, found.gathered);
+    expect(why).toMatchObject({ counted: false });
+    expect(why.why.join(' ')).toMatch(/is valid.*Not listed by/);
+    await expectReturned(found, 1);
+  });
+});

@@ -1,0 +1,65 @@
+/** Leaving a run: said with one command, done by the outcome that lists it, and no end for those who stay. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import {
+  type Program,
+  runProgram,
+  startProgram,
+  temporaryFolder,
+} from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const relays: Relay[] = [];
+const programs: Program[] = [];
+afterEach(async () => {
+  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  for (const one of relays.splice(0)) await one.close();
+});
+
+const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
+
+function start(...args: readonly string[]): Program {
+  const program = startProgram([...args, '--report', 'ndjson']);
+  programs.push(program);
+  return program;
+}
+
+/** Rounds a program finished. */
+const roundsOf = ({ events }: Program) => events.filter((event) => event.type === 'round');
+
+describe('a run with a spec', { timeout: 120_000 }, () => {
+  it('is joined with `run-training --spec`, left with `run leave`, and joined again', async () => {
+    const relay = await createRelay();
+    relays.push(relay);
+    const made = await runProgram([
+      ...['run', 'create', '--relay', relay.url, '--model', 'linear', '--rounds', '400'],
+      ...['--founder', signerOf(2).publicKey, '--inner-steps', '5', '--json', ...keyOf(1)],
+      ...['-o', `${temporaryFolder()}/run.json`, '--timing-grace-min-ms', '500'],
+      ...['--timing-grace-max-ms', '2000'],
+    ]);
+    const address: string = JSON.parse(made.stdout).naddr;
+    const stays = start('run', 'join', address, ...keyOf(1));
+    const dir = temporaryFolder();
+    const training = ['run-training', '--spec', address, '--dir', dir, ...keyOf(2)];
+    const goes = start(...training);
+    await goes.event(({ type }) => type === 'round');
+
+    const stranger = await runProgram(['run', 'leave', address, ...keyOf(3)]);
+    expect(stranger.stderr).toContain('error (run/not-a-member)');
+    const left = await runProgram(['run', 'leave', address, ...keyOf(2)]);
+    expect(left.stdout).toMatch(/^leaves linear after round \d+\n$/);
+    expect(await goes.exit).toBe(0);
+    const last = roundsOf(goes).at(-1)!;
+    const me = signerOf(2).publicKey;
+    expect(last.certified!.left).toEqual([me]);
+    expect(goes.events.some(({ type }) => type === 'done')).toBe(true);
+    expect(last.index).toBeLessThan(399);
+
+    const again = start(...training);
+    await again.event((event) => event.type === 'round' && event.accepted.includes(me));
+    expect(roundsOf(again)[0]!.index).toBe(last.index + 1);
+    for (const { child } of [stays, again]) child.kill('SIGINT');
+    expect(await again.exit).toBe(1);
+  });
+});

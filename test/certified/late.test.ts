@@ -1,0 +1,147 @@
+/** Late policy `defer`: what an outcome may list late, what it must, and what becomes of a contribution that nobody lists. */
+import { describe, expect, it } from 'vitest';
+import { carryOver } from '../../src/certified/carry-over.ts';
+import { opinionOf } from '../../src/certified/compose.ts';
+import { gather } from '../../src/certified/gather.ts';
+import type { Certified } from '../../src/certified/history.ts';
+import { owedIn } from '../../src/certified/late.ts';
+import { acceptedRows } from '../../src/certified/rows.ts';
+import type { EventId } from '../../src/run/ids.ts';
+import type { AcceptedRow, Outcome } from '../../src/run/outcome.ts';
+import type { Sent } from '../../src/worker/state.ts';
+import {
+  certifiedSpec,
+  type GeneratedRun,
+  generateRun,
+  type Round,
+  signerOf,
+} from '../support/certified-run.ts';
+import { dense } from '../support/vectors.ts';
+
+const deferring = certifiedSpec({ late: 'defer' });
+const keyOf = (number: number) => signerOf(number).publicKey;
+const playedOut = (rounds: readonly Round[]) => {
+  const run = generateRun(rounds, deferring);
+  return { run, state: run.state, events: gather(run.events, run) };
+};
+
+/** The manifest of a worker for a round. */
+function manifestOf({ events }: GeneratedRun, number: number, round: number): EventId {
+  const own = events.filter(({ kind, pubkey }) => kind === 7810 && pubkey === keyOf(number));
+  return own.find(({ content }) => content.includes(`"round":${round},`))!.id;
+}
+
+const indexOf = ({ ledger }: Certified, number: number): number =>
+  ledger.members.findIndex(({ key }) => key === keyOf(number));
+
+/** What of an outcome matters here. */
+function outcomeWith(state: Certified, more: Partial<Outcome>): Outcome {
+  const zeros = '0'.repeat(64);
+  return {
+    ...{ run: state.run, round: state.round, parent: state.parent, base: state.modelRoot },
+    ...{ result: 'final', time: 0, proposer: keyOf(1), reveal: '', ballots: [], accepted: [] },
+    ...{ rejected: [], votes: [], joins: [], leaves: [], faults: [], snapshot: '' },
+    ...{ modelRoot: zeros, ledgerRoot: zeros, ...more },
+  };
+}
+
+describe('what was left out though most held it', () => {
+  const { run, state, events } = playedOut([{}, { ignored: [2] }]);
+  const votes = events.commitsAfter(state.before!.parent).map(({ id }) => id);
+  const late = [{ worker: keyOf(2), manifest: manifestOf(run, 2, 1) }];
+  const row: AcceptedRow = { index: indexOf(state, 2), late: true, manifest: late[0]!.manifest };
+
+  it('must be listed by the next outcome: who drops it twice gets no vote', () => {
+    const owed = owedIn(state, outcomeWith(state, { votes }), late, events);
+    expect(owed).toEqual([keyOf(2)]);
+    const sight = { held: [], owed, hasStakes: true, nowMs: 0 };
+    expect(opinionOf(state, outcomeWith(state, { votes }), sight).acceptable).toBe(false);
+    const good = outcomeWith(state, { votes, accepted: [row] });
+    expect(opinionOf(state, good, sight).acceptable).toBe(true);
+    const empty = outcomeWith(state, { votes, result: 'void' });
+    expect(opinionOf(state, empty, sight).acceptable).toBe(true);
+  });
+
+  it('is owed to nobody by the word of as few as may be hostile, nor where it is not here', () => {
+    const other = [{ worker: keyOf(1), manifest: manifestOf(run, 1, 1) }];
+    expect(owedIn(state, outcomeWith(state, { votes }), other, events)).toEqual([]);
+    expect(owedIn(state, outcomeWith(state, { votes }), [], events)).toEqual([]);
+    const few = outcomeWith(state, { votes: votes.slice(0, 1) });
+    expect(owedIn(state, few, late, events)).toEqual([]);
+  });
+
+  it('counts in the next outcome, flagged late, and in no other way', () => {
+    const judge = (accepted: readonly AcceptedRow[], at = state) =>
+      acceptedRows(at, outcomeWith(at, { accepted }), events);
+    expect(judge([row])).toMatchObject({ ok: true });
+    expect(judge([{ ...row, late: false }])).toMatchObject({ invalid: { code: 'wrong-round' } });
+    const listed = { ...row, index: indexOf(state, 1), manifest: manifestOf(run, 1, 1) };
+    expect(judge([listed])).toMatchObject({ invalid: { code: 'not-late' } });
+    const later = playedOut([{}, { ignored: [2] }, {}]);
+    expect(
+      acceptedRows(later.state, outcomeWith(later.state, { accepted: [row] }), later.events),
+    ).toMatchObject({ invalid: { code: 'not-late' } });
+    const twice = playedOut([{}, { absent: [4] }, { late: [4] }, { absent: [4] }]);
+    const old = {
+      index: indexOf(twice.state, 4),
+      late: true,
+      manifest: manifestOf(twice.run, 4, 1),
+    };
+    expect(
+      acceptedRows(twice.state, outcomeWith(twice.state, { accepted: [old] }), twice.events),
+    ).toMatchObject({ invalid: { code: 'wrong-round' } });
+  });
+});
+
+describe('what a worker takes along', () => {
+  const { state } = playedOut([{}, {}]);
+  const size = state.params.layout.size;
+  const filled = (value: number) => new Float64Array(size).fill(value);
+  const [mine, before] = ['a', 'b'].map((digit) => digit.repeat(64)) as [EventId, EventId];
+  const sentAs = (id: EventId): Sent => ({
+    ...{ event: JSON.stringify({ id }), payload: undefined, roster: [], trainingLoss: 1 },
+    ...{ payloadBytes: 1, eventBytes: 1, secondsTraining: 1, residualShare: 0 },
+  });
+  const wire = { me: keyOf(1), open: () => dense(filled(100)) };
+  const own = { sent: sentAs(mine), learned: filled(11), residual: filled(1), pending: undefined };
+  const index = indexOf(state, 1);
+  const carry = (
+    more: Partial<Parameters<typeof carryOver>[0]>,
+    outcome: Partial<Outcome>,
+    at = state,
+  ) => {
+    const left = carryOver({ ...own, ...more }, at, outcomeWith(at, outcome), {
+      ...{ wire, rule: 'feedback' },
+    });
+    return {
+      residual: left.residual[0],
+      pending: left.pending && JSON.parse(left.pending.event).id,
+    };
+  };
+  const listed = { accepted: [{ index, late: false, manifest: mine }] };
+  const refused = { rejected: [{ index, manifest: mine, reason: 'not-finite' }] };
+
+  it('listed or rejected, it is out of the residual; unlisted it stays out for one more outcome', () => {
+    expect(carry({}, listed)).toEqual({ residual: 1, pending: undefined });
+    expect(carry({}, refused)).toEqual({ residual: 1, pending: undefined });
+    expect(carry({}, {})).toEqual({ residual: 1, pending: mine });
+    const discarding = { ...state, spec: certifiedSpec() };
+    expect(carry({}, {}, discarding)).toEqual({ residual: 11, pending: undefined });
+  });
+
+  it('comes back when the next outcome does not list it either, beside what was sent meanwhile', () => {
+    const pending = sentAs(before);
+    const late = { index, late: true, manifest: before };
+    expect(carry({ pending }, { accepted: [...listed.accepted, late] }).residual).toBe(1);
+    expect(carry({ pending }, listed)).toEqual({ residual: 101, pending: undefined });
+    expect(carry({ pending }, {})).toEqual({ residual: 101, pending: mine });
+    expect(carry({ pending, sent: undefined, learned: undefined }, {})).toEqual({
+      ...{ residual: 101, pending: undefined },
+    });
+  });
+
+  it('is not lost to an outcome that lists it as rejected in a round it was not made for', () => {
+    const untimely = { rejected: [{ index, manifest: before, reason: 'wrong-round' }] };
+    expect(carry({ pending: sentAs(before) }, untimely).residual).toBe(101);
+  });
+});

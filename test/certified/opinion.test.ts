@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { opinionOf } from '../../src/certified/compose.ts';
+import { genesisOf } from '../../src/certified/history.ts';
+import { startOf } from '../../src/certified/start.ts';
+import { buildMessage } from '../../src/network/wire/certified-events.ts';
+import type { Commit } from '../../src/run/vote.ts';
+import { certifiedSpec, signerOf } from '../support/certified-run.ts';
+import { outcomeWith } from '../support/large-bodies.ts';
+
+it('a vote against an outcome that leaves out two thousand still fits its event', () => {
+  const spec = certifiedSpec();
+  const held = Array.from({ length: 2000 }, (_, i) => {
+    const hex = (0xfff_ffff - i).toString(16).padStart(64, '0');
+    return { worker: hex, manifest: hex, delay: 0 };
+  });
+  const outcome = { ...outcomeWith(0), result: 'void' as const };
+  const sight = { held, owed: [], hasStakes: true, nowMs: outcome.time * 1000 };
+  const { unlisted } = opinionOf(genesisOf(spec, startOf(spec)), outcome, sight);
+  const all = held.map(({ manifest }) => manifest).sort();
+  expect(unlisted).toEqual(all.slice(0, unlisted.length));
+  const { run, round, parent } = outcome;
+  const commit: Commit = {
+    ...{ type: 'vote', step: 'commit', justify: -1, scores: [], unlisted },
+    ...{ run, round, parent, attempt: 0, ctx: run, view: 0, digest: run },
+  };
+  const createdAt = 1_790_000_000;
+  const draft = buildMessage(commit, { createdAt, expiresAt: createdAt + 1 });
+  const bytes = JSON.stringify(signerOf(1).sign(draft)).length;
+  expect(bytes).toBeGreaterThan(50_000);
+  expect(bytes).toBeLessThan(61_440);
+});

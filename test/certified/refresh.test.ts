@@ -1,0 +1,185 @@
+/** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
+import { describe, expect, it } from 'vitest';
+import type { Chain } from '../../src/certified/history.ts';
+import { createPool } from '../../src/certified/pool.ts';
+import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
+import { createTell } from '../../src/certified/tell.ts';
+import type { RunSpec } from '../../src/run/run-spec.ts';
+import { stakeParams } from '../../src/run/stake-json.ts';
+import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
+import { keyListHash } from '../../src/run/stake-successor.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
+
+const keys = [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort();
+const table = (height: number, stake = 10n, more: Partial<StakeSnapshot> = {}): StakeSnapshot => ({
+  ...{ chain: 'eip155:1', strategy: 'registry', params: '{"contract":"0x00","from":1}', height },
+  ...{
+    blockHash: 'ab'.repeat(32),
+    unit: 'wei',
+    rows: keys.map((key) => ({ key, stake })),
+    ...more,
+  },
+});
+const first = table(100);
+const second = table(130, 11n);
+const stake = { source: 'evm', snapshot: snapshotId(first), period: 30, every: 2 };
+const spec: RunSpec = certifiedSpec({ stake });
+const { state } = generateRun([], spec);
+/** The state before a round. */
+const chainAt = (round: number): Chain => ({
+  ...state,
+  round,
+  ledger: { ...state.ledger, round, nextSnapshot: snapshotId(first) },
+});
+const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+function refreshWith(
+  more: Partial<RefreshPort>,
+  documents: readonly StakeSnapshot[] = [first],
+  of: RunSpec = spec,
+) {
+  const published: StakeSnapshot[] = [];
+  const events: WorkerEvent[] = [];
+  const pool = createPool();
+  const port: RefreshPort = {
+    async find(id) {
+      const found = documents.find((each) => snapshotId(each) === id);
+      if (found === undefined) throw new Error('nobody has it');
+      return found;
+    },
+    publish: async (snapshot) => void published.push(snapshot),
+    ...more,
+  };
+  const tell = createTell((event) => void events.push(event));
+  return { refresh: new Refresh(of, port, { pool, tell }), published, events, pool };
+}
+
+describe('the next table of stakes', () => {
+  it('is offered in its round only, as the chain states it, and handed on once', async () => {
+    const { refresh, published, pool } = refreshWith({ derive: async () => second });
+    for (const round of [0, 1, 3]) {
+      refresh.begin(chainAt(round));
+      await settle();
+      expect(refresh.offer(chainAt(round))).toBe(snapshotId(first));
+    }
+    refresh.begin(chainAt(2));
+    expect(refresh.offer(chainAt(2))).toBe(snapshotId(first));
+    await settle();
+    expect(refresh.offer(chainAt(2))).toBe(snapshotId(second));
+    expect(refresh.offer(chainAt(2))).toBe(snapshotId(second));
+    expect(published).toEqual([second]);
+    expect(pool.stakes(snapshotId(second))?.get(keys[0]!)).toBe(11n);
+  });
+
+  it('with a chain: another table than the one read there is refused, the one that holds never', async () => {
+    const { refresh } = refreshWith({ derive: async () => second });
+    const chain = chainAt(2);
+    refresh.begin(chain);
+    expect(refresh.judge(chain, snapshotId(second))).toBe('wait');
+    expect(refresh.judge(chain, snapshotId(first))).toBe('good');
+    await settle();
+    expect(refresh.judge(chain, snapshotId(second))).toBe('good');
+    expect(refresh.judge(chain, snapshotId(table(130, 12n)))).toBe('bad');
+    expect(refresh.judge(chain, '')).toBe('bad');
+    expect(refresh.judge(chain, snapshotId(first))).toBe('good');
+  });
+
+  it('a chain that does not answer leaves things as they are, and says so', async () => {
+    const { refresh, events } = refreshWith({
+      derive: () => Promise.reject(new Error('no answer')),
+    });
+    const chain = chainAt(2);
+    refresh.begin(chain);
+    await settle();
+    expect(refresh.offer(chain)).toBe(snapshotId(first));
+    expect(refresh.judge(chain, snapshotId(second))).toBe('bad');
+    expect(events).toMatchObject([
+      { type: 'notice', message: expect.stringContaining('no answer') },
+    ]);
+  });
+
+  it('without a chain: it must be of the same source, at the block that follows, and leave somebody a seat', async () => {
+    const wrong = [
+      table(131, 11n),
+      table(130, 11n, { chain: 'eip155:5' }),
+      table(130, 11n, { params: '{"contract":"0x01","from":1}' }),
+      table(130, 11n, { rows: [] }),
+    ];
+    const { refresh } = refreshWith({}, [first, second, ...wrong]);
+    const chain = chainAt(2);
+    expect(refresh.judge(chain, snapshotId(second))).toBe('wait');
+    await settle();
+    expect(refresh.judge(chain, snapshotId(second))).toBe('good');
+    for (const each of wrong) {
+      refresh.judge(chain, snapshotId(each));
+      await settle();
+      expect(refresh.judge(chain, snapshotId(each))).toBe('bad');
+    }
+    expect(refresh.judge(chain, 'cd'.repeat(32))).toBe('wait');
+    expect(refresh.judge(chainAt(3), snapshotId(second))).toBe('bad');
+  });
+
+  it('of a token it is of the roster of the round: read with it, once more on a fork, and told by its form', async () => {
+    const rosters: (readonly string[])[] = [];
+    const { refresh } = refreshWith({
+      derive: async (_, roster) => {
+        rosters.push(roster);
+        return table(130, BigInt(10 + roster.length));
+      },
+    });
+    const chain = chainAt(2);
+    const members = chain.ledger.members.slice(1);
+    const fork = { ...chain, parent: 'ef'.repeat(32), ledger: { ...chain.ledger, members } };
+    for (const each of [chain, chain, fork]) refresh.begin(each);
+    await settle();
+    expect(rosters).toEqual([keys, keys.slice(1)]);
+    expect(refresh.offer(chain)).toBe(snapshotId(table(130, 14n)));
+    expect(refresh.offer(fork)).toBe(snapshotId(table(130, 13n)));
+    expect(refresh.judge(fork, snapshotId(table(130, 14n)))).toBe('bad');
+  });
+
+  it('of a token, without a chain: of the keys that follow from the roster and the first table, and of no others', async () => {
+    const params = (listed: readonly string[]) =>
+      stakeParams({ token: `0x${'11'.repeat(20)}`, keys: keyListHash(listed) });
+    const token = { strategy: 'erc20', unit: 'token' };
+    const founding = table(100, 10n, {
+      ...{ ...token, params: params(keys.slice(0, 1)), rows: [{ key: keys[0]!, stake: 10n }] },
+    });
+    const tokenSpec = certifiedSpec({ stake: { ...stake, snapshot: snapshotId(founding) } });
+    const good = table(130, 11n, { ...token, params: params(keys) });
+    const stranger = { key: 'ff'.repeat(32), stake: 1n };
+    const wrong = [
+      table(130, 11n, { ...token, params: params(keys.slice(1)) }),
+      table(130, 11n, { ...token, params: params(keys), rows: [...good.rows, stranger] }),
+      table(130, 11n, { ...token, params: founding.params }),
+    ];
+    const { refresh } = refreshWith({}, [founding, good, ...wrong], tokenSpec);
+    const chain = { ...chainAt(2), spec: tokenSpec };
+    const judge = async (each: StakeSnapshot, at: Chain = chain) => {
+      refresh.judge(at, snapshotId(each));
+      await settle();
+      return refresh.judge(at, snapshotId(each));
+    };
+    expect(await judge(good)).toBe('good');
+    for (const each of wrong) expect(await judge(each)).toBe('bad');
+    // another roster is another list of keys; whoever has a row in the first table stays on it
+    const without = (key: string): Chain => ({
+      ...chain,
+      ledger: { ...chain.ledger, members: chain.ledger.members.filter((each) => each.key !== key) },
+    });
+    expect(await judge(good, without(keys[0]!))).toBe('good');
+    expect(await judge(good, without(keys[1]!))).toBe('bad');
+  });
+
+  it('a table that no document can hold is one that could not be read', async () => {
+    const { refresh, events } = refreshWith({ derive: async () => table(130, 2n ** 128n) });
+    const chain = chainAt(2);
+    refresh.begin(chain);
+    await settle();
+    expect(refresh.offer(chain)).toBe(snapshotId(first));
+    expect(events).toMatchObject([
+      { type: 'notice', message: expect.stringContaining('not from 1 to 2^128 - 1') },
+    ]);
+  });
+});

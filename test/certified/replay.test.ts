@@ -1,0 +1,238 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { chunk as chunkKind } from '../../kinds/chunk.ts';
+import { proposal as proposalKind } from '../../kinds/proposal.ts';
+import { vote as voteKind } from '../../kinds/vote.ts';
+import { explain } from '../../src/certified/explain.ts';
+import { gather } from '../../src/certified/gather.ts';
+import { genesisOf } from '../../src/certified/history.ts';
+import { type ReplayedRound, replay } from '../../src/certified/replay.ts';
+import { startOf } from '../../src/certified/start.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
+import { apartIn } from '../../src/network/wire/bodies.ts';
+import { buildMessage } from '../../src/network/wire/certified-events.ts';
+import { toProposal } from '../../src/network/wire/proposals.ts';
+import {
+  certifiedSpec,
+  eventful,
+  type GeneratedRun,
+  generateRun,
+  type Round,
+  signerOf,
+} from '../support/certified-run.ts';
+
+function replayed({ spec, run }: GeneratedRun, events: readonly SignedEvent[]) {
+  const rounds: ReplayedRound[] = [];
+  const playing = replay(genesisOf(spec, startOf(spec)), gather(events, { run, spec }));
+  for (;;) {
+    const next = playing.next();
+    if (next.done) return { rounds, end: next.value };
+    rounds.push(next.value);
+  }
+}
+
+const made = generateRun();
+const keyOf = (number: number) => signerOf(number).publicKey;
+const wasWrong = ({ rounds }: { readonly rounds: readonly ReplayedRound[] }) =>
+  rounds.find(({ invalid }) => invalid !== undefined);
+
+/** Manifests of a round by one worker. */
+const isManifest = (event: SignedEvent, number: number, round: number): boolean =>
+  event.kind === 7810 &&
+  event.pubkey === keyOf(number) &&
+  event.content.includes(`"round":${round},`);
+
+describe('a replay', () => {
+  const whole = replayed(made, made.events);
+
+  it('computes the roots of every round again', () => {
+    expect(whole.rounds.map(({ checked }) => checked)).toEqual(made.rounds.map(() => 'full'));
+    expect(whole.end.digests).toEqual(made.rounds.map(({ digest }) => digest));
+    expect(whole.end.state.modelRoot).toBe(made.state.modelRoot);
+    expect(whole.end.state.ledgerRoot).toBe(made.state.ledgerRoot);
+  });
+
+  it('does not depend on the order of events', () => {
+    const turned = [...made.events].reverse();
+    expect(replayed(made, turned).end.digests).toEqual(whole.end.digests);
+    expect(replayed(made, [...made.events, ...turned]).end.digests).toEqual(whole.end.digests);
+  });
+
+  it('sees the void round, the late worker, the newcomer, the leaver and the equivocator', () => {
+    expect(whole.rounds.map(({ decided }) => decided?.outcome.result)).toEqual([
+      ...['final', 'final', 'final', 'void', 'final', 'final', 'final'],
+    ]);
+    expect(whole.rounds[2]!.decided!.outcome.accepted.filter(({ late }) => late)).toHaveLength(1);
+    const [voided, before] = [whole.rounds[4]!.before, whole.rounds[3]!.before];
+    expect(voided.modelRoot).toBe(before.modelRoot);
+    const keys = whole.end.state.ledger.members.map(({ key }) => key);
+    expect(keys).toContain(keyOf(5));
+    expect(keys).not.toContain(keyOf(4));
+    expect(keys).not.toContain(keyOf(3));
+    expect(whole.end.state.ledger.faulted).toEqual([keyOf(3)]);
+  });
+
+  it('says what it could not check without a payload, and goes on with the chain', () => {
+    const events = made.events.filter((event) => !isManifest(event, 1, 2));
+    const { rounds, end } = replayed(made, events);
+    expect(rounds.map(({ checked }) => checked)).toEqual([
+      ...['full', 'full', 'chain', 'chain', 'chain', 'chain', 'chain'],
+    ]);
+    expect(rounds[2]!.missing).toHaveLength(1);
+    expect(end.digests).toEqual(whole.end.digests);
+  });
+
+  it('does not go past a vote that an outcome lists and that is not here', () => {
+    const votes = made.events.filter(
+      (event) => event.kind === voteKind.kind && event.content.includes('"commit"'),
+    );
+    const one = votes.find((event) => event.content.includes('"round":1,'))!;
+    const { rounds, end } = replayed(
+      made,
+      made.events.filter((event) => event !== one),
+    );
+    expect(end.digests).toHaveLength(2);
+    expect(rounds.at(-1)).toMatchObject({
+      round: 2,
+      checked: 'nothing',
+      missing: [{ id: one.id }],
+    });
+  });
+
+  it('stops where a quorum of votes is lost while later rounds are here', () => {
+    const events = made.events.filter(
+      (event) => event.kind !== voteKind.kind || !event.content.includes('"round":4,'),
+    );
+    const { rounds } = replayed(made, events);
+    expect(rounds.at(-1)).toMatchObject({ round: 4, checked: 'nothing' });
+  });
+
+  it('recomputes every bit: a quorum that certifies another model root is found out', () => {
+    const forged = generateRun([{}, {}, { forgeModelRoot: true }], certifiedSpec());
+    const { rounds } = replayed(forged, forged.events);
+    expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'nothing']);
+    expect(wasWrong({ rounds })).toMatchObject({ round: 2, invalid: { code: 'wrong-modelRoot' } });
+  });
+
+  it('follows a recovery attempt drawn from its ballots', () => {
+    const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}, {}], certifiedSpec());
+    const { rounds, end } = replayed(run, run.events);
+    expect(rounds[1]!.decided!.certificate).toMatchObject({ attempt: 1 });
+    expect(rounds[1]!.decided!.certificate.committee.size).toBe(3);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+  });
+
+  it('is not misled by the name of a committee on ballots that make another one', () => {
+    const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
+    const proposals = run.events.flatMap((event) => {
+      const judged = toProposal(event);
+      return judged?.ok ? [judged] : [];
+    });
+    const { value: genuine } = proposals.find(({ value }) => value.attempt === 1)!;
+    const { id, key: _, ...said } = genuine;
+    const mislabeled = { ...said, ballots: said.ballots.slice(1) };
+    // one that is looked at first: in the order of ids
+    let createdAt = 1_790_000_000;
+    const sign = () =>
+      signerOf(9).sign(buildMessage(mislabeled, { createdAt, expiresAt: 2_500_000_000 }));
+    while (sign().id >= id) createdAt++;
+    const { rounds, end } = replayed(run, [sign(), ...run.events]);
+    expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+  });
+
+  it('takes the right one of two branches and reports the fork', () => {
+    const spec = certifiedSpec();
+    const long = generateRun([{}, {}, {}], spec);
+    const short = generateRun([{}, { ignored: [1] }], spec);
+    const { rounds, end } = replayed(long, [...short.events, ...long.events]);
+    expect(rounds[1]!.forks).toEqual([short.rounds[1]!.digest]);
+    expect(end.digests).toEqual(long.rounds.map(({ digest }) => digest));
+  });
+
+  it('divides parameters among owners and moves them in fragments', () => {
+    const training = { model: 'mlp', hidden: [100, 150], packing: 'int8', owners: 2, fragments: 2 };
+    const limits = { payloadBytes: 70_000 };
+    const run = generateRun([{}, { joins: [5] }, {}, {}], certifiedSpec({ training, limits }));
+    const { rounds, end } = replayed(run, run.events);
+    expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full', 'full']);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+  });
+
+  it('reads outcomes that are larger than their events, and says so when a chunk of one is not here', () => {
+    const rounds = [{}, { leaves: [4], insisting: 900 }, {}];
+    const run = generateRun(rounds, certifiedSpec());
+    const large = run.events.filter((event) => apartIn(event) !== undefined);
+    expect(large).toHaveLength(1);
+    const { rounds: all, end } = replayed(run, run.events);
+    expect(all.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
+    expect(end.state.modelRoot).toBe(run.state.modelRoot);
+    expect(replayed(run, [...run.events].reverse()).end.digests).toEqual(end.digests);
+    const chunk = run.events.find(({ kind }) => kind === chunkKind.kind);
+    const lost = replayed(
+      run,
+      run.events.filter((event) => event !== chunk),
+    );
+    expect(lost.rounds.at(-1)).toMatchObject({
+      ...{ round: 1, checked: 'nothing' },
+      missing: [{ what: 'proposal', id: run.rounds[1]!.digest }],
+    });
+  });
+
+  it('reads nothing from proposals that no quorum committed', () => {
+    const events = made.events.filter(
+      ({ kind, content }) => kind !== proposalKind.kind || !content.includes('"round":6,'),
+    );
+    const { end, rounds } = replayed(made, events);
+    expect(end.digests).toHaveLength(6);
+    expect(rounds.at(-1)?.missing).toMatchObject([{ what: 'proposal' }]);
+  });
+});
+
+describe('any run', () => {
+  const some = fc.subarray([1, 2, 3]);
+  const anyRound = fc.record({
+    absent: some.filter((numbers) => numbers.length < 3),
+    ignored: some.filter((numbers) => numbers.length < 3),
+    silent: fc.subarray([1, 2, 3, 4], { maxLength: 1 }),
+    result: fc.constantFrom('final', 'final', 'void'),
+    view: fc.nat(3),
+    attempt: fc.constantFrom(0, 0, 0, 1),
+  }) satisfies fc.Arbitrary<Round>;
+
+  it('replays to the roots it was made with', () => {
+    fc.assert(
+      fc.property(fc.array(anyRound, { minLength: 1, maxLength: 4 }), (rounds) => {
+        const run = generateRun([{}, ...rounds], certifiedSpec());
+        const { end, rounds: again } = replayed(run, run.events);
+        expect(again.map(({ checked }) => checked)).toEqual(run.rounds.map(() => 'full'));
+        expect(end.digests).toEqual(run.rounds.map(({ digest }) => digest));
+        expect(end.state.modelRoot).toBe(run.state.modelRoot);
+        expect(end.state.ledgerRoot).toBe(run.state.ledgerRoot);
+      }),
+      { numRuns: 8 },
+    );
+  });
+});
+
+describe('an explanation', () => {
+  const { rounds } = replayed(made, made.events);
+  const found = gather(made.events, made);
+  const told = (number: number, round: number) =>
+    explain(keyOf(number), rounds[round]!, rounds[round + 1], found);
+
+  it('names the outcome and the manifest that count', () => {
+    expect(told(1, 0)).toMatchObject({ counted: true });
+    expect(told(1, 0).why[0]).toContain(made.rounds[0]!.digest);
+  });
+
+  it('says what came late, was rejected, was left out, or was of nobody', () => {
+    expect(told(4, 1).why[0]).toContain('Counted late');
+    expect(told(5, 4).why[0]).toContain('base-mismatch');
+    expect(told(2, 5).why.join()).toContain(`Not listed by ${made.rounds[5]!.proposer}`);
+    expect(told(1, 3).why[0]).toContain('void');
+    expect(told(5, 1).why.join()).toContain('Not in the roster of round 1');
+    expect(told(9, 1).why.join()).toContain('No join of it is here');
+    expect(eventful).toHaveLength(rounds.length);
+  });
+});

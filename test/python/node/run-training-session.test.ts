@@ -1,0 +1,97 @@
+/** What a session of the library keeps, hands on and goes on from. */
+import { describe, expect, it } from 'vitest';
+import { createRelay } from '../../../relay/server.ts';
+import { ConfigError } from '../../../src/base/errors.ts';
+import { initializeLinearRegressionState, parseRegressionDataset } from '../../../src/index.ts';
+import {
+  runTrainingSession,
+  type TrainingSessionOptions,
+} from '../../../src/python/node/run-training-session.ts';
+import type { TrainingWorkerConfig } from '../../../src/python/node/training-worker-config.ts';
+import type { WorkerState } from '../../../src/worker/state.ts';
+import { createKeeper } from '../../support/keeper.ts';
+import { secretOf } from '../../support/swarm.ts';
+
+const keep = createKeeper();
+
+const configOf = (index: number, relay: string, rounds: number): TrainingWorkerConfig => ({
+  initialState: initializeLinearRegressionState(1),
+  dataset: parseRegressionDataset({ examples: [{ inputs: [index + 1], target: 2 * index + 1 }] }),
+  relays: [relay],
+  run: 'kept',
+  secretKey: secretOf(index),
+  rounds,
+  innerSteps: 3,
+  sync: { strategy: 'strict', workers: 2 },
+  roundTimeoutMs: 30_000,
+});
+
+const both = (
+  relay: string,
+  rounds: number,
+  optionsOf: (index: number) => TrainingSessionOptions = () => ({}),
+) =>
+  Promise.all(
+    [0, 1].map((index) => runTrainingSession(configOf(index, relay, rounds), optionsOf(index))),
+  );
+
+describe('runTrainingSession', () => {
+  it('goes on from the state of an earlier session as if there had been one', async () => {
+    const [whole] = await both(keep(await createRelay()).url, 4);
+    const relay = keep(await createRelay()).url;
+    const first = await both(relay, 2);
+    const second = await both(relay, 2, (index) => ({ resume: first[index]!.workerState }));
+    expect(second[0]!.state.values).toEqual(whole!.state.values);
+    expect(second[0]!.momentum.values).toEqual(whole!.momentum.values);
+    expect(second[0]!.rounds.map(({ index }) => index)).toEqual([0, 1, 2, 3]);
+    expect(first[0]!.rounds.map(({ index }) => index)).toEqual([0, 1]);
+  });
+
+  it('saves its state before each gradient and after each round; a session that was killed goes on from it', async () => {
+    const [whole] = await both(keep(await createRelay()).url, 3);
+    const relay = keep(await createRelay()).url;
+    const saved: WorkerState[] = [];
+    const kill = new AbortController();
+    const store = {
+      load: async () => undefined,
+      save: async (state: WorkerState) => {
+        saved.push(state);
+        if (state.round === 1 && state.sent !== undefined) kill.abort(new Error('killed'));
+      },
+    };
+    const other = runTrainingSession(configOf(1, relay, 3));
+    const killed = runTrainingSession(configOf(0, relay, 3), { store, signal: kill.signal });
+    await expect(killed).rejects.toThrow('killed');
+    expect(saved.map(({ round, sent }) => [round, sent !== undefined])).toEqual([
+      [0, true],
+      [1, false],
+      [1, true],
+    ]);
+    const again = await runTrainingSession(configOf(0, relay, 2), { resume: saved.at(-1)! });
+    expect(again.state.values).toEqual(whole!.state.values);
+    expect((await other).state.values).toEqual(whole!.state.values);
+  });
+
+  it('hands over what each round made, in order', async () => {
+    const kept: number[] = [];
+    const relay = keep(await createRelay()).url;
+    const [ended] = await both(relay, 3, (index) =>
+      index === 0
+        ? {
+            keep: async ({ before, after, cohort }) => {
+              kept.push(before.round);
+              expect(after.round).toBe(before.round + 1);
+              expect(cohort).toHaveLength(2);
+            },
+          }
+        : {},
+    );
+    expect(kept).toEqual([0, 1, 2]);
+    expect(ended!.history.records).toHaveLength(3);
+  });
+
+  it('refuses what cannot be before it connects', async () => {
+    const config = { ...configOf(0, 'ws://127.0.0.1:9', 2), rounds: 0 };
+    await expect(runTrainingSession(config)).rejects.toBeInstanceOf(ConfigError);
+  });
+});

@@ -1,0 +1,170 @@
+/** A recorded run of two reference workers, three rounds: their events are read, and made again from their data alone. */
+import { describe, expect, test } from 'vitest';
+import { checkpoint, gradient, heartbeat } from '../../../kinds/index.ts';
+import { fromHex } from '../../../src/base/bytes.ts';
+import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
+import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
+import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
+import { parseStateJson } from '../../../src/python/formats/state-json.ts';
+import { toCheckpoint } from '../../../src/python/wire/checkpoints.ts';
+import { buildGradient, toContribution } from '../../../src/python/wire/gradients.ts';
+import { toBeat } from '../../../src/python/wire/heartbeats.ts';
+import type { Contribution } from '../../../src/run/contribution.ts';
+import { stateDigest } from '../../../src/tensor/digest.ts';
+import { stateText } from '../../support/state-text.ts';
+import { valuesOf } from '../../support/vectors.ts';
+import session from '../../vectors/session.json' with { type: 'json' };
+
+const { config, initial_state, events, datasets, secret_keys } = session;
+const nowSeconds = 1_700_000_000;
+const { layout, values: initial } = parseStateJson(stateText(initial_state));
+const rounds = session.session_a.rounds;
+
+const ofKind = (kind: number, round?: number): SignedEvent[] =>
+  events.filter(
+    (event) =>
+      event.kind === kind &&
+      (round === undefined || Object.fromEntries(event.tags).round === String(round)),
+  );
+
+/** Contributions of a round. */
+function contributionsOf(round: number): Contribution[] {
+  return ofKind(gradient.kind, round).map((event) => {
+    const judged = toContribution(event, {
+      run: config.run_name,
+      round,
+      base: rounds[round]!.model_hash_before,
+      checkBase: true,
+      layout,
+      maxContainerBytes: 4096,
+      nowSeconds,
+    });
+    if (!judged.ok) throw new Error(judged.rejection.detail);
+    return judged.value;
+  });
+}
+
+/** States and momenta the run must go through: [round] is what the round starts from. */
+function replay(): { values: Float64Array; momentum: Float64Array }[] {
+  const trail = [{ values: Float64Array.from(initial), momentum: new Float64Array(layout.size) }];
+  for (const { round } of rounds) {
+    const { values, momentum } = trail.at(-1)!;
+    const mean = meanDelta(contributionsOf(round), {
+      size: layout.size,
+      weights: 'examples',
+      cap: 1000,
+      normalize: 'workers',
+    });
+    const next = nesterovStep(values, momentum, mean, {
+      learningRate: config.outer_learning_rate,
+      momentum: config.outer_momentum,
+    });
+    trail.push({
+      values: Float64Array.from(next.values),
+      momentum: Float64Array.from(next.momentum),
+    });
+  }
+  return trail;
+}
+
+const trail = replay();
+
+test('events verify', () => {
+  expect(events.map((event) => verifyEvent(event).ok)).toEqual(events.map(() => true));
+});
+
+describe('reading', () => {
+  test('two contributions a round lead to the digest the reference reports', () => {
+    rounds.forEach(({ round, model_hash_before, model_hash_after }) => {
+      expect(contributionsOf(round)).toHaveLength(2);
+      expect(stateDigest({ layout, values: trail[round]!.values })).toBe(model_hash_before);
+      expect(stateDigest({ layout, values: trail[round + 1]!.values })).toBe(model_hash_after);
+    });
+  });
+
+  test('every heartbeat is a beat of its worker', () => {
+    const beats = ofKind(heartbeat.kind).map((event) => {
+      const judged = toBeat(event, { run: config.run_name, nowSeconds });
+      return judged.ok && { worker: judged.value.worker, leaving: judged.value.leaving };
+    });
+    expect(beats).toEqual(
+      ofKind(heartbeat.kind).map(({ pubkey }) => ({ worker: pubkey, leaving: false })),
+    );
+  });
+
+  test('every checkpoint holds state and momentum, in our sign, after its round', () => {
+    const found = ofKind(checkpoint.kind).map((event) =>
+      toCheckpoint(event, { run: config.run_name, layout, nowSeconds }),
+    );
+    expect(found).toHaveLength(6);
+    for (const judged of found) {
+      if (!judged.ok) throw new Error(judged.rejection.detail);
+      const { nextRound, digest, state, momentum, rounds: history } = judged.value;
+      expect(digest).toBe(rounds[nextRound - 1]!.model_hash_after);
+      expect(state.values).toEqual(trail[nextRound]!.values);
+      expect([...momentum!.values].map(absoluteZero)).toEqual(
+        [...trail[nextRound]!.momentum].map(absoluteZero),
+      );
+      expect(history).toHaveLength(nextRound);
+    }
+  });
+
+  const absoluteZero = (value: number) => value + 0;
+});
+
+type Dataset = (typeof datasets)['a'];
+
+/** Consecutive batches of a linear model, in the reference's order of operations. */
+function train(from: Float64Array, { examples }: Dataset): Float64Array {
+  let [bias = 0, ...weights] = from;
+  for (let step = 0; step < config.inner_steps; step++) {
+    let biasGradient = 0;
+    const gradients = weights.map(() => 0);
+    for (let i = 0; i < config.batch_size; i++) {
+      const { inputs, target } = examples[(step * config.batch_size + i) % examples.length]!;
+      const predicted = inputs.reduce((sum, x, j) => sum + weights[j]! * x, 0) + bias;
+      const factor = 2 * (predicted - target) * (1 / config.batch_size);
+      inputs.forEach((x, j) => {
+        gradients[j]! += factor * x;
+      });
+      biasGradient += factor;
+    }
+    weights = weights.map((weight, j) => weight - config.local_learning_rate * gradients[j]!);
+    bias -= config.local_learning_rate * biasGradient;
+  }
+  return Float64Array.of(bias, ...weights);
+}
+
+describe('writing', () => {
+  const workers = (['a', 'b'] as const).flatMap((name) =>
+    rounds.map(({ round }) => ({ name, round })),
+  );
+
+  test.each(workers)('gradient of $name in round $round, to the signature', ({ name, round }) => {
+    const signer = createSigner(fromHex(secret_keys[name])!);
+    const expected = ofKind(gradient.kind, round).find(
+      ({ pubkey }) => pubkey === signer.publicKey,
+    )!;
+    const before = trail[round]!.values;
+    const after = train(before, datasets[name]);
+    const { draft, sent } = buildGradient(
+      {
+        run: config.run_name,
+        round,
+        worker: signer.publicKey,
+        base: stateDigest({ layout, values: before }),
+        steps: config.inner_steps,
+        examples: datasets[name].examples.length,
+      },
+      { layout, values: before.map((value, i) => value - after[i]!) },
+      { ratio: config.topk_ratio },
+      expected.created_at,
+    );
+    // scope tags are ours; without them the event is the reference's
+    expect(draft.tags.filter(([tag]) => tag === 's')).toHaveLength(2);
+    const tags = draft.tags.filter(([tag]) => tag !== 's');
+    expect(signer.sign({ ...draft, tags })).toEqual(expected);
+    const received = contributionsOf(round).find(({ worker }) => worker === signer.publicKey);
+    expect(valuesOf(received!.delta)).toEqual(valuesOf(sent));
+  });
+});
