@@ -2,8 +2,9 @@
  * One round being decided, next to the training: feeds the round machine with what arrives and with the clock, and does what it
  * asks for. What the machine signs is on disk before it leaves. It goes on answering others until it is closed.
  */
-import { createBell, ringOrDeadline } from '../base/bell.ts';
+
 import { deferred } from '../base/deferred.ts';
+import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
 import type { RoundListening } from '../network/wire/control.ts';
@@ -37,7 +38,7 @@ class Round implements Deciding {
   readonly #options: DecidingOptions;
   readonly #judge: Judge;
   readonly #listening: RoundListening;
-  readonly #bell = createBell();
+  readonly #changed = createNotifier();
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inputs: Input[] = [];
@@ -86,7 +87,7 @@ class Round implements Deciding {
     this.#listening = member.control.listen(context.round, {
       take: (noun) => this.take(noun),
       refuse: (rejection, id) => this.refuse(rejection, id),
-      onCaughtUp: () => this.#bell.ring(),
+      onCaughtUp: () => this.#changed.notify(),
     });
     this.#observer.begin();
     this.decided = Promise.race([promise, this.#run()]);
@@ -145,13 +146,13 @@ class Round implements Deciding {
 
   #feed(input: Input): void {
     this.#inputs.push(input);
-    this.#bell.ring();
+    this.#changed.notify();
   }
 
   /** Something arrived that a check may have waited for. */
   #wake(): void {
     this.#dirty = true;
-    this.#bell.ring();
+    this.#changed.notify();
   }
 
   /** Never resolves: what it finds is settled on the way. */
@@ -170,7 +171,7 @@ class Round implements Deciding {
       const soon = this.#waiting.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
-      await ringOrDeadline(this.#bell, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
+      await notifiedOrDeadline(this.#changed, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
     }
   }
 

@@ -1,6 +1,7 @@
 /** Waits until a round has what its strategy asks for, telling whoever watches what is still missing. */
-import { ringOrDeadline } from '../base/bell.ts';
+
 import { RelayError } from '../base/errors.ts';
+import { notifiedOrDeadline } from '../base/notifier.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import { liveWorkers } from './heart.ts';
@@ -64,7 +65,7 @@ export async function collect(
     const pulled = inbox.pulling();
     if (pulled) tellMoved('in', round, pulled);
     const untilMs = pulled ? Math.min(deadlineMs, nowMs + TOLD_MS) : deadlineMs;
-    await ringOrDeadline(wire.bell, clock, untilMs, signal);
+    await notifiedOrDeadline(wire.changed, clock, untilMs, signal);
   }
 }
 

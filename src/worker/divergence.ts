@@ -38,7 +38,7 @@ export function compareWithPeers({ ports: { wire, report } }: Session): Comparis
   async function keepChecking(): Promise<void> {
     while (!stopping.signal.aborted) {
       check();
-      await wire.bell.next(stopping.signal).catch(() => undefined);
+      await wire.changed.next(stopping.signal).catch(() => undefined);
     }
     check();
   }

@@ -1,6 +1,7 @@
 /** The two moments a worker waits for its peers outside a round: before the first one, and after the last. */
-import { ringOrDeadline } from '../base/bell.ts';
+
 import { RelayError } from '../base/errors.ts';
+import { notifiedOrDeadline } from '../base/notifier.ts';
 import { within } from '../network/transport/deadline.ts';
 import { liveWorkers } from './heart.ts';
 import type { Session } from './session.ts';
@@ -22,7 +23,7 @@ export async function waitForWorkers(session: Session): Promise<void> {
       told = have;
       report({ type: 'waiting', what: 'workers', round: 0, have, want: plan.waitFor, missing: [] });
     }
-    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+    await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
 }
 
@@ -52,7 +53,7 @@ export async function hearPeers(
     );
   // workers of the reference say nothing of the state they ended in
   while (!reference?.isCompatible && silent() && clock.now() < deadlineMs) {
-    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+    await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
   await within(told, deadlineMs - clock.now(), clock, signal);
 }

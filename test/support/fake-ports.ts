@@ -1,6 +1,7 @@
 /** A worker's ports without a network, a disk or an engine: what arrives is put there by the test. */
-import { createBell } from '../../src/base/bell.ts';
+
 import type { Clock } from '../../src/base/clock.ts';
+import { createNotifier } from '../../src/base/notifier.ts';
 import type { OwnBeat, Wire } from '../../src/network/wire/wire.ts';
 import type { Beat } from '../../src/run/beat.ts';
 import type { Contribution, Rejection } from '../../src/run/contribution.ts';
@@ -37,7 +38,7 @@ export interface FakePorts extends Ports {
   arrive(one: Contribution): void;
   refuse(rejection: Rejection): void;
   hear(beat: Partial<Beat> & { worker: string }): void;
-  /** Unrelated traffic: the bell rings, nothing changes. */
+  /** Unrelated traffic: waiters wake, nothing has changed. */
   noise(): void;
   catchUp(): void;
 }
@@ -82,7 +83,7 @@ export function fakePorts(
   clock: Clock,
   { trainMs = 0, isPaced = false, sends = 1, counts = true }: FakeOptions = {},
 ): FakePorts {
-  const bell = createBell();
+  const changed = createNotifier();
   const beats = new Map<string, Beat>();
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
@@ -96,7 +97,7 @@ export function fakePorts(
   ] = [[], [], [], []];
   const wire: Wire = {
     me: ME,
-    bell,
+    changed,
     beats,
     get silentMs() {
       return clock.now() - signMs;
@@ -121,7 +122,7 @@ export function fakePorts(
       const { id, delta } = JSON.parse(event);
       if (counts) contributions.set(ME, contribution(ME, delta, { eventId: id }));
       else rejections.push({ reason: 'other-roster', worker: ME, detail: 'refused by the test' });
-      bell.ring();
+      changed.notify();
       return delivered();
     },
     checkpoint: () => undefined,
@@ -158,11 +159,11 @@ export function fakePorts(
     sent,
     arrive: (one) => {
       contributions.set(one.worker, one);
-      bell.ring();
+      changed.notify();
     },
     refuse: (rejection) => {
       rejections.push(rejection);
-      bell.ring();
+      changed.notify();
     },
     hear: (beat) => {
       beats.set(beat.worker, {
@@ -177,12 +178,12 @@ export function fakePorts(
         createdAt: Math.floor(clock.now() / 1000),
         ...beat,
       });
-      bell.ring();
+      changed.notify();
     },
-    noise: () => bell.ring(),
+    noise: () => changed.notify(),
     catchUp: () => {
       caughtUp = true;
-      bell.ring();
+      changed.notify();
     },
   };
 }

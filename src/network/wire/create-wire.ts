@@ -1,6 +1,7 @@
 /** The wire over real relays: signs, publishes, subscribes, and turns what comes in into beats and contributions. */
-import { type Bell, createBell } from '../../base/bell.ts';
+
 import { sha256 } from '../../base/hash.ts';
+import { createNotifier, type Notifier } from '../../base/notifier.ts';
 import { createReferenceProfile } from '../../python/wire/reference-profile.ts';
 import type { Beat } from '../../run/beat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
@@ -25,15 +26,15 @@ export function createWire(options: WireOptions): Wire {
     signal: stop.signal,
   };
   const profile = profiles[options.profile ?? 'nostrain/1'](profileOptions);
-  const bell = createBell();
+  const changed = createNotifier();
   const beats = new Map<string, Beat>();
   const open = new Set<OpenInbox>();
   const signs = createSignsOfLife(profileOptions, profile);
 
-  const hearing = hearBeats(options, profile, beats, bell);
+  const hearing = hearBeats(options, profile, beats, changed);
   return {
     me: options.reference?.worker ?? signer.publicKey,
-    bell,
+    changed,
     beats,
     get silentMs() {
       return signs.silentMs;
@@ -58,7 +59,7 @@ export function createWire(options: WireOptions): Wire {
     openRound(request) {
       const inbox: OpenInbox = openRoundInbox(request, {
         relays,
-        bell,
+        changed,
         reader: profile.openRound(request),
         onHeard: (event) => profile.gradientsBeat && refresh(beats, event),
         onClose: () => open.delete(inbox),
@@ -106,7 +107,7 @@ function hearBeats(
   { relays }: WireOptions,
   { beatFilter, readBeat }: Profile,
   beats: Map<string, Beat>,
-  bell: Bell,
+  changed: Notifier,
 ): Subscription {
   const onEvent = (event: SignedEvent) => {
     const judged = readBeat(event);
@@ -114,7 +115,7 @@ function hearBeats(
     const held = beats.get(judged.value.worker);
     if (held && held.createdAt > judged.value.createdAt) return;
     beats.set(judged.value.worker, judged.value);
-    bell.ring();
+    changed.notify();
   };
   return relays.subscribe([beatFilter], { onEvent }, { longLived: true });
 }

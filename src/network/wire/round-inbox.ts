@@ -1,5 +1,5 @@
 /** The gradients of one round as they come in: verified, judged, one per worker, refusals kept with their reason. */
-import type { Bell } from '../../base/bell.ts';
+import type { Notifier } from '../../base/notifier.ts';
 import type { Contribution, Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
@@ -22,7 +22,7 @@ export interface OpenInbox extends RoundInbox {
 
 interface InboxOptions {
   readonly relays: RelaySet;
-  readonly bell: Bell;
+  readonly changed: Notifier;
   readonly reader: RoundReader;
   /** Its author is in the run, whether or not the gradient counts. */
   readonly onHeard: (event: SignedEvent) => void;
@@ -32,7 +32,7 @@ interface InboxOptions {
 /** Subscribes to the gradients of a round (under `async`: of the run). */
 export function openRoundInbox(
   request: RoundRequest,
-  { relays, bell, reader, onHeard, onClose }: InboxOptions,
+  { relays, changed, reader, onHeard, onClose }: InboxOptions,
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
   const events = new Map<string, string>();
@@ -42,7 +42,7 @@ export function openRoundInbox(
 
   const reject = (rejection: Rejection) => {
     if (rejections.length < MAX_REJECTIONS) rejections.push(rejection);
-    bell.ring();
+    changed.notify();
   };
 
   function keep(judged: Judged<Contribution>, event?: SignedEvent): void {
@@ -55,7 +55,7 @@ export function openRoundInbox(
     if (held && !newer(judged.value, held)) return;
     contributions.set(slot, judged.value);
     if (event && reader.keepsEvents) events.set(slot, JSON.stringify(event));
-    bell.ring();
+    changed.notify();
   }
 
   async function settle(one: Pending): Promise<void> {
@@ -79,7 +79,7 @@ export function openRoundInbox(
   const subscription = relays.subscribe([reader.filter], {
     onEvent: take,
     onRefused: (reason, detail) => reject({ reason, detail, worker: undefined }),
-    onCaughtUp: () => bell.ring(),
+    onCaughtUp: () => changed.notify(),
   });
   return {
     contributions,

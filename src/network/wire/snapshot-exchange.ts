@@ -1,6 +1,7 @@
 /** Stake snapshots over relays, whole or as chunks: sent by whoever has one, found by its id. Nobody who says anything is believed. */
-import { createBell, ringOrDeadline } from '../../base/bell.ts';
+
 import type { Clock } from '../../base/clock.ts';
+import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
@@ -67,11 +68,11 @@ export async function findSnapshot(
   const { relays, clock, signal } = search;
   const puller = createPuller(search);
   const looking = new Looking(id, puller, search);
-  const { bell } = looking;
+  const { changed } = looking;
   const subscription = relays.subscribe([snapshotFilter(id)], {
     onEvent: (event) => looking.take(event),
-    onCaughtUp: bell.ring,
-    onLost: bell.ring,
+    onCaughtUp: changed.notify,
+    onLost: changed.notify,
   });
   const startedMs = clock.now();
   try {
@@ -80,7 +81,7 @@ export async function findSnapshot(
       if (subscription.caughtUp && looking.pending === 0) break;
       const untilMs = startedMs + (looking.pending > 0 ? PULL_MS : FIND_MS);
       if (clock.now() >= untilMs) break;
-      await ringOrDeadline(bell, clock, untilMs, signal);
+      await notifiedOrDeadline(changed, clock, untilMs, signal);
     }
   } finally {
     subscription.close();
@@ -93,7 +94,7 @@ export async function findSnapshot(
 
 /** What events said of one id so far. */
 class Looking {
-  readonly bell = createBell();
+  readonly changed = createNotifier();
   found: StakeSnapshot | undefined;
   /** Roots whose chunks have not come yet. */
   pending = 0;
@@ -115,7 +116,7 @@ class Looking {
     else if (read.value.id !== this.#id) return;
     else if ('snapshot' in read.value) this.found = read.value.snapshot;
     else void this.#pull(read.value);
-    this.bell.ring();
+    this.changed.notify();
   }
 
   get words(): string {
@@ -135,7 +136,7 @@ class Looking {
     const opened = pulled && openSnapshot(pulled.payload, claim.id, this.#sha256);
     if (opened?.ok) this.found ??= opened.value;
     else if (opened !== undefined) this.#note(`${claim.root}: ${opened.issue.message}`);
-    this.bell.ring();
+    this.changed.notify();
   }
 
   #note(problem: string): void {

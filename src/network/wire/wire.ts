@@ -1,7 +1,8 @@
 /** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and beats in. */
-import type { Bell } from '../../base/bell.ts';
+
 import type { JsonObject } from '../../base/canonical-json.ts';
 import type { Clock } from '../../base/clock.ts';
+import type { Notifier } from '../../base/notifier.ts';
 import type { BlockCodec } from '../../python/codec/container.ts';
 import type { Zstd } from '../../python/codec/zstd.ts';
 import type { LateGradient, Reconciliation } from '../../python/wire/late-record.ts';
@@ -147,8 +148,8 @@ export interface RoundInbox {
 
 export interface Wire {
   readonly me: WorkerId;
-  /** Rings when a beat, a contribution or a rejection arrives. */
-  readonly bell: Bell;
+  /** Notifies when a beat, a contribution or a rejection arrives. */
+  readonly changed: Notifier;
   /** The latest beat of every worker of the run, the own one included once it came back. */
   readonly beats: ReadonlyMap<WorkerId, Beat>;
   /** One that still waits for its turn at a relay gives way to the next sign of life, which counts as taking it. */

@@ -2,8 +2,9 @@
  * One subscription at one relay: what it stores and what it sends meanwhile, until there is enough, silence, or no time left.
  * A lost connection is tried again as often as asked; what was heard before the loss still counts.
  */
-import { createBell, ringOrDeadline } from '../../base/bell.ts';
+
 import type { Clock } from '../../base/clock.ts';
+import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import { Recent } from '../../network/transport/recent.ts';
@@ -65,18 +66,18 @@ export async function readRelay(
 ): Promise<ReadEnd> {
   const relays = open(relay);
   const status = () => relays.status()[0]!;
-  const bell = createBell();
+  const changed = createNotifier();
   let ended: End | undefined;
   let untilMs = Number.POSITIVE_INFINITY;
   const finish = (end: End) => {
     ended ??= end;
-    bell.ring();
+    changed.notify();
   };
   const subscription = relays.subscribe(
     [reading.filter],
     handlersOf(reading, { status, maxAttempts, finish, isOver: () => ended !== undefined }, () => {
       untilMs = Math.min(untilMs, clock.now() + reading.maxMs);
-      bell.ring();
+      changed.notify();
     }),
     { recheck: false },
   );
@@ -89,7 +90,7 @@ export async function readRelay(
       else if (nowMs >= idleAtMs) finish({ reason: 'idle-timeout' });
       else {
         const dueMs = Math.min(untilMs, idleAtMs, nowMs + LONGEST_MS);
-        await ringOrDeadline(bell, clock, dueMs, signal);
+        await notifiedOrDeadline(changed, clock, dueMs, signal);
       }
     }
     const { attempts, delaysMs, notices } = status();

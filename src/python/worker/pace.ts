@@ -2,7 +2,7 @@
  * Staying in step with workers of the reference: they do not see a gradient dated before their own round began, so in a mixed
  * fleet a fast worker waits until the others have begun it too.
  */
-import { ringOrDeadline } from '../../base/bell.ts';
+import { notifiedOrDeadline } from '../../base/notifier.ts';
 import type { Session } from '../../worker/session.ts';
 import { inRound } from './record.ts';
 
@@ -14,6 +14,6 @@ export async function untilPeersBegan(round: number, session: Session): Promise<
   const deadlineMs = clock.now() + plan.roundTimeoutMs;
   const wanted = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
   while (inRound(round, session).length < wanted && clock.now() < deadlineMs) {
-    await ringOrDeadline(wire.bell, clock, deadlineMs, signal);
+    await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
 }

@@ -1,17 +1,17 @@
-/** A bell: those who wait are woken when somebody rings; no state travels through it. */
+/** Wakes everybody who waits for something to change; carries no state, so who wakes looks again. */
 import type { Clock } from './clock.ts';
 
-export interface Bell {
+export interface Notifier {
   /** Wakes everyone who waits now. */
-  ring(): void;
-  /** Resolves at the next ring; rejects with `signal.reason` when aborted first. */
+  notify(): void;
+  /** Resolves at the next `notify`; rejects with `signal.reason` when aborted first. */
   next(signal: AbortSignal): Promise<void>;
 }
 
-export function createBell(): Bell {
+export function createNotifier(): Notifier {
   const waiting = new Set<() => void>();
   return {
-    ring() {
+    notify() {
       const woken = [...waiting];
       waiting.clear();
       for (const wake of woken) wake();
@@ -36,16 +36,16 @@ export function createBell(): Bell {
   };
 }
 
-/** Waits for the next ring, but not past `untilMs` of the clock; rejects with `signal.reason` when aborted first. */
-export async function ringOrDeadline(
-  bell: Bell,
+/** Waits for the next `notify`, but not past `untilMs` of the clock; rejects with `signal.reason` when aborted first. */
+export async function notifiedOrDeadline(
+  notifier: Notifier,
   clock: Clock,
   untilMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   const done = new AbortController();
   const either = AbortSignal.any([signal, done.signal]);
-  const waits = [bell.next(either), clock.sleep(Math.max(0, untilMs - clock.now()), either)];
+  const waits = [notifier.next(either), clock.sleep(Math.max(0, untilMs - clock.now()), either)];
   try {
     await Promise.race(waits);
   } finally {
