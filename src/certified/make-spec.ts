@@ -3,14 +3,14 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
-import { layoutOf } from '../cli/plan/estimate.ts';
+import { layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/chunks/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { loadCorpus } from '../node/corpus.ts';
 import { dataHome } from '../node/data-home.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import { completeDocument } from '../run/complete-spec.ts';
-import { presets } from '../run/presets.ts';
+import { combineSettings, presets } from '../run/presets.ts';
 import { isObject, readSpec, type Untyped } from '../run/read-spec.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import {
@@ -23,7 +23,6 @@ import {
 import { readKey } from '../run/spec-fields.ts';
 import { weightCapOf } from '../run/spec-rules.ts';
 import type { Evaluation } from '../run/spec-table.ts';
-import { combineSettings } from '../terminal/flags.ts';
 
 export interface Asked {
   /** Of the file; {} without one. */

@@ -1,14 +1,22 @@
-/** What rounds of a run will ask of relays and of people, worked out before anything is sent: counts, the floor, warnings. */
+/**
+ * Security report of a run, worked out from its spec before anything is sent: events and bytes per round, the shortest round that
+ * public relays allow, who decides, and warnings where pace, beacon or trust are weak. For whoever makes or is about to join a run.
+ */
 
-import { estimatePayload, layoutOf } from '../cli/plan/estimate.ts';
+import { layoutOf } from '../model/from-settings.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
-import { floorSeconds, PUBLIC_BUDGET, type RoundCost, roundCost } from '../network/wire/cost.ts';
+import {
+  floorSeconds,
+  PUBLIC_BUDGET,
+  type RoundCost,
+  roundCost,
+  wholeSeconds,
+} from '../network/wire/cost.ts';
 import { settingsOf } from '../run/complete-spec.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Settings } from '../run/settings.ts';
-import { wholeSeconds } from '../terminal/render/numbers.ts';
 
-export interface OutlookOptions {
+export interface ReportOptions {
   /** Default the founders. */
   readonly workers?: number | undefined;
   /** Workers that relays see behind one address. */
@@ -16,10 +24,11 @@ export interface OutlookOptions {
   /** How long a round is expected to last, training included; default not known. */
   readonly roundSeconds?: number | undefined;
   readonly relays: readonly string[];
-  readonly onNotice: (words: string) => void;
+  /** Bytes of the payload of one worker of so many; encoding a made-up delta may take seconds. */
+  measure(settings: Settings, workers: number): number;
 }
 
-export interface Outlook {
+export interface SecurityReport {
   readonly workers: number;
   /** Seats of the committee, and how many decide. */
   readonly seats: number;
@@ -49,11 +58,11 @@ function seatsOf({ committee }: RunSpec, workers: number): { seats: number; quor
 }
 
 /** What to expect of a run. */
-export function outlookOf(spec: RunSpec, options: OutlookOptions): Outlook {
-  const { workersPerIp, relays, onNotice } = options;
+export function securityReportOf(spec: RunSpec, options: ReportOptions): SecurityReport {
+  const { workersPerIp, relays } = options;
   const workers = options.workers ?? spec.founders.length;
   const settings = settingsOf(spec, { relay: relays });
-  const payloadBytes = payloadOf(spec, settings, { workers, onNotice });
+  const payloadBytes = payloadOf(spec, settings, () => options.measure(settings, workers));
   const { heartbeatInterval: heartbeatSeconds, stripe } = settings;
   const cost = roundCost({
     ...{ profile: spec.profile, run: runIdOf(spec), payloadBytes, stripe, workers, relays },
@@ -78,15 +87,11 @@ export function outlookOf(spec: RunSpec, options: OutlookOptions): Outlook {
 }
 
 /** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
-function payloadOf(
-  { limits }: RunSpec,
-  settings: Settings,
-  { workers, onNotice }: { workers: number; onNotice: (words: string) => void },
-): number {
+function payloadOf({ limits }: RunSpec, settings: Settings, measure: () => number): number {
   const layout = layoutOf(settings);
   const most = Math.min(limits.payloadBytes, mostPayloadBytes(layout));
   if (layout.size > MOST_MEASURED) return most;
-  return Math.min(most, estimatePayload(settings, workers, onNotice).payloadBytes);
+  return Math.min(most, measure());
 }
 
 const payloadEvents = ({ commit, chunks }: RoundCost): number => commit.events + chunks.events;

@@ -1,10 +1,9 @@
 /** Which contributions count in a certified round: the judgment on one manifest and its payload, the same for whoever makes it. */
 import { sha256 } from '../base/hash.ts';
 import { liveOf } from '../consensus/round/membership.ts';
-import { accept, type Judged, refusal } from '../network/wire/judged.ts';
+import { accept, codecReason, type Judged, refusal } from '../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
 import { createPacker } from '../network/wire/packer.ts';
-import { codecReason } from '../python/wire/gradients.ts';
 import type { Contribution } from '../run/contribution.ts';
 import type { Ledger } from '../run/ledger.ts';
 import type { Shares } from '../run/shares.ts';

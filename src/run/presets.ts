@@ -1,5 +1,5 @@
 /** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
-import type { PartialSettings } from './settings.ts';
+import { completeSettings, type PartialSettings, type Settings } from './settings.ts';
 
 /** What every preset starts from. */
 const common: PartialSettings = {
@@ -117,3 +117,7 @@ export function fitting(preset: PartialSettings, asked: PartialSettings): Partia
   const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
   return isPacked && isAlone ? alone : {};
 }
+
+/** Settings as asked, over their preset as it fits them. */
+export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
+  completeSettings(preset, fitting(preset, asked), asked);

@@ -1,9 +1,7 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
-import { fitting } from '../run/presets.ts';
 import {
-  completeSettings,
   fields,
   type PartialSettings,
   readSettings,
@@ -61,10 +59,6 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
-
-/** Settings as asked, over their preset as it fits them. */
-export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
-  completeSettings(preset, fitting(preset, asked), asked);
 
 /** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {

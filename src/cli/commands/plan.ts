@@ -5,11 +5,10 @@ import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../network/wire/cost.ts';
 import { checkRelays } from '../../probe/check.ts';
-import { presets } from '../../run/presets.ts';
+import { combineSettings, presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
   addSettingFlags,
-  combineSettings,
   positiveFlag,
   settingsFromFile,
   settingsFromFlags,

@@ -14,12 +14,11 @@ import {
   addStateOutput,
   assertWritable,
 } from '../../python/commands/state-formats.ts';
-import { presets } from '../../run/presets.ts';
+import { combineSettings, presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
   addSettingFlags,
   assertAgreeable,
-  combineSettings,
   settingsFromFile,
   settingsFromFlags,
 } from '../../terminal/flags.ts';

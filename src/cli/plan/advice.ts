@@ -1,7 +1,12 @@
 /** What would make a run lighter: each way with the number to set, worked out by the same model. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
-import { type CostInput, floorSeconds, PUBLIC_BUDGET, roundCost } from '../../network/wire/cost.ts';
-import { wholeSeconds } from '../../terminal/render/numbers.ts';
+import {
+  type CostInput,
+  floorSeconds,
+  PUBLIC_BUDGET,
+  roundCost,
+  wholeSeconds,
+} from '../../network/wire/cost.ts';
 import type { RelayFit } from './relay-fit.ts';
 
 export interface AdviceInput {

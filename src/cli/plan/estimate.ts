@@ -1,16 +1,13 @@
 /** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
 import { deriveKey, philox, unit } from '../../base/rng.ts';
-import { linearTruth } from '../../model/data/regression.ts';
-import { tokenizers } from '../../model/data/tokenizer.ts';
-import { modelLayout } from '../../model/parameters.ts';
+import { layoutOf } from '../../model/from-settings.ts';
 import { estimateEventSize } from '../../network/wire/event-size.ts';
 import { buildCheckpoint, checkpointFits } from '../../python/wire/checkpoints.ts';
 import { signedEventBytes } from '../../python/wire/gradients.ts';
 import { plainRecord, roundRecord } from '../../python/wire/round-record.ts';
-import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { gptSpec, measuredOf } from '../../terminal/prepare.ts';
+import { measuredOf } from '../../terminal/prepare.ts';
 
 export interface Estimate {
   readonly parameters: number;
@@ -45,16 +42,11 @@ export function estimatePayload(
   };
 }
 
-/** The parameters of settings, before anything is trained. */
-export const layoutOf = (settings: Settings): Layout => modelLayout(modelSpec(settings));
-
-/** The model of settings; regressions are those of the made-up data. */
-function modelSpec(settings: Settings): ModelSpec {
-  const features = linearTruth.weights.length;
-  if (settings.model === 'linear') return { architecture: 'linear', features };
-  if (settings.model === 'mlp') return { architecture: 'mlp', features, hidden: settings.hidden };
-  return gptSpec(settings, tokenizers[settings.tokens].vocabulary);
-}
+/** Bytes of a payload, for a security report. */
+export const measuring =
+  (onNotice: (words: string) => void) =>
+  (settings: Settings, workers: number): number =>
+    estimatePayload(settings, workers, onNotice).payloadBytes;
 
 /** The state event after the first round; it grows by its history. Undefined where a state is too large for one. */
 function checkpointBytes(layout: Layout, settings: Settings): number | undefined {

@@ -4,11 +4,11 @@ import {
   floorSeconds,
   PUBLIC_BUDGET,
   type RoundCost,
+  wholeSeconds,
 } from '../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../../node/relay-info.ts';
 import { workerAbilities, workLimit } from '../../probe/verdict.ts';
-import { wholeSeconds } from '../../terminal/render/numbers.ts';
 import type { Judged } from '../relays-check/table.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */

@@ -1,10 +1,11 @@
 /** `nostrain run create`: a spec out of flags and a file, what it means, and where relays are given its publication. */
+
 import { readFile, writeFile } from 'node:fs/promises';
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { type Made, makeSpec } from '../../certified/make-spec.ts';
-import { type Outlook, outlookOf } from '../../certified/security-report.ts';
+import { type SecurityReport, securityReportOf } from '../../certified/security-report.ts';
 import type { Signer } from '../../network/event.ts';
 import { publishRun } from '../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../network/wire/runs.ts';
@@ -25,7 +26,8 @@ import {
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { asJson } from '../../terminal/output.ts';
-import { describeOutlook, describeSpec } from './describe.ts';
+import { measuring } from '../plan/estimate.ts';
+import { describeReport, describeSpec } from './describe.ts';
 import { homeSigner } from './home-key.ts';
 import { readDocument } from './spec-file.ts';
 import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
@@ -94,7 +96,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       signal: interrupt.signal,
     });
     const { relay: relays = [] } = flags;
-    const outlook = outlookOf(made.spec, { ...flags, relays, onNotice });
+    const outlook = securityReportOf(made.spec, { ...flags, relays, measure: measuring(onNotice) });
     const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
     if (relays.length > 0) assertAuthor(made.spec, signer);
     await writeSpec(output, made.spec);
@@ -158,7 +160,7 @@ async function publish(
 
 interface Told {
   readonly spec: RunSpec;
-  readonly outlook: Outlook;
+  readonly outlook: SecurityReport;
   readonly output: string;
   readonly published: readonly string[];
 }
@@ -184,7 +186,7 @@ function tell({ spec, outlook, output, published }: Told, isJson: boolean): void
     '',
     ...describeSpec(spec),
     '',
-    ...describeOutlook(outlook),
+    ...describeReport(outlook),
     '',
     isPublished ? 'send this line to your friends:' : 'send them the file and this line:',
     `  ${line}`,

@@ -1,12 +1,13 @@
 /** A run spec for people: every field with what it means, then what to expect of its rounds. */
 
-import type { Outlook } from '../../certified/security-report.ts';
+import type { SecurityReport } from '../../certified/security-report.ts';
+import { wholeSeconds } from '../../network/wire/cost.ts';
 import { toNpub } from '../../node/keys.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { writeSettings } from '../../run/settings.ts';
 import type { Group } from '../../run/spec-fields.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../../run/spec-table.ts';
-import { formatBytes, wholeSeconds } from '../../terminal/render/numbers.ts';
+import { formatBytes } from '../../terminal/render/numbers.ts';
 import { safeLine, wrap } from '../../terminal/render/text.ts';
 
 const WIDTH = 100;
@@ -81,7 +82,7 @@ function formatValue(value: unknown, isKey = false): string {
 }
 
 /** What rounds will ask of relays, in sentences. */
-export function describeOutlook(outlook: Outlook): readonly string[] {
+export function describeReport(outlook: SecurityReport): readonly string[] {
   const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = outlook;
   const floor = Number.isFinite(outlook.floorSeconds)
     ? `at least ${wholeSeconds(outlook.floorSeconds)} s on public relays`

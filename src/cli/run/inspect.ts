@@ -1,8 +1,9 @@
 /** `nostrain run inspect` and `run list`: what a run says, and which runs there are. Nothing is published. */
+
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { outlookOf } from '../../certified/security-report.ts';
+import { securityReportOf } from '../../certified/security-report.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { listRuns } from '../../network/wire/run-board.ts';
 import { encodeRunAddress, type PublishedRun } from '../../network/wire/runs.ts';
@@ -19,7 +20,8 @@ import { addSettingFlags, wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { asJson } from '../../terminal/output.ts';
 import { safeLine } from '../../terminal/render/text.ts';
-import { describeOutlook, describeSpec } from './describe.ts';
+import { measuring } from '../plan/estimate.ts';
+import { describeReport, describeSpec } from './describe.ts';
 import { findRun, passingSigner } from './find-run.ts';
 
 interface Flags extends ConnectionFlags {
@@ -42,7 +44,7 @@ export const inspectRun = (): Command =>
           'workers to reckon with (default: the founders)',
           wholeFlag('--workers', 1, 100_000),
         )
-        .option('--json', 'the spec and the outlook as JSON'),
+        .option('--json', 'the spec and its security report as JSON ("outlook")'),
       ['relay'],
     ),
   ).action(async (source: string, flags: Flags) => {
@@ -51,14 +53,14 @@ export const inspectRun = (): Command =>
       const asked = { relays: flags.relay, connection: connectionOf(flags), signal };
       const { run, spec, relays } = await findRun(source, asked);
       const onNotice = (words: string) => void process.stderr.write(`${words}\n`);
-      const outlook = outlookOf(spec, {
+      const outlook = securityReportOf(spec, {
         workers: flags.workers,
         workersPerIp: 1,
         relays,
-        onNotice,
+        measure: measuring(onNotice),
       });
       const written = { ...spec, training: writeSettings(spec.training) };
-      const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeOutlook(outlook)];
+      const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeReport(outlook)];
       process.stdout.write(
         flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`,
       );

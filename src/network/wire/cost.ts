@@ -197,3 +197,6 @@ export function floorSeconds(input: FloorInput): number {
   if (pace >= heartbeatSeconds) return Number.POSITIVE_INFINITY;
   return (pace * fixedEvents * heartbeatSeconds) / (heartbeatSeconds - pace);
 }
+
+/** Seconds rounded up, where what arithmetic alone has added does not count. */
+export const wholeSeconds = (seconds: number): number => Math.ceil(seconds - 1e-6);

@@ -26,6 +26,22 @@ export const refusal = (
   detail: string,
 ): { ok: false; rejection: Rejection } => ({ ok: false, rejection: { reason, worker, detail } });
 
+/** Issues of the codec that have a name of their own in a round's summary; the rest are `malformed`. */
+const REASONS: Readonly<Record<string, RejectReason>> = {
+  'too-large': 'too-large',
+  'wrong-shape': 'wrong-shape',
+  'bad-index': 'bad-index',
+  'not-finite': 'not-finite',
+  'unknown-codec': 'unknown-codec',
+  'unsupported-codec': 'unknown-codec',
+  'other-roster': 'other-roster',
+  'other-run': 'other-run',
+  'wrong-round': 'wrong-round',
+};
+
+/** What a codec's issue is called in a round's summary. */
+export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'malformed';
+
 interface Claim {
   readonly run: string;
   readonly worker: string;

@@ -6,10 +6,9 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
-import { codecReason } from '../../python/wire/gradients.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
-import { accept, type Judged, refusal } from './judged.ts';
+import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
   judgePayload,

@@ -1,12 +1,11 @@
 /** Events of one kind and run as they come in: read, counted, the newest of each address kept, in an order that arrival does not change. */
 
 import type { SignedEvent } from '../../network/event.ts';
-import { judgeClaim } from '../../network/wire/judged.ts';
+import { codecReason, judgeClaim } from '../../network/wire/judged.ts';
 import { newer } from '../../network/wire/newest.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { Zstd } from '../codec/zstd.ts';
-import { codecReason } from '../wire/gradients.ts';
 import { openReferenceEvent, type ReferenceEvent } from '../wire/reference-event.ts';
 
 /** An event that counts. */

@@ -5,8 +5,8 @@
 import { gradient } from '../../../kinds/gradient.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
-import { accept, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
-import type { Contribution, RejectReason } from '../../run/contribution.ts';
+import { accept, codecReason, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
+import type { Contribution } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
@@ -30,22 +30,6 @@ export interface GradientContext extends ContainerLimits {
   /** Whether workers may go by a name that is not their key. */
   readonly anyKey?: boolean | undefined;
 }
-
-/** Issues of the codec that have a name of their own in a round's summary; the rest are `malformed`. */
-const REASONS: Readonly<Record<string, RejectReason>> = {
-  'too-large': 'too-large',
-  'wrong-shape': 'wrong-shape',
-  'bad-index': 'bad-index',
-  'not-finite': 'not-finite',
-  'unknown-codec': 'unknown-codec',
-  'unsupported-codec': 'unknown-codec',
-  'other-roster': 'other-roster',
-  'other-run': 'other-run',
-  'wrong-round': 'wrong-round',
-};
-
-/** What a codec's issue is called in a round's summary. */
-export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'malformed';
 
 /** The contribution inside a verified event, or why it does not count. The payload is opened last. */
 export function toContribution(event: SignedEvent, context: GradientContext): Judged<Contribution> {

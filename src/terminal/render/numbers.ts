@@ -29,6 +29,3 @@ export const formatSeconds = (seconds: number): string =>
   seconds < 100
     ? `${seconds.toFixed(1)} s`
     : `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-
-/** Seconds rounded up, where what arithmetic alone has added does not count. */
-export const wholeSeconds = (seconds: number): number => Math.ceil(seconds - 1e-6);

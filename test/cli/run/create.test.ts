@@ -2,8 +2,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { assertAdmitted, placeIn } from '../../../src/certified/place.ts';
-import { outlookOf } from '../../../src/certified/security-report.ts';
-import { describeOutlook } from '../../../src/cli/run/describe.ts';
+import { securityReportOf } from '../../../src/certified/security-report.ts';
+import { measuring } from '../../../src/cli/plan/estimate.ts';
+import { describeReport } from '../../../src/cli/run/describe.ts';
 import { toNpub } from '../../../src/node/keys.ts';
 import { parseRunSpec } from '../../../src/run/read-spec.ts';
 import { runIdOf } from '../../../src/run/run-spec.ts';
@@ -167,7 +168,12 @@ describe('nostrain run inspect and list', () => {
 
 describe('what to expect of a run', () => {
   const outlook = (change: Parameters<typeof sampleSpec>[0], more = {}) =>
-    outlookOf(sampleSpec(change), { workersPerIp: 1, relays: [], onNotice: () => {}, ...more });
+    securityReportOf(sampleSpec(change), {
+      workersPerIp: 1,
+      relays: [],
+      measure: measuring(() => {}),
+      ...more,
+    });
 
   it('counts as protocol.md does', () => {
     for (const [workers, events, quorum] of [
@@ -223,8 +229,14 @@ describe('what to expect of a run', () => {
 describe('a run with a beacon', () => {
   const outlook = (beacon: object, more = {}) => {
     const change = { beacon, admission: { kind: 'list', keys: [carol] } };
-    const options = { workers: 4, workersPerIp: 1, relays: [], onNotice: () => {}, ...more };
-    return outlookOf(sampleSpec({ ...change, timing: { skewMs: 2000 } }), options);
+    const options = {
+      workers: 4,
+      workersPerIp: 1,
+      relays: [],
+      measure: measuring(() => {}),
+      ...more,
+    };
+    return securityReportOf(sampleSpec({ ...change, timing: { skewMs: 2000 } }), options);
   };
 
   it('says how long its rounds wait: the lag and a period of drand', () => {
@@ -235,7 +247,7 @@ describe('a run with a beacon', () => {
     expect(warnings).toEqual([
       'each round waits 5 to 35 s for its beacon (beacon.lagSeconds, and up to one period of 30 s) before anybody trains; with timing.skewMs 2000 the lag may be 5 s at the least',
     ]);
-    const described = describeOutlook(outlook({ kind: 'drand', lagSeconds: 150 }));
+    const described = describeReport(outlook({ kind: 'drand', lagSeconds: 150 }));
     expect(described.join('\n')).toContain('warning: each round waits 150 to 153 s');
   });
 

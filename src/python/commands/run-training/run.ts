@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey } from '../../../node/keys.ts';
-import { referenceDefaults } from '../../../run/presets.ts';
+import { combineSettings, referenceDefaults } from '../../../run/presets.ts';
 import {
   fields,
   type PartialSettings,
@@ -11,7 +11,6 @@ import {
   type Settings,
 } from '../../../run/settings.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { combineSettings } from '../../../terminal/flags.ts';
 import { type Interrupt, Interrupted } from '../../../terminal/interrupt.ts';
 import { writeResult } from '../../../terminal/output.ts';
 import { safeLine } from '../../../terminal/render/text.ts';
