@@ -7,7 +7,8 @@ import { deferred } from '../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
-import type { RoundListening } from '../network/wire/control.ts';
+import type { SignedEvent } from '../network/event.ts';
+import type { OwnEvent, RoundListening } from '../network/wire/control.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
@@ -43,7 +44,7 @@ class Round implements Deciding {
   readonly #signal: AbortSignal;
   readonly #inputs: Input[] = [];
   readonly #waiting = new Waiting();
-  readonly #own: Record<string, string>;
+  readonly #own: Record<string, SignedEvent>;
   readonly #refusals: Refusals;
   /** How long each worker's contribution took. */
   readonly #arrived = new Map<WorkerId, number>();
@@ -249,11 +250,11 @@ class Round implements Deciding {
   }
 
   /** The event of a message: the one on disk, or a new one. */
-  #eventOf(message: Message): { readonly event: string; readonly noun: Noun } {
+  #eventOf(message: Message): OwnEvent<Noun> {
     const { control } = this.#options.member;
     const key = JSON.stringify(message);
     const kept = this.#own[key];
-    if (kept !== undefined) return { event: kept, noun: control.restore(kept) };
+    if (kept !== undefined) return { event: kept, noun: control.restore(kept, message) };
     const signed = control.sign(message);
     this.#own[key] = signed.event;
     return signed;

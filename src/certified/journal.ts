@@ -1,5 +1,6 @@
 /** What a worker signed in the round in progress, and what it had seen by then: on disk before anything of it is sent. */
 import type { RoundState } from '../consensus/round/round-state.ts';
+import type { SignedEvent } from '../network/event.ts';
 import type { Digest } from '../run/ids.ts';
 
 export interface Entry {
@@ -7,8 +8,8 @@ export interface Entry {
   /** The outcome it follows. */
   readonly parent: Digest;
   readonly machine: RoundState;
-  /** Own events as JSON text, by the content they were signed for: a retry sends the same bytes. */
-  readonly own: Readonly<Record<string, string>>;
+  /** Own events by the content they were signed for: a retry sends the same bytes. */
+  readonly own: Readonly<Record<string, SignedEvent>>;
   /** How long manifests took to arrive in the last rounds, in milliseconds. */
   readonly delays: readonly number[];
 }

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { CheckpointError } from '../base/errors.ts';
 import type { Entry, Journal } from '../certified/journal.ts';
+import { parseEvent } from '../network/event.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** The journal in this file. */
@@ -26,7 +27,10 @@ async function load(file: string): Promise<Entry | undefined> {
   if (text === undefined) return undefined;
   try {
     const entry = JSON.parse(text, revive) as Entry;
-    const isOne = Number.isSafeInteger(entry.round) && typeof entry.parent === 'string';
+    const isOne =
+      Number.isSafeInteger(entry.round) &&
+      typeof entry.parent === 'string' &&
+      Object.values(entry.own).every((event) => parseEvent(event).ok);
     if (isOne && entry.machine.round === entry.round) return entry;
   } catch (cause) {
     throw broken(file, cause);

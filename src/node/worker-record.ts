@@ -1,5 +1,6 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { parseEvent, type SignedEvent } from '../network/event.ts';
 import type { Sent, WorkerState } from '../worker/state.ts';
 import { formatPast, formatStanding, parsePast, parseStanding } from './standing-record.ts';
 
@@ -30,11 +31,14 @@ export const formatRecord = ({
 
 const formatSent = (sent: Sent): Fields => ({
   ...sent,
+  event: JSON.stringify(sent.event),
   payload: sent.payload && toBase64(sent.payload),
 });
 
 const parseSent = (sent: unknown): unknown =>
-  isObject(sent) ? { ...withNumbers(sent, SENT), payload: payloadOf(sent) } : sent;
+  isObject(sent)
+    ? { ...withNumbers(sent, SENT), event: eventOf(sent), payload: payloadOf(sent) }
+    : sent;
 
 const parseContributed = (each: unknown): unknown =>
   isObject(each) ? { ...each, sent: parseSent(each.sent), past: parsePast(each.past) } : each;
@@ -120,9 +124,15 @@ function isRecord(value: Fields): value is Fields & WorkerRecord {
 const payloadOf = ({ payload }: Fields): unknown =>
   isText(payload) ? (fromBase64(payload) ?? payload) : payload;
 
+/** The signed event in the text, with the same bytes as when it was written; undefined where it is none. */
+function eventOf({ event }: Fields): SignedEvent | undefined {
+  const read = isText(event) ? parseEvent(jsonOf(event)) : undefined;
+  return read?.ok ? read.value : undefined;
+}
+
 const isSent = (value: unknown): boolean =>
   isObject(value) &&
-  isText(value.event) &&
+  value.event !== undefined &&
   isTexts(value.roster) &&
   (value.payload === undefined || value.payload instanceof Uint8Array) &&
   SENT.every((name) => isNumber(value[name]));

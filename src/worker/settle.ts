@@ -77,7 +77,7 @@ export async function settle(
 }
 
 /** Id of the event that carries a gradient. */
-export const idOf = ({ event }: Sent): string => (JSON.parse(event) as { readonly id: string }).id;
+export const idOf = ({ event }: Sent): string => event.id;
 
 /** What is left to send when the gradient did not count; under `async` others may still use it later. */
 function unsent(

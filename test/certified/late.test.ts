@@ -6,6 +6,7 @@ import { gather } from '../../src/certified/gather.ts';
 import type { Certified } from '../../src/certified/history.ts';
 import { owedIn } from '../../src/certified/late.ts';
 import { acceptedRows } from '../../src/certified/rows.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
 import type { EventId } from '../../src/run/ids.ts';
 import type { AcceptedRow, Outcome } from '../../src/run/outcome.ts';
 import type { Sent } from '../../src/worker/state.ts';
@@ -99,7 +100,7 @@ describe('what a worker takes along', () => {
   const filled = (value: number) => new Float64Array(size).fill(value);
   const [mine, before] = ['a', 'b'].map((digit) => digit.repeat(64)) as [EventId, EventId];
   const sentAs = (id: EventId): Sent => ({
-    ...{ event: JSON.stringify({ id }), payload: undefined, roster: [], trainingLoss: 1 },
+    ...{ event: { id } as SignedEvent, payload: undefined, roster: [], trainingLoss: 1 },
     ...{ payloadBytes: 1, eventBytes: 1, secondsTraining: 1, residualShare: 0 },
   });
   const wire = { me: keyOf(1), open: () => dense(filled(100)) };
@@ -115,7 +116,7 @@ describe('what a worker takes along', () => {
     });
     return {
       residual: left.residual[0],
-      pending: left.pending && JSON.parse(left.pending.event).id,
+      pending: left.pending?.event.id,
     };
   };
   const listed = { accepted: [{ index, late: false, manifest: mine }] };

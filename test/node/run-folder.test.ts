@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointError, ConfigError } from '../../src/base/errors.ts';
 import { standingOf } from '../../src/certified/standing.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
 import { agreeOnSettings, openRunFolder } from '../../src/node/run-folder.ts';
 import { encodeState, loadState } from '../../src/node/state-file.ts';
 import { readStateFile } from '../../src/python/node/state-io.ts';
@@ -31,6 +32,16 @@ const layout = createLayout([
   { name: 'a.bias', shape: [1] },
   { name: 'a.weight', shape: [2, 3] },
 ]);
+
+const event: SignedEvent = {
+  id: 'a'.repeat(64),
+  pubkey: '1'.repeat(64),
+  created_at: 1,
+  kind: 7810,
+  tags: [['s', 'r']],
+  content: '"é😀…"',
+  sig: '5'.repeat(128),
+};
 
 const round: RoundSummary = {
   index: 0,
@@ -64,7 +75,7 @@ function played(): WorkerState {
     rounds: [round],
     tokens: 12_345,
     sent: {
-      event: '{"id":"…"}',
+      event,
       payload: Uint8Array.of(0, 255, 7),
       roster: ['1', '2'],
       trainingLoss: 0.1,

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../src/base/clock.ts';
 import { createNotifier } from '../../src/base/notifier.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
 import type { OwnBeat, Wire } from '../../src/network/wire/wire.ts';
 import type { Beat } from '../../src/run/beat.ts';
 import type { Contribution, Rejection } from '../../src/run/contribution.ts';
@@ -33,7 +34,7 @@ export interface FakePorts extends Ports {
   readonly events: WorkerEvent[];
   readonly beatsSent: (OwnBeat & { readonly atMs: number })[];
   readonly saved: WorkerState[];
-  readonly sent: string[];
+  readonly sent: SignedEvent[];
   /** A peer's gradient arrives for the round in progress. */
   arrive(one: Contribution): void;
   refuse(rejection: Rejection): void;
@@ -93,7 +94,7 @@ export function fakePorts(
     WorkerEvent[],
     (OwnBeat & { atMs: number })[],
     WorkerState[],
-    string[],
+    SignedEvent[],
   ] = [[], [], [], []];
   const wire: Wire = {
     me: ME,
@@ -111,16 +112,16 @@ export function fakePorts(
     seal: async ({ delta, round, base, examples }) => {
       const values = Array.from(delta, (value) => value * sends);
       const own = contribution(ME, values, { round, base, examples });
-      const event = JSON.stringify({ id: `${round}`.repeat(64), delta: values });
+      const event = ownEvent(`${round}`.repeat(64), values);
       const sizes = { payloadBytes: 1, eventBytes: 2 };
       return { event, payload: undefined, sent: own.delta, ...sizes };
     },
-    open: ({ event }) => contribution(ME, JSON.parse(event).delta).delta,
+    open: ({ event }) => contribution(ME, JSON.parse(event.content)).delta,
     send({ event }) {
       sent.push(event);
       signMs = clock.now();
-      const { id, delta } = JSON.parse(event);
-      if (counts) contributions.set(ME, contribution(ME, delta, { eventId: id }));
+      const delta = JSON.parse(event.content);
+      if (counts) contributions.set(ME, contribution(ME, delta, { eventId: event.id }));
       else rejections.push({ reason: 'other-roster', worker: ME, detail: 'refused by the test' });
       changed.notify();
       return delivered();
@@ -187,3 +188,16 @@ export function fakePorts(
     },
   };
 }
+
+/** Nobody verifies it: only its id and what it carries are looked at. */
+const ownEvent = (id: string, delta: readonly number[]): SignedEvent => ({
+  ...{
+    id,
+    pubkey: ME,
+    created_at: 0,
+    kind: 7810,
+    tags: [],
+    content: JSON.stringify(delta),
+    sig: '',
+  },
+});

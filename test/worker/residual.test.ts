@@ -68,7 +68,7 @@ describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNex
     expect(lost.rounds[0]).toMatchObject({ accepted: [PEER], residualShare: 1 });
     const next = await playOn(lost, { residual, rounds: 2 }, half);
     await next.finish();
-    expect(JSON.parse(next.ports.sent[0]!).delta).toEqual([sentNext, sentNext]);
+    expect(JSON.parse(next.ports.sent[0]!.content)).toEqual([sentNext, sentNext]);
   });
 
   it('a worker killed before it knew gives it back once, and once only', async () => {

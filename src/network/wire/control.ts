@@ -27,7 +27,6 @@ import {
 import { watchOutcomes } from './delivery.ts';
 import { buildFault, pairBody } from './faults.ts';
 import type { Manifest } from './manifests.ts';
-import { formatOwn, type OwnEvent, readOwn } from './own-event.ts';
 import { createPuller } from './puller.ts';
 import type { Sending } from './wire.ts';
 
@@ -52,6 +51,12 @@ export interface RoundListening extends Listening {
   pull(manifest: Manifest): Promise<Uint8Array | undefined>;
 }
 
+/** An event of this worker, signed and not sent yet. */
+export interface OwnEvent<N> {
+  readonly noun: N;
+  readonly event: SignedEvent;
+}
+
 export interface Control<N> {
   /** Manifests, votes, proposals and ballots of a round. */
   listen(round: number, hearing: Hearing<N>): RoundListening;
@@ -66,9 +71,9 @@ export interface Control<N> {
   sign(said: Message | Join | Leave): OwnEvent<N>;
   /** Two events that are here, side by side; undefined when one of them is not. */
   accuse(events: readonly [EventId, EventId]): OwnEvent<N> | undefined;
-  /** Takes in an own event of an earlier session. */
-  restore(event: string): N;
-  send(event: string): Sending;
+  /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
+  restore(event: SignedEvent, said?: Message): N;
+  send(event: SignedEvent): Sending;
   /** Sends events that are here once more, as they are. */
   resend(ids: readonly EventId[]): void;
   /** Publishes a certified state; false when relays do not hold all of it. */
@@ -187,7 +192,7 @@ class Events<N> implements Control<N> {
     const event = this.#options.signer.sign(
       buildMessage(said, controlLifetime(this.#options.clock)),
     );
-    return this.#own(event, apartIn(event) && bodyOfMessage(said));
+    return { event, noun: this.#own(event, bodyOfMessage(said)) };
   }
 
   accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
@@ -195,26 +200,21 @@ class Events<N> implements Control<N> {
     const { run, signer } = this.#options;
     if (!a || !b) return undefined;
     const event = signer.sign(buildFault(run, [a, b], controlLifetime(this.#options.clock)));
-    return this.#own(event, apartIn(event) && pairBody([a, b]));
+    return { event, noun: this.#own(event, pairBody([a, b])) };
   }
 
-  restore(text: string): N {
-    const { event, body } = readOwn(text);
-    return this.#own(event, body).noun;
-  }
-
-  send(text: string): Sending {
-    return this.#send(readOwn(text).event);
+  restore(event: SignedEvent, said?: Message): N {
+    return this.#own(event, said && bodyOfMessage(said));
   }
 
   resend(ids: readonly EventId[]): void {
     for (const id of ids) {
       const event = this.#held(id);
-      if (event) this.#send(event);
+      if (event) this.send(event);
     }
   }
 
-  #send(event: SignedEvent): Sending {
+  send(event: SignedEvent): Sending {
     const { relays, signal } = this.#options;
     const sending = this.#bodies.send(event, this.#latest);
     return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
@@ -247,13 +247,13 @@ class Events<N> implements Control<N> {
     return this.#kept.get(id)?.event ?? this.#ofMembers.get(id);
   }
 
-  #own(event: SignedEvent, body: string | undefined): OwnEvent<N> {
+  #own(event: SignedEvent, body: string | undefined): N {
     const apart = apartIn(event);
     if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
     const noun = this.#options.read(event, this.#bodies.get);
     if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
     this.#keep(event);
-    return { noun, event: formatOwn({ event, body }) };
+    return noun;
   }
 
   /** A subscription that can be asked again. */

@@ -49,7 +49,7 @@ export function createWire(options: WireOptions): Wire {
       const sending = profile.send(sealed);
       signs.gradient(sealed, sending);
       // counted at once: no relay has to bring the own gradient back
-      for (const inbox of open) inbox.take(JSON.parse(sealed.event));
+      for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
     checkpoint: profile.checkpoint,

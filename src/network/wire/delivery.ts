@@ -41,10 +41,8 @@ export function trackOutcomes(
       () => undefined,
     );
   });
-  const text = JSON.stringify(event);
   const tracked = (): Tracked => ({
-    eventId: event.id,
-    event: text,
+    event,
     outcomes: heard.filter((outcome) => outcome !== undefined),
   });
   return { ...watchOutcomes(outcomes, relays), tracked };

@@ -7,7 +7,6 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
-import type { SignedEvent } from '../event.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
@@ -49,12 +48,12 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
       const said = { run, codec, roster: shares.digest, ...own };
       const { draft, eventBytes } = buildManifest(said, payload, packing, sha256);
-      const event = JSON.stringify(await signWorked(draft));
+      const event = await signWorked(draft);
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
       return { event, payload: beside, sent, payloadBytes: payload.length, eventBytes };
     },
     open({ event, payload }, place) {
-      const said = manifest.parse(JSON.parse(event) as SignedEvent);
+      const said = manifest.parse(event);
       const bytes = payload ?? (said.ok ? fromBase64(said.value.payload ?? '') : undefined);
       if (!said.ok || !bytes) throw new TypeError('not a manifest of ours');
       const opened = packer.open(bytes, said.value.codec, { ...place, worker: signer.publicKey });

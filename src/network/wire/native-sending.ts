@@ -40,7 +40,7 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
 
   return {
     send(sealed) {
-      const event: SignedEvent = JSON.parse(sealed.event);
+      const { event } = sealed;
       last = { id: event.id, sealed };
       return sealed.payload
         ? sendInChunks(event, sealed.payload)

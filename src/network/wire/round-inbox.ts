@@ -35,7 +35,7 @@ export function openRoundInbox(
   { relays, changed, reader, onHeard, onClose }: InboxOptions,
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
-  const events = new Map<string, string>();
+  const events = new Map<string, SignedEvent>();
   const rejections: Rejection[] = [];
   const pending = new Set<Pending>();
   let closed = false;
@@ -54,7 +54,7 @@ export function openRoundInbox(
     const held = contributions.get(slot);
     if (held && !newer(judged.value, held)) return;
     contributions.set(slot, judged.value);
-    if (event && reader.keepsEvents) events.set(slot, JSON.stringify(event));
+    if (event && reader.keepsEvents) events.set(slot, event);
     changed.notify();
   }
 

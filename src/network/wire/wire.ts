@@ -15,7 +15,7 @@ import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/erasure.ts';
-import type { Signer } from '../event.ts';
+import type { SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
@@ -39,8 +39,8 @@ export interface OwnGradient {
 
 /** What a restart needs to send the same bytes again. */
 export interface Sealed {
-  /** The signed event as JSON text. */
-  readonly event: string;
+  /** Signed. On disk it is JSON text, which reads back to the same bytes. */
+  readonly event: SignedEvent;
   /** The payload, where it travels beside the event: its chunks are made from both, always the same ones. */
   readonly payload: Uint8Array | undefined;
   /** JSON of all events it takes. */
@@ -56,9 +56,7 @@ export interface SealedGradient extends Sealed {
 
 /** An event of this worker, and what the relays that have answered said of it. */
 export interface Tracked {
-  readonly eventId: string;
-  /** As JSON text. */
-  readonly event: string;
+  readonly event: SignedEvent;
   /** In the order of the relays; those that still owe an answer are missing. */
   readonly outcomes: readonly PublishOutcome[];
 }
@@ -133,8 +131,8 @@ export interface RoundRequest {
 export interface RoundInbox {
   /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
   readonly contributions: ReadonlyMap<string, Contribution>;
-  /** Their events as JSON text, where the profile keeps them. */
-  readonly events: ReadonlyMap<string, string>;
+  /** Their events, where the profile keeps them. */
+  readonly events: ReadonlyMap<string, SignedEvent>;
   /** In order of arrival, one per event; bounded. */
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent what it stored. */

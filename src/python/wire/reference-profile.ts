@@ -51,17 +51,16 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
         encoding,
         nowSeconds(),
       );
-      const event = JSON.stringify(signer.sign(draft));
+      const event = signer.sign(draft);
       return { event, payload: undefined, sent, payloadBytes, eventBytes };
     },
     open({ event }, { round }) {
-      const own = JSON.parse(event) as SignedEvent;
-      const any = { base: '', checkBase: false, nowSeconds: own.created_at, anyKey };
-      const judged = toContribution(own, { ...options, round, ...any });
+      const any = { base: '', checkBase: false, nowSeconds: event.created_at, anyKey };
+      const judged = toContribution(event, { ...options, round, ...any });
       if (!judged.ok) throw new TypeError(`not a gradient of ours: ${judged.rejection.detail}`);
       return judged.value.delta;
     },
-    send: ({ event }) => send(JSON.parse(event) as SignedEvent),
+    send: ({ event }) => send(event),
     openRound: (request) => ({
       filter: {
         kinds: [gradient.kind],

@@ -1,5 +1,6 @@
 /** The record of a round that is over, and what it leaves behind: only in runs of the reference's profile. */
 import { weightOf } from '../../consensus/aggregate/mean.ts';
+import type { SignedEvent } from '../../network/event.ts';
 import { within } from '../../network/transport/deadline.ts';
 import { isTaken } from '../../network/wire/delivery.ts';
 import type { CheckpointSent, Sending, Tracked } from '../../network/wire/wire.ts';
@@ -86,8 +87,8 @@ async function recordOf(
 
 interface Closed {
   readonly sent: CheckpointSent | undefined;
-  /** Events of the cohort, as JSON text. */
-  readonly cohort: Iterable<string>;
+  /** Events of the cohort. */
+  readonly cohort: Iterable<SignedEvent>;
 }
 
 /** Publishes nothing itself: waits for what became of the checkpoint, notes it, and hands the whole round to whoever keeps it. */
@@ -168,7 +169,7 @@ function sentRecord(sending: Sending | undefined): SentRecord {
   const tracked = sending?.tracked?.();
   if (!tracked) return NOT_SENT;
   return {
-    eventId: tracked.eventId,
+    eventId: tracked.event.id,
     relays: tracked.outcomes.filter(isTaken).map(({ relay }) => relay),
   };
 }

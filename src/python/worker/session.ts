@@ -1,5 +1,6 @@
 /** What the loop knows more in a run of the reference's profile: how to treat late gradients, and who wants to know what. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
+import type { SignedEvent } from '../../network/event.ts';
 import type { CheckpointSent, Sending, Tracked } from '../../network/wire/wire.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
 import type { WorkerState } from '../../worker/state.ts';
@@ -50,8 +51,8 @@ export interface RoundTrace {
   readonly after: WorkerState;
   readonly local: Params | undefined;
   readonly mean: Mean | undefined;
-  /** Events of the cohort, as JSON text. */
-  readonly cohort: readonly string[];
+  /** Events of the cohort. */
+  readonly cohort: readonly SignedEvent[];
   readonly late: readonly LateGradient[] | undefined;
   readonly heartbeat: Tracked | undefined;
   readonly gradient: Tracked | undefined;

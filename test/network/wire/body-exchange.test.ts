@@ -204,9 +204,10 @@ it('after a restart the same bytes go out from what was on disk', async () => {
   const a = await join(first, proposer, []);
   const { event, noun } = a.control.sign(made);
   await a.control.send(event).settled;
+  const saved: SignedEvent = JSON.parse(JSON.stringify(event));
   const again = await join(second, proposer, []);
-  expect(again.control.restore(event)).toEqual(noun);
-  await again.control.send(event).settled;
+  expect(again.control.restore(saved, made)).toEqual(noun);
+  await again.control.send(saved).settled;
   const kinds = [7811, 7814];
   expect(await stored(second, kinds)).toEqual(await stored(first, kinds));
   expect(await stored(first, kinds)).toHaveLength(3);

@@ -37,7 +37,7 @@ it.each<[ProfileName, PackingName, number]>([
   expect(valuesOf(opened)).toEqual(valuesOf(sent));
   expect(valuesOf(opened).some((value) => value !== 0)).toBe(true);
   if (packing === 'nstr' && profile === 'nostrain/1') expect(payload).toBeDefined(); // beside the event
-  const other = { ...saved, event: event.replace('"kind":', '"kind":1') };
+  const other = { ...saved, event: { ...event, kind: Number(`1${event.kind}`) } };
   expect(() => wire.open(other, { round: 7, shares })).toThrow(TypeError);
   await wire.close();
 });

@@ -3,7 +3,6 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Json, JsonObject } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import type { SignedEvent } from '../../../network/event.ts';
 import type { Tracked } from '../../../network/wire/wire.ts';
 import type { Vector } from '../../../tensor/params.ts';
 import { readNstr } from '../../codec/nstr-foreign.ts';
@@ -140,19 +139,17 @@ async function keepNewest(dir: string, trace: RoundTrace, options: ArtifactOptio
   });
 }
 
-const parsed = (text: string): SignedEvent => JSON.parse(text);
-
 const eventOf = (tracked: Tracked | undefined): JsonObject | undefined =>
-  tracked && eventJson(parsed(tracked.event));
+  tracked && eventJson(tracked.event);
 
 const publishOf = (tracked: Tracked | undefined): JsonObject | undefined =>
-  tracked && publishingMembers(reportPublishing(tracked.eventId, tracked.outcomes));
+  tracked && publishingMembers(reportPublishing(tracked.event.id, tracked.outcomes));
 
 function payloadOf(
   { event }: Tracked,
   { maxContainerBytes, zstd }: ArtifactOptions,
 ): JsonObject | undefined {
-  const { content } = parsed(event);
+  const { content } = event;
   const read = readNstr(content, { maxContainerBytes, maxValues: 2 ** 24, zstd });
   return read.ok ? payloadJson({ payload: content, stats: read.value.stats }) : undefined;
 }
@@ -173,9 +170,9 @@ const collectionOf = (
   completion_reason: record.reason,
   aggregation_weighted: record.weighted,
   total_aggregation_weight: BigInt(record.totalWeight),
-  events: cohort.flatMap((text): Json[] => {
+  events: cohort.flatMap((event): Json[] => {
     const limits = { maxContainerBytes, maxValues: 2 ** 24, zstd };
-    const read = openReferenceEvent(parsed(text), limits);
+    const read = openReferenceEvent(event, limits);
     return read.ok ? [collectedWhole(read.value)] : [];
   }),
 });
