@@ -27,7 +27,7 @@ import { explain } from './commands/explain.ts';
 import { keygen } from './commands/keygen.ts';
 import { plan } from './commands/plan.ts';
 import { relay } from './commands/relay.ts';
-import { relays } from './commands/relays.ts';
+import { relays } from './commands/relays/relays.ts';
 import { replay } from './commands/replay.ts';
 import { run } from './commands/run.ts';
 import { runTraining } from './commands/run-training.ts';

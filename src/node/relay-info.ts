@@ -1,6 +1,7 @@
 /** A relay's description of itself (NIP-11): fetched with a deadline and a size cap, every field optional and doubted. */
 import { ok, type Result, refuse } from '../base/result.ts';
 import type { RelayInfo } from '../network/transport/relay-info.ts';
+import type { RelayDescription } from '../probe/index.ts';
 
 export interface FetchOptions {
   /** Default 5000. */
@@ -29,6 +30,40 @@ export async function fetchRelayInfo(
   } catch (error) {
     signal?.throwIfAborted();
     return refuse('unreachable', '', reasonOf(error));
+  }
+}
+
+/** Description and clock of a relay in one answer, for relay trials. */
+export async function describeRelay(url: string, signal: AbortSignal): Promise<RelayDescription> {
+  const [info, skewSeconds] = await Promise.all([
+    fetchRelayInfo(url, { signal }),
+    fetchClockSkew(url, { signal }),
+  ]);
+  return {
+    ...(info.ok ? { stated: info.value } : {}),
+    ...(skewSeconds === undefined ? {} : { skewSeconds }),
+  };
+}
+
+/** Seconds this machine is ahead of the relay, from the Date of an HTTP answer, which is up to a second old; undefined without one. */
+export async function fetchClockSkew(
+  url: string,
+  { timeoutMs = 5000, signal }: FetchOptions = {},
+): Promise<number | undefined> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const before = Date.now();
+  try {
+    const response = await fetch(url.replace(/^ws/i, 'http'), {
+      headers: { Accept: 'application/nostr+json' },
+      redirect: 'error',
+      signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
+    });
+    await response.body?.cancel();
+    const at = Date.parse(response.headers.get('date') ?? '');
+    const here = (before + Date.now()) / 2;
+    return Number.isNaN(at) ? undefined : (here - at - 500) / 1000;
+  } catch {
+    return undefined;
   }
 }
 

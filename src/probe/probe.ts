@@ -1,25 +1,79 @@
-/** Tries one relay, from its description of itself to the deletion of what the trial left there. */
-
-import { readSkew } from '../cli/doctor/relays.ts';
-import type { RelayReport } from '../cli/relays-check/report.ts';
-import { fetchRelayInfo } from '../node/relay-info.ts';
+/**
+ * Tries relays with sample events and reports what each of them allows. Runs in a browser: sockets, the clock, the crypto and
+ * the relay's own description come from the caller.
+ */
+import { schnorr } from '@noble/curves/secp256k1.js';
+import type { Clock } from '../base/clock.ts';
+import { createSigner } from '../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
+import { parseRelayUrls } from '../network/transport/relay-urls.ts';
+import type { OpenSocket } from '../network/transport/socket.ts';
 import { Conversation } from './conversation.ts';
+import type { RelayDescription, RelayReport } from './report.ts';
 import { createSamples } from './samples.ts';
 import { type ProbeOptions, Sender } from './sender.ts';
 import { Trial } from './trial.ts';
+import { judgeRelay, type Verdict } from './verdict.ts';
 
-type About = Pick<RelayReport, 'stated' | 'skewSeconds'>;
+const OPEN_TIMEOUT_MS = 10_000;
+const ANSWER_TIMEOUT_MS = 10_000;
+/** A little more than a relay that takes five events a minute needs for the next one. */
+const PAUSE_MS = 13_000;
 
-/** Rejects only when aborted; a relay that cannot be reached has a `problem`. */
-export async function probeRelay(url: string, options: ProbeOptions): Promise<RelayReport> {
-  const { clock, signal, signer, onStep } = options;
-  const startMs = clock.now();
-  onStep('asking what it says of itself');
-  const [info, skewSeconds] = await Promise.all([fetchRelayInfo(url, { signal }), readSkew(url)]);
-  const about: About = {
-    ...(info.ok ? { stated: info.value } : {}),
-    ...(skewSeconds === undefined ? {} : { skewSeconds }),
+/** Fetches what a relay says of itself and how far its clock is off; empty where it does not say. */
+export type DescribeRelay = (url: string, signal: AbortSignal) => Promise<RelayDescription>;
+
+export interface CheckOptions {
+  readonly openSocket: OpenSocket;
+  readonly clock: Clock;
+  readonly describe: DescribeRelay;
+  /** For ids, signatures and proof of work; default pure JavaScript. */
+  readonly crypto?: EventCrypto;
+  /** Longest time for one relay, but for the deletion at its end. */
+  readonly timeLimitMs: number;
+  readonly signal: AbortSignal;
+  /** Told what is being tried at a relay; `undefined` when its trial is over. */
+  readonly onStep?: (url: string, step: string | undefined) => void;
+}
+
+/** What a trial found out about a relay, and what follows for a run. */
+export interface CheckedRelay {
+  readonly report: RelayReport;
+  readonly verdict: Verdict;
+}
+
+/** Tries all relays at once, each with a key of its own that is thrown away; throws a ConfigError when an address is wrong. */
+export function checkRelays(
+  urls: readonly string[],
+  options: CheckOptions,
+): Promise<readonly CheckedRelay[]> {
+  const { crypto = pureCrypto, timeLimitMs, onStep = () => {}, ...ports } = options;
+  const check = async (url: string): Promise<CheckedRelay> => {
+    const report = await probeRelay(url, {
+      ...ports,
+      ...{ timeLimitMs, sha256Text: crypto.sha256Text },
+      signer: createSigner(schnorr.utils.randomSecretKey(), crypto),
+      openTimeoutMs: Math.min(OPEN_TIMEOUT_MS, timeLimitMs),
+      answerTimeoutMs: Math.min(ANSWER_TIMEOUT_MS, timeLimitMs / 4),
+      pauseMs: Math.min(PAUSE_MS, timeLimitMs / 4),
+      onStep: (step) => onStep(url, step),
+    });
+    onStep(url, undefined);
+    return { report, verdict: judgeRelay(report) };
   };
+  return Promise.all(parseRelayUrls(urls).map(check));
+}
+
+export interface RelayTrialOptions extends ProbeOptions {
+  readonly describe: DescribeRelay;
+}
+
+/** One relay, from its description to the deletion of what the trial left there. Rejects only when aborted; a relay that cannot be reached has a `problem`. */
+export async function probeRelay(url: string, options: RelayTrialOptions): Promise<RelayReport> {
+  const { clock, signal, signer, onStep, describe } = options;
+  const startMs = clock.now();
+  onStep('reading its description');
+  const about = await describe(url, signal);
   const openingMs = clock.now();
   const writer = await Conversation.open(url, options);
   const openedMs = clock.now() - openingMs;
@@ -47,7 +101,7 @@ export async function probeRelay(url: string, options: ProbeOptions): Promise<Re
   }
 }
 
-const unreachable = (url: string, problem: string, about: About): RelayReport => ({
+const unreachable = (url: string, problem: string, about: RelayDescription): RelayReport => ({
   ...{ url, problem, ...about },
   auth: { write: false, read: false },
   size: { keptBytes: 0 },

@@ -1,14 +1,13 @@
-/** Probe events: those of a run as it would send them, marked, expiring soon, and of a run that nobody plays. */
-import { randomBytes } from 'node:crypto';
+/** Sample events for a relay trial: the kinds and sizes a run sends, of a run that does not exist, expiring after five minutes. */
 import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
+import { heartbeat } from '../../kinds/heartbeat.ts';
 import { presence } from '../../kinds/presence.ts';
-import { toBase64 } from '../base/bytes.ts';
+import { toBase64, toHex } from '../base/bytes.ts';
+import { sha256 } from '../base/hash.ts';
 import { chunkTree } from '../network/chunks/merkle.ts';
-import type { EventDraft, SignedEvent } from '../network/event.ts';
+import { type EventDraft, parseEvent, type SignedEvent } from '../network/event.ts';
 import { buildManifest } from '../network/wire/manifests.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
 import { signedEventBytes } from '../python/wire/gradients.ts';
-import { buildHeartbeat } from '../python/wire/heartbeats.ts';
 
 /** Relays may forget a probe after this. */
 const LIFETIME_SECONDS = 300;
@@ -33,7 +32,7 @@ export interface Samples {
 
 /** Every sample is made now, that is at `nowSeconds()`. */
 export function createSamples(publicKey: string, nowSeconds: () => number): Samples {
-  const run = `relay-check-${randomBytes(4).toString('hex')}`;
+  const run = `relay-check-${toHex(randomBytes(4))}`;
   const scope = `${run}/0`;
   const expiration = () => nowSeconds() + LIFETIME_SECONDS;
   const mark = (): string[][] => [
@@ -53,11 +52,11 @@ export function createSamples(publicKey: string, nowSeconds: () => number): Samp
     manifest(payloadBytes = CHUNK_BYTES) {
       const own = { run, round: 0, base: ZEROS, codec: 'relay-check', examples: 1, steps: 1 };
       const lifetime = { createdAt: nowSeconds(), expiresAt: expiration() };
-      return buildManifest(own, randomBytes(payloadBytes), lifetime, nativeSha256).draft;
+      return buildManifest(own, randomBytes(payloadBytes), lifetime, sha256).draft;
     },
     chunk() {
       const bytes = randomBytes(64);
-      const { root } = chunkTree(bytes, nativeSha256);
+      const { root } = chunkTree(bytes, sha256);
       const place = { root, index: 0, count: 1, bytes: bytes.length, data: toBase64(bytes) };
       return chunk.build({ ...place, expiration: expiration() }, nowSeconds());
     },
@@ -66,9 +65,8 @@ export function createSamples(publicKey: string, nowSeconds: () => number): Samp
       return presence.build({ ...said, expiration: expiration() }, nowSeconds());
     },
     heartbeat() {
-      const beat = { worker: publicKey, round: 0, intervalSeconds: 60, createdAt: nowSeconds() };
-      const none = { examples: undefined, digest: undefined, cohort: undefined, leaving: true };
-      const built = buildHeartbeat(run, { ...beat, ...none, capabilities: [], relays: [] });
+      const said = { run, worker: publicKey, round: 0, interval: 60, leaving: true as const };
+      const built = heartbeat.build({ ...said, scope: true }, nowSeconds());
       return { ...built, tags: [...built.tags, ['expiration', String(expiration())]] };
     },
     gradient: () => draft(33_333, [['d', `run:${run}:worker:${publicKey}:round:0`]]),
@@ -88,4 +86,30 @@ export function createSamples(publicKey: string, nowSeconds: () => number): Samp
       ]);
     },
   };
+}
+
+/** Random bytes do not compress, whatever a relay does to what it stores. */
+function randomBytes(length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  const most = 65_536; // of one call
+  for (let at = 0; at < length; at += most) {
+    crypto.getRandomValues(bytes.subarray(at, Math.min(length, at + most)));
+  }
+  return bytes;
+}
+
+/** Whether a relay gave back the event it was given; it may add fields and reorder them. */
+export function isSame(found: unknown, event: SignedEvent): boolean {
+  const parsed = parseEvent(found);
+  if (!parsed.ok) return false;
+  const { id, sig, kind, pubkey, created_at, content, tags } = parsed.value;
+  return (
+    id === event.id &&
+    sig === event.sig &&
+    kind === event.kind &&
+    pubkey === event.pubkey &&
+    created_at === event.created_at &&
+    content === event.content &&
+    JSON.stringify(tags) === JSON.stringify(event.tags)
+  );
 }

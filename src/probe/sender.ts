@@ -1,14 +1,14 @@
-/** Sends probe events to one relay, one at a time and within a budget, and tells what became of each. */
+/** Sends sample events to one relay, one at a time and within a budget, and tells what became of each. */
 import type { Clock } from '../base/clock.ts';
-import type { RateReport } from '../cli/relays-check/report.ts';
 import type { EventDraft, SignedEvent, Signer } from '../network/event.ts';
+import { pureCrypto, type Sha256Text } from '../network/event-crypto.ts';
+import { mineDraft } from '../network/proof-of-work.ts';
 import type { Filter } from '../network/transport/filter.ts';
 import { authEvent } from '../network/transport/sign-in.ts';
 import { judgeAnswer, speaksOfSize } from '../network/transport/verdict.ts';
 import { type Answer, Conversation, type ConversationOptions, type Found } from './conversation.ts';
-import { Pace } from './pace.ts';
-import { isSame } from './same-event.ts';
-import { withWork } from './work.ts';
+import type { RateReport } from './report.ts';
+import { isSame } from './samples.ts';
 
 export interface ProbeOptions extends ConversationOptions {
   readonly clock: Clock;
@@ -21,6 +21,8 @@ export interface ProbeOptions extends ConversationOptions {
   /** Wait after `rate-limited` before the same event is tried again. */
   readonly pauseMs: number;
   readonly onStep: (words: string) => void;
+  /** For proof of work; default pure JavaScript. */
+  readonly sha256Text?: Sha256Text;
 }
 
 /** `lost`: accepted, but not there when asked for. `unsent`: over the budget, or the relay had stopped answering. */
@@ -66,6 +68,8 @@ const MOST_SILENT = 2;
 const MOST_HUNG_UP = 12;
 /** Characters of content that may be what a relay hangs up for. */
 const LARGE = 10_000;
+/** Bytes hashed on average before proof of work is found, about a second; more is not begun. */
+const MOST_HASHED_BYTES = 2.5e8;
 const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
 
 export class Sender {
@@ -113,7 +117,7 @@ export class Sender {
       const bytesAtLeast = JSON.stringify(draft).length;
       const blocked = await this.#blocked(bytesAtLeast, how);
       if (blocked !== undefined) return { outcome: 'unsent', words: blocked, bytes: bytesAtLeast };
-      const worked = withWork(draft, this.#options.signer.publicKey, this.work?.bits ?? 0);
+      const worked = this.#withWork(draft);
       if (!worked) return { outcome: 'work', words: this.work!.words, bytes: bytesAtLeast };
       const event = this.#options.signer.sign(worked);
       const bytes = JSON.stringify(event).length;
@@ -263,6 +267,15 @@ export class Sender {
     return undefined;
   }
 
+  /** The draft with the work the relay asks for; undefined when that would take too long. */
+  #withWork(draft: EventDraft): EventDraft | undefined {
+    const { signer, sha256Text = pureCrypto.sha256Text } = this.#options;
+    const bits = this.work?.bits ?? 0;
+    if (bits === 0) return draft;
+    if (2 ** bits * JSON.stringify(draft).length > MOST_HASHED_BYTES) return undefined;
+    return mineDraft({ ...draft, pubkey: signer.publicKey }, bits, sha256Text);
+  }
+
   #learnWork(words: string): Judged | undefined {
     const numbers = [...words.matchAll(/\d+/g)].map(Number).filter((bits) => bits <= 256);
     const bits = Math.max(this.#statedBits, ...numbers);
@@ -282,5 +295,34 @@ export class Sender {
     const answer = await conversation.publish(event, answerTimeoutMs, 'AUTH');
     this.auth.letIn = answer.type === 'ok' && answer.accepted;
     return this.auth.letIn;
+  }
+}
+
+/** How fast a relay took events, and when it refused one as too fast. */
+class Pace {
+  #rate: RateReport = { accepted: 0, seconds: 0 };
+  #firstMs: number | undefined;
+  #throttledMs: number | undefined;
+
+  get rate(): RateReport {
+    return this.#rate;
+  }
+
+  accept(nowMs: number): void {
+    this.#firstMs ??= nowMs;
+    const { accepted, againAfterSeconds } = this.#rate;
+    if (this.#throttledMs === undefined) {
+      this.#rate = { accepted: accepted + 1, seconds: (nowMs - this.#firstMs) / 1000 };
+    } else if (againAfterSeconds === undefined) {
+      this.#rate = { ...this.#rate, againAfterSeconds: (nowMs - this.#throttledMs) / 1000 };
+    }
+  }
+
+  /** Only the first time counts. */
+  throttle(nowMs: number, words: string): void {
+    if (this.#throttledMs !== undefined) return;
+    this.#throttledMs = nowMs;
+    const seconds = (nowMs - (this.#firstMs ?? nowMs)) / 1000;
+    this.#rate = { ...this.#rate, seconds, throttled: words };
   }
 }

@@ -3,14 +3,8 @@
  * What it leaves is deleted at the end, and expires in five minutes where a relay does not delete.
  */
 
-import type {
-  FilterVerdict,
-  KindReport,
-  KindVerdict,
-  RelayReport,
-  SizeReport,
-} from '../cli/relays-check/report.ts';
 import type { EventDraft, SignedEvent } from '../network/event.ts';
+import type { FilterVerdict, KindReport, KindVerdict, RelayReport, SizeReport } from './report.ts';
 import type { Samples } from './samples.ts';
 import type { How, Outcome, ProbeOptions, Sender, Sent } from './sender.ts';
 

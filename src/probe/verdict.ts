@@ -1,7 +1,7 @@
 /** What a relay that was tried can carry, why not more, and what to do next. */
 
-import type { RelayReport } from '../cli/relays-check/report.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../network/proof-of-work.ts';
+import type { RelayReport } from './report.ts';
 
 export type Carries = 'chunks' | 'manifests' | 'heartbeats' | 'nothing';
 

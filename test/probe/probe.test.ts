@@ -1,12 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type RelayOptions } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import type { RelayReport } from '../../src/cli/relays-check/report.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createSecretKey } from '../../src/node/keys.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { describeRelay } from '../../src/node/relay-info.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { probeRelay } from '../../src/probe/probe.ts';
+import type { RelayReport } from '../../src/probe/report.ts';
 import { judgeRelay } from '../../src/probe/verdict.ts';
 import { type Habits, startPlainRelay } from '../support/plain-relay.ts';
 
@@ -21,6 +22,7 @@ const probe = (url: string, limits = {}): Promise<RelayReport> =>
     signer: createSigner(createSecretKey(), nativeCrypto),
     ...{ timeLimitMs: 20_000, openTimeoutMs: 2000, answerTimeoutMs: 2000, pauseMs: 400 },
     onStep: () => {},
+    describe: describeRelay,
     ...limits,
   });
 

@@ -1,10 +1,10 @@
 /** `nostrain plan`: what a run will cost on the wire, and which relays can carry it. Nothing is trained or published. */
+
 import { Command } from 'commander';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../network/wire/cost.ts';
-import { checkRelays } from '../../probe/check.ts';
 import { combineSettings, presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
@@ -22,6 +22,7 @@ import { advise } from '../plan/advice.ts';
 import { type Estimate, estimatePayload } from '../plan/estimate.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from '../plan/relay-fit.ts';
 import { formatPlan, type Plan } from '../plan/words.ts';
+import { checkRelaysHere } from './relays/check-here.ts';
 
 interface Flags {
   readonly settings?: string;
@@ -133,7 +134,7 @@ async function factsOfAll(
 ): Promise<readonly RelayFacts[]> {
   if (urls.length === 0) return [];
   if (!isTried) return Promise.all(urls.map((url) => askRelay(url, signal)));
-  return (await checkRelays(urls, { timeLimitMs: CHECK_MS, signal })).map(factsOf);
+  return (await checkRelaysHere(urls, { timeLimitMs: CHECK_MS, signal })).map(factsOf);
 }
 
 /** JSON has no Infinity: null stands for "no round is long enough" and "no limit". */

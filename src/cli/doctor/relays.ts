@@ -3,7 +3,7 @@
 import { MAX_WORK_BITS } from '../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../network/transport/relay-info.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import { fetchRelayInfo } from '../../node/relay-info.ts';
+import { fetchClockSkew, fetchRelayInfo } from '../../node/relay-info.ts';
 import { openSocket } from '../../node/sockets.ts';
 import { kilobytes } from '../../terminal/relays.ts';
 import type { Check } from './check.ts';
@@ -37,7 +37,7 @@ async function probe(url: string): Promise<Probe> {
   const [opened, info, skewSeconds] = await Promise.all([
     timeToOpen(url),
     fetchRelayInfo(url, { timeoutMs: TIMEOUT_MS }),
-    readSkew(url),
+    fetchClockSkew(url),
   ]);
   return { url, opened, info: info.ok ? info.value : undefined, skewSeconds };
 }
@@ -57,24 +57,6 @@ async function timeToOpen(url: string): Promise<number | string> {
   });
   socket.close();
   return opened;
-}
-
-/** Seconds this machine is ahead of the relay, from the Date of an HTTP answer, which is up to a second old. */
-export async function readSkew(url: string): Promise<number | undefined> {
-  const before = Date.now();
-  try {
-    const response = await fetch(url.replace(/^ws/i, 'http'), {
-      headers: { Accept: 'application/nostr+json' },
-      redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    await response.body?.cancel();
-    const at = Date.parse(response.headers.get('date') ?? '');
-    const here = (before + Date.now()) / 2;
-    return Number.isNaN(at) ? undefined : (here - at - 500) / 1000;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Why a run cannot use the relay; undefined when nothing speaks against it. */

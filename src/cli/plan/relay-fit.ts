@@ -8,8 +8,7 @@ import {
 } from '../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../../node/relay-info.ts';
-import { workerAbilities, workLimit } from '../../probe/verdict.ts';
-import type { Judged } from '../relays-check/table.ts';
+import { type CheckedRelay, workerAbilities, workLimit } from '../../probe/index.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
 export type Basis = 'tried' | 'stated' | 'assumed';
@@ -91,7 +90,7 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
 }
 
 /** What a relay did when it was tried. */
-export function factsOf({ report, verdict }: Judged): RelayFacts {
+export function factsOf({ report, verdict }: CheckedRelay): RelayFacts {
   const { url, stated, size, rate, work } = report;
   const { carries, why, next } = verdict;
   const isUsable = carries === 'chunks' || carries === 'manifests';
@@ -118,7 +117,7 @@ function rateOf({
   accepted,
   throttled,
   againAfterSeconds,
-}: Judged['report']['rate']): Pick<RelayFacts, 'perMinute' | 'rateWords'> {
+}: CheckedRelay['report']['rate']): Pick<RelayFacts, 'perMinute' | 'rateWords'> {
   if (throttled === undefined) {
     return { perMinute: accepted, rateWords: `took ${accepted} events; more was not tried` };
   }

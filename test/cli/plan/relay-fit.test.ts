@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { factsOf, judgeFit } from '../../../src/cli/plan/relay-fit.ts';
-import type { RelayReport } from '../../../src/cli/relays-check/report.ts';
 import { type CostInput, roundCost } from '../../../src/network/wire/cost.ts';
+import type { RelayReport } from '../../../src/probe/report.ts';
 
 const report: RelayReport = {
   url: 'wss://relay.example',

@@ -1,5 +1,5 @@
-/** What was found out about one relay by trying it. */
-import type { RelayInfo } from '../../network/transport/relay-info.ts';
+/** Measurements of one relay: what it accepted, kept, refused and asked for while it was tried. */
+import type { RelayInfo } from '../network/transport/relay-info.ts';
 
 /** `yes`: accepted, and there when asked for. `lost`: accepted, and never seen again. `unknown`: not tried, or no verdict. */
 export type KindVerdict = 'yes' | 'lost' | 'refused' | 'unknown';
@@ -32,15 +32,18 @@ export interface SizeReport {
   readonly words?: string;
 }
 
-export interface RelayReport {
-  readonly url: string;
-  /** Why there is nothing else. */
-  readonly problem?: string;
-  readonly openedMs?: number;
+export interface RelayDescription {
   /** What the relay says of itself (NIP-11). */
   readonly stated?: RelayInfo;
   /** This machine's clock minus the relay's. */
   readonly skewSeconds?: number;
+}
+
+export interface RelayReport extends RelayDescription {
+  readonly url: string;
+  /** Why there is nothing else. */
+  readonly problem?: string;
+  readonly openedMs?: number;
   /** The relay's words when it refused an event dated now. */
   readonly clockWords?: string;
   readonly auth: {

@@ -1,10 +1,10 @@
 /** `nostrain relays check`: what relays really allow, found out by trying. */
 import { Command } from 'commander';
-import { checkRelays } from '../../probe/check.ts';
-import { wholeFlag } from '../../terminal/flags.ts';
-import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
-import { formatReports } from '../relays-check/table.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson } from '../../../terminal/output.ts';
+import { checkRelaysHere } from './check-here.ts';
+import { formatReports } from './table.ts';
 
 interface Flags {
   readonly seconds: number;
@@ -31,7 +31,7 @@ const check = (): Command =>
       const interrupt = onInterrupt();
       try {
         const { signal } = interrupt;
-        const judged = await checkRelays(urls, { timeLimitMs: 1000 * seconds, signal });
+        const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });
         const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
         process.stdout.write(json ? asJson(flat) : formatReports(judged));
         const isUsable = judged.some(

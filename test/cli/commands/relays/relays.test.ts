@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { runCommand } from '../../support/command-line.ts';
+import { createRelay } from '../../../../relay/server.ts';
+import { runCommand } from '../../../support/command-line.ts';
 
 const stops: (() => unknown)[] = [];
 afterEach(async () => {

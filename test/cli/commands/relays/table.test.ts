@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { RelayReport } from '../../../src/cli/relays-check/report.ts';
-import { formatReports } from '../../../src/cli/relays-check/table.ts';
-import { judgeRelay } from '../../../src/probe/verdict.ts';
+import { formatReports } from '../../../../src/cli/commands/relays/table.ts';
+import type { RelayReport } from '../../../../src/probe/report.ts';
+import { judgeRelay } from '../../../../src/probe/verdict.ts';
 
 const yes = { verdict: 'yes', words: '' } as const;
 const report: RelayReport = {

@@ -1,10 +1,8 @@
-/** What was found out about relays, for people: one row each, and below it what the numbers do not say. */
-
-import type { Verdict } from '../../probe/verdict.ts';
-import { alignColumns } from '../../terminal/render/columns.ts';
-import { formatSeconds } from '../../terminal/render/numbers.ts';
-import { clip, safeLine, wrap } from '../../terminal/render/text.ts';
-import type { KindVerdict, RelayReport } from './report.ts';
+/** Table of relay trials for people: one row per relay, and below it what the numbers do not say. */
+import type { CheckedRelay, KindVerdict, RelayReport, Verdict } from '../../../probe/index.ts';
+import { alignColumns } from '../../../terminal/render/columns.ts';
+import { formatSeconds } from '../../../terminal/render/numbers.ts';
+import { clip, safeLine, wrap } from '../../../terminal/render/text.ts';
 
 const WIDTH = 100;
 const NOTED_NIPS = [40, 67, 77] as const;
@@ -17,21 +15,16 @@ const CARRIES: Readonly<Record<Verdict['carries'], string>> = {
   nothing: 'UNUSABLE',
 };
 
-export interface Judged {
-  readonly report: RelayReport;
-  readonly verdict: Verdict;
-}
-
 const HEAD = ['relay', 'ms', 'largest', 'at once', 'auth', 'work', 'refused', 'clock', 'carries'];
 
 /** The table and the notes, at most 100 columns wide; relays' words are made harmless. */
-export function formatReports(judged: readonly Judged[]): string {
+export function formatReports(judged: readonly CheckedRelay[]): string {
   const rows = [HEAD, ...judged.map(rowOf)];
   const notes = judged.flatMap((each) => ['', ...notesOf(each)]);
   return `${[...alignColumns(rows, WIDTH), ...notes].join('\n')}\n`;
 }
 
-function rowOf({ report, verdict }: Judged): readonly string[] {
+function rowOf({ report, verdict }: CheckedRelay): readonly string[] {
   const { url, openedMs, skewSeconds, auth, work, kinds, problem } = report;
   const carries = CARRIES[verdict.carries];
   const name = safeLine(url);
@@ -73,7 +66,7 @@ const wordSkew = (seconds: number): string =>
     : `${seconds > 0 ? '+' : '-'}${Math.abs(seconds).toFixed(0)} s`;
 
 /** The relay, what speaks against it, what was noticed, and what to do. */
-function notesOf({ report, verdict }: Judged): readonly string[] {
+function notesOf({ report, verdict }: CheckedRelay): readonly string[] {
   const { url, problem } = report;
   const notes = [
     ...verdict.why,

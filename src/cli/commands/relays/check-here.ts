@@ -1,0 +1,42 @@
+/** Relay trials from this machine, with progress on stderr when they take a while; for `relays check` and `plan --check`. */
+import { systemClock } from '../../../base/clock.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { describeRelay } from '../../../node/relay-info.ts';
+import { openSocket } from '../../../node/sockets.ts';
+import { type CheckedRelay, type CheckOptions, checkRelays } from '../../../probe/index.ts';
+import { safeLine } from '../../../terminal/render/text.ts';
+
+const TOLD_EVERY_MS = 2000;
+
+export async function checkRelaysHere(
+  urls: readonly string[],
+  options: Pick<CheckOptions, 'timeLimitMs' | 'signal'>,
+): Promise<readonly CheckedRelay[]> {
+  const progress = tellProgress();
+  const ports = { openSocket, clock: systemClock, crypto: nativeCrypto, describe: describeRelay };
+  try {
+    return await checkRelays(urls, { ...ports, ...options, onStep: progress.step });
+  } finally {
+    progress.close();
+  }
+}
+
+/** Every two seconds a line for each relay that has come further. */
+function tellProgress() {
+  const steps = new Map<string, string>();
+  const told = new Map<string, string>();
+  const timer = setInterval(() => {
+    for (const [url, step] of steps) {
+      if (told.get(url) === step) continue;
+      told.set(url, step);
+      process.stderr.write(`${safeLine(url)}: ${safeLine(step)}\n`);
+    }
+  }, TOLD_EVERY_MS);
+  return {
+    step(url: string, step: string | undefined) {
+      if (step === undefined) steps.delete(url);
+      else steps.set(url, step);
+    },
+    close: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,29 @@
+/**
+ * Relay trials: finds out what a relay allows by sending it sample events of a run and deleting them again.
+ *
+ * @module nostrain/probe
+ */
+
+export {
+  type CheckedRelay,
+  type CheckOptions,
+  checkRelays,
+  type DescribeRelay,
+} from './probe.ts';
+export type {
+  FilterVerdict,
+  KindReport,
+  KindVerdict,
+  RateReport,
+  RelayDescription,
+  RelayReport,
+  SizeReport,
+} from './report.ts';
+export {
+  type Abilities,
+  type Carries,
+  judgeRelay,
+  type Verdict,
+  workerAbilities,
+  workLimit,
+} from './verdict.ts';
