@@ -16,7 +16,7 @@ export interface MerkleTree {
 }
 
 /** What the root binds beside the parts. */
-export interface Extent {
+export interface TreeSize {
   readonly count: number;
   readonly bytes: number;
 }
@@ -50,7 +50,7 @@ export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTr
 }
 
 /** Binds the number of parts (u32) and bytes (u64, both little-endian) into the root. */
-function rootOf(top: Uint8Array, { count, bytes }: Extent, hash: typeof sha256): string {
+function rootOf(top: Uint8Array, { count, bytes }: TreeSize, hash: typeof sha256): string {
   const sizes = new DataView(new ArrayBuffer(12));
   sizes.setUint32(0, count, true);
   sizes.setBigUint64(4, BigInt(bytes), true);
@@ -88,7 +88,7 @@ export function rootFrom(
   part: Uint8Array,
   index: number,
   path: readonly Uint8Array[],
-  extent: Extent,
+  extent: TreeSize,
   hash = sha256,
 ): string {
   let node = hash(concatBytes(LEAF, part));

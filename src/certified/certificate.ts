@@ -2,7 +2,7 @@
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { Committee } from '../run/committee.ts';
 import type { Digest, EventId } from '../run/ids.ts';
-import type { Ballot, Commit, Signed } from '../run/vote.ts';
+import type { Commit, Signed, ViewChangeVote } from '../run/vote.ts';
 import { type Electorate, electorateOf, type Situation, stakesOf } from './electorate.ts';
 import {
   type Evidence,
@@ -146,4 +146,4 @@ export function judgeBallots(
   return isFloor(keys) ? found(keys) : wrong(`${keys.length} ballots are not enough`);
 }
 
-const isBallot = (noun: Noun): noun is Signed<Ballot> => noun.type === 'ballot';
+const isBallot = (noun: Noun): noun is Signed<ViewChangeVote> => noun.type === 'ballot';

@@ -1,6 +1,6 @@
 /** What this worker would have a round end with, and what it thinks of what others propose: its own view, never a replay's. */
 import { chooseJoins } from '../consensus/round/roster-change.ts';
-import type { Check, Held } from '../consensus/round/round-state.ts';
+import type { Arrival, Check } from '../consensus/round/round-state.ts';
 import type { EventId, WorkerId } from '../run/ids.ts';
 import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
@@ -17,7 +17,7 @@ export interface Bad {
 }
 
 /** A good manifest of the round before that no outcome listed yet. */
-export type LateRow = Pick<Held, 'worker' | 'manifest'>;
+export type LateRow = Pick<Arrival, 'worker' | 'manifest'>;
 
 /** What a member brings to an outcome of its own. */
 export interface Material {
@@ -27,7 +27,7 @@ export interface Material {
   readonly reveal: Outcome['reveal'];
   /** Contributions of the round before that came late, under `defer`. */
   readonly late: readonly LateRow[];
-  readonly held: readonly Held[];
+  readonly held: readonly Arrival[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
   readonly votes: readonly EventId[];
@@ -128,7 +128,7 @@ function firstOfEach<T extends { readonly id: EventId }>(
 
 /** What this worker holds in time, and whom it was told of as left out. */
 export interface Sight {
-  readonly held: readonly Held[];
+  readonly held: readonly Arrival[];
   /** Whose work of the round before must be listed under `defer`. */
   readonly owed: readonly WorkerId[];
   /** Whether the table of stakes that it names may follow. */

@@ -1,7 +1,7 @@
 /** Who votes in a round, in its first attempt and in recoveries: the committees that follow from the certified past. */
 import {
   type CommitteeRules,
-  committeeOf,
+  drawCommittee,
   rankOf,
   type Stakes,
 } from '../consensus/committee/committee.ts';
@@ -60,7 +60,7 @@ export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
       ledger,
       [...new Set(keys)].filter((key) => members.has(key)),
     );
-    return committeeOf({ run, round, attempt, parent, entropy, eligible, stakes, rules });
+    return drawCommittee({ run, round, attempt, parent, entropy, eligible, stakes, rules });
   };
   return {
     roster,

@@ -5,7 +5,7 @@
 import type { Submission, Unreadable } from '../network/wire/certified-events.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
-import type { Ballot, Join, Leave, Proposal, Signed, Vote } from '../run/vote.ts';
+import type { Join, Leave, Proposal, Signed, ViewChangeVote, Vote } from '../run/vote.ts';
 
 /** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
 export interface FaultProof {
@@ -18,7 +18,7 @@ export interface FaultProof {
 
 /** What an event of a certified run says. */
 export type Noun = Signed<
-  Vote | Proposal | Ballot | Join | Leave | Submission | FaultProof | Unreadable
+  Vote | Proposal | ViewChangeVote | Join | Leave | Submission | FaultProof | Unreadable
 >;
 
 /** What the round machine takes. */

@@ -1,7 +1,7 @@
 /** A worker of a run with a spec, as a member of its certified rounds: its votes on disk, its reveal chain, the stakes of the run. */
 import { systemClock } from '../base/clock.ts';
 import { valueAfter } from '../cli/beacon.ts';
-import { createChain, revealOf, tipOf } from '../consensus/committee/reveal.ts';
+import { createRevealChain, revealOf, tipOf } from '../consensus/committee/reveal.ts';
 import type { Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createControl } from '../network/wire/control.ts';
@@ -45,7 +45,7 @@ export function createMember(options: CertifiedOptions, parts: Parts): Member {
   const { spec, beacon, branch } = options;
   const { relays, signer, secretKey, journal, ports, signal } = parts;
   const run = runIdOf(spec);
-  const chain = createChain(secretKey, run, spec.training.rounds);
+  const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const control = createControl<Noun>({
     ...{ run, relays, signer, clock: systemClock, sha256: nativeSha256, signal },
     read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),

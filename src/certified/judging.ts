@@ -1,6 +1,6 @@
 /** Judging and composing outcomes in a round in progress, with what is here; what is not is asked for, and the judgment tried again. */
 import { RelayError } from '../base/errors.ts';
-import type { Certificate, Effect, Held, Input } from '../consensus/round/round-state.ts';
+import type { Arrival, Certificate, Effect, Input } from '../consensus/round/round-state.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
 import { draftOf, opinionOf } from './compose.ts';
@@ -39,7 +39,10 @@ export class Judge {
   }
 
   /** Whether an outcome could be judged; the finding goes to the machine. */
-  check({ digest, outcome }: Extract<Effect, { type: 'check' }>, held: readonly Held[]): boolean {
+  check(
+    { digest, outcome }: Extract<Effect, { type: 'check' }>,
+    held: readonly Arrival[],
+  ): boolean {
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
     if (!verdict.ok) this.#options.member.tell.invalid(outcome, verdict.invalid);
@@ -51,7 +54,7 @@ export class Judge {
   }
 
   /** Whether an outcome of this worker's own could be made; it goes to the machine. */
-  compose(effect: Extract<Effect, { type: 'compose' }>, held: readonly Held[]): boolean {
+  compose(effect: Extract<Effect, { type: 'compose' }>, held: readonly Arrival[]): boolean {
     const { state, member, context, session, votes } = this.#options;
     const { attempt, view, result, ballots } = effect;
     const { observer } = this.#bench;
@@ -97,7 +100,7 @@ export class Judge {
     return verdict;
   }
 
-  #opinion(outcome: Outcome, held: readonly Held[], stakes: StakeOpinion) {
+  #opinion(outcome: Outcome, held: readonly Arrival[], stakes: StakeOpinion) {
     const nowMs = this.#options.session.ports.clock.now();
     const { state, member } = this.#options;
     const owed = owedIn(state, outcome, this.#bench.observer.late(), member.pool);

@@ -1,5 +1,5 @@
 /** The contributions of one round as they arrive: whose are here in full and good, whose are not and why, and who sent two. */
-import type { Held } from '../consensus/round/round-state.ts';
+import type { Arrival } from '../consensus/round/round-state.ts';
 import type { Submission } from '../network/wire/certified-events.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Rejection } from '../run/contribution.ts';
@@ -16,7 +16,7 @@ export interface Watch {
   pull(submission: Signed<Submission>): void;
   bad(): readonly Bad[];
   /** The first good one of each worker. */
-  good(): readonly Omit<Held, 'delay'>[];
+  good(): readonly Omit<Arrival, 'delay'>[];
 }
 
 /** What a watch reports to, and where it gets payloads from. */

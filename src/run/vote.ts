@@ -63,13 +63,13 @@ export interface PreparedClaim {
 }
 
 /** "I vote in no attempt below this one any more; this is the highest outcome I know to be prepared." */
-export interface Ballot extends Attempt {
+export interface ViewChangeVote extends Attempt {
   readonly type: 'ballot';
   readonly prepared: PreparedClaim | null;
 }
 
 /** What the round machine signs and counts. */
-export type Message = Vote | Proposal | Ballot;
+export type Message = Vote | Proposal | ViewChangeVote;
 
 /** Wants to be in the roster. */
 export interface Join {

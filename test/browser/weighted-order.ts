@@ -4,7 +4,7 @@ import { createSha256, sha256 } from '../../src/base/hash.ts';
 import { u32 } from '../../src/base/tagged-hash.ts';
 import {
   bestOf,
-  createPool,
+  createCandidates,
   drawLots,
   type Weighted,
 } from '../../src/consensus/committee/weighted.ts';
@@ -12,7 +12,7 @@ import {
 /** SHA-256 over the keys in the order of their draw. */
 export function run(count: number): string {
   const members = Array.from({ length: count }, (_, i) => pair(i));
-  const lots = drawLots(createPool(members), sha256(utf8('order')));
+  const lots = drawLots(createCandidates(members), sha256(utf8('order')));
   const digest = createSha256();
   for (const { key } of bestOf(lots, 3, count)) digest.update(fromHex(key)!);
   return toHex(digest.digest());

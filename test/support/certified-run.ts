@@ -15,7 +15,7 @@ import {
 import { termsOf } from '../../src/certified/rows.ts';
 import { startOf } from '../../src/certified/start.ts';
 import { sharesOf } from '../../src/certified/submissions.ts';
-import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
 import { apartIn } from '../../src/network/wire/bodies.ts';
 import { bodyOfMessage, buildMessage } from '../../src/network/wire/certified-events.ts';
@@ -314,7 +314,7 @@ const deltaOf = (size: number, round: number, number: number): Float64Array =>
   });
 
 const chainOf = (spec: RunSpec, run: Digest, number: number) =>
-  createChain(new Uint8Array(32).fill(100 + number), run, spec.training.rounds);
+  createRevealChain(new Uint8Array(32).fill(100 + number), run, spec.training.rounds);
 
 const joinOf = (spec: RunSpec, run: Digest, state: Certified, number: number): Join => ({
   ...{ type: 'join', run, after: state.parent, evidence: '' },

@@ -10,7 +10,7 @@ import { toNoun } from '../../src/certified/nouns.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import { standingOf } from '../../src/certified/standing.ts';
 import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
-import { createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
@@ -175,7 +175,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     },
     report: (event) => void events.push(event),
   };
-  const chain = createChain(secretOf(index), run, rounds);
+  const chain = createRevealChain(secretOf(index), run, rounds);
   const member = new Member({
     ...{ spec, run, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },

@@ -1,6 +1,11 @@
 /** A run's membership played by hand: keys with reveal chains, and outcomes that say what the test wants. */
 
-import { type Chain, createChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import {
+  createRevealChain,
+  type RevealChain,
+  revealOf,
+  tipOf,
+} from '../../src/consensus/committee/reveal.ts';
 import {
   firstLedger,
   type Join,
@@ -26,7 +31,8 @@ export const rulesOf = (change: Partial<MembershipRules> = {}): MembershipRules 
 /** Rounds of the chains here. */
 const ROUNDS = 64;
 
-export const chainOf = (index: number): Chain => createChain(seedOf(index), rulesOf().run, ROUNDS);
+export const chainOf = (index: number): RevealChain =>
+  createRevealChain(seedOf(index), rulesOf().run, ROUNDS);
 
 export const joinOf = (index: number): Join => ({
   key: keyOf(index),

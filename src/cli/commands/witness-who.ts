@@ -4,9 +4,9 @@ import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { committeeInRun, type RunFlags } from '../../certified/run-committee.ts';
-import { committeeOf } from '../../consensus/committee/committee.ts';
-import { firstEntropy } from '../../consensus/committee/entropy.ts';
+import { drawCommittee } from '../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../consensus/committee/quorum.ts';
+import { firstRandomness } from '../../consensus/committee/randomness.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { addConnectionFlags } from '../../terminal/connection.ts';
@@ -80,12 +80,12 @@ async function drawFrom(flags: DrawFlags): Promise<void> {
   if (flags.entropy === undefined) {
     process.stderr.write('no --entropy: drawn from the run id alone, which anybody can foresee\n');
   }
-  const entropy = flags.entropy ?? firstEntropy(run);
+  const entropy = flags.entropy ?? firstRandomness(run);
   const stakes = await readMembers(flags.members);
   const rules = { size: seats, quorum, weights, minStake };
   const draw = { run, round, attempt, entropy };
   const eligible = [...stakes.keys()];
-  tell(committeeOf({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
+  tell(drawCommittee({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
 }
 
 async function drawIn(spec: string, flags: WhoFlags): Promise<void> {

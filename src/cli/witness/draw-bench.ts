@@ -3,9 +3,9 @@ import { sha256 } from '../../base/hash.ts';
 import { u32 } from '../../base/tagged-hash.ts';
 import {
   bestOf,
-  createPool,
+  createCandidates,
+  DRAWS_PER_SEED,
   drawLots,
-  TURNS,
   type Weighted,
 } from '../../consensus/committee/weighted.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
@@ -44,14 +44,14 @@ export function costOfDraws(keys: number, seats: number): DrawCosts {
 
 function timeOnce(members: readonly Weighted[], seats: number, seed: number) {
   const start = processorMs();
-  const pool = createPool(members);
+  const pool = createCandidates(members);
   const read = processorMs();
   const lots = drawLots(pool, sha256(u32(seed)));
   bestOf(lots, 0, seats);
   const drawn = processorMs();
-  for (let turn = 1; turn < TURNS; turn++) bestOf(lots, turn, seats);
+  for (let turn = 1; turn < DRAWS_PER_SEED; turn++) bestOf(lots, turn, seats);
   const end = processorMs();
-  return { cold: drawn - start, round: drawn - read, cached: (end - drawn) / (TURNS - 1) };
+  return { cold: drawn - start, round: drawn - read, cached: (end - drawn) / (DRAWS_PER_SEED - 1) };
 }
 
 /** Keys that are no keys, with stakes over three orders of magnitude. */

@@ -7,7 +7,7 @@ import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { cappedStakes, type QuorumRule, quorumOf } from './quorum.ts';
-import { bestOf, createPool, drawLots, TURNS, type Weighted } from './weighted.ts';
+import { bestOf, createCandidates, DRAWS_PER_SEED, drawLots, type Weighted } from './weighted.ts';
 
 /** The part of a run spec that says what committees are like. */
 export interface CommitteeRules {
@@ -43,7 +43,7 @@ export interface CommitteeInput extends Draw {
 }
 
 /** The committee of one attempt at a round; it has no members where nobody may sit. */
-export function committeeOf(input: CommitteeInput): Committee {
+export function drawCommittee(input: CommitteeInput): Committee {
   const { run, round, attempt, parent, rules } = input;
   const drawn = rank(input, weigh(input), rules.size);
   const members = drawn.map(({ key }) => key);
@@ -73,7 +73,7 @@ function weigh({ eligible, stakes, rules }: Omit<CommitteeInput, 'parent'>): rea
 }
 
 const rank = (draw: Draw, members: readonly Weighted[], count: number): readonly Weighted[] =>
-  bestOf(drawLots(createPool(members), drawSeed(draw)), draw.attempt % TURNS, count);
+  bestOf(drawLots(createCandidates(members), drawSeed(draw)), draw.attempt % DRAWS_PER_SEED, count);
 
 /** What the lots of a draw are made with; eight attempts share one seed and take a turn each. */
 const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
@@ -81,6 +81,6 @@ const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
     'nostrain/committee/1',
     bytes32(run),
     u32(round),
-    u32(Math.floor(attempt / TURNS)),
+    u32(Math.floor(attempt / DRAWS_PER_SEED)),
     bytes32(entropy),
   );

@@ -10,23 +10,23 @@ const LINK = 'nostrain/reveal/1';
 const START = 'nostrain/reveal-start/1';
 
 /** The secret start of a key's chain in a run. */
-export interface Chain {
+export interface RevealChain {
   readonly start: Uint8Array;
   /** Of the run; the chain has one link more. */
   readonly rounds: number;
 }
 
 /** A key's chain, from any 32 secret bytes: the same ones always give the same chain. */
-export const createChain = (secret: Uint8Array, run: Digest, rounds: number): Chain => {
+export const createRevealChain = (secret: Uint8Array, run: Digest, rounds: number): RevealChain => {
   if (secret.length !== 32) throw new RangeError('a secret has 32 bytes');
   return { start: taggedHash(START, secret, bytes32(run)), rounds };
 };
 
 /** What a join states. */
-export const tipOf = ({ start, rounds }: Chain): Digest => toHex(advance(start, rounds + 1));
+export const tipOf = ({ start, rounds }: RevealChain): Digest => toHex(advance(start, rounds + 1));
 
 /** What the outcome of a round carries when this key proposed it; nothing in round 0. */
-export function revealOf({ start, rounds }: Chain, round: number): Digest | '' {
+export function revealOf({ start, rounds }: RevealChain, round: number): Digest | '' {
   if (round < 0 || round >= rounds) throw new RangeError(`round ${round} of ${rounds}`);
   return round === 0 ? '' : toHex(advance(start, rounds - round));
 }

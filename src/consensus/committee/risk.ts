@@ -4,7 +4,7 @@
  */
 import { type QuorumRule, quorumOf } from './quorum.ts';
 
-export interface Danger {
+export interface RiskInput {
   /** N: keys that may sit; `Infinity` for a pool much larger than the committee. */
   readonly keys: number;
   /** The share of them in one hostile hand. */
@@ -44,7 +44,7 @@ export interface Risk {
 }
 
 /** What a committee stands up to, and how likely a draw gives one that does not. */
-export function riskOf(danger: Danger): Risk {
+export function riskOf(danger: RiskInput): Risk {
   const { keys, rule, differ } = danger;
   const seats = Math.min(danger.seats, keys);
   const quorum = quorumOf(rule, seats);
@@ -72,7 +72,7 @@ export function seatChances({
   keys,
   hostile,
   seats,
-}: Pick<Danger, 'keys' | 'hostile' | 'seats'>): readonly number[] {
+}: Pick<RiskInput, 'keys' | 'hostile' | 'seats'>): readonly number[] {
   const bad = Number.isFinite(keys) ? Math.round(keys * hostile) : keys;
   const least = Number.isFinite(keys) ? Math.max(0, seats - (keys - bad)) : 0;
   const most = hostile === 0 ? 0 : Math.min(seats, bad);

@@ -14,7 +14,7 @@ export interface Weighted {
 }
 
 /** Members made ready for draws; in any order. */
-export interface Pool {
+export interface Candidates {
   readonly members: readonly Weighted[];
   /** Keys as big-endian words, eight each. */
   readonly keys: Uint32Array;
@@ -23,12 +23,12 @@ export interface Pool {
 }
 
 /** A pool with eight lots for each of its keys. */
-export interface Lots extends Pool {
+export interface Lots extends Candidates {
   readonly lots: Uint32Array;
 }
 
 /** Draws that one hash of each key is enough for. */
-export const TURNS = WORDS;
+export const DRAWS_PER_SEED = WORDS;
 const MOST_WEIGHT = 2n ** 128n - 1n;
 /** First bytes of what is hashed; zeros fill them up to 32. */
 const TAG = utf8('nostrain/draw/1');
@@ -43,7 +43,7 @@ const LEAST_BITS = 1.44;
 const MOST_BITS = 1.45;
 
 /** Checks and reads the members once, for as many draws as there will be. */
-export function createPool(members: readonly Weighted[]): Pool {
+export function createCandidates(members: readonly Weighted[]): Candidates {
   const keys = new Uint32Array(members.length * WORDS);
   const weights = new Float64Array(members.length);
   members.forEach(({ key, weight }, i) => {
@@ -61,7 +61,7 @@ const isDistinct = (members: readonly Weighted[]): boolean =>
   new Set(members.map(({ key }) => key)).size === members.length;
 
 /** The lots of all keys under a seed of 32 bytes. */
-export function drawLots(pool: Pool, seed: Uint8Array): Lots {
+export function drawLots(pool: Candidates, seed: Uint8Array): Lots {
   if (seed.length !== 32) throw new RangeError('a seed has 32 bytes');
   const prefix = concatBytes(TAG, new Uint8Array(32 - TAG.length), seed);
   return { ...pool, lots: hashTails(prefix, pool.keys) };
@@ -69,7 +69,8 @@ export function drawLots(pool: Pool, seed: Uint8Array): Lots {
 
 /** The `count` best in one of the eight turns, best first; all of them where there are no more. */
 export function bestOf(lots: Lots, turn: number, count: number): readonly Weighted[] {
-  if (!(turn >= 0 && turn < TURNS)) throw new RangeError(`turn ${turn} of ${TURNS}`);
+  if (!(turn >= 0 && turn < DRAWS_PER_SEED))
+    throw new RangeError(`turn ${turn} of ${DRAWS_PER_SEED}`);
   const ahead = inTheRunning(lots, turn, count);
   if (ahead.length < 2) return ahead.map((i) => lots.members[i]!).slice(0, count);
   return ahead

@@ -1,7 +1,7 @@
 /** Committing: a quorum of prepares in the current view locks a member; a quorum of commits of one view ends the round. */
 import type { Digest } from '../../run/ids.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
-import { committeeBehind, committeeOf, proposalOf } from './committees.ts';
+import { committeeBehind, findCommittee, proposalOf } from './committees.ts';
 import { checkOf } from './prepare.ts';
 import {
   ask,
@@ -13,7 +13,7 @@ import {
   sign,
   type Turn,
 } from './round-state.ts';
-import { type Count, counts, idsOf, quorumOf } from './tally.ts';
+import { type Count, counts, idsOf, quorumVotes } from './tally.ts';
 
 /** Once per view: locks, on disk, then says so. */
 export function commit(turn: Turn): boolean {
@@ -21,10 +21,10 @@ export function commit(turn: Turn): boolean {
   if (!isVoting(turn) || hasSigned(state, 'commit')) return false;
   const current = state.votes.filter((v) => v.view === state.view && v.attempt === state.attempt);
   for (const count of counts(current, 'prepare')) {
-    const quorum = quorumOf(turn, count);
+    const quorum = quorumVotes(turn, count);
     if (quorum === undefined) continue;
     const { ctx, digest, attempt, view } = count;
-    if (!committeeOf(turn, attempt, ctx)?.members.includes(context.me)) continue;
+    if (!findCommittee(turn, attempt, ctx)?.members.includes(context.me)) continue;
     const proposal = bodyOf(turn, count);
     const check = proposal && checkOf(turn, proposal);
     if (proposal === undefined || !check?.valid) continue;
@@ -46,7 +46,7 @@ export function finalize(turn: Turn): boolean {
   if (!turn.heard) return false;
   turn.heard = false;
   for (const count of counts(turn.state.votes, 'commit')) {
-    const quorum = quorumOf(turn, count);
+    const quorum = quorumVotes(turn, count);
     const proposal = quorum && bodyOf(turn, count);
     if (proposal && decide(turn, { ...count, votes: quorum }, proposal)) return true;
   }
@@ -69,7 +69,7 @@ export function judgeCertificate(
   const [count, ...others] = counts(commits, 'commit');
   const isOne = count !== undefined && others.length === 0 && count.votes.length === commits.length;
   const isIt = isOne && count.digest === proposal.digest && count.ctx === committee?.ctx;
-  const votes = isIt ? quorumOf(turn, count) : undefined;
+  const votes = isIt ? quorumVotes(turn, count) : undefined;
   if (count === undefined || votes === undefined) {
     refuse({ code: 'no-quorum', round });
     return;

@@ -1,11 +1,11 @@
 /** Which committee a vote is counted in: of attempt 0, or drawn from the authors of the ballots that a proposal lists. */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
-import type { Ballot, Proposal, Signed } from '../../run/vote.ts';
+import type { Proposal, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { ask, change, type Turn } from './round-state.ts';
 
 /** The committee a vote names, if it is known here. */
-export function committeeOf(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
+export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
   const { context, state } = turn;
   if (attempt === 0) return context.committee.ctx === ctx ? context.committee : undefined;
   for (const vote of state.votes) {
@@ -54,7 +54,7 @@ export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Prop
 export function ballotsById(
   turn: Turn,
   ids: readonly EventId[],
-): readonly Signed<Ballot>[] | undefined {
+): readonly Signed<ViewChangeVote>[] | undefined {
   const found = ids.map((id) => turn.state.ballots.find((ballot) => ballot.id === id));
   const missing = ids.filter((_, i) => found[i] === undefined);
   if (missing.length > 0) {

@@ -3,7 +3,7 @@
  * to anybody, whatever else that one has seen.
  */
 import type { Digest } from '../../run/ids.ts';
-import type { Attempt, Ballot, Proposal, Signed, Vote } from '../../run/vote.ts';
+import type { Attempt, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import type { Fault } from './round-state.ts';
 
 /** A manifest, as far as faults are concerned. */
@@ -14,7 +14,7 @@ export interface ManifestClaim extends Omit<Attempt, 'attempt'> {
 }
 
 /** Which outcome a proposal is of shows in its digest: the outcome itself need not be here. */
-type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | Ballot | ManifestClaim>;
+type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | ViewChangeVote | ManifestClaim>;
 
 /** Whether two statements are in one slot: what a key may sign only one content for. */
 export function isSameSlot(a: Statement, b: Statement): boolean {

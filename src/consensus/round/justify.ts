@@ -4,18 +4,18 @@
  */
 import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
-import type { Ballot, PreparedClaim, Proposal, Signed } from '../../run/vote.ts';
+import type { PreparedClaim, Proposal, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { ballotsById, committeeBehind, wanted } from './committees.ts';
-import { type CastVote, isAfter, type Place, type Turn } from './round-state.ts';
+import { type CastVote, isAfter, type Turn, type ViewId } from './round-state.ts';
 
-export interface Backing {
+export interface Justification {
   readonly committee: Committee;
   /** Where the outcome was prepared before; undefined for a new one. */
-  readonly prepared: Place | undefined;
+  readonly prepared: ViewId | undefined;
 }
 
 /** What stands behind a proposal, or undefined when something is missing or wrong. */
-export function backingOf(turn: Turn, proposal: Signed<Proposal>): Backing | undefined {
+export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justification | undefined {
   const committee = committeeBehind(turn, proposal);
   if (committee === undefined || committee.ctx !== proposal.ctx) return undefined;
   const { attempt, view, digest, ctx, justify, prepares, ballots, outcome, key } = proposal;
@@ -53,7 +53,7 @@ export function highestClaim(
 }
 
 /** Whether the prepared outcome a ballot claims was prepared. */
-export function isClaimProven(turn: Turn, { prepared: claim, attempt }: Ballot): boolean {
+export function isClaimProven(turn: Turn, { prepared: claim, attempt }: ViewChangeVote): boolean {
   if (claim === null) return true;
   if (claim.attempt >= attempt) return false;
   const proposal = turn.state.votes.find(({ id }) => id === claim.proposal);
@@ -68,7 +68,7 @@ export function isClaimProven(turn: Turn, { prepared: claim, attempt }: Ballot):
 /** Whether these prepares are of a quorum and for this outcome in this view. */
 function isProven(
   turn: Turn,
-  { attempt, view, ctx, digest }: Place & Pick<CastVote, 'ctx' | 'digest'>,
+  { attempt, view, ctx, digest }: ViewId & Pick<CastVote, 'ctx' | 'digest'>,
   ids: readonly EventId[],
   committee: Committee,
 ): boolean {

@@ -4,8 +4,8 @@
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
-import { firstEntropy, nextEntropy } from '../committee/entropy.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
+import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
 
 /** A run spec and its id, as far as membership goes. */
 export interface MembershipRules {
@@ -60,7 +60,7 @@ export interface RosterChange {
 /** The ledger of round 0. */
 export const firstLedger = (rules: MembershipRules): Ledger => ({
   round: 0,
-  entropy: firstEntropy(rules.run),
+  entropy: firstRandomness(rules.run),
   mixed: null,
   snapshot: rules.stake.snapshot ?? null,
   nextSnapshot: rules.stake.snapshot ?? null,
@@ -112,9 +112,9 @@ export function completeLedger(
   beacon: Digest | '',
 ): Ledger {
   const { mixed, round } = ledger;
-  if (mixed === null) return { ...ledger, entropy: firstEntropy(rules.run) };
+  if (mixed === null) return { ...ledger, entropy: firstRandomness(rules.run) };
   if ((rules.beacon.kind === 'none') !== (beacon === '')) return { ...ledger, entropy: null };
-  return { ...ledger, entropy: nextEntropy({ run: rules.run, round, ...mixed, beacon }) };
+  return { ...ledger, entropy: nextRandomness({ run: rules.run, round, ...mixed, beacon }) };
 }
 
 /** Members of the round before whose contribution to it was not listed. */

@@ -1,15 +1,15 @@
 /** Preparing: once per view, for the proposal of that view. The one rule everything else rests on is `mayPrepare`. */
 import type { Proposal, Signed } from '../../run/vote.ts';
-import { backingOf } from './justify.ts';
+import { justificationOf } from './justify.ts';
 import {
   ask,
   type Check,
   hasSigned,
   isAfter,
   isVoting,
-  type Place,
   sign,
   type Turn,
+  type ViewId,
 } from './round-state.ts';
 import { proposerOf } from './views.ts';
 
@@ -27,11 +27,12 @@ export function prepare(turn: Turn): boolean {
 }
 
 function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
-  const backing = backingOf(turn, proposal);
-  if (backing === undefined || !backing.committee.members.includes(turn.context.me)) return false;
+  const justification = justificationOf(turn, proposal);
+  if (justification === undefined || !justification.committee.members.includes(turn.context.me))
+    return false;
   const check = checkOf(turn, proposal);
   if (check === undefined || !check.valid) return false;
-  if (!mayPrepare(turn, proposal, backing.prepared, check)) return false;
+  if (!mayPrepare(turn, proposal, justification.prepared, check)) return false;
   const { run, round, attempt, parent, ctx, view, digest } = proposal;
   const justify = Math.max(proposal.justify, ownJustification(turn, proposal));
   return sign(turn, {
@@ -51,7 +52,7 @@ const ownJustification = ({ state: { lock } }: Turn, { digest, attempt }: Propos
 export function mayPrepare(
   turn: Turn,
   { digest, outcome }: Pick<Proposal, 'digest' | 'outcome'>,
-  prepared: Place | undefined,
+  prepared: ViewId | undefined,
   check: Check,
 ): boolean {
   const { lock } = turn.state;

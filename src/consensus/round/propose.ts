@@ -6,7 +6,7 @@ import { committeeOfBallots } from './committees.ts';
 import { highestClaim } from './justify.ts';
 import { checkOf, isVoidTime, mayPrepare } from './prepare.ts';
 import { choiceOfBallots } from './recovery.ts';
-import { ask, hasSigned, isVoting, type Place, sign, type Turn } from './round-state.ts';
+import { ask, hasSigned, isVoting, sign, type Turn, type ViewId } from './round-state.ts';
 import { highestPrepared } from './tally.ts';
 import { proposerOf } from './views.ts';
 
@@ -36,7 +36,7 @@ const proposalById = ({ state }: Turn, id: EventId): Signed<Proposal> | undefine
 function again(
   turn: Turn,
   before: Signed<Proposal>,
-  prepared: Place,
+  prepared: ViewId,
   justify: number,
   prepares: readonly EventId[],
   ballots: readonly EventId[],

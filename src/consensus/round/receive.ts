@@ -1,5 +1,5 @@
 /** Taking in what others signed: who may say it, whether it can be true by now, and whether it contradicts what they said before. */
-import type { Ballot, Message, Signed } from '../../run/vote.ts';
+import type { Message, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { isSameSlot, judgeFault } from './faults.ts';
 import { latestAttempt } from './recovery.ts';
 import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
@@ -52,7 +52,7 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
  */
 function crowd(
   { state }: Turn,
-  known: readonly (CastVote | Signed<Ballot>)[],
+  known: readonly (CastVote | Signed<ViewChangeVote>)[],
   message: Signed<Message>,
 ): Refusal | undefined {
   const { key, id } = message;
@@ -77,7 +77,7 @@ function crowd(
 /** The first proof against a key is told; that is enough to remove it. */
 function accuse(
   turn: Turn,
-  known: readonly (CastVote | Signed<Ballot>)[],
+  known: readonly (CastVote | Signed<ViewChangeVote>)[],
   message: Signed<Message>,
 ): void {
   if (turn.state.faulty.includes(message.key)) return;

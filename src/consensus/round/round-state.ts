@@ -5,7 +5,7 @@
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import type { Ballot, Message, Proposal, Signed, Vote } from '../../run/vote.ts';
+import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 
 /** Durations of a run, in milliseconds. */
 export interface RoundTiming {
@@ -51,7 +51,7 @@ export interface RoundContext {
 }
 
 /** A manifest that is here in full, verified and decoded. */
-export interface Held {
+export interface Arrival {
   readonly worker: WorkerId;
   readonly manifest: EventId;
   /** Milliseconds after the round began here. */
@@ -59,13 +59,13 @@ export interface Held {
 }
 
 /** A place in a round: later attempts come after earlier ones, views after each other within an attempt. */
-export interface Place {
+export interface ViewId {
   readonly attempt: number;
   readonly view: number;
 }
 
 /** A quorum of prepares for one outcome in one view. */
-export interface Prepared extends Place {
+export interface Prepared extends ViewId {
   readonly ctx: Digest;
   readonly digest: Digest;
   /** A proposal of it with the same committee; it has the body. */
@@ -75,7 +75,7 @@ export interface Prepared extends Place {
 }
 
 /** A quorum of commits for one outcome in one view: the round is decided. */
-export interface Certificate extends Place {
+export interface Certificate extends ViewId {
   readonly ctx: Digest;
   readonly digest: Digest;
   readonly proposal: EventId;
@@ -95,7 +95,7 @@ export interface Check {
 }
 
 /** An outcome this worker made for a view in which it proposes. */
-export interface Composed extends Place {
+export interface Composed extends ViewId {
   readonly outcome: Outcome;
   readonly digest: Digest;
 }
@@ -105,7 +105,7 @@ export type CastVote = Signed<Vote> | Signed<Proposal>;
 export interface RoundState {
   readonly round: number;
   readonly begun: number;
-  readonly held: readonly Held[];
+  readonly held: readonly Arrival[];
   /** Undecided as long as this worker still collects. */
   readonly closed: { readonly at: number; readonly empty: boolean } | null;
   readonly attempt: number;
@@ -120,7 +120,7 @@ export interface RoundState {
   readonly sent: readonly Message[];
   readonly composed: Composed | null;
   readonly votes: readonly CastVote[];
-  readonly ballots: readonly Signed<Ballot>[];
+  readonly ballots: readonly Signed<ViewChangeVote>[];
   readonly checks: readonly Check[];
   /** Committees of recovery attempts by the id of the proposal that lists the ballots. */
   readonly drawn: Readonly<Record<EventId, Committee>>;
@@ -197,7 +197,7 @@ export type Effect =
   /** Everything of the round that relays have. */
   | { readonly type: 'want'; readonly what: 'round' }
   /** Observing is over; these are the arrivals to learn the next deadline from. */
-  | { readonly type: 'closed'; readonly held: readonly Held[] }
+  | { readonly type: 'closed'; readonly held: readonly Arrival[] }
   | { readonly type: 'wake'; readonly at: number }
   | {
       readonly type: 'finalized';
@@ -244,7 +244,7 @@ export function sign(turn: Turn, message: Message): true {
 }
 
 /** Whether a place comes after another one. */
-export const isAfter = (a: Place, b: Place): boolean =>
+export const isAfter = (a: ViewId, b: ViewId): boolean =>
   a.attempt > b.attempt || (a.attempt === b.attempt && a.view > b.view);
 
 /** Whether this worker takes part in voting right now. */

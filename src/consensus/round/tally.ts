@@ -1,18 +1,18 @@
 /** Counting: which outcome a quorum prepared or committed in one view of one committee. Votes of different views never add up. */
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Vote } from '../../run/vote.ts';
-import { committeeOf, proposalOf } from './committees.ts';
+import { findCommittee, proposalOf } from './committees.ts';
 import {
   type CastVote,
   isAfter,
-  type Place,
   type Prepared,
   type RoundState,
   type Turn,
+  type ViewId,
 } from './round-state.ts';
 
 /** Votes of one step for one outcome in one view of one committee. */
-export interface Count extends Place {
+export interface Count extends ViewId {
   readonly ctx: Digest;
   readonly digest: Digest;
   readonly step: Vote['step'];
@@ -39,11 +39,11 @@ export function counts(votes: readonly CastVote[], step: Vote['step']): readonly
 }
 
 /** The votes of members, one each, if they are a quorum of their committee. */
-export function quorumOf(
+export function quorumVotes(
   turn: Turn,
   { attempt, ctx, votes }: Count,
 ): readonly CastVote[] | undefined {
-  const committee = committeeOf(turn, attempt, ctx);
+  const committee = findCommittee(turn, attempt, ctx);
   if (committee === undefined || votes.length < committee.quorum) return undefined;
   const byKey = new Map<WorkerId, CastVote>();
   for (const vote of votes) {
@@ -62,7 +62,7 @@ export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | nul
   for (const count of counts(turn.state.votes, 'prepare')) {
     if (count.attempt > lastAttempt || (highest !== null && !isAfter(count, highest))) continue;
     const proposal = proposalOf(turn, count.ctx, count.digest);
-    const quorum = proposal && quorumOf(turn, count);
+    const quorum = proposal && quorumVotes(turn, count);
     if (proposal === undefined || quorum === undefined) continue;
     const { attempt, view, ctx, digest } = count;
     highest = { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) };
@@ -73,7 +73,7 @@ export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | nul
 /** Who prepared anything in a view. */
 export const prepareVoters = (
   { votes }: RoundState,
-  { attempt, view }: Place,
+  { attempt, view }: ViewId,
 ): ReadonlySet<WorkerId> =>
   new Set(
     votes

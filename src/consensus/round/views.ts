@@ -1,7 +1,7 @@
 /** Views: how long each lasts, when a member moves on, and what it does when one failed. */
 import type { WorkerId } from '../../run/ids.ts';
 import { graceOf } from './grace.ts';
-import { change, type Place, type RoundContext, type Turn } from './round-state.ts';
+import { change, type RoundContext, type Turn, type ViewId } from './round-state.ts';
 import { prepareVoters } from './tally.ts';
 
 /** Views grow no longer than 2^3 times the first one. */
@@ -30,7 +30,7 @@ export const latestView = ({ since, timing }: RoundContext, now: number): number
   viewAfter(timing.viewMs, now + timing.skewMs - since);
 
 /** Who proposes in a view. */
-export function proposerOf(context: RoundContext, { attempt, view }: Place): WorkerId | undefined {
+export function proposerOf(context: RoundContext, { attempt, view }: ViewId): WorkerId | undefined {
   const ranked = attempt === 0 ? context.committee.members : context.proposers(attempt);
   return ranked[view % ranked.length];
 }

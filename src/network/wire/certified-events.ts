@@ -9,7 +9,15 @@ import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { outcomeBody } from '../../run/outcome.ts';
-import type { Ballot, Join, Leave, Message, Proposal, Signed, Vote } from '../../run/vote.ts';
+import type {
+  Join,
+  Leave,
+  Message,
+  Proposal,
+  Signed,
+  ViewChangeVote,
+  Vote,
+} from '../../run/vote.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -36,7 +44,7 @@ export interface Unreadable {
 
 /** What an event of a certified run says, before two of them are held against each other. */
 export type CertifiedEvent = Signed<
-  Vote | Proposal | Ballot | Join | Leave | Submission | Accusation | Unreadable
+  Vote | Proposal | ViewChangeVote | Join | Leave | Submission | Accusation | Unreadable
 >;
 
 /** How long relays are asked to keep what decides a round. */

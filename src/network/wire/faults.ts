@@ -4,7 +4,7 @@ import { fault } from '../../../kinds/fault.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { Digest } from '../../run/ids.ts';
-import type { Ballot, Signed, Vote } from '../../run/vote.ts';
+import type { Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from './bodies.ts';
@@ -26,7 +26,7 @@ export interface Submitted {
 }
 
 /** What a key may say once in one place. */
-export type Statement = Signed<Vote | Proposed | Ballot | Submitted>;
+export type Statement = Signed<Vote | Proposed | ViewChangeVote | Submitted>;
 
 /** Two events that somebody shows side by side; both are verified. */
 export interface Accusation {

@@ -1,12 +1,12 @@
 /** Member events to joins, leaves and ballots and back. */
 import { memberKind } from '../../../kinds/member.ts';
-import type { Ballot, Join, Leave, PreparedClaim, Signed } from '../../run/vote.ts';
+import type { Join, Leave, PreparedClaim, Signed, ViewChangeVote } from '../../run/vote.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { expirationOf, type Lifetime } from './chunks.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** An unsigned join, leave or ballot. */
-export function buildMember(said: Join | Leave | Ballot, lifetime: Lifetime): EventDraft {
+export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifetime): EventDraft {
   const { run } = said;
   const common = { run, scope: [run], expiration: expirationOf(lifetime) };
   if (said.type === 'leave') {
@@ -38,7 +38,7 @@ export function buildMember(said: Join | Leave | Ballot, lifetime: Lifetime): Ev
 }
 
 /** What a member says inside a verified event, or why it does not count. */
-export function toMember(event: SignedEvent): Judged<Signed<Join | Leave | Ballot>> {
+export function toMember(event: SignedEvent): Judged<Signed<Join | Leave | ViewChangeVote>> {
   const parsed = memberKind.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;

@@ -7,7 +7,7 @@ import { decisionsOf } from '../../../src/certified/decisions.ts';
 import { electorateOf } from '../../../src/certified/electorate.ts';
 import { genesisOf } from '../../../src/certified/history.ts';
 import { replay } from '../../../src/certified/replay.ts';
-import { createChain, tipOf } from '../../../src/consensus/committee/reveal.ts';
+import { createRevealChain, tipOf } from '../../../src/consensus/committee/reveal.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../../src/network/transport/socket.ts';
@@ -114,7 +114,7 @@ function crowdOf(spec: RunSpec, seated: readonly number[]): readonly SignedEvent
   const run = runIdOf(spec);
   return indices.flatMap((index) => {
     if (seated.includes(index)) return [];
-    const tip = tipOf(createChain(secretOf(index), run, spec.training.rounds));
+    const tip = tipOf(createRevealChain(secretOf(index), run, spec.training.rounds));
     const join = buildMessage({ type: 'join', run, after: run, tip, evidence: '' }, lifeOf(index));
     return [signerOf(index).sign(join), manifest(spec, smallLayout, index)];
   });

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { npubEncode } from 'nostr-tools/nip19';
 import { describe, expect, it, test } from 'vitest';
-import { firstEntropy } from '../../../src/consensus/committee/entropy.ts';
+import { firstRandomness } from '../../../src/consensus/committee/randomness.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { keyOf, keysUpTo } from '../../support/members.ts';
 import { writeMembers } from '../../support/members-file.ts';
@@ -45,7 +45,7 @@ describe('witness who', () => {
     const { exitCode, stdout, stderr } = await who(members, '-k', '3');
     expect(exitCode).toBe(0);
     expect(stderr).toContain('which anybody can foresee');
-    const same = await who(members, '-k', '3', '--entropy', firstEntropy(run));
+    const same = await who(members, '-k', '3', '--entropy', firstRandomness(run));
     expect(same).toEqual({ exitCode: 0, stdout, stderr: '' });
   });
 

@@ -3,11 +3,16 @@ import { expect, it, test } from 'vitest';
 import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
 import {
   type CommitteeRules,
-  committeeOf,
+  drawCommittee,
   rankOf,
 } from '../../../src/consensus/committee/committee.ts';
-import { firstEntropy, nextEntropy } from '../../../src/consensus/committee/entropy.ts';
-import { createChain, isReveal, revealOf, tipOf } from '../../../src/consensus/committee/reveal.ts';
+import { firstRandomness, nextRandomness } from '../../../src/consensus/committee/randomness.ts';
+import {
+  createRevealChain,
+  isReveal,
+  revealOf,
+  tipOf,
+} from '../../../src/consensus/committee/reveal.ts';
 import { bitsOf } from '../../../src/consensus/committee/weighted.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
 import { readVectors } from '../../support/vectors.ts';
@@ -55,7 +60,7 @@ test.each(vectors.committees)('committee of round $round, attempt $attempt', (ve
   const { stakes: told, expected, ...input } = vector;
   const stakes = told && new Map(Object.entries(told).map(([key, stake]) => [key, BigInt(stake)]));
   expect(rankOf({ ...input, stakes })).toEqual(expected.rank);
-  const { members, weights, quorum, ctx, size } = committeeOf({ ...input, stakes });
+  const { members, weights, quorum, ctx, size } = drawCommittee({ ...input, stakes });
   expect({ members, weights: weights.map(String), quorum, ctx }).toEqual({
     members: expected.members,
     weights: expected.weights,
@@ -67,17 +72,17 @@ test.each(vectors.committees)('committee of round $round, attempt $attempt', (ve
 
 it('the entropy of every round', () => {
   const [first, ...others] = vectors.entropies;
-  expect(firstEntropy(vectors.run)).toBe(first!.entropy);
+  expect(firstRandomness(vectors.run)).toBe(first!.entropy);
   let entropy = first!.entropy;
   for (const { round, reveal, beacon, entropy: expected } of others) {
-    entropy = nextEntropy({ run: vectors.run, round, entropy, reveal, beacon });
+    entropy = nextRandomness({ run: vectors.run, round, entropy, reveal, beacon });
     expect(entropy).toBe(expected);
   }
 });
 
 it('a reveal chain', () => {
   const { secret, rounds, tip, reveals } = vectors.reveals;
-  const chain = createChain(fromHex(secret)!, vectors.run, rounds);
+  const chain = createRevealChain(fromHex(secret)!, vectors.run, rounds);
   expect(tipOf(chain)).toBe(tip);
   reveals.forEach((reveal, round) => {
     expect(revealOf(chain, round)).toBe(reveal);

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import {
   type CommitteeInput,
-  committeeOf,
+  drawCommittee,
   rankOf,
 } from '../../../src/consensus/committee/committee.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
@@ -34,7 +34,7 @@ describe('R-02', () => {
     open = await createRelay();
     const before = open.stats();
     const drawn = Array.from({ length: 1000 }, (_, i) =>
-      committeeOf(input({ round: Math.floor(i / 4), attempt: i % 4 })),
+      drawCommittee(input({ round: Math.floor(i / 4), attempt: i % 4 })),
     );
     expect(new Set(drawn.map(({ ctx }) => ctx)).size).toBe(1000);
     expect(open.stats()).toEqual(before);
@@ -48,7 +48,7 @@ describe('T-05: the committee', () => {
       fc.property(
         fc.shuffledSubarray([...keysUpTo(20)], { minLength: 20, maxLength: 20 }),
         (eligible) => {
-          expect(committeeOf(input({ eligible }))).toEqual(committeeOf(input()));
+          expect(drawCommittee(input({ eligible }))).toEqual(drawCommittee(input()));
         },
       ),
     );
@@ -62,26 +62,26 @@ describe('T-05: the committee', () => {
       { attempt: 1 },
       { attempt: 8 },
       { entropy: keyOf(7) },
-      { eligible: keysUpTo(20).filter((key) => key !== committeeOf(input()).members[3]) },
+      { eligible: keysUpTo(20).filter((key) => key !== drawCommittee(input()).members[3]) },
     ];
-    const all = changes.map((change) => committeeOf(input(change)));
+    const all = changes.map((change) => drawCommittee(input(change)));
     expect(new Set(all.map(({ members }) => members.join())).size).toBe(all.length);
-    const moved = committeeOf(input({ parent: keyOf(7) }));
+    const moved = drawCommittee(input({ parent: keyOf(7) }));
     expect(moved.members).toEqual(all[0]!.members);
     expect(new Set([...all, moved].map(({ ctx }) => ctx)).size).toBe(all.length + 1);
   });
 
   it('is drawn from keys with enough stake only, never from others that train', () => {
     const rules = { size: 64, quorum: 'bft', weights: 'stake', minStake: '10' } as const;
-    const { members } = committeeOf(staked([9, 10, 11, 0, 100], { rules }));
+    const { members } = drawCommittee(staked([9, 10, 11, 0, 100], { rules }));
     expect([...members].sort()).toEqual([keyOf(1), keyOf(2), keyOf(4)].sort());
     const unknown = staked([5, 5], { eligible: keysUpTo(4) });
-    expect([...committeeOf(unknown).members].sort()).toEqual([keyOf(0), keyOf(1)].sort());
+    expect([...drawCommittee(unknown).members].sort()).toEqual([keyOf(0), keyOf(1)].sort());
   });
 
   it('has min(K, keys) seats and the quorum of that many', () => {
     const sizes = [0, 1, 2, 3, 4, 7, 20].map((count) => {
-      const { size, quorum, members } = committeeOf(input({ eligible: keysUpTo(count) }));
+      const { size, quorum, members } = drawCommittee(input({ eligible: keysUpTo(count) }));
       expect(members).toHaveLength(size);
       return [size, quorum];
     });
@@ -91,22 +91,22 @@ describe('T-05: the committee', () => {
   it('its first seats are those of the whole ranking', () => {
     const ranking = rankOf(input());
     expect(new Set(ranking).size).toBe(20);
-    expect(committeeOf(input()).members).toEqual(ranking.slice(0, 7));
+    expect(drawCommittee(input()).members).toEqual(ranking.slice(0, 7));
   });
 
   it('signatures of others, and second ones, do not count towards the quorum', () => {
-    const committee = committeeOf(input());
+    const committee = drawCommittee(input());
     const outsiders = keysUpTo(20).filter((key) => !committee.members.includes(key));
     const four = committee.members.slice(0, 4);
     expect(hasQuorum(committee, [...four, ...four, ...outsiders])).toBe(false);
     expect(hasQuorum(committee, committee.members.slice(2))).toBe(true);
-    expect(hasQuorum(committeeOf(input({ eligible: [] })), outsiders)).toBe(false);
+    expect(hasQuorum(drawCommittee(input({ eligible: [] })), outsiders)).toBe(false);
   });
 });
 
 describe('the quorum in stake', () => {
   it('dust keys that hold all the seats but one decide nothing; with the big one they do', () => {
-    const committee = committeeOf(staked([1000, ...new Array<number>(20).fill(1)]));
+    const committee = drawCommittee(staked([1000, ...new Array<number>(20).fill(1)]));
     const dust = committee.members.filter((key) => key !== keyOf(0));
     expect(dust).toHaveLength(20);
     expect(hasQuorum(committee, dust)).toBe(false);
@@ -147,7 +147,7 @@ describe('the quorum in stake', () => {
 
   it('equal stakes need no more than the seats', () => {
     for (const count of [1, 4, 7, 16]) {
-      const committee = committeeOf(staked(new Array<number>(count).fill(5)));
+      const committee = drawCommittee(staked(new Array<number>(count).fill(5)));
       const signers = committee.members.slice(0, committee.quorum);
       expect(hasQuorum(committee, signers)).toBe(true);
       expect(hasQuorum(committee, signers.slice(1))).toBe(false);

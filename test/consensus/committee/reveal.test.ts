@@ -1,11 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { firstEntropy, nextEntropy } from '../../../src/consensus/committee/entropy.ts';
-import { createChain, isReveal, revealOf, tipOf } from '../../../src/consensus/committee/reveal.ts';
+import { firstRandomness, nextRandomness } from '../../../src/consensus/committee/randomness.ts';
+import {
+  createRevealChain,
+  isReveal,
+  revealOf,
+  tipOf,
+} from '../../../src/consensus/committee/reveal.ts';
 import { keyOf, seedOf } from '../../support/members.ts';
 
 const run = keyOf(1);
 const rounds = 20;
-const chain = createChain(seedOf(1), run, rounds);
+const chain = createRevealChain(seedOf(1), run, rounds);
 const tip = tipOf(chain);
 
 describe('a reveal chain', () => {
@@ -23,8 +28,8 @@ describe('a reveal chain', () => {
   it('is another one for another secret and for another run', () => {
     const tips = [
       tip,
-      tipOf(createChain(seedOf(2), run, rounds)),
-      tipOf(createChain(seedOf(1), keyOf(2), rounds)),
+      tipOf(createRevealChain(seedOf(2), run, rounds)),
+      tipOf(createRevealChain(seedOf(1), keyOf(2), rounds)),
     ];
     expect(new Set(tips).size).toBe(3);
   });
@@ -39,12 +44,12 @@ describe('a reveal chain', () => {
 
   it('ends with the run', () => {
     expect(() => revealOf(chain, rounds)).toThrow(RangeError);
-    expect(() => createChain(new Uint8Array(31), run, rounds)).toThrow(RangeError);
+    expect(() => createRevealChain(new Uint8Array(31), run, rounds)).toThrow(RangeError);
   });
 });
 
 describe('entropy', () => {
-  const entropy = firstEntropy(run);
+  const entropy = firstRandomness(run);
   const mixture = { run, round: 1, entropy, reveal: keyOf(5), beacon: '' as const };
 
   it('changes with everything that is mixed in', () => {
@@ -58,11 +63,11 @@ describe('entropy', () => {
       { ...mixture, beacon: keyOf(5) },
       { ...mixture, reveal: '', beacon: keyOf(5) },
     ];
-    expect(new Set(all.map(nextEntropy)).size).toBe(all.length);
+    expect(new Set(all.map(nextRandomness)).size).toBe(all.length);
   });
 
   it('refuses what is not 32 bytes', () => {
-    expect(() => nextEntropy({ ...mixture, reveal: 'abcd' })).toThrow(RangeError);
-    expect(() => firstEntropy('abcd')).toThrow(RangeError);
+    expect(() => nextRandomness({ ...mixture, reveal: 'abcd' })).toThrow(RangeError);
+    expect(() => firstRandomness('abcd')).toThrow(RangeError);
   });
 });

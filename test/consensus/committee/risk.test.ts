@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
 import {
   atLeastOnce,
-  type Danger,
+  type RiskInput,
   riskOf,
   seatChances,
 } from '../../../src/consensus/committee/risk.ts';
@@ -9,7 +9,7 @@ import {
 const atLeast = (chances: readonly number[], count: number) =>
   chances.slice(count).reduce((sum, each) => sum + each, 0);
 
-const danger = (change: Partial<Danger>): Danger => ({
+const danger = (change: Partial<RiskInput>): RiskInput => ({
   ...{ keys: 1000, hostile: 0.1, seats: 64, rule: 'bft', differ: 0, rounds: 1 },
   ...change,
 });

@@ -6,15 +6,15 @@ import { sha256 } from '../../../src/base/hash.ts';
 import {
   bestOf,
   bitsOf,
-  createPool,
+  createCandidates,
+  DRAWS_PER_SEED,
   drawLots,
-  TURNS,
   type Weighted,
 } from '../../../src/consensus/committee/weighted.ts';
 import { keyOf, membersOf, seedOf } from '../../support/members.ts';
 
 const draw = (members: readonly Weighted[], seed: Uint8Array, turn: number, count: number) =>
-  bestOf(drawLots(createPool(members), seed), turn, count).map(({ key }) => key);
+  bestOf(drawLots(createCandidates(members), seed), turn, count).map(({ key }) => key);
 
 /** The rule as the page states it: every score exactly, with Node's own hash and no shortcut. */
 function ranked(members: readonly Weighted[], seed: Uint8Array, turn: number): readonly string[] {
@@ -38,7 +38,7 @@ const weight = fc.oneof(
   fc.bigInt({ min: 1n, max: 2n ** 128n - 1n }),
   fc.integer({ min: 0, max: 127 }).map((bits) => 2n ** BigInt(bits)),
 );
-const turns = fc.integer({ min: 0, max: TURNS - 1 });
+const turns = fc.integer({ min: 0, max: DRAWS_PER_SEED - 1 });
 
 /** Σ (seen - expected)² / expected. */
 const chiSquare = (seen: readonly number[], expected: readonly number[]): number =>
@@ -48,12 +48,12 @@ const LIMIT_99 = 134.64;
 
 /** How often each member comes among the first `count`, over so many draws. */
 function counted(members: readonly Weighted[], draws: number, count: number): number[] {
-  const pool = createPool(members);
+  const pool = createCandidates(members);
   const place = new Map(members.map(({ key }, i) => [key, i]));
   const seen = members.map(() => 0);
-  for (let from = 0; from < draws; from += TURNS) {
+  for (let from = 0; from < draws; from += DRAWS_PER_SEED) {
     const lots = drawLots(pool, seedOf(from));
-    for (let turn = 0; turn < Math.min(TURNS, draws - from); turn++) {
+    for (let turn = 0; turn < Math.min(DRAWS_PER_SEED, draws - from); turn++) {
       for (const { key } of bestOf(lots, turn, count)) seen[place.get(key)!]!++;
     }
   }
@@ -131,9 +131,11 @@ describe('a draw', () => {
   it('is another one for each seed and each turn', () => {
     const members = membersOf(new Array(64).fill(1));
     const orders = [0, 1, 2].flatMap((seed) =>
-      Array.from({ length: TURNS }, (_, turn) => draw(members, seedOf(seed), turn, 64).join()),
+      Array.from({ length: DRAWS_PER_SEED }, (_, turn) =>
+        draw(members, seedOf(seed), turn, 64).join(),
+      ),
     );
-    expect(new Set(orders).size).toBe(3 * TURNS);
+    expect(new Set(orders).size).toBe(3 * DRAWS_PER_SEED);
   });
 
   it('refuses what is no key, no weight, no seed, no turn, and a key twice', () => {
@@ -146,12 +148,12 @@ describe('a draw', () => {
       `${key.slice(1)}g`,
     ];
     for (const each of bad)
-      expect(() => createPool([{ key: each, weight: 1n }])).toThrow(RangeError);
+      expect(() => createCandidates([{ key: each, weight: 1n }])).toThrow(RangeError);
     for (const each of [0n, -1n, 2n ** 128n]) {
-      expect(() => createPool([{ key, weight: each }])).toThrow(RangeError);
+      expect(() => createCandidates([{ key, weight: each }])).toThrow(RangeError);
     }
-    expect(() => createPool([{ key, weight: 1n }, { key, weight: 2n }])).toThrow(RangeError); // biome-ignore format: a pair
-    expect(() => drawLots(createPool([]), new Uint8Array(31))).toThrow(RangeError);
+    expect(() => createCandidates([{ key, weight: 1n }, { key, weight: 2n }])).toThrow(RangeError); // biome-ignore format: a pair
+    expect(() => drawLots(createCandidates([]), new Uint8Array(31))).toThrow(RangeError);
     expect(() => draw([], seedOf(0), 8, 1)).toThrow(RangeError);
     expect(draw([], seedOf(0), 0, 5)).toEqual([]);
   });
@@ -215,13 +217,13 @@ describe('R-04: proportionality', () => {
 
 describe('R-05: minimal disruption', () => {
   const members = membersOf(Array.from({ length: 60 }, (_, i) => 1 + (i % 7)));
-  const pool = createPool(members);
+  const pool = createCandidates(members);
   const draws = Array.from({ length: 100 }, (_, i) => i);
   const assign = (from: readonly Weighted[], count: number): readonly (readonly string[])[] => {
-    const those = from === members ? pool : createPool(from);
+    const those = from === members ? pool : createCandidates(from);
     return draws.flatMap((i) => {
       const lots = drawLots(those, seedOf(i));
-      return Array.from({ length: TURNS }, (_, turn) =>
+      return Array.from({ length: DRAWS_PER_SEED }, (_, turn) =>
         bestOf(lots, turn, count).map(({ key }) => key),
       );
     });
@@ -245,7 +247,7 @@ describe('R-05: minimal disruption', () => {
 
   it('a newcomer of equal weight takes K / (N + 1) of the seats, give or take 3 σ', () => {
     const equal = membersOf(new Array(60).fill(1));
-    const [count, total] = [8, draws.length * TURNS];
+    const [count, total] = [8, draws.length * DRAWS_PER_SEED];
     const before = assign(equal.slice(0, 59), count);
     const after = assign(equal, count);
     const changed = before.filter((keys, i) => keys.join() !== after[i]!.join()).length;
@@ -270,6 +272,6 @@ describe('R-05: minimal disruption', () => {
 
 it('hex keys are read as bytes are', () => {
   const key = toHex(sha256(utf8('a key')));
-  const [only] = createPool([{ key, weight: 1n }]).keys;
+  const [only] = createCandidates([{ key, weight: 1n }]).keys;
   expect(only).toBe(Number.parseInt(key.slice(0, 8), 16));
 });

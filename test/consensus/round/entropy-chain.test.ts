@@ -1,6 +1,6 @@
 /** What nobody can know or choose beforehand: the seed of rounds to come. */
 import { describe, expect, it } from 'vitest';
-import { committeeOf } from '../../../src/consensus/committee/committee.ts';
+import { drawCommittee } from '../../../src/consensus/committee/committee.ts';
 import { revealOf } from '../../../src/consensus/committee/reveal.ts';
 import { liveOf, nextLedger, seatable } from '../../../src/consensus/round/membership.ts';
 import { refuseChange } from '../../../src/consensus/round/roster-change.ts';
@@ -86,7 +86,7 @@ describe('R-07: grinding keys', () => {
   const seats = { size: 3, quorum: 'bft', weights: 'equal', minStake: '0' } as const;
   const honest = keysUpTo(20);
   const committee = (ledger: Ledger, key: string, at = ledger) =>
-    committeeOf({
+    drawCommittee({
       ...{ run: rules.run, round: at.round, attempt: 0, parent: keyOf(1) },
       entropy: ledger.entropy!,
       ...{ eligible: [...honest, key], stakes: null, rules: seats },
@@ -112,7 +112,7 @@ describe('R-07: grinding keys', () => {
           drawn++;
           const draw = { run: rules.run, round: later.round, attempt, parent: keyOf(1) };
           const eligible = [...honest, key];
-          const { members } = committeeOf({
+          const { members } = drawCommittee({
             ...{ ...draw, entropy: later.entropy!, eligible, stakes: null, rules: seats },
           });
           if (members.includes(key)) won++;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { judgeFault, type ManifestClaim } from '../../../src/consensus/round/faults.ts';
 import { beginRound, step } from '../../../src/consensus/round/machine.ts';
-import type { Ballot, Signed } from '../../../src/run/vote.ts';
+import type { Signed, ViewChangeVote } from '../../../src/run/vote.ts';
 import { contextFor } from './model-check/setup.ts';
 import { cast, friends, Player, proposalBy, voteBy } from './room.ts';
 
@@ -59,7 +59,7 @@ describe('a broken lock', () => {
 });
 
 describe('slots', () => {
-  const ballot = (prepared: Ballot['prepared'], id: string): Signed<Ballot> => {
+  const ballot = (prepared: ViewChangeVote['prepared'], id: string): Signed<ViewChangeVote> => {
     const { run, round, parent } = cast;
     return { type: 'ballot', run, round, parent, attempt: 1, prepared, id, key: 'w2' };
   };

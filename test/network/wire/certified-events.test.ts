@@ -7,7 +7,14 @@ import {
   toCertifiedEvent,
 } from '../../../src/network/wire/certified-events.ts';
 import { buildFault } from '../../../src/network/wire/faults.ts';
-import type { Ballot, Commit, Join, Leave, Message, Prepare } from '../../../src/run/vote.ts';
+import type {
+  Commit,
+  Join,
+  Leave,
+  Message,
+  Prepare,
+  ViewChangeVote,
+} from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { forgedTwin } from '../../support/signers.ts';
 
@@ -23,7 +30,14 @@ const commit: Commit = {
 };
 const join: Join = { type: 'join', run, after: parent, tip: digest, evidence: 'invited' };
 const leave: Leave = { type: 'leave', run, last: 7 };
-const ballot: Ballot = { type: 'ballot', run, round: 3, attempt: 1, parent, prepared: null };
+const ballot: ViewChangeVote = {
+  type: 'ballot',
+  run,
+  round: 3,
+  attempt: 1,
+  parent,
+  prepared: null,
+};
 const claim = { attempt: 0, view: 2, digest, proposal: other, prepares: [ctx, digest] };
 
 const sign = (said: Message | Join | Leave, number = 1): SignedEvent =>

@@ -8,7 +8,7 @@ import { counts } from '../../../../src/consensus/round/tally.ts';
 import { proposerOf } from '../../../../src/consensus/round/views.ts';
 import type { Committee } from '../../../../src/run/committee.ts';
 import type { WorkerId } from '../../../../src/run/ids.ts';
-import type { Ballot, Message, Proposal, Signed } from '../../../../src/run/vote.ts';
+import type { Message, Proposal, Signed, ViewChangeVote } from '../../../../src/run/vote.ts';
 import { contextFor, outcomeBy, PARENT, RUN, VIEW_MS } from './setup.ts';
 import type { World } from './world.ts';
 
@@ -229,10 +229,10 @@ export class Adversary {
   }
 
   /** A list that just reaches the floor, or a longer one. */
-  #list(key: WorkerId, attempt: number): readonly Signed<Ballot>[] | undefined {
+  #list(key: WorkerId, attempt: number): readonly Signed<ViewChangeVote>[] | undefined {
     const { dice, setup, weather } = this.#world;
     for (const other of weather.hostile) this.#ballot(other, attempt);
-    const byKey = new Map<WorkerId, Signed<Ballot>>();
+    const byKey = new Map<WorkerId, Signed<ViewChangeVote>>();
     for (const message of dice.shuffled([...this.#world.events.values()])) {
       if (message.type === 'ballot' && message.attempt === attempt) byKey.set(message.key, message);
     }
@@ -246,7 +246,9 @@ export class Adversary {
   /** Says that it knows of nothing prepared, or repeats what an honest one knows. */
   #ballot(key: WorkerId, attempt?: number): void {
     const { dice, events } = this.#world;
-    const honest = [...events.values()].filter((m): m is Signed<Ballot> => m.type === 'ballot');
+    const honest = [...events.values()].filter(
+      (m): m is Signed<ViewChangeVote> => m.type === 'ballot',
+    );
     if (honest.length === 0) return;
     const one = dice.pick(honest);
     const prepared = dice.chance(0.7) ? null : one.prepared;
@@ -259,8 +261,8 @@ export class Adversary {
   }
 }
 
-function highest(ballots: readonly Signed<Ballot>[]): Ballot['prepared'] {
-  let best: Ballot['prepared'] = null;
+function highest(ballots: readonly Signed<ViewChangeVote>[]): ViewChangeVote['prepared'] {
+  let best: ViewChangeVote['prepared'] = null;
   for (const { prepared } of ballots) {
     if (prepared === null) continue;
     const isLater =

@@ -9,10 +9,10 @@ import type { Digest } from '../../run/ids.ts';
 const TAG = 'nostrain/entropy/1';
 
 /** entropy(0): of the run id alone, so known to everybody from the start. */
-export const firstEntropy = (run: Digest): Digest => toHex(taggedHash(TAG, bytes32(run)));
+export const firstRandomness = (run: Digest): Digest => toHex(taggedHash(TAG, bytes32(run)));
 
 /** What the next entropy is made of. */
-export interface Mixture {
+export interface RandomnessInputs {
   readonly run: Digest;
   /** The round whose entropy it is. */
   readonly round: number;
@@ -25,7 +25,7 @@ export interface Mixture {
 }
 
 /** entropy(round): each of reveal and beacon is preceded by its length in one byte. */
-export function nextEntropy({ run, round, entropy, reveal, beacon }: Mixture): Digest {
+export function nextRandomness({ run, round, entropy, reveal, beacon }: RandomnessInputs): Digest {
   const fields = [bytes32(run), u32(round), bytes32(entropy), ...sized(reveal), ...sized(beacon)];
   return toHex(taggedHash(TAG, ...fields));
 }
