@@ -39,6 +39,15 @@ describe('the house', () => {
     );
   });
 
+  it('skips no test without saying why', () => {
+    const quiet = filesUnder('test', '.ts').filter(
+      (file) =>
+        !['test/support/needs.ts', 'test/house.test.ts'].includes(file) &&
+        /\b(it|test|describe)\.(skip|skipIf|runIf|only|todo)\b|\bctx\.skip\(/.test(read(file)),
+    );
+    expect(quiet).toEqual([]);
+  });
+
   it('names no machine and no download address', () => {
     expect(read('package-lock.json')).not.toContain('"resolved": "http');
   });

@@ -6,8 +6,9 @@ import { type DeployedRegistry, requestExit } from '../../src/chain/registry/reg
 import { toNpub } from '../../src/node/keys.ts';
 import { formatStakeJson, parseStakeJson } from '../../src/run/stake-json.ts';
 import type { StakeSnapshot } from '../../src/run/stake-snapshot.ts';
-import { hasAnvil, startAnvil, type TestChain } from '../support/anvil.ts';
+import { anvilMissing, startAnvil, type TestChain } from '../support/anvil.ts';
 import { runCommand } from '../support/command-line.ts';
+import { describeWith } from '../support/needs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const file = temporaryFolder();
@@ -128,7 +129,7 @@ test('one too large for an event travels in chunks', async () => {
   }
 });
 
-describe.skipIf(!hasAnvil)('of a registry', () => {
+describeWith(anvilMissing)('of a registry', () => {
   let chain: TestChain;
   let registry: DeployedRegistry;
   beforeAll(async () => {

@@ -3,13 +3,13 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { observe } from '../contract/behavior.ts';
 import type { StartedRelay } from '../contract/relay-under-test.ts';
 import { testTransport } from '../contract/transport.ts';
+import { itWith } from '../support/needs.ts';
 import { thirdParties } from './third-parties.ts';
 
 const missing = thirdParties.filter((relay) => !relay.isInstalled());
 
 for (const { name, install } of missing) {
-  console.log(`skipped: ${name} is not installed; that takes: ${install}`);
-  it.skip(`${name} is not installed`, () => {});
+  itWith(`not installed; that takes: ${install}`)(name, async () => undefined);
 }
 
 for (const { name, version, start, behavior } of thirdParties) {

@@ -6,15 +6,14 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
+import { describeWith } from '../support/needs.ts';
 import { startProgram } from '../support/processes.ts';
+import { pythonMissing } from '../support/python.ts';
 import { readVectors } from '../support/vectors.ts';
 
 const { NOSTRAIN_PYTHON: python, NOSTRAIN_REFERENCE: reference } = process.env;
-if (!python || !reference) {
-  console.warn('mixed fleet: skipped, set NOSTRAIN_PYTHON and NOSTRAIN_REFERENCE to run it');
-}
 
 const OURS = '0000000000000000000000000000000000000000000000000000000000000003';
 const THEIRS = '0000000000000000000000000000000000000000000000000000000000000004';
@@ -45,7 +44,7 @@ interface Summary {
 
 const { fixtures } = readVectors<{ fixtures: Record<string, object> }>('cli.json');
 
-describe.skipIf(!python || !reference)('N-02: a Python worker and ours', () => {
+describeWith(pythonMissing)('N-02: a Python worker and ours', () => {
   it.each([
     ['linear', 'linear_initial_state.json', []],
     ['mlp', 'mlp_initial_state.json', []],

@@ -1,13 +1,14 @@
 /** The commands that ask relays, beside the Python reference: the same argv at the same relay, JSON and exit codes equal. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { runCommand } from '../support/command-line.ts';
-import { hasPython, python } from '../support/python.ts';
+import { describeWith } from '../support/needs.ts';
+import { python, pythonMissing } from '../support/python.ts';
 import { checkpointEvent, gradientEvent, heartbeatEvent } from '../support/reference-events.ts';
 import { signerOf } from '../support/signers.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -135,7 +136,7 @@ const FAILING: readonly Asked[] = [
   ['discover-checkpoints', '--relay A --run demo --min-round -1'],
 ];
 
-describe.skipIf(!hasPython)('beside the Python reference', () => {
+describeWith(pythonMissing)('beside the Python reference', () => {
   const file = temporaryFolder();
   const place = (words: string) =>
     words

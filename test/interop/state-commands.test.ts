@@ -2,9 +2,10 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runCommand } from '../support/command-line.ts';
-import { hasPython, python } from '../support/python.ts';
+import { describeWith } from '../support/needs.ts';
+import { python, pythonMissing } from '../support/python.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -124,7 +125,7 @@ const lines = [
   train('linear.json linear-data.json --output-format numpy-npz'),
 ].map((line) => line.trim().split(/\s+/));
 
-describe.skipIf(!hasPython)('beside the reference', () => {
+describeWith(pythonMissing)('beside the reference', () => {
   let theirs: readonly { readonly exitCode: number; readonly stdout: string }[];
   beforeAll(async () => {
     const printed = await python('-c', RUN, folder, JSON.stringify(lines));

@@ -3,13 +3,14 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StoredState } from '../../src/python/formats/stored-state.ts';
 import { readStateFile, writeStateFile } from '../../src/python/node/state-io.ts';
 import { linearState, mlpState } from '../../src/python/regression/initial-state.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
-import { hasPython, python } from '../support/python.ts';
+import { describeWith } from '../support/needs.ts';
+import { python, pythonMissing } from '../support/python.ts';
 
 const linear: StoredState = { ...linearState(3), runtime: 'linear-regression' };
 linear.values.set([0.25, -1, 1e-300, -0]);
@@ -40,7 +41,7 @@ for name in sys.argv[1:]:
     print(state_digest(load_model_state(name)))
 `;
 
-describe.skipIf(!hasPython)('what we write', () => {
+describeWith(pythonMissing)('what we write', () => {
   it('has its hash there', async () => {
     const digests = new Map<string, string>();
     const write = async (name: string, state: StoredState, options = {}) => {
@@ -169,7 +170,7 @@ numpy.savez(d + 'bad-nan.npz', w=numpy.array([numpy.nan]))
 numpy.savez(d + 'bad-empty.npz')
 `;
 
-describe.skipIf(!hasPython)('what they write', () => {
+describeWith(pythonMissing)('what they write', () => {
   beforeAll(async () => {
     await writeFile(file('digests'), await python('-c', WRITE, folder));
   });

@@ -13,6 +13,7 @@ import {
   toNsec,
   writeKeyFile,
 } from '../../src/node/keys.ts';
+import { describeWith, permissionsMissing } from '../support/needs.ts';
 import { readVectors } from '../support/vectors.ts';
 
 let home: string;
@@ -141,7 +142,7 @@ describe('loadKey', () => {
   });
 });
 
-describe.skipIf(process.platform === 'win32')('a key file', () => {
+describeWith(permissionsMissing)('a key file', () => {
   const modeOf = async (file: string) => (await stat(file)).mode & 0o777;
 
   it('is for its owner only and never replaced', async () => {

@@ -16,6 +16,7 @@ import { decodeSafetensors, encodeSafetensors } from '../../src/tensor/safetenso
 import type { RoundSummary } from '../../src/worker/events.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { generateRun } from '../support/certified-run.ts';
+import { itWith, permissionsMissing } from '../support/needs.ts';
 
 let home: string;
 let dir: string;
@@ -314,7 +315,7 @@ describe('the log', () => {
   });
 });
 
-it.skipIf(process.platform === 'win32')('a run folder is for its owner only', async () => {
+itWith(permissionsMissing)('a run folder is for its owner only', async () => {
   const folder = await open();
   await folder.store.save(played());
   expect((await stat(dir)).mode & 0o777).toBe(0o700);

@@ -16,11 +16,11 @@ import {
   unlockedAccounts,
 } from '../../src/chain/registry/registry-calls.ts';
 import { findAnvil, startLocalChain } from '../../src/node/local-chain.ts';
+import type { Missing } from './needs.ts';
 
 const program = findAnvil();
-/** Whether anvil can run here; says so once where it cannot. */
-export const hasAnvil = program !== undefined;
-if (!hasAnvil) console.warn('no anvil for this machine: tests on a real chain are skipped');
+export const anvilMissing: Missing =
+  program === undefined ? 'no anvil for this machine' : undefined;
 
 export const never = new AbortController().signal;
 

@@ -1,23 +1,20 @@
 /** A headless Chromium in tests: the same function runs here and there, and the answers are compared. */
 import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
-import { it } from 'vitest';
 import { bundleForBrowser } from './bundle.ts';
+import { itWith, type Missing } from './needs.ts';
 
 /** Where Debian puts it. */
 const PROGRAM = '/usr/bin/chromium';
+const missing: Missing = existsSync(PROGRAM)
+  ? undefined
+  : `${PROGRAM} is not installed; that takes: apt-get install --no-install-recommends chromium`;
 /** Every request for this is answered with an empty page; localhost, so that the page may use everything secure ones may. */
 const PAGE = 'http://localhost/';
 
 /** A test that needs Chromium; where there is none it is skipped and says how to get it. */
 export function itInChromium(name: string, test: () => Promise<void>): void {
-  if (existsSync(PROGRAM)) {
-    it(name, test);
-    return;
-  }
-  const why = `${PROGRAM} is not installed; that takes: apt-get install --no-install-recommends chromium`;
-  console.log(`skipped: ${name}: ${why}`);
-  it.skip(`${name} (${why})`, () => {});
+  itWith(missing)(name, test);
 }
 
 /**

@@ -2,16 +2,14 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Missing } from './needs.ts';
 
 const { NOSTRAIN_PYTHON: interpreter, NOSTRAIN_REFERENCE: reference } = process.env;
 
-export const hasPython = interpreter !== undefined && reference !== undefined;
-
-if (!hasPython) {
-  console.log(
-    'skipped: NOSTRAIN_PYTHON names no interpreter with numpy, torch and websockets, or NOSTRAIN_REFERENCE no checkout',
-  );
-}
+export const pythonMissing: Missing =
+  interpreter === undefined || reference === undefined
+    ? 'NOSTRAIN_PYTHON names no interpreter with numpy, torch and websockets, or NOSTRAIN_REFERENCE no checkout'
+    : undefined;
 
 /** What the command prints; rejects with what it printed when it fails. */
 export async function python(...args: readonly string[]): Promise<string> {

@@ -16,7 +16,7 @@ import {
   stakeOf,
   stakeRows,
 } from '../../../src/run/stake-snapshot.ts';
-import { accessTo, hasAnvil, never, startAnvil, type TestChain } from '../../support/anvil.ts';
+import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {
   certifiedRounds,
   certifiedSpec,
@@ -25,6 +25,7 @@ import {
   startCertified,
 } from '../../support/certified-swarm.ts';
 import { fakeChain } from '../../support/fake-chain.ts';
+import { describeWith } from '../../support/needs.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
 import { createStage } from '../../support/stage.ts';
 import { smallLayout } from '../../support/swarm.ts';
@@ -36,67 +37,72 @@ afterEach(async () => {
 });
 const { relay, start } = createStage(startCertified);
 
-describe.skipIf(!hasAnvil)('a run that reads stakes again', { timeout: 120_000 }, () => {
-  it('names the next table in its round, and draws by it two rounds later; who reaches no chain follows', async () => {
-    const chain = await startAnvil();
-    chains.push(chain);
-    const registry = await chain.deploy();
-    const bond = (index: number, value: bigint) => chain.bond(registry, index, keyOf(index), value);
-    for (const index of [0, 1, 2]) await bond(index, 10n);
-    await chain.mine(3);
-    const place = { contract: registry.contract, from: registry.block };
-    const schedule = { base: registry.block + 3, period: 5 };
-    const source = createRegistrySource(accessTo([chain.endpoint]), place, schedule);
-    const first = await source.snapshot(0, never);
-    // the next blocks that count are between these, so that the next two tables differ
-    await bond(0, 5n);
-    await chain.mine(4);
-    await bond(1, 7n);
-    await chain.mine(8);
-    const tables = await Promise.all([0, 1, 2].map((epoch) => source.snapshot(epoch, never)));
-    const ids = tables.map(snapshotId);
-    expect(new Set(ids).size).toBe(3);
+describeWith(anvilMissing)(
+  'a run that reads stakes again',
+  () => {
+    it('names the next table in its round, and draws by it two rounds later; who reaches no chain follows', async () => {
+      const chain = await startAnvil();
+      chains.push(chain);
+      const registry = await chain.deploy();
+      const bond = (index: number, value: bigint) =>
+        chain.bond(registry, index, keyOf(index), value);
+      for (const index of [0, 1, 2]) await bond(index, 10n);
+      await chain.mine(3);
+      const place = { contract: registry.contract, from: registry.block };
+      const schedule = { base: registry.block + 3, period: 5 };
+      const source = createRegistrySource(accessTo([chain.endpoint]), place, schedule);
+      const first = await source.snapshot(0, never);
+      // the next blocks that count are between these, so that the next two tables differ
+      await bond(0, 5n);
+      await chain.mine(4);
+      await bond(1, 7n);
+      await chain.mine(8);
+      const tables = await Promise.all([0, 1, 2].map((epoch) => source.snapshot(epoch, never)));
+      const ids = tables.map(snapshotId);
+      expect(new Set(ids).size).toBe(3);
 
-    const { url } = await relay();
-    const stake = { source: 'evm', snapshot: ids[0], period: schedule.period, every: 2 };
-    const spec = certifiedSpec({
-      ...{ founders: [0, 1, 2], rounds: 6 },
-      document: { stake, committee: { weights: 'stake' } },
+      const { url } = await relay();
+      const stake = { source: 'evm', snapshot: ids[0], period: schedule.period, every: 2 };
+      const spec = certifiedSpec({
+        ...{ founders: [0, 1, 2], rounds: 6 },
+        document: { stake, committee: { weights: 'stake' } },
+      });
+      await publishOver([url], first, never);
+      const shared = createRefreshPort(spec, {}, [url], never);
+      expect(shared.derive).toBeUndefined();
+      const access = accessTo([chain.endpoint]);
+      const port = createRefreshPort(spec, { chain: access }, [url], never);
+      // read before, so that nobody proposes while still reading
+      const read = await Promise.all([1, 2].map((epoch) => port.derive!(epoch, spec.founders)));
+      expect(read.map(snapshotId)).toEqual(ids.slice(1));
+      const reading: RefreshPort = { ...port, derive: async (epoch) => read[epoch - 1]! };
+      const members = [reading, reading, shared].map((refresh, index) =>
+        start({ index, relays: [url], spec, refresh, trainMs: 300 }),
+      );
+      const states = await Promise.all(members.map(({ finished }) => finished));
+      const roots = members.map(rootsOf);
+      expect(roots[1]).toEqual(roots[0]);
+      expect(roots[2]).toEqual(roots[0]);
+      const results = certifiedRounds(members[0]!).map(({ certified }) => certified!.result);
+      expect(results).toEqual(Array(6).fill('final'));
+      // whoever reads the chain names the table of the round; who does not keeps the one there is
+      const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
+      expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
+      const named = rounds.map(({ decided }) => decided!.outcome);
+      let holds = ids[0]!;
+      for (const { round, proposer, snapshot } of named) {
+        const isDue = round > 0 && round % 2 === 0 && proposer !== keyOf(2);
+        if (isDue) holds = ids[round / 2]!;
+        expect(snapshot).toBe(holds);
+        expect(rounds[round]!.before.ledger.snapshot).toBe(named[round - 2]?.snapshot ?? ids[0]);
+      }
+      for (const { standing } of states) expect(standing!.ledger.nextSnapshot).toBe(holds);
+      expect(stakeOf(tables[1]!).get(keyOf(0))).toBe(15n);
+      expect(stakeOf(tables[2]!).get(keyOf(1))).toBe(17n);
     });
-    await publishOver([url], first, never);
-    const shared = createRefreshPort(spec, {}, [url], never);
-    expect(shared.derive).toBeUndefined();
-    const access = accessTo([chain.endpoint]);
-    const port = createRefreshPort(spec, { chain: access }, [url], never);
-    // read before, so that nobody proposes while still reading
-    const read = await Promise.all([1, 2].map((epoch) => port.derive!(epoch, spec.founders)));
-    expect(read.map(snapshotId)).toEqual(ids.slice(1));
-    const reading: RefreshPort = { ...port, derive: async (epoch) => read[epoch - 1]! };
-    const members = [reading, reading, shared].map((refresh, index) =>
-      start({ index, relays: [url], spec, refresh, trainMs: 300 }),
-    );
-    const states = await Promise.all(members.map(({ finished }) => finished));
-    const roots = members.map(rootsOf);
-    expect(roots[1]).toEqual(roots[0]);
-    expect(roots[2]).toEqual(roots[0]);
-    const results = certifiedRounds(members[0]!).map(({ certified }) => certified!.result);
-    expect(results).toEqual(Array(6).fill('final'));
-    // whoever reads the chain names the table of the round; who does not keeps the one there is
-    const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
-    expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
-    const named = rounds.map(({ decided }) => decided!.outcome);
-    let holds = ids[0]!;
-    for (const { round, proposer, snapshot } of named) {
-      const isDue = round > 0 && round % 2 === 0 && proposer !== keyOf(2);
-      if (isDue) holds = ids[round / 2]!;
-      expect(snapshot).toBe(holds);
-      expect(rounds[round]!.before.ledger.snapshot).toBe(named[round - 2]?.snapshot ?? ids[0]);
-    }
-    for (const { standing } of states) expect(standing!.ledger.nextSnapshot).toBe(holds);
-    expect(stakeOf(tables[1]!).get(keyOf(0))).toBe(15n);
-    expect(stakeOf(tables[2]!).get(keyOf(1))).toBe(17n);
-  });
-});
+  },
+  { timeout: 120_000 },
+);
 
 const PERIOD = 5;
 
@@ -106,7 +112,7 @@ async function tokenChain(): Promise<{
   readonly token: string;
   readonly height: number;
 }> {
-  if (!hasAnvil) {
+  if (anvilMissing) {
     const keys = [0, 1, 2, 3].map(keyOf);
     const chain = fakeChain(500, (height, key) => BigInt(height + 10 * keys.indexOf(key)), keys);
     return { endpoint: chain.endpoint('fake'), token: `0x${'11'.repeat(20)}`, height: 100 };

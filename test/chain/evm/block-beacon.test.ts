@@ -1,17 +1,18 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { createBlockBeacon } from '../../../src/chain/evm/block-beacon.ts';
 import {
   accessTo,
-  hasAnvil,
+  anvilMissing,
   never,
   startAnvil,
   startLying,
   type TestChain,
 } from '../../support/anvil.ts';
+import { describeWith } from '../../support/needs.ts';
 
 const START = 1_700_000_000;
 
-describe.skipIf(!hasAnvil)('a beacon of blocks', () => {
+describeWith(anvilMissing)('a beacon of blocks', () => {
   const chains: TestChain[] = [];
   const servers: { close(): void }[] = [];
   afterEach(async () => {

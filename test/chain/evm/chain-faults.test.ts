@@ -1,22 +1,23 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { blockId, headerAt, waitFinal } from '../../../src/chain/evm/blocks.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import type { DeployedRegistry } from '../../../src/chain/registry/registry-calls.ts';
 import { snapshotId, stakeRows } from '../../../src/run/stake-snapshot.ts';
 import {
   accessTo,
+  anvilMissing,
   endpointAt,
-  hasAnvil,
   never,
   startAnvil,
   startLying,
   type TestChain,
 } from '../../support/anvil.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
+import { describeWith } from '../../support/needs.ts';
 
 const ALICE = 'aa'.repeat(32);
 
-describe.skipIf(!hasAnvil)('a chain that misbehaves', () => {
+describeWith(anvilMissing)('a chain that misbehaves', () => {
   const chains: TestChain[] = [];
   const start = async (...flags: readonly string[]) => {
     const chain = await startAnvil(...flags);

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import type { Endpoint } from '../../../src/chain/json-rpc.ts';
 import {
@@ -9,13 +9,14 @@ import {
 import { decodeSnapshot, snapshotBytes, stakeRows } from '../../../src/run/stake-snapshot.ts';
 import {
   accessTo,
-  hasAnvil,
+  anvilMissing,
   type LyingEndpoint,
   never,
   startAnvil,
   startLying,
   type TestChain,
 } from '../../support/anvil.ts';
+import { describeWith } from '../../support/needs.ts';
 
 const [ALICE, BOB, CAROL] = ['aa', 'bb', 'cc'].map((part) => part.repeat(32)) as [
   string,
@@ -23,7 +24,7 @@ const [ALICE, BOB, CAROL] = ['aa', 'bb', 'cc'].map((part) => part.repeat(32)) as
   string,
 ];
 
-describe.skipIf(!hasAnvil)('the registry of a real chain', () => {
+describeWith(anvilMissing)('the registry of a real chain', () => {
   let chain: TestChain;
   let registry: DeployedRegistry;
   let height: number;

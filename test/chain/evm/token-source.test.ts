@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { callData, encodeWords } from '../../../src/chain/evm/abi.ts';
 import { evmAddress } from '../../../src/chain/evm/address.ts';
@@ -8,19 +8,20 @@ import { createSigner } from '../../../src/network/event.ts';
 import { stakeRows } from '../../../src/run/stake-snapshot.ts';
 import {
   accessTo,
-  hasAnvil,
+  anvilMissing,
   never,
   startAnvil,
   startLying,
   type TestChain,
 } from '../../support/anvil.ts';
+import { describeWith } from '../../support/needs.ts';
 import { testToken } from '../../support/test-token.ts';
 
 const keyOf = (secret: number) =>
   createSigner(fromHex(String(secret).padStart(64, '0'))!).publicKey;
 const [ALICE, BOB, CAROL] = [keyOf(1), keyOf(2), keyOf(3)] as [string, string, string];
 
-describe.skipIf(!hasAnvil)('balances of a token', () => {
+describeWith(anvilMissing)('balances of a token', () => {
   let chain: TestChain;
   /** Tokens whose clock counts blocks, and seconds. */
   let tokens: readonly Uint8Array[];

@@ -1,9 +1,10 @@
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { startStakedChain } from '../../../src/cli/demo/staked-chain.ts';
 import { stakeOf } from '../../../src/run/stake-snapshot.ts';
-import { hasAnvil, never } from '../../support/anvil.ts';
+import { anvilMissing, never } from '../../support/anvil.ts';
+import { itWith } from '../../support/needs.ts';
 
-test.skipIf(!hasAnvil)('a chain starts with the stakes of a demo, proved', async () => {
+itWith(anvilMissing)('a chain starts with the stakes of a demo, proved', async () => {
   const stakes = new Map([
     ['11'.repeat(32), 10n ** 18n],
     ['22'.repeat(32), 2n * 10n ** 18n],

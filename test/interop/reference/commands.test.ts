@@ -5,11 +5,12 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readStateFile } from '../../../src/python/node/state-io.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { runCommand } from '../../support/command-line.ts';
-import { hasPython, python } from '../../support/python.ts';
+import { describeWith } from '../../support/needs.ts';
+import { python, pythonMissing } from '../../support/python.ts';
 import { lines } from '../../support/reference-commands.ts';
 import { invocations, writeReferenceFiles } from '../../support/reference-files.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -53,7 +54,7 @@ function firstDifference(ours: string, theirs: string): Readonly<Record<string, 
   return { ours: part(ours), theirs: part(theirs) };
 }
 
-describe.skipIf(!hasPython)('commands of the reference that need no relay', () => {
+describeWith(pythonMissing)('commands of the reference that need no relay', () => {
   it('write the same and end the same', { timeout: 600_000 }, async () => {
     const places = all.map((_, i) => ({
       ours: folder(`ours-${i}`),

@@ -1,0 +1,24 @@
+/** What not every machine has. A test without it is skipped, and its name says why: the summary of a run lists the reasons. */
+import { describe, it, type TestOptions } from 'vitest';
+
+/** Why a test cannot run here, in words; undefined where it can. */
+export type Missing = string | undefined;
+
+const named = (name: string, missing: Missing) =>
+  missing === undefined ? name : `${name} (skipped: ${missing})`;
+
+export const describeWith =
+  (missing: Missing) =>
+  (name: string, group: () => void, options: TestOptions = {}): void => {
+    describe.skipIf(missing !== undefined)(named(name, missing), options, group);
+  };
+
+export const itWith =
+  (missing: Missing) =>
+  (name: string, test: () => Promise<void>, options: TestOptions = {}): void => {
+    it.skipIf(missing !== undefined)(named(name, missing), options, test);
+  };
+
+/** Windows has no permission bits of this kind. */
+export const permissionsMissing: Missing =
+  process.platform === 'win32' ? 'Windows has no file modes' : undefined;
