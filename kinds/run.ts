@@ -9,9 +9,7 @@ import { nostrain, one, repeats } from './_tags.ts';
 import { hex32, seconds } from './_text.ts';
 
 const notes = `
-The content is the run spec in its canonical text: keys sorted by code point at every level, no spaces, non-ASCII verbatim, whole
-numbers as integers, other numbers in the shortest digits that round-trip, as Python prints them (\`0.003\`, \`1e-05\`). docs/run-spec.md
-has every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's \`author\`. Events of a run name
+The content is the run spec in its canonical text, JSON by RFC 8785 (JCS); docs/run-spec.md has every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's \`author\`. Events of a run name
 the run id; whoever serves the spec is not trusted, since its hash is in the address.
 `;
 

@@ -67,8 +67,7 @@ function address(params: Params, name: string): Uint8Array {
 
 function whole(params: Params, name: string): number {
   const value = params[name];
-  if (typeof value === 'bigint' && value >= 0n && value <= BigInt(Number.MAX_SAFE_INTEGER))
-    return Number(value);
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
   throw wrong(name);
 }
 

@@ -71,17 +71,14 @@ const bytesRoot = (bytes: Uint8Array): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/ledger/1'), bytes));
 
 function toJson(ledger: Ledger): JsonObject {
-  const { entropy, round, steps, members, finals, mixed, ...rest } = ledger;
+  const { entropy: _, members, mixed, ...rest } = ledger;
   return {
     ...rest,
     mixed: mixed && { ...mixed },
-    round: BigInt(round),
-    steps: BigInt(steps),
-    finals: finals.map(BigInt),
     members: members.map(({ key, tip, joined, lastSeen, seenBefore, score }) => [
       key,
       tip,
-      ...[joined, lastSeen, seenBefore, score].map(BigInt),
+      ...[joined, lastSeen, seenBefore, score],
     ]),
   };
 }
@@ -141,9 +138,8 @@ function readMixed(json: Json | undefined): Ledger['mixed'] | undefined {
 }
 
 function whole(json: Json | undefined, least: number): number | undefined {
-  if (typeof json !== 'bigint') return undefined;
-  const value = Number(json);
-  return Number.isSafeInteger(value) && value >= least ? value : undefined;
+  const isWhole = typeof json === 'number' && Number.isSafeInteger(json) && json >= least;
+  return isWhole ? json : undefined;
 }
 
 function digestOrNull(json: Json | undefined): string | null | undefined {

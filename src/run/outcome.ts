@@ -67,14 +67,8 @@ const REASON = /^[a-z][a-z-]{0,31}$/;
 export const outcomeBody = (outcome: Outcome): string =>
   canonicalJson({
     ...outcome,
-    round: BigInt(outcome.round),
-    time: BigInt(outcome.time),
     accepted: toBase64(packRows(outcome.accepted)),
-    rejected: outcome.rejected.map(({ index, manifest, reason }) => [
-      BigInt(index),
-      manifest,
-      reason,
-    ]),
+    rejected: outcome.rejected.map(({ index, manifest, reason }) => [index, manifest, reason]),
   });
 
 /** SHA-256 of `nostrain/outcome/1` and the body. */
@@ -178,7 +172,9 @@ class Reader {
 
   integer(key: string, most: number): number {
     const value = this.#said[key];
-    if (typeof value === 'bigint' && value >= 0n && value <= BigInt(most)) return Number(value);
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most) {
+      return value;
+    }
     this.problem ??= key;
     return 0;
   }
@@ -214,8 +210,8 @@ class Reader {
 function readRejected(json: Json): RejectedRow | undefined {
   if (!Array.isArray(json) || json.length !== 3) return undefined;
   const [index, manifest, reason] = json as readonly Json[];
-  if (typeof index !== 'bigint' || index < 0n || index > 0xffffn) return undefined;
+  if (typeof index !== 'number' || index !== (index & 0xffff)) return undefined;
   if (typeof manifest !== 'string' || !isHex32(manifest)) return undefined;
   if (typeof reason !== 'string' || !REASON.test(reason)) return undefined;
-  return { index: Number(index), manifest, reason };
+  return { index, manifest, reason };
 }

@@ -16,7 +16,7 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly evaluation: Evaluation | null;
 }
 
-/** The canonical text: whole numbers as integers, others in the shortest digits that read back the same, as Python writes them. */
+/** The canonical text: RFC 8785. */
 export const canonicalSpec = (spec: RunSpec): string =>
   canonicalJson(toJson({ ...spec, training: writeSettings(spec.training) }));
 
@@ -24,8 +24,8 @@ export const canonicalSpec = (spec: RunSpec): string =>
 export const runIdOf = (spec: RunSpec): Digest => sha256Hex(utf8(canonicalSpec(spec)));
 
 function toJson(value: unknown): Json {
-  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
-  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return value;
+  if (typeof value === 'number' || typeof value === 'string') return value;
+  if (typeof value === 'boolean' || value === null) return value;
   if (Array.isArray(value)) return value.map(toJson);
   if (typeof value !== 'object') throw new TypeError(`no JSON form of ${typeof value}`);
   return Object.fromEntries(Object.entries(value).map(([name, held]) => [name, toJson(held)]));

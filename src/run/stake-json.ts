@@ -46,7 +46,7 @@ export function parseStakeJson(text: string): Result<StakeSnapshot> {
   const missing = MEMBERS.find((key) => !(key in json));
   if (missing !== undefined) return broken(missing, 'is missing');
   const { id, chain, strategy, params, height, blockHash, unit, total, rows } = json;
-  if (typeof height !== 'bigint') return broken('height', 'is not a whole number');
+  if (typeof height !== 'number') return broken('height', 'is not a whole number');
   if (!isJsonObject(params)) return broken('params', 'is not a JSON object');
   if (!Array.isArray(rows) || rows.length > MAX_STAKE_ROWS) {
     return broken('rows', `is not a list of at most ${MAX_STAKE_ROWS}`);
@@ -60,7 +60,7 @@ export function parseStakeJson(text: string): Result<StakeSnapshot> {
   }
   const snapshot: StakeSnapshot = {
     ...{ chain: asText(chain), strategy: asText(strategy), params: canonicalJson(params) },
-    ...{ height: Number(height), blockHash: asText(blockHash), unit: asText(unit), rows: table },
+    ...{ height, blockHash: asText(blockHash), unit: asText(unit), rows: table },
   };
   const issue = snapshotIssue(snapshot);
   if (issue !== undefined) return refuse('bad-snapshot', issue.at, issue.message);
@@ -75,14 +75,7 @@ const asText = (value: Json | undefined): string => (typeof value === 'string' ?
 
 /** Parameters as canonical JSON text. */
 export const stakeParams = (params: Readonly<Record<string, string | number>>): string =>
-  canonicalJson(
-    Object.fromEntries(
-      Object.entries(params).map(([key, value]) => [
-        key,
-        typeof value === 'number' ? BigInt(value) : value,
-      ]),
-    ),
-  );
+  canonicalJson(params);
 
 /** A row as written: decimal text without sign or leading zero. */
 function readRow(row: Json): StakeRow | undefined {

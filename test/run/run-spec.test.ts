@@ -76,7 +76,7 @@ describe('run id', () => {
   it('reads back what it wrote', () => {
     const spec = sampleSpec({ training: { localLearningRate: 1e-7, topk: 0.3 } });
     expect(parseRunSpec(canonicalSpec(spec))).toEqual(spec);
-    expect(canonicalSpec(spec)).toContain('"localLearningRate":1e-07');
+    expect(canonicalSpec(spec)).toContain('"localLearningRate":1e-7');
   });
 
   it('N-18: changes with every rule and every shared setting', () => {

@@ -116,7 +116,7 @@ describe('a JSON document', () => {
     ['a row with more', text.replace('"5" }', '"5", "name": "eve" }'), 'rows.0'],
     ['an unknown member', text.replace('{', '{ "note": 1,'), 'note'],
     ['a member missing', text.replace('"unit": "stake",', ''), 'unit'],
-    ['a height with a point', text.replace('"height": 0', '"height": 0.0'), 'height'],
+    ['a height with a point', text.replace('"height": 0', '"height": 0.5'), 'height'],
     ['a key that is none', text.replace(key, 'npub'), 'rows.0.key'],
     ['a list', '[]', 'the document'],
     ['nothing', '', 'the document'],

@@ -110,7 +110,7 @@ function readLink(item: Json): SignedLink | undefined {
       typeof value === 'string' && /^[\x21-\x7e]{1,128}$/.test(value) ? value : undefined,
   );
   const [made, expires] = [item.made, item.expires].map((value) =>
-    typeof value === 'bigint' && value >= 0n && value < 2n ** 53n ? Number(value) : undefined,
+    typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined,
   );
   if (chain === undefined || account === undefined || run === undefined) return undefined;
   if (key === undefined || !isHex32(key) || accountSig === undefined) return undefined;

@@ -67,7 +67,9 @@ function readKey(text: string): WorkerId | undefined {
 
 function readStake(json: Json | undefined): bigint | undefined {
   if (json === undefined) return 1n;
+  const isExact = typeof json === 'number' && Number.isSafeInteger(json) && json >= 0;
   const isDecimal = typeof json === 'string' && /^\d{1,39}$/.test(json);
-  const stake = isDecimal ? BigInt(json) : json;
-  return typeof stake === 'bigint' && stake >= 0n && stake <= MOST_STAKE ? stake : undefined;
+  if (!isExact && !isDecimal) return undefined;
+  const stake = BigInt(json);
+  return stake <= MOST_STAKE ? stake : undefined;
 }

@@ -1,10 +1,10 @@
 /** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and beats in. */
 
-import type { JsonObject } from '../../base/canonical-json.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Notifier } from '../../base/notifier.ts';
 import type { BlockCodec } from '../../python/codec/container.ts';
 import type { Zstd } from '../../python/codec/zstd.ts';
+import type { JsonObject } from '../../python/json.ts';
 import type { LateGradient, Reconciliation } from '../../python/wire/late-record.ts';
 import type { RoundRecord } from '../../python/wire/round-record.ts';
 import type { Beat } from '../../run/beat.ts';

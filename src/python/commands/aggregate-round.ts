@@ -1,6 +1,5 @@
 /** `nostrain aggregate-round`: the mean of one round's gradients, straight from relays. */
 import { Command } from 'commander';
-import { indentedJson } from '../../base/canonical-json.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { Params } from '../../tensor/params.ts';
 import { writeResult } from '../../terminal/output.ts';
@@ -9,6 +8,7 @@ import { wholeDelta } from '../codec/delta-payload.ts';
 import { collectGradients, type GradientsFound, weightOf } from '../collect/gradients.ts';
 import { gradientsMembers } from '../collect/members.ts';
 import { formatStateJson } from '../formats/state-json.ts';
+import { indentedJson } from '../json.ts';
 import { aggregateWeightedDeltas } from '../outer/weighted-deltas.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from './collect/listening-flags.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';

@@ -1,10 +1,10 @@
 /** `nostrain discover-workers`: who is in a run, and whose heartbeats have stopped. */
 import { Command } from 'commander';
-import { indentedJson } from '../../base/canonical-json.ts';
 import { integerFlag } from '../../terminal/number-flags.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { workersMembers } from '../collect/members.ts';
 import { discoverWorkers as discover } from '../collect/workers.ts';
+import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { workersText } from './collect/text.ts';

@@ -1,12 +1,7 @@
 /** `nostrain inspect-event EVENT`: checks one event of the Python reference and says what it says. */
 import { Command } from 'commander';
-import {
-  indentedJson,
-  type Json,
-  type JsonObject,
-  pythonFixed,
-} from '../../base/canonical-json.ts';
 import { writeResult } from '../../terminal/output.ts';
+import { indentedJson, type Json, type JsonObject, pythonFixed } from '../json.ts';
 import { inspectedEvent } from '../wire/describe-event.ts';
 import { readEventFile } from './events/event-file.ts';
 

@@ -1,10 +1,10 @@
 /** `nostrain publish-event EVENT`: sends one signed event of a run to relays. */
 import { Command } from 'commander';
-import { indentedJson, type JsonObject } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { safeLine } from '../../terminal/render/text.ts';
+import { indentedJson, type JsonObject } from '../json.ts';
 import { publishNostrainEvent } from '../wire/publish-event.ts';
 import {
   acceptedMembers,

@@ -3,16 +3,10 @@
  * Stricter than the reference in reading: numbers are numbers, dimensions are integers, nothing is infinite.
  */
 import { utf8 } from '../../base/bytes.ts';
-import {
-  indentedJson,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  parseJson,
-} from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { compareCodePoints, createLayout, type Params } from '../../tensor/params.ts';
+import { indentedJson, isJsonObject, type Json, type JsonObject, parseJson } from '../json.ts';
 
 const LARGEST = 0xffff_ffff;
 const MAX_NAME_BYTES = 0xffff;

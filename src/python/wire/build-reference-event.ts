@@ -3,7 +3,6 @@ import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { Result } from '../../base/result.ts';
@@ -12,6 +11,7 @@ import { type Authorship, type LooseEvent, withAuthor } from '../../network/loos
 import { inspectPayload } from '../codec/delta-payload.ts';
 import type { NstrStats } from '../codec/header.ts';
 import type { ForeignNstrLimits } from '../codec/nstr-foreign.ts';
+import { isJsonObject, parseJson } from '../json.ts';
 import { type CheckpointFile, readCheckpointFile } from './checkpoint-file.ts';
 
 /** Who an event is by: a signer, a public key with or without the id and signature of an event signed elsewhere, or nobody yet. */

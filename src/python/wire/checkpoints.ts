@@ -4,14 +4,6 @@
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { utf8 } from '../../base/bytes.ts';
-import {
-  canonicalize,
-  canonicalJson,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  parseJson,
-} from '../../base/canonical-json.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
@@ -20,6 +12,14 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { type Layout, type Params, sameLayout } from '../../tensor/params.ts';
 import { readState, stateToJson } from '../formats/state-json.ts';
+import {
+  canonicalize,
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  parseJson,
+} from '../json.ts';
 import { signedEventBytes } from './gradients.ts';
 import { countOf, listOf } from './round-record.ts';
 import { flipped } from './sign.ts';

@@ -1,7 +1,8 @@
 /** What became of one event at all relays, in the JSON members of the Python reference. */
-import type { JsonObject } from '../../base/canonical-json.ts';
+
 import type { PublishOutcome } from '../../network/transport/publishing.ts';
 import { isTaken } from '../../network/wire/delivery.ts';
+import type { JsonObject } from '../json.ts';
 import {
   failureMembers,
   type RelayAttempts,

@@ -1,7 +1,8 @@
 /** One round as the reference's checkpoints and summaries tell it: written with every member, read back from strangers. */
-import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
+
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
+import { isJsonObject, type Json, type JsonObject } from '../json.ts';
 import { type RetryTotals, retryTotals } from './retry-telemetry.ts';
 
 export interface RoundRecord {

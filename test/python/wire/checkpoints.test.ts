@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { canonicalJson, isJsonObject, parseJson } from '../../../src/base/canonical-json.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
+import { canonicalJson, isJsonObject, parseJson } from '../../../src/python/json.ts';
 import {
   buildCheckpoint,
   checkpointFits,

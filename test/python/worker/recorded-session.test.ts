@@ -1,8 +1,8 @@
 /** One of the two recorded reference workers, played by ours against the other one's events: same hashes, same summary. */
 import { expect, it } from 'vitest';
-import { indentedJson, isJsonObject } from '../../../src/base/canonical-json.ts';
 import { sessionSummary } from '../../../src/python/commands/run-training/summary.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
+import { indentedJson, isJsonObject } from '../../../src/python/json.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
 import { startReferenceWorker } from '../../support/reference-worker.ts';

@@ -1,6 +1,5 @@
 /** Who a built event is by: a key that signs here, a public key whose signature comes from elsewhere, or nobody yet. */
 import type { Command } from 'commander';
-import { indentedJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { createSigner, type EventDraft } from '../../../network/event.ts';
 import { type LooseEvent, withAuthor } from '../../../network/loose-event.ts';
@@ -8,6 +7,7 @@ import { parseSecretKey, publicKeyOf } from '../../../node/keys.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { integerFlag } from '../../../terminal/number-flags.ts';
 import { writeResult } from '../../../terminal/output.ts';
+import { indentedJson } from '../../json.ts';
 import { eventJson } from '../../wire/describe-event.ts';
 
 export interface AuthorFlags {

@@ -1,6 +1,7 @@
 /** A payload as the reference's commands print it. */
-import type { JsonObject } from '../../../base/canonical-json.ts';
+
 import type { EncodedNstr } from '../../codec/nstr.ts';
+import type { JsonObject } from '../../json.ts';
 
 /** A payload and its sizes in the reference's members. */
 export const payloadJson = ({

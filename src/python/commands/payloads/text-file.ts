@@ -1,7 +1,7 @@
 /** Text files a person names: read, or an error that names the file. */
 import { readFile } from 'node:fs/promises';
-import { isJsonObject, type JsonObject, parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../json.ts';
 
 /** The text of a file without blanks around it. */
 export async function readTextFile(path: string, what: string): Promise<string> {

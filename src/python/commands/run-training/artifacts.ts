@@ -1,7 +1,6 @@
 /** `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the reference. */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Json, JsonObject } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { Tracked } from '../../../network/wire/wire.ts';
 import type { Vector } from '../../../tensor/params.ts';
@@ -9,6 +8,7 @@ import { readNstr } from '../../codec/nstr-foreign.ts';
 import type { Zstd } from '../../codec/zstd.ts';
 import { difference } from '../../formats/arithmetic.ts';
 import { stateToJson } from '../../formats/state-json.ts';
+import type { Json, JsonObject } from '../../json.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
 import { lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
 import { publishingMembers, reportPublishing } from '../../wire/publishing-report.ts';

@@ -1,7 +1,8 @@
 /** A session in the reference's summary JSON, members in its order. */
-import { indentedJson, type JsonObject } from '../../../base/canonical-json.ts';
+
 import { stateDigest } from '../../../tensor/digest.ts';
 import type { WorkerState } from '../../../worker/state.ts';
+import { indentedJson, type JsonObject } from '../../json.ts';
 import { isPending, lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
 import { retryTotals } from '../../wire/retry-telemetry.ts';
 import { roundRecord } from '../../wire/round-record.ts';
