@@ -4,13 +4,13 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { readState } from '../consensus/state-root.ts';
+import { createPuller } from '../network/attachments/pull.ts';
 import { within } from '../network/transport/deadline.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import { createPuller } from '../network/wire/puller.ts';
 import { nativeSha256 } from '../node/native-sha256.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';

@@ -2,13 +2,13 @@
 import { chunk } from '../../kinds/chunk.ts';
 import { run as runKind } from '../../kinds/run.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { partsOf } from '../network/chunks/parts.ts';
+import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
+import { heapChunks } from '../network/attachments/chunk-heap.ts';
+import { partsOf } from '../network/attachments/parts.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/filter.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { apartIn, MOST_BODY_BYTES } from '../network/wire/bodies.ts';
 import { historyFilter, manifestsOfFilter } from '../network/wire/certified-events.ts';
-import { heapChunks } from '../network/wire/chunk-heap.ts';
 import { readManifest } from '../network/wire/manifests.ts';
 import { toProposal } from '../network/wire/proposals.ts';
 import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';

@@ -1,8 +1,9 @@
 /** Everything of a run out of a heap of verified events, in whatever order they come: what a replay works on. */
+
+import { MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
+import { heapChunks } from '../network/attachments/chunk-heap.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
-import { MOST_BODY_BYTES } from '../network/wire/bodies.ts';
-import { heapChunks } from '../network/wire/chunk-heap.ts';
 import { toRun } from '../network/wire/runs.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';

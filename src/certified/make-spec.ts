@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { layoutOf } from '../model/from-settings.ts';
-import { chunkTree } from '../network/chunks/merkle.ts';
+import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { loadCorpus } from '../node/corpus.ts';
 import { dataHome } from '../node/data-home.ts';

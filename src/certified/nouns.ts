@@ -1,8 +1,8 @@
 /** Verified events as nouns of a certified run; proofs of faults are judged on the way. */
 import { judgeFault } from '../consensus/round/faults.ts';
+import { type BodyOf, noBodies } from '../network/attachments/bodies.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
-import { type BodyOf, noBodies } from '../network/wire/bodies.ts';
 import { toCertifiedEvent } from '../network/wire/certified-events.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Noun } from './evidence.ts';

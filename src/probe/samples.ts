@@ -4,7 +4,7 @@ import { heartbeat } from '../../kinds/heartbeat.ts';
 import { presence } from '../../kinds/presence.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
-import { chunkTree } from '../network/chunks/merkle.ts';
+import { chunkTree } from '../network/attachments/merkle.ts';
 import { type EventDraft, parseEvent, type SignedEvent } from '../network/event.ts';
 import { buildManifest } from '../network/wire/manifests.ts';
 import { signedEventBytes } from '../python/wire/gradients.ts';

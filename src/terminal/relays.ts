@@ -1,6 +1,6 @@
 /** What a run asks of its relays: that there are enough, and that its gradients fit. */
 import { ConfigError } from '../base/errors.ts';
-import type { Stripe } from '../network/chunks/erasure.ts';
+import type { Stripe } from '../network/attachments/erasure.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../node/relay-info.ts';
 import type { Spread } from '../run/field.ts';

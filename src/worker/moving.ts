@@ -1,5 +1,5 @@
 /** Tells how far a payload in chunks is, while it is on its way and no oftener than it moves. */
-import type { Moved } from '../network/wire/wire.ts';
+import type { Progress } from '../network/transport/delivery.ts';
 import type { Session } from './session.ts';
 
 /** Between two looks at what moves. */
@@ -8,7 +8,7 @@ export const TOLD_MS = 1000;
 /** Reports what has changed since it was called last. */
 export function movedTeller({
   ports: { report },
-}: Session): (way: 'out' | 'in', round: number, moved: Moved) => void {
+}: Session): (way: 'out' | 'in', round: number, moved: Progress) => void {
   let told = '';
   return (way, round, { have, of }) => {
     const line = `${way}/${round}/${have}/${of}`;
@@ -22,7 +22,7 @@ export function movedTeller({
 export async function tellWhile<T>(
   promise: Promise<T>,
   round: number,
-  moved: () => Moved,
+  moved: () => Progress,
   session: Session,
 ): Promise<T> {
   const tell = movedTeller(session);

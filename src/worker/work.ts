@@ -26,14 +26,14 @@ export async function publish({ round, sent }: Trained, session: Session): Promi
   const { payloadBytes, eventBytes } = sent;
   const sending = wire.send(sent);
   if (session.reference) session.reference.notes.gradient = sending;
-  const { taken, settled, moved } = sending;
+  const { taken, settled, progress } = sending;
   const told = settled.then(({ accepted, failed }) => {
     report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
     return failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
   });
   const patienceMs = Math.max(plan.roundTimeoutMs, reference?.publishMs ?? 0);
   const inTime = within(taken, patienceMs, clock, signal);
-  const isTaken = await (moved ? tellWhile(inTime, round, moved, session) : inTime);
+  const isTaken = await (progress ? tellWhile(inTime, round, progress, session) : inTime);
   if (isTaken) return;
   const why = isTaken === undefined ? `none within ${patienceMs / 1000} s` : await told;
   throw new RelayError(

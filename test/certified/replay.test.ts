@@ -8,8 +8,8 @@ import { gather } from '../../src/certified/gather.ts';
 import { genesisOf } from '../../src/certified/history.ts';
 import { type ReplayedRound, replay } from '../../src/certified/replay.ts';
 import { startOf } from '../../src/certified/start.ts';
+import { apartIn } from '../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import { apartIn } from '../../src/network/wire/bodies.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import { toProposal } from '../../src/network/wire/proposals.ts';
 import {

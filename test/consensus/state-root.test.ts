@@ -5,7 +5,7 @@ import { clippedMean, normOf } from '../../src/consensus/aggregate/clipped-mean.
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
 import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus/state-root.ts';
-import { chunkTree } from '../../src/network/chunks/merkle.ts';
+import { chunkTree } from '../../src/network/attachments/merkle.ts';
 import { ledgerBytes, ledgerRoot } from '../../src/run/ledger.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { rulesOf } from '../support/run-history.ts';

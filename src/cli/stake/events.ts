@@ -3,6 +3,7 @@
 import { systemClock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { FindSnapshot } from '../../chain/fixed-sources.ts';
+import { type Lifetime, planChunks } from '../../network/attachments/chunk-events.ts';
 import {
   createSigner,
   type EventDraft,
@@ -10,7 +11,6 @@ import {
   type Signer,
 } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
-import { type Lifetime, planChunks } from '../../network/wire/chunks.ts';
 import { findSnapshot, publishSnapshot } from '../../network/wire/snapshot-exchange.ts';
 import { buildSnapshot } from '../../network/wire/snapshots.ts';
 import { connectRelays } from '../../node/connect-relays.ts';

@@ -1,13 +1,13 @@
 /** Certified checkpoints on relays: the state in chunks, and an event that says which outcome it belongs to. Neither is believed. */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import { chunkTree } from '../chunks/merkle.ts';
+import type { Lifetime } from '../attachments/chunk-events.ts';
+import { chunkTree } from '../attachments/merkle.ts';
+import { sendChunks } from '../attachments/publish.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { sendChunks } from './chunk-sender.ts';
-import type { Lifetime } from './chunks.ts';
 
 /** A state that a certified outcome led to. */
 export interface CheckpointedState {

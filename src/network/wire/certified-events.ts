@@ -18,11 +18,11 @@ import type {
   ViewChangeVote,
   Vote,
 } from '../../run/vote.ts';
+import { type BodyOf, noBodies } from '../attachments/bodies.ts';
+import type { Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
-import { type BodyOf, noBodies } from './bodies.ts';
-import type { Lifetime } from './chunks.ts';
 import { type Accusation, toAccusation } from './faults.ts';
 import { type Judged, reject } from './judged.ts';
 import { type Manifest, readManifest } from './manifests.ts';

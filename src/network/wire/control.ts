@@ -7,13 +7,16 @@ import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
+import { apartIn, type BodyOf } from '../attachments/bodies.ts';
+import { BodyExchange } from '../attachments/body-exchange.ts';
+import { createPuller } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { unlessAborted } from '../transport/deadline.ts';
+import type { Sending } from '../transport/delivery.ts';
+import { watchOutcomes } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { apartIn, type BodyOf } from './bodies.ts';
-import { BodyExchange } from './body-exchange.ts';
 import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
 import {
   bodyOfMessage,
@@ -24,11 +27,8 @@ import {
   outcomeFilter,
   roundFilter,
 } from './certified-events.ts';
-import { watchOutcomes } from './delivery.ts';
 import { buildFault, pairBody } from './faults.ts';
 import type { Manifest } from './manifests.ts';
-import { createPuller } from './puller.ts';
-import type { Sending } from './wire.ts';
 
 export interface Hearing<N> {
   /** Nouns are handed over as they come, also several times. */

@@ -8,7 +8,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { signedEventBytes } from '../../python/wire/gradients.ts';
 import { buildHeartbeat } from '../../python/wire/heartbeats.ts';
 import type { Spread } from '../../run/field.ts';
-import { chunkCount } from '../chunks/split.ts';
+import { chunkCount } from '../attachments/split.ts';
 import { buildPresence } from './presences.ts';
 import type { ProfileName } from './wire.ts';
 

@@ -9,12 +9,12 @@ import { sha256 } from '../../base/hash.ts';
 import { signedEventBytes } from '../../python/wire/gradients.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { Stripe } from '../chunks/erasure.ts';
-import { chunkTree, isPayload } from '../chunks/merkle.ts';
-import { cutParts, type Striped } from '../chunks/parts.ts';
+import { expirationOf, type Lifetime, planChunks } from '../attachments/chunk-events.ts';
+import type { Stripe } from '../attachments/erasure.ts';
+import { chunkTree, isPayload } from '../attachments/merkle.ts';
+import { cutParts, type Striped } from '../attachments/parts.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { expirationOf, type Lifetime, planChunks } from './chunks.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 
 /** What a worker says of its own payload. */

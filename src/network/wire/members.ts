@@ -1,8 +1,8 @@
 /** Member events to joins, leaves and ballots and back. */
 import { memberKind } from '../../../kinds/member.ts';
 import type { Join, Leave, PreparedClaim, Signed, ViewChangeVote } from '../../run/vote.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { expirationOf, type Lifetime } from './chunks.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** An unsigned join, leave or ballot. */

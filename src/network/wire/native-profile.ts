@@ -7,6 +7,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import { createPuller } from '../attachments/pull.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
@@ -25,7 +26,6 @@ import {
   type Reading,
   type RoundReader,
 } from './profile.ts';
-import { createPuller } from './puller.ts';
 import type { RoundRequest } from './wire.ts';
 
 /** How long relays are asked to keep payloads. */

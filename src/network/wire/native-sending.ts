@@ -1,11 +1,12 @@
 /** Sends what `nostrain/1` seals: the chunks first, then the manifest, as soon as the relays together hold the payload. */
 import { manifest } from '../../../kinds/manifest.ts';
-import { cutParts, stripeOf } from '../chunks/parts.ts';
+import { cutParts, stripeOf } from '../attachments/parts.ts';
 import type { SignedEvent } from '../event.ts';
-import { watchOutcomes } from './delivery.ts';
+import type { Sending } from '../transport/delivery.ts';
+import { watchOutcomes } from '../transport/delivery.ts';
 import type { ProfileOptions } from './profile.ts';
 import { sendAfterChunks } from './send-after-chunks.ts';
-import type { Sealed, Sending } from './wire.ts';
+import type { Sealed } from './wire.ts';
 
 export interface NativeSending {
   send(sealed: Sealed): Sending;

@@ -7,18 +7,17 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { Progress, Sending } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { Judged } from './judged.ts';
 import type {
   CheckpointSent,
   LateRequest,
-  Moved,
   OwnCheckpoint,
   OwnGradient,
   RoundRequest,
   Sealed,
   SealedGradient,
-  Sending,
   WireOptions,
 } from './wire.ts';
 
@@ -26,7 +25,7 @@ import type {
 export interface Pending {
   readonly worker: WorkerId;
   readonly done: Promise<Judged<Contribution>>;
-  progress(): Moved;
+  progress(): Progress;
 }
 
 export type Reading = Judged<Contribution> | Pending;

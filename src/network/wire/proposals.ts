@@ -5,9 +5,9 @@ import type { Carried } from '../../../kinds/_body.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
+import { type BodyOf, carryBody, noBodies, openBody } from '../attachments/bodies.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { type BodyOf, carryBody, noBodies, openBody } from './bodies.ts';
-import { expirationOf, type Lifetime } from './chunks.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** What is in the event of a proposal, wherever its outcome is. */

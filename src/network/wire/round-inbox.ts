@@ -3,11 +3,12 @@ import type { Notifier } from '../../base/notifier.ts';
 import type { Contribution, Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
+import type { Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { Judged } from './judged.ts';
 import { newer, slotOf } from './newest.ts';
 import type { Pending, Reading, RoundReader } from './profile.ts';
-import type { Moved, RoundInbox, RoundRequest } from './wire.ts';
+import type { RoundInbox, RoundRequest } from './wire.ts';
 
 /** Refusals remembered per round; a flood of bad events costs no more memory than this. */
 const MAX_REJECTIONS = 1000;
@@ -92,7 +93,7 @@ export function openRoundInbox(
     pulling() {
       if (pending.size === 0) return undefined;
       const all = [...pending].map(({ progress }) => progress());
-      const sum = (pick: (one: Moved) => number) =>
+      const sum = (pick: (one: Progress) => number) =>
         all.reduce((total, one) => total + pick(one), 0);
       return { have: sum(({ have }) => have), of: sum(({ of }) => of) };
     },

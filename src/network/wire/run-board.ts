@@ -6,16 +6,16 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { Evaluation } from '../../run/spec-table.ts';
+import { sendChunks } from '../attachments/publish.ts';
+import { createPuller } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { within } from '../transport/deadline.ts';
+import type { Delivery } from '../transport/delivery.ts';
+import { deliveryOf, isTaken, wordsOf } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { sendChunks } from './chunk-sender.ts';
-import { deliveryOf, isTaken, wordsOf } from './delivery.ts';
-import { createPuller } from './puller.ts';
 import { buildRun, type PublishedRun, type RunAddress, runFilter, toRun } from './runs.ts';
-import type { Delivery } from './wire.ts';
 
 export interface BoardOptions {
   readonly relays: RelaySet;

@@ -9,9 +9,9 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { parseRunSpec } from '../../run/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/run-spec.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Filter } from '../transport/filter.ts';
-import { expirationOf, type Lifetime } from './chunks.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** Where a run spec is. */

@@ -1,10 +1,11 @@
 /** Sends what an event names before the event itself: the chunks, then the event as soon as the relays together hold them. */
+
+import { type ChunkDelivery, type ChunkSenderOptions, sendChunks } from '../attachments/publish.ts';
 import type { SignedEvent } from '../event.ts';
+import type { Delivery, Sending } from '../transport/delivery.ts';
+import { anyTrue, deliveryOf, isTaken, wordsOf } from '../transport/delivery.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { type ChunkDelivery, type ChunkSenderOptions, sendChunks } from './chunk-sender.ts';
-import { anyTrue, deliveryOf, isTaken, wordsOf } from './delivery.ts';
-import type { Delivery, Sending } from './wire.ts';
 
 /** Starts sending `parts`, of which any `need` are enough. The event is not sent when no relays hold so many. */
 export function sendAfterChunks(
@@ -19,7 +20,7 @@ export function sendAfterChunks(
   return {
     taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
     settled: settle(relays, deliveries, outcomes),
-    moved,
+    progress: moved,
   };
 }
 

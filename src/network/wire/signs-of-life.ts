@@ -1,8 +1,9 @@
 /** What this worker sends so that others know it is there: beats, and gradients where peers take those for beats. */
 import type { Beat } from '../../run/beat.ts';
-import { trackOutcomes, watchLater } from './delivery.ts';
+import type { Sending } from '../transport/delivery.ts';
+import { trackOutcomes, watchLater } from '../transport/delivery.ts';
 import type { Profile, ProfileOptions } from './profile.ts';
-import type { OwnBeat, Sealed, Sending } from './wire.ts';
+import type { OwnBeat, Sealed } from './wire.ts';
 
 export interface SignsOfLife {
   /** Sends a beat. One that still waits for its turn at a relay gives way to the next sign, which counts as taking it. */

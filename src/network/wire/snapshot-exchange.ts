@@ -5,12 +5,12 @@ import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
+import type { Lifetime } from '../attachments/chunk-events.ts';
+import { sendChunks } from '../attachments/publish.ts';
+import { createPuller, type Puller } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { sendChunks } from './chunk-sender.ts';
-import type { Lifetime } from './chunks.ts';
-import { createPuller, type Puller } from './puller.ts';
 import {
   buildSnapshot,
   openSnapshot,

@@ -14,11 +14,11 @@ import {
   type StakeSnapshot,
   snapshotBytes,
 } from '../../run/stake-snapshot.ts';
-import { chunkTree, type PayloadRoot } from '../chunks/merkle.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
+import { heapChunks } from '../attachments/chunk-heap.ts';
+import { chunkTree, type PayloadRoot } from '../attachments/merkle.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { heapChunks } from './chunk-heap.ts';
-import { expirationOf, type Lifetime } from './chunks.ts';
 
 export interface BuiltSnapshot {
   readonly draft: EventDraft;

@@ -1,8 +1,8 @@
 /** Vote events to prepares and commits and back. */
 import { vote } from '../../../kinds/vote.ts';
 import type { Signed, Vote } from '../../run/vote.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { expirationOf, type Lifetime } from './chunks.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** An unsigned vote. */

@@ -14,11 +14,11 @@ import type { PackingName } from '../../run/settings.ts';
 import type { Shares } from '../../run/shares.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
-import type { Stripe } from '../chunks/erasure.ts';
+import type { Stripe } from '../attachments/erasure.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
-import type { PublishOutcome } from '../transport/publishing.ts';
+import type { Progress, Sending } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
 export type OwnBeat = Omit<Beat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
@@ -54,19 +54,6 @@ export interface SealedGradient extends Sealed {
   readonly payloadBytes: number;
 }
 
-/** An event of this worker, and what the relays that have answered said of it. */
-export interface Tracked {
-  readonly event: SignedEvent;
-  /** In the order of the relays; those that still owe an answer are missing. */
-  readonly outcomes: readonly PublishOutcome[];
-}
-
-/** Which relays took an event, and what the others said. */
-export interface Delivery {
-  readonly accepted: readonly string[];
-  readonly failed: readonly { readonly relay: string; readonly message: string }[];
-}
-
 /** A worker's state after a round. */
 export interface OwnCheckpoint {
   /** The last completed round. */
@@ -90,23 +77,6 @@ export interface CheckpointSent {
   readonly content: JsonObject;
   /** Undefined where the state is too large for an event. */
   readonly sending: Sending | undefined;
-}
-
-/** Chunks that are through, of those that must be. */
-export interface Moved {
-  readonly have: number;
-  readonly of: number;
-}
-
-/** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
-export interface Sending {
-  /** How far its chunks are; undefined when it has none. */
-  moved?(): Moved;
-  /** True as soon as one relay took it, false when none did. */
-  readonly taken: Promise<boolean>;
-  readonly settled: Promise<Delivery>;
-  /** Where it stands; undefined while the event is not signed yet, or where nobody keeps account. */
-  tracked?(): Tracked | undefined;
 }
 
 /** Which late gradients are looked for. */
@@ -138,7 +108,7 @@ export interface RoundInbox {
   /** Every reachable relay has sent what it stored. */
   readonly caughtUp: boolean;
   /** How far the payloads under way are, all together; undefined when there are none. */
-  pulling(): Moved | undefined;
+  pulling(): Progress | undefined;
   /** Ends the wait for payloads under way: each becomes a rejection that says how far it came. */
   giveUp(): void;
   close(): void;

@@ -3,10 +3,11 @@ import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import type { SignedEvent } from '../../network/event.ts';
+import type { Sending } from '../../network/transport/delivery.ts';
+import { trackOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/filter.ts';
-import { trackOutcomes } from '../../network/wire/delivery.ts';
 import { contextOf, type Profile, type ProfileOptions } from '../../network/wire/profile.ts';
-import type { CheckpointSent, OwnCheckpoint, Sending } from '../../network/wire/wire.ts';
+import type { CheckpointSent, OwnCheckpoint } from '../../network/wire/wire.ts';
 import type { Beat } from '../../run/beat.ts';
 import {
   buildCheckpoint,

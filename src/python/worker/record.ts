@@ -2,8 +2,9 @@
 import { weightOf } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { within } from '../../network/transport/deadline.ts';
-import { isTaken } from '../../network/wire/delivery.ts';
-import type { CheckpointSent, Sending, Tracked } from '../../network/wire/wire.ts';
+import type { Sending, Tracked } from '../../network/transport/delivery.ts';
+import { isTaken } from '../../network/transport/delivery.ts';
+import type { CheckpointSent } from '../../network/wire/wire.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import { liveWorkers } from '../../worker/heart.ts';

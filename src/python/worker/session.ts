@@ -1,7 +1,8 @@
 /** What the loop knows more in a run of the reference's profile: how to treat late gradients, and who wants to know what. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { CheckpointSent, Sending, Tracked } from '../../network/wire/wire.ts';
+import type { Sending, Tracked } from '../../network/transport/delivery.ts';
+import type { CheckpointSent } from '../../network/wire/wire.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import type { ContainerLimits } from '../codec/container.ts';

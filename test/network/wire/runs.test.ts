@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import { chunkTree } from '../../../src/network/chunks/merkle.ts';
+import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { fetchRun, fetchSlice, listRuns, publishRun } from '../../../src/network/wire/run-board.ts';
 import {

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256, sha256Hex } from '../../../src/base/hash.ts';
+import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { planChunks } from '../../../src/network/wire/chunks.ts';
 import { buildSnapshot, readSnapshot, readSnapshots } from '../../../src/network/wire/snapshots.ts';
 import {
   MAX_SNAPSHOT_BYTES,

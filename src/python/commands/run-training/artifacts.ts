@@ -2,7 +2,7 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
-import type { Tracked } from '../../../network/wire/wire.ts';
+import type { Tracked } from '../../../network/transport/delivery.ts';
 import type { Vector } from '../../../tensor/params.ts';
 import { readNstr } from '../../codec/nstr-foreign.ts';
 import type { Zstd } from '../../codec/zstd.ts';

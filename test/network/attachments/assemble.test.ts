@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createAssembly } from '../../../src/network/chunks/assemble.ts';
+import { createAssembly } from '../../../src/network/attachments/assemble.ts';
 import {
   chunkPath,
   chunkTree,
   type PayloadRoot,
   type VerifiedChunk,
   verifyChunk,
-} from '../../../src/network/chunks/merkle.ts';
-import { splitChunks } from '../../../src/network/chunks/split.ts';
+} from '../../../src/network/attachments/merkle.ts';
+import { splitChunks } from '../../../src/network/attachments/split.ts';
 
 const SIZE = 45_056;
 const payload = Uint8Array.from({ length: 6 * SIZE + 100 }, (_, i) => i ^ (i >>> 8));

@@ -1,9 +1,38 @@
 /** From the outcomes at each relay to what a worker wants to know: did anybody take it, and what did the others say. */
 import type { SignedEvent } from '../event.ts';
-import { diagnoseOutcome } from '../transport/diagnose.ts';
-import type { PublishOutcome } from '../transport/publishing.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
-import type { Delivery, Sending, Tracked } from './wire.ts';
+import { diagnoseOutcome } from './diagnose.ts';
+import type { PublishOutcome } from './publishing.ts';
+import type { RelaySet } from './relay-set.ts';
+
+/** Which relays took an event, and what the others said. */
+export interface Delivery {
+  readonly accepted: readonly string[];
+  readonly failed: readonly { readonly relay: string; readonly message: string }[];
+}
+
+/** How far a payload is: chunks that are through, of those that must be. */
+export interface Progress {
+  readonly have: number;
+  readonly of: number;
+}
+
+/** An event of this worker, and what the relays that have answered said of it. */
+export interface Tracked {
+  readonly event: SignedEvent;
+  /** In the order of the relays; those that still owe an answer are missing. */
+  readonly outcomes: readonly PublishOutcome[];
+}
+
+/** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
+export interface Sending {
+  /** How far its chunks are; undefined when it has none. */
+  progress?(): Progress;
+  /** True as soon as one relay took it, false when none did. */
+  readonly taken: Promise<boolean>;
+  readonly settled: Promise<Delivery>;
+  /** Where it stands; undefined while the event is not signed yet, or where nobody keeps account. */
+  tracked?(): Tracked | undefined;
+}
 
 /** It is there, as far as anybody can tell: a relay that loses what it accepts has not taken it. */
 export const isTaken = ({ status, kept }: PublishOutcome): boolean =>

@@ -1,10 +1,10 @@
 /** Payloads and bodies out of a heap of events, in whatever order their chunks come, and whoever signed them. */
 import type { Digest } from '../../run/ids.ts';
-import { createAssembly } from '../chunks/assemble.ts';
-import type { VerifiedChunk } from '../chunks/merkle.ts';
-import { joinParts, partsOf, type Striped } from '../chunks/parts.ts';
 import type { SignedEvent } from '../event.ts';
-import { toChunk } from './chunks.ts';
+import { createAssembly } from './assemble.ts';
+import { toChunk } from './chunk-events.ts';
+import type { VerifiedChunk } from './merkle.ts';
+import { joinParts, partsOf, type Striped } from './parts.ts';
 
 /** What can be put together; undefined while a chunk is missing, and for more than `maxBytes`. */
 export type ChunkHeap = (payload: Striped) => Uint8Array | undefined;

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import sample from '../../../kinds/samples/chunk/valid.json' with { type: 'json' };
-import { createAssembly } from '../../../src/network/chunks/assemble.ts';
+import { createAssembly } from '../../../src/network/attachments/assemble.ts';
+import {
+  type ChunkPlan,
+  chunkKey,
+  planChunks,
+  toChunk,
+} from '../../../src/network/attachments/chunk-events.ts';
 import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { type ChunkPlan, chunkKey, planChunks, toChunk } from '../../../src/network/wire/chunks.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;

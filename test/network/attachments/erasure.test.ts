@@ -1,8 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import { encodeStripe, restoreStripe, shardBytes } from '../../../src/network/chunks/erasure.ts';
-import { addMultiple, inverse, multiply } from '../../../src/network/chunks/gf256.ts';
+import {
+  encodeStripe,
+  restoreStripe,
+  shardBytes,
+} from '../../../src/network/attachments/erasure.ts';
+import { addMultiple, inverse, multiply } from '../../../src/network/attachments/gf256.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const payloadOf = (bytes: number) =>

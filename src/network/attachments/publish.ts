@@ -5,11 +5,11 @@
 import { deferred } from '../../base/deferred.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { Progress } from '../transport/delivery.ts';
+import { isTaken, wordsOf } from '../transport/delivery.ts';
 import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { type ChunkPlan, type Lifetime, planChunks } from './chunks.ts';
-import { isTaken, wordsOf } from './delivery.ts';
-import type { Moved } from './wire.ts';
+import { type ChunkPlan, type Lifetime, planChunks } from './chunk-events.ts';
 
 export interface ChunkDelivery {
   readonly relay: string;
@@ -21,7 +21,7 @@ export interface ChunkDelivery {
 
 export interface ChunkSending {
   /** Chunks that some relay holds, of those that are enough. */
-  moved(): Moved;
+  moved(): Progress;
   /** True as soon as the relays together hold enough to restore the payload, false when they will not. */
   readonly enough: Promise<boolean>;
   /** One per relay, in order. */

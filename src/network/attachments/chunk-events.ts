@@ -6,17 +6,17 @@ import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { fromBase64, fromHex, toBase64, toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Digest } from '../../run/ids.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import { accept, type Judged, reject } from '../wire/judged.ts';
 import {
   chunkPath,
   chunkTree,
   type PayloadRoot,
   type VerifiedChunk,
   verifyChunk,
-} from '../chunks/merkle.ts';
-import { splitChunks } from '../chunks/split.ts';
-import type { EventDraft, SignedEvent } from '../event.ts';
-import type { Sha256 } from '../event-crypto.ts';
-import { accept, type Judged, reject } from './judged.ts';
+} from './merkle.ts';
+import { splitChunks } from './split.ts';
 
 /** When an event is made, and when relays may forget it; unix seconds. */
 export interface Lifetime {

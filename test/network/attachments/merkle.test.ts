@@ -7,13 +7,13 @@ import {
   chunkTree,
   isPayload,
   verifyChunk,
-} from '../../../src/network/chunks/merkle.ts';
+} from '../../../src/network/attachments/merkle.ts';
 import {
   chunkCount,
   chunkLength,
   isPlace,
   splitChunks,
-} from '../../../src/network/chunks/split.ts';
+} from '../../../src/network/attachments/split.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const SIZE = 45_056;

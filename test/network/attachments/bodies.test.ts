@@ -6,18 +6,18 @@ import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { toNoun } from '../../../src/certified/nouns.ts';
-import { chunkTree } from '../../../src/network/chunks/merkle.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   apartIn,
   type BodyOf,
   carryBody,
   noBodies,
   openBody,
-} from '../../../src/network/wire/bodies.ts';
+} from '../../../src/network/attachments/bodies.ts';
+import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
+import { heapChunks } from '../../../src/network/attachments/chunk-heap.ts';
+import { chunkTree } from '../../../src/network/attachments/merkle.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
 import { buildMessage, toCertifiedEvent } from '../../../src/network/wire/certified-events.ts';
-import { heapChunks } from '../../../src/network/wire/chunk-heap.ts';
-import { planChunks } from '../../../src/network/wire/chunks.ts';
 import { buildFault, pairBody } from '../../../src/network/wire/faults.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { buildProposal, toProposal } from '../../../src/network/wire/proposals.ts';

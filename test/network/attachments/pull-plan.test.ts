@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Place, PullPlan } from '../../../src/network/chunks/pull-plan.ts';
+import { type Place, PullPlan } from '../../../src/network/attachments/pull-plan.ts';
 
 const SIZE = 45_056;
 const rootsOf = (chunks: number, parts = 1) =>

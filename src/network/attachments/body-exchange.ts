@@ -4,14 +4,14 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import type { PayloadRoot } from '../chunks/merkle.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { Sending } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+import { sendAfterChunks } from '../wire/send-after-chunks.ts';
 import { type Apart, apartIn, type BodyOf } from './bodies.ts';
-import { createPuller, type Pull, type Puller } from './puller.ts';
-import { sendAfterChunks } from './send-after-chunks.ts';
-import type { Sending } from './wire.ts';
+import type { PayloadRoot } from './merkle.ts';
+import { createPuller, type Pull, type Puller } from './pull.ts';
 
 export interface BodyExchangeOptions {
   readonly relays: RelaySet;

@@ -6,16 +6,16 @@ import { chunk } from '../../../kinds/chunk.ts';
 import type { Clock } from '../../base/clock.ts';
 import { deferred } from '../../base/deferred.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { type Assembly, createAssembly } from '../chunks/assemble.ts';
-import { isPayload, type PayloadRoot } from '../chunks/merkle.ts';
-import { joinParts, partsOf, type Striped } from '../chunks/parts.ts';
-import { type Place, PullPlan } from '../chunks/pull-plan.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { Progress } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
-import { chunkKey, toChunk } from './chunks.ts';
-import type { Moved } from './wire.ts';
+import { type Assembly, createAssembly } from './assemble.ts';
+import { chunkKey, toChunk } from './chunk-events.ts';
+import { isPayload, type PayloadRoot } from './merkle.ts';
+import { joinParts, partsOf, type Striped } from './parts.ts';
+import { type Place, PullPlan } from './pull-plan.ts';
 
 export interface PullerOptions {
   readonly relays: RelaySet;
@@ -33,7 +33,7 @@ export interface Wanted extends Striped {
 export interface Pull {
   /** The payload and the bytes of the chunk events that brought it; undefined when its author signed what does not fit together, or when the puller was closed first. */
   readonly done: Promise<{ readonly payload: Uint8Array; readonly eventBytes: number } | undefined>;
-  progress(): Moved;
+  progress(): Progress;
   /** Gives it up: `done` gets undefined. */
   stop(): void;
 }

@@ -2,13 +2,13 @@
 import { expect, test } from 'vitest';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { cutParts } from '../../../src/network/chunks/parts.ts';
+import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
+import { cutParts } from '../../../src/network/attachments/parts.ts';
+import { sendChunks } from '../../../src/network/attachments/publish.ts';
+import { createPuller } from '../../../src/network/attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { sendChunks } from '../../../src/network/wire/chunk-sender.ts';
-import { planChunks } from '../../../src/network/wire/chunks.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
-import { createPuller } from '../../../src/network/wire/puller.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
