@@ -1,7 +1,7 @@
 /** What became of one event at all relays, in the JSON members of the Python reference. */
 
-import type { PublishOutcome } from '../../network/transport/publishing.ts';
 import { isTaken } from '../../network/transport/delivery.ts';
+import type { PublishOutcome } from '../../network/transport/publishing.ts';
 import type { JsonObject } from '../json.ts';
 import {
   failureMembers,
