@@ -132,19 +132,6 @@ export const stakeOf = (snapshot: StakeSnapshot): ReadonlyMap<WorkerId, bigint> 
 export const totalStake = (snapshot: StakeSnapshot): bigint =>
   snapshot.rows.reduce((sum, { stake }) => sum + stake, 0n);
 
-/**
- * Stake that counts in a run: of those who joined it. Anybody can bond for anybody's key, so the key's own signed join is
- * what makes the stake its weight; until then it is money with nobody behind it.
- */
-export function consentingStake(
-  snapshot: StakeSnapshot,
-  joined: ReadonlySet<WorkerId>,
-): ReadonlyMap<WorkerId, bigint> {
-  return new Map(
-    snapshot.rows.filter(({ key }) => joined.has(key)).map(({ key, stake }) => [key, stake]),
-  );
-}
-
 /** Rows from stakes in any order: ascending, and without those who have nothing. */
 export const stakeRows = (stakes: Iterable<readonly [WorkerId, bigint]>): readonly StakeRow[] =>
   [...stakes]

@@ -1,12 +1,13 @@
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr } from '@noble/curves/secp256k1.js';
+import { base58 } from '@scure/base';
 import { describe, expect, test } from 'vitest';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import type { Endpoint } from '../../src/chain/json-rpc.ts';
-import { fromBase58, toBase58 } from '../../src/chain/psyche/base58.ts';
 import { readCoordinator } from '../../src/chain/psyche/coordinator.ts';
 import {
+  fromBase58,
   isLink,
   type Link,
   linkedKeys,
@@ -28,7 +29,7 @@ const keyOf = (i: number) => toHex(schnorr.getPublicKey(secretOf(100 + i)));
 
 function linkOf(i: number, changes: Partial<Link> = {}, keyIndex = i): SignedLink {
   const link: Link = {
-    ...{ chain: CHAIN, account: toBase58(signerOf(i)), key: keyOf(keyIndex), run: 'moss' },
+    ...{ chain: CHAIN, account: base58.encode(signerOf(i)), key: keyOf(keyIndex), run: 'moss' },
     ...{ made: 100, expires: 1000 },
     ...changes,
   };
@@ -110,7 +111,7 @@ describe('links', () => {
 
   test('addresses are 32 bytes of base58', () => {
     expect(toHex(fromBase58('1'.repeat(32))!)).toBe('00'.repeat(32));
-    expect(toHex(fromBase58(toBase58(signerOf(1)))!)).toBe(one);
+    expect(toHex(fromBase58(base58.encode(signerOf(1)))!)).toBe(one);
     expect(fromBase58(PROGRAM)).toHaveLength(32);
     for (const text of ['', '0'.repeat(40), '1'.repeat(33), 'z'.repeat(44)]) {
       expect(fromBase58(text)).toBeUndefined();

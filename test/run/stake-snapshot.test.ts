@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../src/base/bytes.ts';
 import { formatStakeJson, parseStakeJson, stakeParams } from '../../src/run/stake-json.ts';
 import {
-  consentingStake,
   decodeSnapshot,
   MAX_STAKE,
   type StakeSnapshot,
@@ -142,7 +141,6 @@ test('stake without a join does not count', () => {
       [b, 2n],
     ]),
   );
-  expect(consentingStake(snapshot, new Set([b, c]))).toEqual(new Map([[b, 2n]]));
 });
 
 test('heights are arithmetic', () => {

@@ -1,9 +1,8 @@
-/** One secret, two names: the EVM account that belongs to a Nostr key. */
+/** The EVM account that belongs to a Nostr key: both are names of one point on secp256k1. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes, fromHex } from '../../base/bytes.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { slotKey } from './proof.ts';
 
 const EVEN = Uint8Array.of(2);
 
@@ -17,12 +16,4 @@ export function evmAddress(key: WorkerId): Uint8Array | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** The secret to use as an EVM key: the same, or n - secret where its point has odd y. The Nostr key does not change. */
-export function evmSecret(secretKey: Uint8Array): Uint8Array {
-  const isEven = secp256k1.getPublicKey(secretKey)[0] === 2;
-  if (isEven) return secretKey;
-  const secret = secretKey.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-  return slotKey(secp256k1.Point.CURVE().n - secret);
 }

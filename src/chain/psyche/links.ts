@@ -4,12 +4,12 @@
  */
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr } from '@noble/curves/secp256k1.js';
+import { base58 } from '@scure/base';
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { fromBase58 } from './base58.ts';
 
 export interface Link {
   /** CAIP-2. */
@@ -37,6 +37,20 @@ const WORDS = ['chain', 'account', 'key', 'run', 'accountSig', 'keySig'] as cons
 /** What both sign, UTF-8: a wallet shows it as it is. */
 export const linkStatement = ({ chain, account, key, run, made, expires }: Link): string =>
   `nostrain link 1\nchain: ${chain}\naccount: ${account}\nkey: ${key}\nrun: ${run}\nmade: ${made}\nexpires: ${expires}`;
+
+/** Symbols of the longest base58 text for one byte: log 256 / log 58. */
+const PER_BYTE = 1.366;
+
+/** Exactly so many bytes of base58 (addresses 32, signatures 64), or undefined for anything else; longer texts are refused unread. */
+export function fromBase58(text: string, length = 32): Uint8Array | undefined {
+  if (text.length < length || text.length > Math.ceil(PER_BYTE * length)) return undefined;
+  try {
+    const bytes = base58.decode(text);
+    return bytes.length === length ? bytes : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Whether both keys signed it. */
 export function isLink(link: SignedLink): boolean {

@@ -1,11 +1,11 @@
 /** Making links: the account signs with its own key here, or somewhere else, as with a wallet that shows the statement. */
 import { ed25519 } from '@noble/curves/ed25519.js';
+import { base58 } from '@scure/base';
 import { fromHex, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Schnorr } from '../../network/event-crypto.ts';
-import { fromBase58, toBase58 } from './base58.ts';
-import { isLink, type Link, linkStatement, parseLinks, type SignedLink } from './links.ts';
+import { fromBase58, isLink, type Link, linkStatement, parseLinks, type SignedLink } from './links.ts';
 
 /** An ed25519 key as `solana-keygen` keeps it: 64 numbers, the secret and then the public key. */
 export interface AccountKey {
@@ -26,7 +26,7 @@ export function parseAccountKey(text: string): Result<AccountKey> {
   const bytes = Uint8Array.from(numbers as number[]);
   const [secret, publicKey] = [bytes.slice(0, 32), bytes.slice(32)];
   return toHex(ed25519.getPublicKey(secret)) === toHex(publicKey)
-    ? ok({ secret, account: toBase58(publicKey) })
+    ? ok({ secret, account: base58.encode(publicKey) })
     : broken('its last 32 numbers are not the public key of its first');
 }
 

@@ -2,7 +2,14 @@ import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { evmAddress, evmSecret } from '../../../src/chain/evm/address.ts';
+import { evmAddress } from '../../../src/chain/evm/address.ts';
+
+/** What docs/stake.md tells people to do: the same secret, or n - secret where its point has odd y. */
+function evmSecret(secret: Uint8Array): Uint8Array {
+  if (secp256k1.getPublicKey(secret)[0] === 2) return secret;
+  const rest = secp256k1.Point.CURVE().n - BigInt(`0x${toHex(secret)}`);
+  return fromHex(rest.toString(16).padStart(64, '0'))!;
+}
 
 // secrets and accounts that every EVM wallet agrees on: 1, 2, 3 and the first two of the mnemonic "test test ... junk"
 test.each([

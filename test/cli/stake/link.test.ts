@@ -1,11 +1,11 @@
 /** `nostrain stake link`: what it writes is what the source of Psyche stakes reads and believes. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { ed25519 } from '@noble/curves/ed25519.js';
+import { base58 } from '@scure/base';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toHex, utf8 } from '../../../src/base/bytes.ts';
-import { fromBase58, toBase58 } from '../../../src/chain/psyche/base58.ts';
-import { isLink, linkedKeys, parseLinks } from '../../../src/chain/psyche/links.ts';
+import { fromBase58, isLink, linkedKeys, parseLinks } from '../../../src/chain/psyche/links.ts';
 import { toNsec } from '../../../src/node/keys.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { signerOf } from '../../support/signers.ts';
@@ -14,7 +14,7 @@ import { temporaryFolder } from '../../support/temporary-folder.ts';
 const file = temporaryFolder();
 const CHAIN = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
 const secret = new Uint8Array(32).fill(7);
-const account = toBase58(ed25519.getPublicKey(secret));
+const account = base58.encode(ed25519.getPublicKey(secret));
 const keyring = JSON.stringify([...secret, ...ed25519.getPublicKey(secret)]);
 
 async function linked(...more: readonly string[]) {
@@ -52,7 +52,7 @@ describe('a link', () => {
     expect(asked.stdout).toMatch(/^nostrain link 1\nchain: .*\naccount: .*\nexpires: \d+$/s);
     expect(asked.stderr).toContain('--made 1000 --account-sig');
     const signature = ed25519.sign(utf8(asked.stdout), secret);
-    for (const text of [toHex(signature), toBase58(signature)]) {
+    for (const text of [toHex(signature), base58.encode(signature)]) {
       const back = ['--account', account, '--made', '1000', '--account-sig', text];
       const { exitCode, stdout, stderr } = await linked(...back);
       expect(exitCode, stderr).toBe(0);
@@ -105,7 +105,7 @@ describe('a link', () => {
 
   test('with a key of another account than the one named is refused', async () => {
     await writeFile(file('id.json'), keyring);
-    const other = toBase58(ed25519.getPublicKey(new Uint8Array(32).fill(8)));
+    const other = base58.encode(ed25519.getPublicKey(new Uint8Array(32).fill(8)));
     const { exitCode, stderr } = await linked(
       ...['--account-key', file('id.json'), '--account', other],
     );
@@ -120,7 +120,7 @@ test('base58 writes what it reads', () => {
     fc.assert(
       fc.property(bytes, fc.nat(length), (value, zeros) => {
         const some = value.slice().fill(0, 0, zeros);
-        expect(fromBase58(toBase58(some), length)).toEqual(some);
+        expect(fromBase58(base58.encode(some), length)).toEqual(some);
       }),
     );
   }
