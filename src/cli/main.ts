@@ -21,7 +21,7 @@ import { publishEvent } from '../python/commands/publish-event.ts';
 import { trainLocal } from '../python/commands/train-local.ts';
 import { wordError } from '../terminal/word-error.ts';
 import { archive } from './commands/archive.ts';
-import { demo } from './commands/demo.ts';
+import { demo } from './commands/demo/demo.ts';
 import { doctor } from './commands/doctor.ts';
 import { explain } from './commands/explain.ts';
 import { keygen } from './commands/keygen.ts';

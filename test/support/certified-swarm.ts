@@ -9,7 +9,6 @@ import { Member } from '../../src/certified/member.ts';
 import { toNoun } from '../../src/certified/nouns.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import { standingOf } from '../../src/certified/standing.ts';
-import { type Misdeeds, misbehave } from '../../src/cli/demo/misdeeds.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
@@ -32,6 +31,7 @@ import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
 import type { Ports, Trainer } from '../../src/worker/ports.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { type Attack, misbehave } from './adversary.ts';
 import { plan } from './fake-ports.ts';
 import { arithmeticTrainer, secretOf, smallLayout } from './swarm.ts';
 
@@ -112,7 +112,7 @@ export interface CertifiedOptions {
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
   /** How a hostile worker is made. */
-  readonly misdeeds?: Misdeeds;
+  readonly attack?: Attack;
   readonly stakes?: ReadonlyMap<string, bigint>;
   /** Documents of stakes: read from a chain, found, published. */
   readonly refresh?: RefreshPort;
@@ -148,7 +148,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const signer = signerOf(index);
   const run = runIdOf(spec);
   const honest = connect(options, clock);
-  const relays = options.misdeeds ? misbehave(honest, signer, options.misdeeds) : honest;
+  const relays = options.attack ? misbehave(honest, signer, options.attack) : honest;
   const { packing, eventBudget, topk: ratio, rounds, innerSteps, seed } = spec.training;
   const wire = createWire({
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },

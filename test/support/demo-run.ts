@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { DemoDocument } from '../../src/cli/demo/document.ts';
+import type { DemoDocument } from '../../src/cli/commands/demo/document.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { startProgram, temporaryFolder } from './processes.ts';
 

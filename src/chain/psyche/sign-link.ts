@@ -5,7 +5,14 @@ import { fromHex, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Schnorr } from '../../network/event-crypto.ts';
-import { fromBase58, isLink, type Link, linkStatement, parseLinks, type SignedLink } from './links.ts';
+import {
+  fromBase58,
+  isLink,
+  type Link,
+  linkStatement,
+  parseLinks,
+  type SignedLink,
+} from './links.ts';
 
 /** An ed25519 key as `solana-keygen` keeps it: 64 numbers, the secret and then the public key. */
 export interface AccountKey {

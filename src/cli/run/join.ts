@@ -1,7 +1,7 @@
 /** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Argument, Command, Option } from 'commander';
+import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
@@ -23,7 +23,6 @@ import { onInterrupt } from '../../terminal/interrupt.ts';
 import type { FixedData } from '../../terminal/prepare.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../terminal/worker-command.ts';
 import { neededBeacon } from '../beacon.ts';
-import { type Misdeeds, misbehave } from '../demo/misdeeds.ts';
 import { accessOf } from '../stake/access.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
@@ -41,17 +40,14 @@ export const joinRun = (): Command =>
         addSettingFlags(
           new Command('join')
             .description('train as one worker of a run; repeat the command to go on after a stop')
-            .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
-            .addOption(new Option('--misdeeds <json>').argParser(JSON.parse).hideHelp()),
+            .addArgument(new Argument('<run>', 'file or naddr1… of the run')),
         ),
         'your data folder',
       ),
     ),
   ).action(trainIn);
 
-interface JoinFlags extends WorkerFlags, MemberFlags {
-  readonly misdeeds?: Misdeeds;
-}
+interface JoinFlags extends WorkerFlags, MemberFlags {}
 
 /** Trains in the run of this file or address, to its end or to Ctrl-C. */
 export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
@@ -83,7 +79,6 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
         certified: { spec, stakeFile: flags.stake, beacon, branch, chain: chainOf(spec, flags) },
-        through: flags.misdeeds && ((each, own) => misbehave(each, own, flags.misdeeds!)),
       },
       flags,
       { title: `run ${spec.name}`, interrupt },

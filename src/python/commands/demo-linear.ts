@@ -4,9 +4,6 @@ import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
-import type { DemoData } from '../../cli/demo/demo-data.ts';
-import type { FoundModel } from '../../cli/demo/document.ts';
-import type { WorkerProcess } from '../../cli/demo/swarm.ts';
 import { linearTruth, type RegressionSet } from '../../model/data/regression.ts';
 import { formatStateJson } from '../formats/state-json.ts';
 import { readStateFile } from '../node/state-io.ts';
@@ -42,7 +39,11 @@ export function assertReferenceDemo(name: string, flags: Asked): void {
 }
 
 /** Writes the four shards and the state of zeros that all start from. */
-export async function referenceExamples(dir: string): Promise<DemoData> {
+export async function referenceExamples(dir: string): Promise<{
+  readonly name: string;
+  readonly sha256: string;
+  readonly bytes: number;
+}> {
   await mkdir(dir, { recursive: true });
   const texts = shards().map((shard) => `${JSON.stringify(datasetJson(shard), null, 2)}\n`);
   for (const [i, text] of texts.entries()) await writeFile(join(dir, shardFile(i)), text);
@@ -69,7 +70,7 @@ interface Place {
 }
 
 /** One worker's command line: the reference's settings; only the wait for all four is ours. */
-export const referenceWorker = (name: string, index: number, place: Place): WorkerProcess => ({
+export const referenceWorker = (name: string, index: number, place: Place) => ({
   name,
   args: [
     ...['run-training', join(place.dir, STATE), join(place.dir, shardFile(index))],
@@ -82,6 +83,16 @@ export const referenceWorker = (name: string, index: number, place: Place): Work
     ...place.relays.flatMap((url) => ['--relay', url]),
   ],
 });
+
+/** A linear model, and how far its furthest parameter is from that of others. */
+export interface FoundModel {
+  readonly weights: readonly number[];
+  readonly bias: number;
+  readonly errorToTruth: number;
+  /** To the least squares of all examples together, the best that can be found in them. */
+  readonly errorToLeastSquares: number;
+  readonly leastSquaresToTruth: number;
+}
 
 /** The model in a worker's folder; undefined where it did not come to an end. */
 export async function referenceResult(folder: string): Promise<FoundModel | undefined> {

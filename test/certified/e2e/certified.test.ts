@@ -125,7 +125,7 @@ describe('certified rounds', () => {
     const { url } = await relay();
     const spec = certifiedSpec({ founders: [0, 1, 2, 3], rounds: 4, timing: { graceMaxMs: 3000 } });
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
-    const guilty = start({ index: 3, relays: [url], spec, misdeeds: { equivocateFrom: 1 } });
+    const guilty = start({ index: 3, relays: [url], spec, attack: { equivocateFrom: 1 } });
     await Promise.all([...members, guilty].map(({ finished }) => finished));
     for (const member of members) {
       expect(rootsOf(member)).toEqual(rootsOf(members[0]!));

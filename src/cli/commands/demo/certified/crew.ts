@@ -1,14 +1,15 @@
-/** Who plays the demo of certified rounds and what befalls them, each in its turn: at no time are more than two of seven away. */
+/** The seven workers of `nostrain demo certified` and what befalls them, each in its turn: at no time are more than two away. */
 import { join } from 'node:path';
-import type { Signer } from '../../../network/event.ts';
-import type { WorkerId } from '../../../run/ids.ts';
-import type { WorkerEvent } from '../../../worker/events.ts';
-import type { Misdeeds } from '../misdeeds.ts';
+import type { Scope } from '../../../../base/scope.ts';
+import type { Signer } from '../../../../network/event.ts';
+import type { WorkerId } from '../../../../run/ids.ts';
+import type { WorkerEvent } from '../../../../worker/events.ts';
 import { type Exit, type Running, startWorker, type WorkerProcess } from '../swarm.ts';
+import { type Attack, startAdversary } from './adversary.ts';
 
 interface CrewMember {
   readonly name: string;
-  readonly misdeeds?: Misdeeds;
+  readonly attack?: Attack;
   /** Killed once this round is over, started again after that one. */
   readonly away?: { readonly after: number; readonly until: number };
 }
@@ -18,10 +19,10 @@ export const crew: readonly CrewMember[] = [
   { name: 'alice' },
   { name: 'bob' },
   { name: 'carol' },
-  { name: 'dave', misdeeds: { silentFrom: 1, silentTo: 2 } },
+  { name: 'dave', attack: { silent: { from: 1, to: 2 } } },
   { name: 'erin' },
   { name: 'frank', away: { after: 2, until: 4 } },
-  { name: 'grace', misdeeds: { equivocateFrom: 5 } },
+  { name: 'grace', attack: { equivocateFrom: 5 } },
 ];
 
 /** A worker of the demo with its key. */
@@ -36,9 +37,23 @@ interface Stage {
   readonly dir: string;
   /** The run spec. */
   readonly file: string;
-  readonly relays: readonly string[];
+  /** By worker. */
+  readonly relays: ReadonlyMap<string, readonly string[]>;
   readonly corpus: string;
   readonly stakeFile: string;
+}
+
+/** The addresses each worker is given: the relays, or an adversary in front of them. */
+export async function relaysOf(
+  hands: readonly Hand[],
+  relays: readonly string[],
+  scope: Scope,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const entries = crew.map(async ({ name, attack }, i) => {
+    const given = attack ? startAdversary(relays, hands[i]!.signer, attack, scope) : relays;
+    return [name, await given] as const;
+  });
+  return new Map(await Promise.all(entries));
 }
 
 interface Watch {
@@ -89,15 +104,14 @@ export async function playCrew(
 }
 
 /** The command line of one worker; the first one evaluates for all. */
-function processOf({ name, misdeeds }: CrewMember, stage: Stage): WorkerProcess {
+function processOf({ name }: CrewMember, stage: Stage): WorkerProcess {
   const { dir, file, relays, corpus, stakeFile } = stage;
   const folder = join(dir, name);
   const args = [
     ...['run', 'join', file, '--dir', folder, '--key-file', join(folder, 'key')],
     ...['--corpus', corpus, '--stake', stakeFile, '--wait-for', `${crew.length}`],
     ...['--device', 'cpu', '--threads', '1', '--heartbeat-interval', '10', '--report', 'ndjson'],
-    ...relays.flatMap((url) => ['--relay', url]),
-    ...(misdeeds === undefined ? [] : ['--misdeeds', JSON.stringify(misdeeds)]),
+    ...relays.get(name)!.flatMap((url) => ['--relay', url]),
     ...(name === crew[0]!.name ? [] : ['--no-evaluate']),
   ];
   return { name, args };

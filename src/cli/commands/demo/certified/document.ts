@@ -1,9 +1,9 @@
 /** What the demo of certified rounds was: one JSON document, folded from the events of its workers and from those on the relays. */
-import { proposal } from '../../../../kinds/proposal.ts';
-import { vote } from '../../../../kinds/vote.ts';
-import type { SignedEvent } from '../../../network/event.ts';
-import type { WorkerId } from '../../../run/ids.ts';
-import type { WorkerEvent } from '../../../worker/events.ts';
+import { proposal } from '../../../../../kinds/proposal.ts';
+import { vote } from '../../../../../kinds/vote.ts';
+import type { SignedEvent } from '../../../../network/event.ts';
+import type { WorkerId } from '../../../../run/ids.ts';
+import type { WorkerEvent } from '../../../../worker/events.ts';
 
 export interface CertifiedDocument {
   /** Every honest worker ended in one root, and had one after every round. */

@@ -1,11 +1,14 @@
-/** What a demo's workers train on, in one place all of them read, and what to call it in the document. */
-import { writeFile } from 'node:fs/promises';
+/** Folder and training data of a demo: where its workers live, and the text or examples they share. */
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { toHex } from '../../base/bytes.ts';
-import { createSha256 } from '../../base/hash.ts';
-import { linearExamples } from '../../model/data/regression.ts';
-import { loadCorpus } from '../../node/corpus.ts';
-import { dataHome } from '../../node/data-home.ts';
+import { toHex } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { createSha256 } from '../../../base/hash.ts';
+import type { Scope } from '../../../base/scope.ts';
+import { linearExamples } from '../../../model/data/regression.ts';
+import { loadCorpus } from '../../../node/corpus.ts';
+import { dataHome } from '../../../node/data-home.ts';
+import { takeLock } from '../../../node/run-lock.ts';
 
 export interface DemoData {
   readonly name: string;
@@ -54,4 +57,26 @@ export function demoExamples(seed: number, workers: number): DemoData {
   }
   const name = `y = 3x1 - 1.5x2 + 0.5x3 + 1, seed ${seed}`;
   return { name, sha256: toHex(hash.digest()), bytes };
+}
+
+/** An empty folder the person names, or our own, replaced each time. Never empties a folder that somebody named; throws `run/busy` when another demo uses ours. */
+export async function demoFolder(
+  name: string,
+  given: string | undefined,
+  scope: Scope,
+): Promise<string> {
+  const dir = given ?? join(dataHome(), 'demos', name);
+  await mkdir(dir, { recursive: true });
+  const entries = await readdir(dir);
+  if (given !== undefined && entries.length > 0) {
+    throw new ConfigError('demo/folder', `${dir} is not empty`, {
+      hint: 'name a new folder with --dir, or leave it out',
+    });
+  }
+  const lock = await takeLock(dir);
+  scope.defer(() => lock.release());
+  for (const entry of entries) {
+    if (entry !== 'lock') await rm(join(dir, entry), { recursive: true, force: true });
+  }
+  return dir;
 }

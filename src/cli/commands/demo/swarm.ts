@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { WorkerEvent } from '../../worker/events.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
 
 export interface WorkerProcess {
   readonly name: string;
@@ -81,7 +81,7 @@ export function startWorker(
 /** This very program again, from the sources or as built. In its own group, so that Ctrl-C reaches it once, through us. */
 function startSelf(args: readonly string[]): ChildProcess {
   const main = fileURLToPath(
-    new URL(import.meta.url.endsWith('.ts') ? '../bin.ts' : '../bin.js', import.meta.url),
+    new URL(import.meta.url.endsWith('.ts') ? '../../bin.ts' : '../../bin.js', import.meta.url),
   );
   return spawn(process.execPath, [...process.execArgv, main, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,14 +1,14 @@
-/** How the demo's dishonest workers differ from the rest: what stands between them and their relays. Never part of an honest worker. */
+/** A relay set for a hostile worker of a test: withholds its votes, or signs each commit twice. */
 
-import { proposal } from '../../../kinds/proposal.ts';
-import { vote } from '../../../kinds/vote.ts';
-import { utf8 } from '../../base/bytes.ts';
-import { sha256Hex } from '../../base/hash.ts';
-import type { SignedEvent, Signer } from '../../network/event.ts';
-import type { PublishOutcome } from '../../network/transport/publishing.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { proposal } from '../../kinds/proposal.ts';
+import { vote } from '../../kinds/vote.ts';
+import { utf8 } from '../../src/base/bytes.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import type { SignedEvent, Signer } from '../../src/network/event.ts';
+import type { PublishOutcome } from '../../src/network/transport/publishing.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 
-export interface Misdeeds {
+export interface Attack {
   /** Commits to a second outcome, made up, from this round on. */
   readonly equivocateFrom?: number;
   /** Votes and proposals of these rounds are not sent. */
@@ -17,8 +17,8 @@ export interface Misdeeds {
 }
 
 /** The same relays for somebody who does that. */
-export function misbehave(relays: RelaySet, signer: Signer, misdeeds: Misdeeds): RelaySet {
-  const { equivocateFrom = Infinity, silentFrom = Infinity, silentTo = -1 } = misdeeds;
+export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): RelaySet {
+  const { equivocateFrom = Infinity, silentFrom = Infinity, silentTo = -1 } = attack;
   const send: RelaySet['send'] = (event, options) => {
     const round = roundOf(event);
     if (round === undefined) return relays.send(event, options);

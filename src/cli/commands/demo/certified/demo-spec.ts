@@ -1,9 +1,9 @@
 /** The spec of the demo's run: a GPT small enough for seven of it on two cores, and times that fit such a machine. */
 
-import { makeSpec } from '../../../certified/make-spec.ts';
-import type { WorkerId } from '../../../run/ids.ts';
-import type { Untyped } from '../../../run/read-spec.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
+import { makeSpec } from '../../../../certified/make-spec.ts';
+import type { WorkerId } from '../../../../run/ids.ts';
+import type { Untyped } from '../../../../run/read-spec.ts';
+import type { RunSpec } from '../../../../run/run-spec.ts';
 
 export interface DemoSpecOptions {
   readonly stake: Untyped;

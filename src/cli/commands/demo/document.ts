@@ -1,5 +1,6 @@
 /** What a demo was: one JSON document, folded from the events of its workers. */
-import type { WorkerEvent } from '../../worker/events.ts';
+import type { FoundModel } from '../../../python/commands/demo-linear.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
 
 export interface DemoWorker {
   readonly name: string;
@@ -46,16 +47,6 @@ export interface DemoDocument {
   readonly wallSeconds: number;
   /** What the reference's demo found, where that was played. */
   readonly found?: FoundModel;
-}
-
-/** A linear model, and how far its furthest parameter is from that of others. */
-export interface FoundModel {
-  readonly weights: readonly number[];
-  readonly bias: number;
-  readonly errorToTruth: number;
-  /** To the least squares of all examples together, the best that can be found in them. */
-  readonly errorToLeastSquares: number;
-  readonly leastSquaresToTruth: number;
 }
 
 type RoundEvent = Extract<WorkerEvent, { type: 'round' }>;

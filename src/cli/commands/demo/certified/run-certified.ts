@@ -4,30 +4,29 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { systemClock } from '../../../base/clock.ts';
-import { type Scope, withScope } from '../../../base/scope.ts';
-import { fetchFrom } from '../../../certified/history-source.ts';
-import { createSigner, type SignedEvent } from '../../../network/event.ts';
-import { publishRun } from '../../../network/wire/run-board.ts';
-import { connectRelays } from '../../../node/connect-relays.ts';
-import { createSecretKey, writeKeyFile } from '../../../node/keys.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { formatStakeJson } from '../../../run/stake-json.ts';
-import { connectionOf } from '../../../terminal/connection.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
-import { asJson } from '../../../terminal/output.ts';
-import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
-import type { WorkerEvent } from '../../../worker/events.ts';
-import { inOrder } from '../../commands/archive.ts';
-import { startRelay } from '../../commands/relay.ts';
-import { replayReport } from '../../run/report.ts';
-import { publishOver } from '../../stake/events.ts';
-import { demoText } from '../demo-data.ts';
-import { demoFolder } from '../demo-folder.ts';
+import { systemClock } from '../../../../base/clock.ts';
+import { type Scope, withScope } from '../../../../base/scope.ts';
+import { fetchFrom } from '../../../../certified/history-source.ts';
+import { createSigner, type SignedEvent } from '../../../../network/event.ts';
+import { publishRun } from '../../../../network/wire/run-board.ts';
+import { connectRelays } from '../../../../node/connect-relays.ts';
+import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
+import { nativeCrypto } from '../../../../node/native-crypto.ts';
+import { nativeSha256 } from '../../../../node/native-sha256.ts';
+import { type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
+import { formatStakeJson } from '../../../../run/stake-json.ts';
+import { connectionOf } from '../../../../terminal/connection.ts';
+import { onInterrupt } from '../../../../terminal/interrupt.ts';
+import { asJson } from '../../../../terminal/output.ts';
+import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
+import type { WorkerEvent } from '../../../../worker/events.ts';
+import { replayReport } from '../../../run/report.ts';
+import { publishOver } from '../../../stake/events.ts';
+import { inOrder } from '../../archive.ts';
+import { startRelay } from '../../relay.ts';
+import { demoFolder, demoText } from '../demo-files.ts';
 import type { DemoFlags } from '../run-demo.ts';
-import { crew, type Hand, playCrew } from './crew.ts';
+import { crew, type Hand, playCrew, relaysOf } from './crew.ts';
 import { demoSpec } from './demo-spec.ts';
 import { demoStakes } from './demo-stakes.ts';
 import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
@@ -65,9 +64,9 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
     await announce(spec, hands[0]!, relays, signal);
     await publishOver(relays, stakes.snapshot, signal);
 
-    const cast = crew.map(({ name, misdeeds }, i) => ({
+    const cast = crew.map(({ name, attack }, i) => ({
       ...{ name, pubkey: hands[i]!.pubkey },
-      hostile: misdeeds?.equivocateFrom !== undefined,
+      hostile: attack?.equivocateFrom !== undefined,
     }));
     const recorder = createCertifiedRecorder(cast);
     const onEvent = (name: string, event: WorkerEvent) => {
@@ -75,7 +74,7 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       reporter.event(name, event);
     };
     const exits = await playCrew(
-      { dir, file, relays, corpus: corpus.file!, stakeFile },
+      { dir, file, relays: await relaysOf(hands, relays, scope), corpus: corpus.file!, stakeFile },
       { onEvent, onNotice, signal },
     );
     signal.throwIfAborted();

@@ -2,25 +2,24 @@
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { ConfigError } from '../../base/errors.ts';
-import { type Scope, withScope } from '../../base/scope.ts';
-import { createSecretKey, writeKeyFile } from '../../node/keys.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { type Scope, withScope } from '../../../base/scope.ts';
+import { createSecretKey, writeKeyFile } from '../../../node/keys.ts';
 import {
   assertReferenceDemo,
   referenceExamples,
   referenceResult,
   referenceWords,
   referenceWorker,
-} from '../../python/commands/demo-linear.ts';
-import type { PartialSettings, Settings } from '../../run/settings.ts';
-import { settingsFromFile } from '../../terminal/flags.ts';
-import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
-import { createReporter, type Reporter } from '../../terminal/reporter.ts';
-import type { WorkerEvent } from '../../worker/events.ts';
-import { startRelay } from '../commands/relay.ts';
-import { demoExamples, demoText } from './demo-data.ts';
-import { demoFolder } from './demo-folder.ts';
+} from '../../../python/commands/demo-linear.ts';
+import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import { settingsFromFile } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson } from '../../../terminal/output.ts';
+import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
+import type { WorkerEvent } from '../../../worker/events.ts';
+import { startRelay } from '../relay.ts';
+import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
 import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
 
@@ -94,7 +93,7 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const dir = await demoFolder(name, flags.dir, scope);
     const onNotice = (message: string) => reporter.notice(message);
     const { signal } = interrupt;
-    const data =
+    const data: DemoData =
       name === 'gpt'
         ? await demoText({ dir, corpus: flags.corpus, onNotice, signal })
         : flags.reference

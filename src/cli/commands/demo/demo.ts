@@ -1,9 +1,9 @@
 /** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
 import { Argument, Command, Option } from 'commander';
-import { fields } from '../../run/settings.ts';
-import { wholeFlag } from '../../terminal/flags.ts';
-import { runCertifiedDemo } from '../demo/certified/run-certified.ts';
-import { type DemoFlags, type DemoName, demoNames, runDemo } from '../demo/run-demo.ts';
+import { fields } from '../../../run/settings.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
+import { runCertifiedDemo } from './certified/run-certified.ts';
+import { type DemoFlags, type DemoName, demoNames, runDemo } from './run-demo.ts';
 
 const profileOption = () =>
   new Option(fields.profile.flag, fields.profile.help).argParser((text) =>
