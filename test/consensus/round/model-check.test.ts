@@ -2,22 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { checkSchedules, playSchedule } from './model-check/check.ts';
 import { inside, listsOf, outside, sharedBallot, splitOf } from './model-check/setups.ts';
 
-/** As many as fit; `npm run check:rounds` plays more. */
-const SCHEDULES = 10_000;
-const MOST_MS = 15_000;
+/** `npm run check:rounds` plays more. */
+const SCHEDULES = 1_000;
 
 test('inside the bound no schedule ends in two outcomes, and every round ends once the network heals', () => {
   const seed = Math.floor(Math.random() * 2 ** 32);
-  const until = performance.now() + MOST_MS;
-  const { played, breach } = checkSchedules(
-    inside,
-    seed,
-    SCHEDULES,
-    () => performance.now() < until,
-  );
-  console.log(`${played} schedules from seed ${seed}`);
-  expect(breach).toBeUndefined();
-  expect(played).toBeGreaterThan(0);
+  const { played, breach } = checkSchedules(inside, seed, SCHEDULES);
+  expect({ seed, breach }).toEqual({ seed, breach: undefined });
+  expect(played).toBe(SCHEDULES);
 });
 
 // a proposer that puts one outcome before several committees, and a worker that had two such proposals of it already

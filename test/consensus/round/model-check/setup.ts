@@ -48,6 +48,22 @@ const turned = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[]
   return sorted.map((_, i) => sorted[(i + attempt * 2) % sorted.length]!);
 };
 
+/** The function, asked once per question: schedules ask for the same few committees tens of thousands of times. */
+function remembered<Question, Answer>(
+  nameOf: (question: Question) => string | number,
+  answer: (question: Question) => Answer,
+): (question: Question) => Answer {
+  const known = new Map<string | number, Answer>();
+  return (question) => {
+    const name = nameOf(question);
+    const before = known.get(name);
+    if (before !== undefined) return before;
+    const found = answer(question);
+    known.set(name, found);
+    return found;
+  };
+}
+
 export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId[]) => Committee {
   const roster = keysOf(setup);
   const known = new Map<string, Committee>();
