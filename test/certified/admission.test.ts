@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { utf8 } from '../../src/base/bytes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { toNoun } from '../../src/certified/nouns.ts';
 import { termsOf } from '../../src/certified/rows.ts';
-import { judgeSubmission, sharesOf } from '../../src/certified/submissions.ts';
+import { judgeSubmission, sharesOf, type Terms } from '../../src/certified/submissions.ts';
+import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
 import { historyFilter } from '../../src/network/wire/certified-events.ts';
@@ -12,7 +14,9 @@ import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
 import { createLayout } from '../../src/tensor/params.ts';
+import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
+import { scopeOf } from '../support/drawn-delta.ts';
 import { forgedTwin } from '../support/signers.ts';
 
 /** Two rounds are over; members 1 to 4 are in the roster of the third. */
@@ -38,8 +42,27 @@ function manifest(
   return signer.sign(buildManifest({ ...own, ...change }, payload, life).draft);
 }
 
+/** The third round of a run like this one, of whose three chunks each round moves some: now the first two. */
+const wide = createLayout([{ name: 'w', shape: [2 * CHUNK_LENGTH + 5] }]);
+const { spec } = terms;
+const fragmented = { ...spec.training, fragments: 2, packing: 'ternary' } as const;
+const inFragments: Terms = {
+  ...terms,
+  layout: wide,
+  ledger: { ...terms.ledger },
+  spec: { ...spec, training: fragmented, limits: { ...spec.limits, payloadBytes: 65_536 } },
+};
+
+/** Of these chunks, in the packing of that run. */
+function packed(...chunks: readonly number[]): Uint8Array {
+  const place = { run: sha256(utf8(run)), round: state.round, roster: new Uint8Array(32) };
+  const scope = { ...scopeOf(wide.size, chunks), ...place };
+  const delta = new Float64Array(wide.size).fill(0.5);
+  return encodePayload(delta, { codec: 'ternary', kept: 0 }, scope).payload;
+}
+
 /** What a worker makes of something a relay sends, in the order in which it looks. */
-function admit(raw: unknown): RejectReason | 'admitted' | 'stray' {
+function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
   const inbox = new Inbox(nativeCrypto);
   const received = inbox.receive(
     { type: 'event', subscription: 's', event: raw, isPlain: false },
@@ -51,20 +74,23 @@ function admit(raw: unknown): RejectReason | 'admitted' | 'stray' {
   const noun = toNoun(received.event, run, nativeCrypto);
   if (noun?.type === 'unreadable') return noun.reason;
   if (noun?.type !== 'manifest') return 'stray';
-  const judged = judgeSubmission(noun.manifest, noun.manifest.payload!, terms, sha256);
+  const judged = judgeSubmission(noun.manifest, noun.manifest.payload!, to, sha256);
   return judged.ok ? 'admitted' : judged.rejection.reason;
 }
 
 const other = createLayout([{ name: 'w', shape: [layout.size + 3] }]);
 const inTheNameOfAMember = { ...manifest({}, stranger), pubkey: member.publicKey };
 
-/** Fragments, shards, stages and attestations come with the tiers that have them. */
-const cases: readonly (readonly [string, RejectReason, unknown])[] = [
+const inTernary = (payload: Uint8Array) => manifest({ codec: 'ternary' }, member, payload);
+
+/** Stages, sealed shards and attestations come with the tiers that have them. */
+const cases: readonly (readonly [string, RejectReason, unknown, to?: Terms])[] = [
   ['not enrolled', 'not-a-member', manifest({}, stranger)],
   ['a past round', 'wrong-round', manifest({ round: 1 })],
   ['a future round', 'wrong-round', manifest({ round: 3 })],
   ['wrong quantization', 'unknown-codec', manifest({ codec: 'int8' })],
-  ['wrong kind of payload', 'wrong-shape', manifest({}, member, payloadOf(other))],
+  ['a fragment of another round', 'wrong-shape', inTernary(packed(2)), inFragments],
+  ['another kind of payload', 'malformed', inTernary(payloadOf(wide)), inFragments],
   ['no commitment to a history', 'uncommitted', manifest({ parent: undefined })],
   ['a bad signature', 'bad-signature', forgedTwin(manifest())],
   ['the signer is not the worker', 'bad-id', inTheNameOfAMember],
@@ -73,11 +99,14 @@ const cases: readonly (readonly [string, RejectReason, unknown])[] = [
 describe('T-04: admission to a certified round is fail-closed', () => {
   it('takes what is in order', () => {
     expect(admit(manifest())).toBe('admitted');
+    expect(admit(inTernary(packed(0, 1)), inFragments)).toBe('admitted');
   });
 
-  it.each(cases)('%s is refused as %s', (_name, reason, event) => {
-    expect(admit(event)).toBe(reason);
-  });
+  for (const [name, reason, event, to] of cases) {
+    it(`${name} is refused as ${reason}`, () => {
+      expect(admit(event, to)).toBe(reason);
+    });
+  }
 
   it('every case has a reason of its own; past and future share one', () => {
     const reasons = new Set(cases.map(([, reason]) => reason));
@@ -85,6 +114,7 @@ describe('T-04: admission to a certified round is fail-closed', () => {
   });
 
   it.each<readonly [string, RejectReason, unknown]>([
+    ['another shape', 'wrong-shape', manifest({}, member, payloadOf(other))],
     ['another history', 'base-mismatch', manifest({ parent: 'c'.repeat(64) })],
     ['other bits', 'base-mismatch', manifest({ base: 'c'.repeat(64) })],
     ['another roster', 'other-roster', manifest({ roster: 'c'.repeat(64) })],

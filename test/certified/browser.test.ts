@@ -1,4 +1,6 @@
 import { describe, expect } from 'vitest';
+import { proveRound, type RoundProof, runRoot } from '../../src/consensus/run-root.ts';
+import { type Claimed, run as isProved } from '../browser/round-proof.ts';
 import { generateRun } from '../support/certified-run.ts';
 import { itInChromium, runInChromium } from '../support/chromium.ts';
 import { type Roots, run } from '../support/replay-roots.ts';
@@ -13,5 +15,22 @@ describe('a replay in a browser', () => {
     expect(there.modelRoots).toEqual(made.rounds.map(({ modelRoot }) => modelRoot));
     expect(there.checked).toEqual(made.rounds.map(() => 'full'));
     expect(there.genuine).toBe(made.events.length);
+  });
+
+  itInChromium('T-12: the proof of each round is verified, a changed one is refused', async () => {
+    const { digests } = run(made.events);
+    const other = (digest: string) => `${digest[0] === '0' ? '1' : '0'}${digest.slice(1)}`;
+    const proofs: RoundProof[] = digests.flatMap((_, round) => {
+      const proof = proveRound(digests, round);
+      return [proof, { ...proof, digest: other(proof.digest) }];
+    });
+    // the last round repeated is another run, not the same root
+    const twice = [...digests, digests.at(-1)!];
+    proofs.push(proveRound(twice, twice.length - 1));
+    const claimed: Claimed = { root: runRoot(digests), proofs };
+    const entry = new URL('../browser/round-proof.ts', import.meta.url);
+    const there = await runInChromium<Claimed, boolean[]>(entry, claimed);
+    expect(there).toEqual([...digests.flatMap(() => [true, false]), false]);
+    expect(there).toEqual(isProved(claimed));
   });
 });

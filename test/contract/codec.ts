@@ -69,8 +69,11 @@ export function testCodec(packing: Packing): void {
         if (!isOwned) expect(residual[i]).toBe(value);
       });
       addPartial(residual, sent, 1);
-      const worst = residual.reduce((most, value, i) => Math.max(most, value - delta[i]!), 0);
-      expect(Math.abs(worst)).toBeLessThan(1e-18);
+      const worst = residual.reduce(
+        (most, value, i) => Math.max(most, Math.abs(value - delta[i]!)),
+        0,
+      );
+      expect(worst).toBeLessThan(1e-18);
     });
 
     test('what a receiver decodes and the residual are the delta, exactly', () => {

@@ -48,30 +48,16 @@ const turned = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[]
   return sorted.map((_, i) => sorted[(i + attempt * 2) % sorted.length]!);
 };
 
-/** The function, asked once per question: schedules ask for the same few committees tens of thousands of times. */
-function remembered<Question, Answer>(
-  nameOf: (question: Question) => string | number,
-  answer: (question: Question) => Answer,
-): (question: Question) => Answer {
-  const known = new Map<string | number, Answer>();
-  return (question) => {
-    const name = nameOf(question);
-    const before = known.get(name);
-    if (before !== undefined) return before;
-    const found = answer(question);
-    known.set(name, found);
-    return found;
-  };
-}
-
 export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId[]) => Committee {
   const roster = keysOf(setup);
   const known = new Map<string, Committee>();
   return (attempt, keys) => {
+    // schedules ask for the same few committees tens of thousands of times
+    const asked = `${attempt}:${keys.join()}`;
+    const before = known.get(asked);
+    if (before !== undefined) return before;
     const members = turned(keys, attempt).slice(0, setup.seats);
     const ctx = `${attempt}:${members.join()}`;
-    const before = known.get(ctx);
-    if (before !== undefined) return before;
     const committee = {
       round: 0,
       attempt,
@@ -87,7 +73,7 @@ export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId
       ),
       ctx,
     };
-    known.set(ctx, committee);
+    known.set(asked, committee);
     return committee;
   };
 }
