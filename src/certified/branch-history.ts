@@ -10,9 +10,7 @@ import type { Certified } from './history.ts';
 import type { Path } from './path.ts';
 import { hasModel, replay } from './replay.ts';
 
-interface Options extends CheckpointOptions, Omit<DecisionOptions, 'tables'> {
-  /** Read when the past is asked for. */
-  tables?(): Promise<DecisionOptions['tables']>;
+interface Options extends CheckpointOptions, DecisionOptions {
   genesis(): Certified;
 }
 
@@ -22,9 +20,7 @@ export function createHistory(spec: RunSpec, options: Options): AskPast {
   const { signal, clock = systemClock } = options;
   return async () => {
     const start = options.genesis();
-    const { tables: read, ...asked } = options;
-    const tables = await read?.();
-    const decisions = await decisionsOf(spec, start, { ...asked, ...(tables && { tables }) });
+    const decisions = await decisionsOf(spec, start, options);
     return { start, events: decisions.gathered, restore };
 
     async function restore(path: Path): Promise<Certified | undefined> {

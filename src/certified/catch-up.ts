@@ -3,6 +3,7 @@
  * state after the newest checkpoint from whoever serves chunks of the certified root. Nobody who says anything is believed.
  */
 import { systemClock } from '../base/clock.ts';
+import { sha256 as pureSha256 } from '../base/hash.ts';
 import { readState } from '../consensus/state-root.ts';
 import { createPuller } from '../network/attachments/pull.ts';
 import { within } from '../network/transport/deadline.ts';
@@ -11,7 +12,6 @@ import {
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
@@ -136,9 +136,9 @@ async function claimsOf(
 async function pullModel(
   root: Digest,
   worker: string,
-  { relays, layout, signal, clock = systemClock }: CheckpointOptions,
+  { relays, layout, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  const puller = createPuller({ relays, clock, sha256: nativeSha256 });
+  const puller = createPuller({ relays, clock, sha256 });
   try {
     // parameters and momentum, four bytes each
     const { done } = puller.pull({ root, bytes: 8 * layout.size, worker });

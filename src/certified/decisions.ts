@@ -1,13 +1,10 @@
 /** Who decided what in a run, from relays. Payloads are left out, and with them the model. */
-
-import { valueAfter } from '../cli/beacon.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { decisionsFilter } from '../network/wire/certified-events.ts';
-import { nativeCrypto } from '../node/native-crypto.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Digest } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
-import { completeBeacons } from './beacons.ts';
+import { completeBeacons, valueAfter } from './beacons.ts';
 import {
   type Asked,
   bodiesOf,
@@ -25,7 +22,7 @@ export interface DecisionOptions extends Asked {
   /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
   readonly beacon?: BeaconSource | undefined;
   /** Tables of stake that no relay has. */
-  readonly tables?: GatherOptions['tables'];
+  readonly tables?: GatherOptions['tables'] | undefined;
 }
 
 /** What decided a run. */
@@ -52,7 +49,7 @@ export async function decisionsOf(
   const missing = snapshots.filter((id) => !tables?.has(id));
   await collectSnapshots(missing, options, take);
   const beacons = new Map<number, Digest>();
-  const known = { beacons, crypto: nativeCrypto, ...(tables && { tables }) };
+  const known = { beacons, crypto: options.crypto, ...(tables && { tables }) };
   const gathered = gather(events.values(), { run, spec }, known);
   const decisions: Decisions = {
     gathered,

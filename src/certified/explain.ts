@@ -5,14 +5,39 @@ import type { Manifest } from '../network/wire/manifests.ts';
 import type { EventId, WorkerId } from '../run/ids.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Gathered } from './gather.ts';
-import { type Decided, hasModel, type ReplayedRound } from './replay.ts';
+import { genesisOf } from './history.ts';
+import { type Decided, hasModel, type ReplayedRound, replay } from './replay.ts';
 import { termsOf } from './rows.ts';
+import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
+import { startOf } from './start.ts';
 import { judgeManifest, judgeSubmission, sharesOf } from './submissions.ts';
 
 export interface Explanation {
   readonly counted: boolean;
   /** Sentences, the most important first. */
   readonly why: readonly string[];
+}
+
+/** Which contribution is asked about. */
+export interface Question extends HistoryOptions {
+  readonly worker: WorkerId;
+  /** From 0. */
+  readonly round: number;
+}
+
+/** Why a worker's contribution to a round was or was not counted, out of the events of a run alone; undefined where the round is not there. */
+export async function explainRound(
+  archive: Opened,
+  { worker, round, ...options }: Question,
+): Promise<Explanation | undefined> {
+  const { spec, gathered } = await openHistory(archive, options);
+  const found: ReplayedRound[] = [];
+  for (const each of replay(genesisOf(spec, startOf(spec), options.sha256), gathered)) {
+    if (each.round >= round) found.push(each);
+    if (found.length === 2) break;
+  }
+  const [asked, after] = found;
+  return asked && explain(worker, asked, after, gathered);
 }
 
 /** Of the round asked about, and of the one after it when that was decided too. */

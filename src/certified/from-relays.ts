@@ -1,6 +1,4 @@
 /** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
-import { chunk } from '../../kinds/chunk.ts';
-import { run as runKind } from '../../kinds/run.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
 import { heapChunks } from '../network/attachments/chunk-heap.ts';
@@ -13,11 +11,12 @@ import { readManifest } from '../network/wire/manifests.ts';
 import { toProposal } from '../network/wire/proposals.ts';
 import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';
 import { readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
+import { chunksFilter, specFilter } from '../network/wire/stored-run.ts';
 import type { Digest } from '../run/ids.ts';
+import type { Hashing } from './hashing.ts';
 
-/** Whom is asked. */
-export interface Asked {
+/** Which relays are asked, and with what their answers are checked. */
+export interface Asked extends Hashing {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
   /** Default the system's. */
@@ -27,8 +26,8 @@ export interface Asked {
 export interface Asking extends Asked {
   /** Unix seconds: what was signed before is known already. */
   readonly since?: number | undefined;
-  /** How many events came by now. */
-  tell(have: number): void;
+  /** How many events have come by now. */
+  onProgress?(have: number): void;
 }
 
 const POLL_MS = 100;
@@ -44,11 +43,11 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   const found = new Map<string, SignedEvent>();
   const take = (event: SignedEvent) => {
     found.set(event.id, event);
-    asking.tell(found.size);
+    asking.onProgress?.(found.size);
   };
   const { since } = asking;
   const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
-  await collectEvents([{ kinds: [runKind.kind], '#d': [run] }, history], asking, take);
+  await collectEvents([specFilter(run), history], asking, take);
   const events = [...found.values()];
   await collectChunks([...payloadsOf(events), ...bodiesOf(events)], asking, take);
   await collectSnapshots(snapshotsOf([...found.values()]), asking, take);
@@ -81,7 +80,7 @@ export async function collectSnapshots(
   const roots = new Map<Digest, Set<Digest>>(ids.map((id) => [id, new Set()]));
   await collectEvents(ids.map(snapshotFilter), asking, (event) => {
     take(event);
-    const read = readSnapshot(event, nativeSha256);
+    const read = readSnapshot(event, asking.sha256);
     if (!read.ok || !('root' in read.value)) return;
     const named = roots.get(read.value.id);
     if (named !== undefined && named.size < MOST_CLAIMS) named.add(read.value.root);
@@ -102,7 +101,7 @@ export async function collectChunks(
   const all = [...new Set(roots)];
   for (let i = 0; i < all.length; i += MOST_ROOTS) {
     const some = all.slice(i, i + MOST_ROOTS);
-    await collectEvents([{ kinds: [chunk.kind], '#x': some }], asking, take);
+    await collectEvents([chunksFilter(some)], asking, take);
   }
 }
 

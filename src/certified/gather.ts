@@ -37,7 +37,7 @@ export interface GatherOptions {
   readonly beacons?: ReadonlyMap<number, Digest>;
   /** Tables of stake that are known already, beside those among the events. */
   readonly tables?: ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>;
-  readonly crypto?: EventCrypto;
+  readonly crypto?: EventCrypto | undefined;
 }
 
 /** Reads verified events of one run. Others are left out. */

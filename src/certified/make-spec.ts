@@ -1,14 +1,10 @@
 /** From what a person said, in a file and in flags, to a whole run spec: what was left out follows from the model and the data. */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
-import { loadCorpus } from '../node/corpus.ts';
-import { dataHome } from '../node/data-home.ts';
-import { nativeSha256 } from '../node/native-sha256.ts';
+import type { Sha256 } from '../network/event-crypto.ts';
 import { completeDocument } from '../run/complete-spec.ts';
 import { combineSettings, presets } from '../run/presets.ts';
 import { isObject, readSpec, type Untyped } from '../run/read-spec.ts';
@@ -24,20 +20,28 @@ import { readKey } from '../run/spec-fields.ts';
 import { weightCapOf } from '../run/spec-rules.ts';
 import type { Evaluation } from '../run/spec-table.ts';
 
-export interface Asked {
+/** A text that everybody trains on, as a spec names it. */
+export interface NamedCorpus {
+  readonly sha256: string;
+  readonly bytes: number;
+}
+
+export interface SpecRequest {
   /** Of the file; {} without one. */
   readonly document: Untyped;
   /** Typed: fields of the spec. */
   readonly typed: Untyped;
   /** Typed: training settings. */
   readonly training: PartialSettings;
-  readonly corpus?: string | undefined;
-  /** File of the evaluation slice. */
-  readonly evaluation?: string | undefined;
+  /** The text on which everybody evaluates, where each worker has its own to train on. */
+  readonly slice?: Uint8Array | undefined;
+  /** Whether a corpus was named, so that its hash and length are those of the text that is read. */
+  readonly namesCorpus?: boolean;
+  /** Reads the corpus: the one named, else the usual one; with a hash, none but that. */
+  corpus(sha256: string | undefined): Promise<NamedCorpus>;
   /** The key that makes the run, where the document does not name another. */
   readonly me: string;
-  readonly onNotice: (message: string) => void;
-  readonly signal: AbortSignal;
+  readonly sha256?: Sha256 | undefined;
 }
 
 export interface Made {
@@ -47,19 +51,19 @@ export interface Made {
 }
 
 /** The spec and its slice. Throws a `ConfigError` that names what is wrong. */
-export async function makeSpec(asked: Asked): Promise<Made> {
+export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const said = overlay(asked.document, asked.typed);
   const training = trainingOf(said, asked.training);
   const author = keyOf(said.author ?? asked.me);
   const founders = Array.isArray(asked.typed.founders)
     ? [...new Set([author, ...asked.typed.founders.map(keyOf)])]
     : (said.founders ?? [author]);
-  const slice = asked.evaluation === undefined ? undefined : await readSlice(asked.evaluation);
+  const { slice } = asked;
   const layout = layoutOf(training);
   const derived = {
     name: training.model,
     data: await dataOf(said, asked, training, Array.isArray(founders) ? founders.length : 1),
-    evaluation: slice && evaluationOf(slice),
+    evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
     limits: {
       payloadBytes: mostPayloadBytes(layout),
@@ -82,10 +86,10 @@ const isShared = (name: string): boolean => sharedNames.some((each) => each === 
 
 const membersOf = (value: unknown): Untyped => (isObject(value) ? value : {});
 
-const evaluationOf = (slice: Uint8Array): Evaluation => ({
+const evaluationOf = (slice: Uint8Array, sha256: Sha256 | undefined): Evaluation => ({
   sha256: sha256Hex(slice),
   bytes: slice.length,
-  root: chunkTree(slice, nativeSha256).root,
+  root: chunkTree(slice, sha256).root,
 });
 
 /** Throws where the slice does not fit the model. */
@@ -120,31 +124,17 @@ function trainingOf(said: Untyped, typed: PartialSettings): Settings {
 /** Made-up examples for a regression; for text the corpus named, or the usual one, unless each worker has its own. */
 async function dataOf(
   said: Untyped,
-  { corpus, evaluation, onNotice, signal }: Asked,
+  { corpus, slice, namesCorpus }: SpecRequest,
   { model }: Settings,
   shards: number,
 ): Promise<Untyped> {
   const data = membersOf(said.data);
   if (model === 'linear' || model === 'mlp') return { kind: 'made', shards };
-  const kind = data.kind ?? (evaluation === undefined ? 'corpus' : 'own');
+  const kind = data.kind ?? (slice === undefined ? 'corpus' : 'own');
   if (kind !== 'corpus') return { kind };
   const isSaid = data.sha256 !== undefined && data.bytes !== undefined;
-  if (isSaid && corpus === undefined) return { kind, shards };
+  if (isSaid && !namesCorpus) return { kind, shards };
   const wanted = typeof data.sha256 === 'string' ? data.sha256 : undefined;
-  const cacheDir = join(dataHome(), 'corpora');
-  const source = { file: corpus, wanted, cacheDir, allowDownload: true, onNotice, signal };
-  const { sha256, bytes, name } = await loadCorpus(source);
-  onNotice(`the data is ${name}, ${bytes.length} bytes`);
-  return { kind, sha256, bytes: bytes.length, shards };
-}
-
-async function readSlice(file: string): Promise<Uint8Array> {
-  const buffer = await readFile(file).catch((cause: unknown) => {
-    throw new ConfigError('spec/evaluation', `cannot read the evaluation slice ${file}`, {
-      hint: 'name a text you may read with --evaluation FILE',
-      cause,
-    });
-  });
-  if (buffer.length > 0) return new Uint8Array(buffer);
-  throw new ConfigError('spec/evaluation', `the evaluation slice ${file} is empty`);
+  const { sha256, bytes } = await corpus(wanted);
+  return { kind, sha256, bytes, shards };
 }

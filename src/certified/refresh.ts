@@ -6,7 +6,7 @@ import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.ts';
-import { heightOf } from '../run/stake-source.ts';
+import { heightOf, type SnapshotSchedule } from '../run/stake-source.ts';
 import { isSuccessor, successorOf } from '../run/stake-successor.ts';
 import type { Chain } from './chain-state.ts';
 import type { Pool } from './pool.ts';
@@ -20,6 +20,30 @@ export interface RefreshPort {
   find(id: Digest): Promise<StakeSnapshot>;
   /** So that workers without a chain can follow. */
   publish(snapshot: StakeSnapshot): Promise<void>;
+}
+
+/** What a chain is asked to say again: balances of these keys at the block of an epoch. */
+export interface Rederived {
+  readonly keys: readonly WorkerId[] | undefined;
+  readonly schedule: SnapshotSchedule;
+  readonly epoch: number;
+}
+
+/** `derive` of a port: the successor of the run's first table, read from its chain; undefined in a run whose table stays. */
+export function deriveNext(
+  { stake }: RunSpec,
+  find: RefreshPort['find'],
+  rederive: (document: StakeSnapshot, which: Rederived) => Promise<StakeSnapshot>,
+): RefreshPort['derive'] {
+  if (stake.source !== 'evm' || stake.every === 0) return undefined;
+  const { snapshot, period } = stake;
+  let first: StakeSnapshot | undefined;
+  return async (epoch, roster) => {
+    first ??= await find(snapshot);
+    const schedule = { base: first.height, period };
+    const { keys, params } = successorOf(first, heightOf(schedule, epoch), roster);
+    return rederive({ ...first, params }, { keys, schedule, epoch });
+  };
 }
 
 /** What to think of a table that an outcome names; `wait` while it is being read. */

@@ -1,12 +1,10 @@
 /** Where a run's beacon comes from on this machine: endpoints from flags, held against what the spec says. */
 import { systemClock } from '../base/clock.ts';
-import { ChainError, ConfigError } from '../base/errors.ts';
+import { ConfigError } from '../base/errors.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
 import { createBlockBeacon } from '../chain/evm/block-beacon.ts';
 import { createGet } from '../chain/http-get.ts';
-import { beaconValue } from '../consensus/committee/beacon.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { accessOf, type EndpointFlags } from './stake/access.ts';
 
@@ -41,16 +39,4 @@ export function neededBeacon(spec: RunSpec, flags: EndpointFlags): BeaconSource 
     `the draws of this run mix in ${what}, and no endpoint is named`,
     { hint: `say where to get them: --${name} URL, best several` },
   );
-}
-
-/** The value after an outcome of this time, from a source that was asked. */
-export async function valueAfter(
-  { beacon }: RunSpec,
-  source: BeaconSource,
-  time: number,
-  signal: AbortSignal,
-): Promise<Digest> {
-  const value = beaconValue(beacon, time, await source.after(time, signal));
-  if (value.ok) return value.value;
-  throw new ChainError('chain/answer', `${source.name}: ${value.issue.message}`);
 }

@@ -25,7 +25,7 @@ export async function historyOf(url: string, spec: RunSpec): Promise<readonly Si
   try {
     await relays.ready();
     const { signal } = new AbortController();
-    return await fetchHistory(runIdOf(spec), { relays, signal, tell: () => undefined });
+    return await fetchHistory(runIdOf(spec), { relays, signal });
   } finally {
     await relays.close();
   }

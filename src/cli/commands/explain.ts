@@ -1,17 +1,17 @@
 /** `nostrain explain`: why one worker's contribution to one round was or was not counted. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { explain as explainRound } from '../../certified/explain.ts';
-import { gather } from '../../certified/gather.ts';
-import { genesisOf } from '../../certified/history.ts';
-import { addSourceFlags, openSource, type SourceFlags } from '../../certified/history-source.ts';
-import { type ReplayedRound, replay } from '../../certified/replay.ts';
-import { startOf } from '../../certified/start.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
+import { explainRound } from '../../certified/explain.ts';
 import { readKey } from '../../run/spec-fields.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { asJson } from '../../terminal/output.ts';
+import {
+  addSourceFlags,
+  historyOptions,
+  openSource,
+  type SourceFlags,
+} from '../run/archive-source.ts';
 
 interface Flags extends SourceFlags {
   readonly round: number;
@@ -38,33 +38,16 @@ export const explain = (): Command =>
             hint: 'give npub1… or 64 hex digits',
           });
         }
-        const { run, spec, events, beacons } = await openSource(flags, interrupt.signal);
-        const known = { beacons: beacons.values, crypto: nativeCrypto };
-        const gathered = gather(events, { run, spec }, known);
-        const [asked, after] = rounds(
-          replay(genesisOf(spec, startOf(spec)), gathered),
-          flags.round,
-        );
-        if (asked === undefined) {
-          throw new ConfigError('flag/round', `the run has no round ${flags.round} that is here`);
+        const { round } = flags;
+        const options = await historyOptions(flags, interrupt.signal);
+        const archive = await openSource(flags, options, interrupt.signal);
+        const told = await explainRound(archive, { ...options, worker, round });
+        if (told === undefined) {
+          throw new ConfigError('flag/round', `the run has no round ${round} that is here`);
         }
-        const told = explainRound(worker, asked, after, gathered);
         const text = `${told.why.join('\n')}\n`;
-        process.stdout.write(flags.json ? asJson({ worker, round: flags.round, ...told }) : text);
+        process.stdout.write(flags.json ? asJson({ worker, round, ...told }) : text);
       } finally {
         interrupt.dispose();
       }
     });
-
-/** That round and the next one. */
-function rounds(
-  playing: Generator<ReplayedRound, unknown>,
-  wanted: number,
-): readonly (ReplayedRound | undefined)[] {
-  const found: ReplayedRound[] = [];
-  for (const round of playing) {
-    if (round.round >= wanted) found.push(round);
-    if (found.length === 2) break;
-  }
-  return found;
-}

@@ -1,11 +1,16 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
-import { addSourceFlags, openSource, type SourceFlags } from '../../certified/history-source.ts';
+import { replayRun } from '../../certified/replay-run.ts';
 import type { Digest } from '../../run/ids.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { asJson } from '../../terminal/output.ts';
 import { branchOption } from '../branch-option.ts';
-import { replayReport } from '../run/report.ts';
+import {
+  addSourceFlags,
+  historyOptions,
+  openSource,
+  type SourceFlags,
+} from '../run/archive-source.ts';
 import { formatEnd, formatLine } from '../run/words.ts';
 
 interface Flags extends SourceFlags {
@@ -25,13 +30,17 @@ export const replay = (): Command =>
     .action(async (flags: Flags) => {
       const interrupt = onInterrupt();
       try {
-        const { events, bad, ...which } = await openSource(flags, interrupt.signal);
-        const onLine = (line: Parameters<typeof formatLine>[0]) => {
-          if (!flags.json) process.stdout.write(formatLine(line));
-        };
-        const report = replayReport({ ...which, through: flags.branch }, events, bad, onLine);
+        const options = await historyOptions(flags, interrupt.signal);
+        const archive = await openSource(flags, options, interrupt.signal);
+        const report = await replayRun(archive, {
+          ...options,
+          through: flags.branch,
+          onRound: (round) => {
+            if (!flags.json) process.stdout.write(formatLine(round));
+          },
+        });
         process.stdout.write(flags.json ? asJson(report) : formatEnd(report));
-        const { believed } = which.beacons;
+        const { believed } = report;
         if (believed > 0) {
           process.stderr.write(
             `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain\n`,

@@ -3,17 +3,28 @@ import { Command, Option } from 'commander';
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
-import { committeeInRun, type RunFlags } from '../../certified/run-committee.ts';
+import { committeeInRun } from '../../certified/committee-of.ts';
 import { drawCommittee } from '../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../consensus/committee/randomness.ts';
+import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
+import { connectRelays } from '../../node/connect-relays.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { addConnectionFlags } from '../../terminal/connection.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { asJson } from '../../terminal/output.ts';
-import { addMemberFlags } from '../run/member-flags.ts';
+import { neededBeacon } from '../beacon.ts';
+import { findRun, passingSigner } from '../run/find-run.ts';
+import { addMemberFlags, type MemberFlags } from '../run/member-flags.ts';
+import { readStakeFile, tablesOf } from '../stake/refresh-port.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from '../witness/flags.ts';
 import { readMembers } from '../witness/members-file.ts';
 
@@ -30,7 +41,11 @@ interface DrawFlags {
   readonly json?: boolean;
 }
 
-interface WhoFlags extends Omit<DrawFlags, 'run' | 'members' | 'epoch'>, RunFlags {
+interface WhoFlags
+  extends Omit<DrawFlags, 'run' | 'members' | 'epoch'>,
+    ConnectionFlags,
+    MemberFlags {
+  readonly relay?: readonly string[];
   readonly run?: string;
   readonly members?: string;
   readonly epoch?: number;
@@ -88,17 +103,39 @@ async function drawFrom(flags: DrawFlags): Promise<void> {
   tell(drawCommittee({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
 }
 
-async function drawIn(spec: string, flags: WhoFlags): Promise<void> {
+async function drawIn(source: string, flags: WhoFlags): Promise<void> {
   const interrupt = onInterrupt();
   try {
     const { epoch, batch: attempt } = flags;
     const wanted = { round: epoch, attempt };
-    const found = await committeeInRun(spec, flags, wanted, interrupt.signal);
+    const found = await committeeOn(source, flags, wanted, interrupt.signal);
     const { run, round, ledger } = found.chain;
     const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
     tell(found.committee, draw, found.stakes, flags.json);
   } finally {
     interrupt.dispose();
+  }
+}
+
+/** Of a run by its file or address, from its relays. */
+async function committeeOn(
+  source: string,
+  flags: WhoFlags,
+  wanted: Parameters<typeof committeeInRun>[1],
+  signal: AbortSignal,
+): ReturnType<typeof committeeInRun> {
+  const connection = connectionOf(flags);
+  const { spec, relays: urls } = await findRun(source, {
+    ...{ relays: flags.relay, connection, signal },
+  });
+  const tables = tablesOf(await readStakeFile(flags.stake));
+  const relays = await connectRelays(parseRelayUrls(urls), connection, passingSigner(), signal);
+  try {
+    const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+    const beacon = neededBeacon(spec, flags);
+    return await committeeInRun(spec, wanted, { relays, signal, beacon, tables, ...hashing });
+  } finally {
+    await relays.close();
   }
 }
 

@@ -29,6 +29,7 @@ import { asJson } from '../../terminal/output.ts';
 import { measuring } from '../plan/estimate.ts';
 import { describeReport, describeSpec } from './describe.ts';
 import { homeSigner } from './home-key.ts';
+import { dataOfSpec } from './spec-data.ts';
 import { readDocument } from './spec-file.ts';
 import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
 
@@ -89,11 +90,8 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       document: file === undefined ? {} : await readDocument(file),
       typed: documentFromFlags(command),
       training: settingsFromFlags(command),
-      corpus: flags.corpus,
-      evaluation: flags.evaluation,
       me: signer.publicKey,
-      onNotice,
-      signal: interrupt.signal,
+      ...(await dataOfSpec(flags, { onNotice, signal: interrupt.signal })),
     });
     const { relay: relays = [] } = flags;
     const outlook = securityReportOf(made.spec, { ...flags, relays, measure: measuring(onNotice) });

@@ -7,11 +7,11 @@ import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { assertFits } from '../../certified/make-spec.ts';
 import { assertAdmitted, assertNoContradiction, placeIn } from '../../certified/place.ts';
-import type { StakeOptions } from '../../certified/stake-tables.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { fetchSlice } from '../../network/wire/run-board.ts';
 import { connectRelays } from '../../node/connect-relays.ts';
 import { dataHome } from '../../node/data-home.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import { addStateOutput, assertWritable } from '../../python/commands/state-formats.ts';
 import { settingsOf } from '../../run/complete-spec.ts';
@@ -24,6 +24,12 @@ import type { FixedData } from '../../terminal/prepare.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../terminal/worker-command.ts';
 import { neededBeacon } from '../beacon.ts';
 import { accessOf } from '../stake/access.ts';
+import {
+  createRefreshPort,
+  readStakeFile,
+  type StakeOptions,
+  tablesOf,
+} from '../stake/refresh-port.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { addMemberFlags, type MemberFlags } from './member-flags.ts';
@@ -67,6 +73,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     assertAdmitted(spec, signer.publicKey);
     const { branch } = flags;
     const place = placeIn(spec, signer.publicKey, asked);
+    const given = await readStakeFile(flags.stake);
     const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
     assertReady(spec, settings, flags);
     const dir = flags.dir ?? runDir(run);
@@ -78,7 +85,16 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        certified: { spec, stakeFile: flags.stake, beacon, branch, chain: chainOf(spec, flags) },
+        certified: {
+          ...{ spec, beacon, branch, sha256: nativeSha256, crypto: nativeCrypto },
+          tables: tablesOf(given),
+          stakes: createRefreshPort(
+            spec,
+            { given, chain: chainOf(spec, flags) },
+            settings.relay,
+            signal,
+          ),
+        },
       },
       flags,
       { title: `run ${spec.name}`, interrupt },

@@ -4,12 +4,13 @@ import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { standOf } from '../../certified/decisions.ts';
 import type { Chain } from '../../certified/history.ts';
-import { givenTables } from '../../certified/join-run.ts';
 import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { buildMessage, controlLifetime } from '../../network/wire/certified-events.ts';
 import { connectRelays } from '../../node/connect-relays.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { runIdOf } from '../../run/run-spec.ts';
 import {
@@ -20,6 +21,7 @@ import {
 import { addSettingFlags, wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { neededBeacon } from '../beacon.ts';
+import { readStakeFile, tablesOf } from '../stake/refresh-port.ts';
 import { findRun } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { addMemberFlags, type MemberFlags } from './member-flags.ts';
@@ -71,8 +73,9 @@ async function leave(source: string, flags: Flags): Promise<void> {
     const relays = await connectRelays(parseRelayUrls(found.relays), connection, signer, signal);
     try {
       const beacon = neededBeacon(spec, flags);
-      const tables = await givenTables(spec, flags.stake, { relays, signal });
-      const stand = await standOf(spec, { relays, signal, beacon, tables });
+      const tables = tablesOf(await readStakeFile(flags.stake));
+      const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+      const stand = await standOf(spec, { relays, signal, beacon, tables, ...hashing });
       const last = lastOf(stand, signer.publicKey, flags.last);
       await send(spec, last, signer, { relays, signal });
       process.stdout.write(`leaves ${spec.name} after round ${last + 1}\n`);

@@ -1,15 +1,15 @@
 /** A replay in words. */
 
-import type { BadLine } from '../../certified/event-file.ts';
+import type { BadLine } from '../../certified/archive.ts';
+import type { ReplayReport, RoundReport } from '../../certified/replay-run.ts';
 import { toNpub } from '../../node/keys.ts';
-import type { Report, ReportLine } from './report.ts';
 
 const short = (hex: string): string => hex.slice(0, 12);
 const name = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
 const MOST_BAD = 20;
 
 /** One round in one line. */
-export function formatLine(line: ReportLine): string {
+export function formatLine(line: RoundReport): string {
   const { round, checked, result, problem, missing } = line;
   const head = `round ${String(round).padStart(4)}  `;
   if (problem !== undefined) return `${head}BAD          ${problem}\n`;
@@ -36,7 +36,7 @@ function notes({
   left,
   faults,
   forks,
-}: ReportLine): string {
+}: RoundReport): string {
   const late = (accepted ?? []).filter((row) => row.late).map(({ worker }) => worker);
   const all = [
     ...(attempt ? [`recovery attempt ${attempt}`] : []),
@@ -56,7 +56,7 @@ const formatBad = ({ line, reason, round }: BadLine): string =>
   `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (round ${round})`}\n`;
 
 /** What comes after the rounds. */
-export function formatEnd(report: Report): string {
+export function formatEnd(report: ReplayReport): string {
   const { ok, rounds, firstBad, bad, lines, runRoot, modelRoot, ledgerRoot } = report;
   const wrong = bad.slice(0, MOST_BAD).map(formatBad).join('');
   const more = bad.length > MOST_BAD ? `and ${bad.length - MOST_BAD} more lines\n` : '';

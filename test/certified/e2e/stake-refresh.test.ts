@@ -3,13 +3,13 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import type { RefreshPort } from '../../../src/certified/refresh.ts';
-import { createRefreshPort } from '../../../src/certified/stake-tables.ts';
 import { callData, encodeWords } from '../../../src/chain/evm/abi.ts';
 import { evmAddress } from '../../../src/chain/evm/address.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import { createTokenSource } from '../../../src/chain/evm/token-source.ts';
 import type { Endpoint } from '../../../src/chain/json-rpc.ts';
 import { publishOver } from '../../../src/cli/stake/events.ts';
+import { createRefreshPort } from '../../../src/cli/stake/refresh-port.ts';
 import {
   type StakeSnapshot,
   snapshotId,

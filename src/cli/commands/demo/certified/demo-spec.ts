@@ -4,6 +4,7 @@ import { makeSpec } from '../../../../certified/make-spec.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
 import type { Untyped } from '../../../../run/read-spec.ts';
 import type { RunSpec } from '../../../../run/run-spec.ts';
+import { dataOfSpec } from '../../../run/spec-data.ts';
 
 export interface DemoSpecOptions {
   readonly stake: Untyped;
@@ -39,9 +40,7 @@ export async function demoSpec(
       ...{ batchSize: 8, innerSteps: quick ? 5 : 40, rounds: ROUNDS, seed },
     },
     me: founders[0]!,
-    corpus,
-    onNotice,
-    signal,
+    ...(await dataOfSpec({ corpus }, { onNotice, signal })),
   });
   return spec;
 }

@@ -6,8 +6,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { systemClock } from '../../../../base/clock.ts';
 import { type Scope, withScope } from '../../../../base/scope.ts';
-import { fetchFrom } from '../../../../certified/history-source.ts';
-import { createSigner, type SignedEvent } from '../../../../network/event.ts';
+import { type Archive, archiveRun, formatArchive } from '../../../../certified/archive.ts';
+import { replayRun } from '../../../../certified/replay-run.ts';
+import { createSigner } from '../../../../network/event.ts';
 import { publishRun } from '../../../../network/wire/run-board.ts';
 import { connectRelays } from '../../../../node/connect-relays.ts';
 import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
@@ -20,9 +21,8 @@ import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
 import type { WorkerEvent } from '../../../../worker/events.ts';
-import { replayReport } from '../../../run/report.ts';
+import { withRelays } from '../../../run/archive-source.ts';
 import { publishOver } from '../../../stake/events.ts';
-import { inOrder } from '../../archive.ts';
 import { startRelay } from '../../relay.ts';
 import { demoFolder, demoText } from '../demo-files.ts';
 import type { DemoFlags } from '../run-demo.ts';
@@ -78,9 +78,10 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       { onEvent, onNotice, signal },
     );
     signal.throwIfAborted();
-    const { events, eventsFile } = await keepEvents(spec, relays, dir, signal);
-    const report = replayReport({ run: runIdOf(spec), spec }, events);
-    const document = recorder.document(events, {
+    const { archive, eventsFile } = await keepEvents(spec, relays, dir, signal);
+    const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+    const report = await replayRun(archive, { spec, ...hashing });
+    const document = recorder.document(archive.events, {
       replay: { ok: report.ok, rounds: report.rounds },
       eventsFile,
       wallSeconds: (Date.now() - startedMs) / 1000,
@@ -141,11 +142,13 @@ async function keepEvents(
   relay: readonly string[],
   dir: string,
   signal: AbortSignal,
-): Promise<{ readonly events: readonly SignedEvent[]; readonly eventsFile: string }> {
-  const events = inOrder(await fetchFrom({ relay, timeout: TIMEOUT_S }, runIdOf(spec), signal));
+): Promise<{ readonly archive: Archive; readonly eventsFile: string }> {
+  const archive = await withRelays({ relay, timeout: TIMEOUT_S }, signal, (relays) =>
+    archiveRun(runIdOf(spec), { relays, signal, sha256: nativeSha256, crypto: nativeCrypto }),
+  );
   const eventsFile = join(dir, 'events.jsonl');
-  await writeFile(eventsFile, events.map((event) => `${JSON.stringify(event)}\n`).join(''));
-  return { events, eventsFile };
+  await writeFile(eventsFile, formatArchive(archive));
+  return { archive, eventsFile };
 }
 
 /** The verdict in words (or JSON), and the exit code. */

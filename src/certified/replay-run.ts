@@ -1,21 +1,18 @@
-/** A replay as people and programs read it: one line a round, what is wrong, and where it starts to be. */
-
-import type { BadLine } from '../../certified/event-file.ts';
-import { type Gathered, gather } from '../../certified/gather.ts';
-import { genesisOf } from '../../certified/history.ts';
-import type { Beacons } from '../../certified/history-beacons.ts';
-import { type Checked, type ReplayedRound, replay } from '../../certified/replay.ts';
-import { startOf } from '../../certified/start.ts';
-import { runRoot } from '../../consensus/run-root.ts';
-import { apartIn } from '../../network/attachments/bodies.ts';
-import type { SignedEvent } from '../../network/event.ts';
-import { toProposed } from '../../network/wire/proposals.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { RunSpec } from '../../run/run-spec.ts';
+/** Replaying a whole run into a report: one line a round, what is wrong, and where it starts to be. */
+import { runRoot } from '../consensus/run-root.ts';
+import { apartIn } from '../network/attachments/bodies.ts';
+import type { SignedEvent } from '../network/event.ts';
+import { toProposed } from '../network/wire/proposals.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { BadLine } from './archive.ts';
+import type { Gathered } from './gather.ts';
+import { genesisOf } from './history.ts';
+import { type Checked, type ReplayedRound, replay } from './replay.ts';
+import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
+import { startOf } from './start.ts';
 
 /** One round. */
-export interface ReportLine {
+export interface RoundReport {
   readonly round: number;
   readonly checked: Checked;
   readonly result?: 'final' | 'void';
@@ -38,7 +35,7 @@ export interface ReportLine {
   readonly missing?: readonly string[];
 }
 
-export interface Report {
+export interface ReplayReport {
   /** Every round was checked in full, and nothing is wrong. */
   readonly ok: boolean;
   readonly run: Digest;
@@ -47,68 +44,63 @@ export interface Report {
   readonly firstBad: number | null;
   /** Lines of the file that are no genuine events. */
   readonly bad: readonly BadLine[];
+  /** Block hashes of the beacon that are as the archive says: nobody was asked about them. */
+  readonly believed: number;
   /** Of the outcomes, one leaf a round; null before the first one. */
   readonly runRoot: Digest | null;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
-  readonly lines: readonly ReportLine[];
+  readonly lines: readonly RoundReport[];
 }
 
-export interface ReportedRun {
-  readonly run: Digest;
-  readonly spec: RunSpec;
-  /** Where the run has a beacon. */
-  readonly beacons?: Pick<Beacons, 'values'>;
-  /** Where it forks: an outcome of the branch to follow. */
+export interface ReplayOptions extends HistoryOptions {
+  /** Where the run forks: an outcome of the branch to follow; default the one that the fork rule prefers. */
   readonly through?: Digest | undefined;
+  /** Each round as soon as it is checked. */
+  onRound?(round: RoundReport): void;
 }
 
 const MOST_MISSING = 5;
 
-/** Replays a run and words each round as soon as it is checked. */
-export function replayReport(
-  { run, spec, beacons, through }: ReportedRun,
-  events: Iterable<SignedEvent>,
-  bad: readonly BadLine[] = [],
-  onLine: (line: ReportLine) => void = () => {},
-): Report {
-  const all = [...events];
-  const gathered = gather(
-    all,
-    { run, spec },
-    { crypto: nativeCrypto, ...(beacons && { beacons: beacons.values }) },
-  );
-  const playing = replay(genesisOf(spec, startOf(spec)), gathered, through);
-  const lines: ReportLine[] = [];
-  for (;;) {
-    const next = playing.next();
-    if (!next.done) {
-      const line = lineOf(next.value, gathered);
-      lines.push(line);
-      onLine(line);
-      continue;
-    }
-    const { state, digests } = next.value;
-    const placed = bad.map((each) => placeBad(each, gathered, all));
-    // where lines are broken, what is missing is what they said
-    const isWrong = ({ problem, missing }: ReportLine): boolean =>
-      problem !== undefined || (bad.length > 0 && missing !== undefined);
-    const wrong = [
-      ...lines.filter(isWrong).map(({ round }) => round),
-      ...placed.flatMap(({ round }) => (round === undefined ? [] : [round])),
-    ];
-    return {
-      ok: bad.length === 0 && lines.every(({ checked }) => checked === 'full'),
-      run,
-      rounds: digests.length,
-      firstBad: wrong.length > 0 ? Math.min(...wrong) : null,
-      bad: placed,
-      runRoot: digests.length > 0 ? runRoot(digests) : null,
-      modelRoot: state.modelRoot,
-      ledgerRoot: state.ledgerRoot,
-      lines,
-    };
+/**
+ * Replays a run from its events alone: who decided each round and whether they could, every parameter, both roots. No key is needed, and
+ * nothing is believed but signatures.
+ */
+export async function replayRun(
+  archive: Opened,
+  options: ReplayOptions = {},
+): Promise<ReplayReport> {
+  const { run, spec, events, gathered, bad, believed } = await openHistory(archive, options);
+  const start = genesisOf(spec, startOf(spec), options.sha256);
+  const playing = replay(start, gathered, options.through);
+  const lines: RoundReport[] = [];
+  let next = playing.next();
+  for (; !next.done; next = playing.next()) {
+    const line = lineOf(next.value, gathered);
+    lines.push(line);
+    options.onRound?.(line);
   }
+  const { state, digests } = next.value;
+  const placed = bad.map((each) => placeBad(each, gathered, events));
+  // where lines are broken, what is missing is what they said
+  const isWrong = ({ problem, missing }: RoundReport): boolean =>
+    problem !== undefined || (bad.length > 0 && missing !== undefined);
+  const wrong = [
+    ...lines.filter(isWrong).map(({ round }) => round),
+    ...placed.flatMap(({ round }) => (round === undefined ? [] : [round])),
+  ];
+  return {
+    ok: bad.length === 0 && lines.every(({ checked }) => checked === 'full'),
+    run,
+    rounds: digests.length,
+    firstBad: wrong.length > 0 ? Math.min(...wrong) : null,
+    bad: placed,
+    believed,
+    runRoot: digests.length > 0 ? runRoot(digests) : null,
+    modelRoot: state.modelRoot,
+    ledgerRoot: state.ledgerRoot,
+    lines,
+  };
 }
 
 /** A chunk belongs to the round of the manifest or proposal that names it. */
@@ -126,7 +118,7 @@ function placeBad(bad: BadLine, { nouns }: Gathered, events: readonly SignedEven
   return bad;
 }
 
-function lineOf(replayed: ReplayedRound, events: Gathered): ReportLine {
+function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
   const { round, checked, before, decided, forks, invalid, missing = [] } = replayed;
   const trouble = {
     ...(invalid === undefined ? {} : { problem: `${invalid.code}: ${invalid.message}` }),

@@ -1,16 +1,16 @@
 /** The next table of a token's balances: the same bytes for all workers with endpoints, from the certified roster. */
 import { writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { createRefreshPort } from '../../src/certified/stake-tables.ts';
-import { sourceOf } from '../../src/chain/rederive.ts';
-import { formatStakeJson, stakeParams } from '../../src/run/stake-json.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
-import { keyListHash, successorOf } from '../../src/run/stake-successor.ts';
-import { accessTo, never } from '../support/anvil.ts';
-import { certifiedSpec } from '../support/certified-run.ts';
-import { fakeChain } from '../support/fake-chain.ts';
-import { signerOf } from '../support/signers.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { sourceOf } from '../../../src/chain/rederive.ts';
+import { createRefreshPort, readStakeFile } from '../../../src/cli/stake/refresh-port.ts';
+import { formatStakeJson, stakeParams } from '../../../src/run/stake-json.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../../src/run/stake-snapshot.ts';
+import { keyListHash, successorOf } from '../../../src/run/stake-successor.ts';
+import { accessTo, never } from '../../support/anvil.ts';
+import { certifiedSpec } from '../../support/certified-run.ts';
+import { fakeChain } from '../../support/fake-chain.ts';
+import { signerOf } from '../../support/signers.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const inFolder = temporaryFolder();
 const [ALICE, BOB, CAROL, DAVE] = [1, 2, 3, 4].map((number) => signerOf(number).publicKey) as [
@@ -41,8 +41,9 @@ async function setUp(strategy: 'erc20' | 'erc5805') {
   await writeFile(file, formatStakeJson(first));
   const stake = { source: 'evm', snapshot: snapshotId(first), period: PERIOD, every: 2 };
   const spec = certifiedSpec({ stake });
+  const given = await readStakeFile(file);
   const portTo = (endpoints: Parameters<typeof accessTo>[0], need?: number) =>
-    createRefreshPort(spec, { stakeFile: file, chain: accessTo(endpoints, need) }, [], never);
+    createRefreshPort(spec, { given, chain: accessTo(endpoints, need) }, [], never);
   return { chain, first, portTo };
 }
 

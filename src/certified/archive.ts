@@ -1,0 +1,159 @@
+/**
+ * Archives of certified runs: every event of a run and every beacon value, one JSON line each, so that the run can be replayed when relays
+ * have forgotten it. Written from relays, read back line by line; whoever reads one is told which lines are wrong.
+ */
+import { parseEvent, type SignedEvent, verifyEvent } from '../network/event.ts';
+import type { EventCrypto } from '../network/event-crypto.ts';
+import { readSnapshots } from '../network/wire/snapshots.ts';
+import { archiveOrder } from '../network/wire/stored-run.ts';
+import type { BeaconSource } from '../run/beacon-source.ts';
+import type { Digest } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import {
+  type BeaconLine,
+  type BeaconRecord,
+  beaconsOf,
+  formatBeacon,
+  readBeacon,
+} from './beacons.ts';
+import { type Asked, fetchHistory } from './from-relays.ts';
+import { specsOf } from './gather.ts';
+
+/** A line that is not a genuine event. */
+export interface BadLine {
+  /** From 1. */
+  readonly line: number;
+  readonly reason: string;
+  /** What the text itself says of the round it belongs to, if anything. */
+  readonly round?: number;
+  /** The same of the payload a chunk belongs to. */
+  readonly root?: string;
+}
+
+/** What is kept of a run. */
+export interface Archive {
+  readonly events: readonly SignedEvent[];
+  readonly beacons: readonly BeaconRecord[];
+}
+
+/** An archive as it was read. */
+export interface ArchiveFile extends Archive {
+  readonly bad: readonly BadLine[];
+  /** Values of the run's beacon, not judged yet. */
+  readonly beacons: readonly BeaconLine[];
+}
+
+export interface ArchiveOptions extends Asked {
+  /** What is archived already: only later events are asked for. */
+  readonly known?: Archive | undefined;
+  /** The spec, where no relay has it. */
+  readonly spec?: RunSpec | undefined;
+  /** Events of stake snapshots, kept where relays have none of them. */
+  readonly snapshots?: readonly SignedEvent[] | undefined;
+  /** Where the beacon values of the run come from. */
+  beacon?(spec: RunSpec): BeaconSource | undefined;
+  /** How many events have come by now. */
+  onProgress?(have: number): void;
+  onNotice?(message: string): void;
+}
+
+/** Relays may have taken an event a while after it was dated. */
+const OVERLAP_SECONDS = 2 * 86_400;
+/** Longer lines are no events that any relay took. */
+const LONGEST_LINE = 32 << 20;
+/** Lines between two reports of progress. */
+const TOLD_EVERY = 500;
+
+/**
+ * Everything that relays have of a run, with what was archived before. The same events make the same archive, in whatever order relays
+ * send them.
+ */
+export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<Archive> {
+  const { known = { events: [], beacons: [] }, signal } = options;
+  const latest = Math.max(...known.events.map(({ created_at }) => created_at));
+  const since = known.events.length > 0 ? Math.max(0, latest - OVERLAP_SECONDS) : undefined;
+  const fresh = await fetchHistory(run, { ...options, since });
+  const events = archiveOrder(withSnapshots([...known.events, ...fresh], options));
+  const spec = options.spec ?? specsOf(events).get(run);
+  if (spec === undefined) return { events, beacons: [] };
+  const lines = known.beacons.map((record, i) => ({ ...record, line: i + 1 }));
+  const { sha256, crypto, onNotice = () => undefined } = options;
+  const search = { source: options.beacon?.(spec), signal, onNotice, sha256, crypto };
+  const { records } = await beaconsOf({ run, spec }, events, lines, search);
+  return { events, beacons: records };
+}
+
+/** The same events, and those of snapshots that are not among them. */
+export function withSnapshots(
+  events: readonly SignedEvent[],
+  { snapshots = [], sha256 }: Pick<ArchiveOptions, 'snapshots' | 'sha256'>,
+): readonly SignedEvent[] {
+  if (snapshots.length === 0) return events;
+  const here = readSnapshots(events, sha256);
+  const isHere = [...readSnapshots(snapshots, sha256).keys()].every((id) => here.has(id));
+  return isHere ? events : [...events, ...snapshots];
+}
+
+/** The archive as text: JSON lines, one signed event each, then values of the beacon. */
+export const formatArchive = ({ events, beacons }: Archive): string =>
+  [...events.map((event) => JSON.stringify(event)), ...beacons.map(formatBeacon)]
+    .map((line) => `${line}\n`)
+    .join('');
+
+/** Reads an archive to its end; every id and signature is checked. */
+export async function readArchive(
+  lines: AsyncIterable<string> | Iterable<string>,
+  options: { readonly crypto?: EventCrypto; onProgress?(have: number): void } = {},
+): Promise<ArchiveFile> {
+  const { crypto, onProgress } = options;
+  const events = new Map<string, SignedEvent>();
+  const bad: BadLine[] = [];
+  const beacons: BeaconLine[] = [];
+  let line = 0;
+  for await (const text of lines) {
+    line += 1;
+    if (line % TOLD_EVERY === 0) onProgress?.(line);
+    if (text === '') continue;
+    const read = readLine(text, crypto);
+    if (typeof read === 'string') bad.push({ line, reason: read, ...placeOf(text, crypto) });
+    else if ('proof' in read) beacons.push({ ...read, line });
+    else events.set(read.id, read);
+  }
+  return { events: [...events.values()], bad, beacons };
+}
+
+/** The event or beacon value, or why the line is neither. */
+function readLine(
+  text: string,
+  crypto: EventCrypto | undefined,
+): SignedEvent | BeaconRecord | string {
+  if (text.length > LONGEST_LINE) return `longer than ${LONGEST_LINE} characters`;
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return 'not JSON';
+  }
+  const beacon = readBeacon(json);
+  if (beacon !== undefined) return beacon;
+  const parsed = parseEvent(json);
+  if (!parsed.ok) return `${parsed.issue.at} is ${parsed.issue.message}`;
+  const genuine = verifyEvent(parsed.value, crypto);
+  return genuine.ok ? genuine.value : genuine.issue.message;
+}
+
+const IN_TAG = /([0-9a-f]{60}\/)(\d{1,9})(?!\d)/;
+const IN_CONTENT = /\\*"round\\*":(\d{1,9})/g;
+
+/** Where a broken event seems to belong: what its tags and its content say, and of those what would make it whole. */
+function placeOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, 'round' | 'root'> {
+  const tag = IN_TAG.exec(text)?.[2];
+  const said = [...text.matchAll(IN_CONTENT)].map(([, round]) => round!);
+  const mends = said.find(
+    (round) => typeof readLine(text.replace(IN_TAG, `$1${round}`), crypto) !== 'string',
+  );
+  const round = mends ?? tag ?? said[0];
+  if (round !== undefined) return { round: Number(round) };
+  const root = /"x","([0-9a-f]{64})"/.exec(text)?.[1];
+  return root === undefined ? {} : { root };
+}
