@@ -1,23 +1,22 @@
 /**
- * The run root: a hash tree over the digests of a run's outcomes, one leaf a round, so that one round can be shown to belong to a run
- * without the others. A digest covers run, round, accepted manifests, result and the roots after the round.
+ * The run root: a Merkle tree over the digests of a run's outcomes, one leaf per round. A short proof shows that one round
+ * belongs to a run without the other rounds. A digest covers run, round, accepted manifests, result and the roots after it.
  */
-
 import { fromHex, isHex32, toHex } from '../base/bytes.ts';
 import { HASH_BYTES, merklePath, merkleTree, pathLength, rootFrom } from '../base/merkle.ts';
 import { bytes32 } from '../base/tagged-hash.ts';
 import type { Digest } from '../run/ids.ts';
 
-/** That a round is the one of this place in a run of so many rounds. */
+/** Merkle proof that an outcome digest is that of `round` in a run of `rounds` rounds. */
 export interface RoundProof {
   readonly round: number;
   readonly rounds: number;
   readonly digest: Digest;
-  /** From the leaf to the top. */
+  /** Sibling hashes, from the leaf to the top. */
   readonly path: readonly Digest[];
 }
 
-/** Digests are those of round 0 on. */
+/** The root over the outcome digests of all rounds, from round 0. */
 export const runRoot = (digests: readonly Digest[]): Digest => treeOf(digests).root;
 
 export function proveRound(digests: readonly Digest[], round: number): RoundProof {
@@ -25,7 +24,7 @@ export function proveRound(digests: readonly Digest[], round: number): RoundProo
   return { round, rounds: digests.length, digest: digests[round]!, path };
 }
 
-/** Whether the proof leads to this run root; false for anything malformed. */
+/** Whether the proof leads to this run root; false for a malformed proof. */
 export function isRoundOf(root: Digest, { round, rounds, digest, path }: RoundProof): boolean {
   const isPlace = Number.isSafeInteger(rounds) && Number.isSafeInteger(round) && round >= 0;
   if (!isPlace || round >= rounds || !isHex32(digest) || !path.every(isHex32)) return false;

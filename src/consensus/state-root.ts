@@ -1,20 +1,20 @@
 /**
- * The model root: what a committee certifies of parameters and outer momentum. It is the root of the chunks in which the same bytes
- * travel as a checkpoint, so whoever has the root can take each chunk from anybody. Their layout is that of the run's model.
+ * The model root: the Merkle root of parameters and outer momentum that a committee certifies. Its leaves are the chunks in
+ * which a checkpoint travels, so a newcomer with the root can fetch each chunk from anybody and verify it alone.
  */
 import { sha256 } from '../base/hash.ts';
 import { merkleTree } from '../base/merkle.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
 
-/** The part of the state that is numbers. */
+/** Parameters and outer momentum. */
 export interface ModelState {
   readonly params: Params;
   /** Of the storage type of the parameters. */
   readonly momentum: Vector;
 }
 
-/** As long as the chunks of any other payload (kind 7811). */
+/** The chunk size of kind 7811. */
 const CHUNK_BYTES = 45_056;
 
 /** Length of the canonical bytes. */
@@ -36,7 +36,7 @@ export function stateBytes(state: ModelState): Uint8Array {
   return bytes;
 }
 
-/** The canonical bytes in stretches of one chunk; each is overwritten by the next one. */
+/** The canonical bytes chunk by chunk; each chunk reuses the buffer of the one before. */
 function* stateChunks(state: ModelState): Generator<Uint8Array> {
   const { params, momentum } = state;
   const [total, size, width] = [
@@ -58,7 +58,7 @@ function* stateChunks(state: ModelState): Generator<Uint8Array> {
   }
 }
 
-/** Parameters and momentum of canonical bytes in f32, as all that we train is stored. Throws on another length. */
+/** Reads canonical bytes back as f32, the storage type of everything we train. Throws on another length. */
 export function readState(bytes: Uint8Array, layout: Layout): ModelState {
   const { size } = layout;
   if (bytes.length !== 8 * size) {
@@ -70,7 +70,7 @@ export function readState(bytes: Uint8Array, layout: Layout): ModelState {
   return { params: { layout, values: read(0) }, momentum: read(size) };
 }
 
-/** Root of these bytes, whatever they are: what to compare before they are read. */
+/** Root of any bytes, to compare with an expected root before they are parsed. */
 export function bytesRoot(bytes: Uint8Array, hash = sha256): Digest {
   const count = Math.ceil(bytes.length / CHUNK_BYTES);
   const chunks = Array.from({ length: count }, (_, i) =>

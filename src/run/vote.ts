@@ -1,19 +1,19 @@
-/** What committee members sign: prepares, commits, proposals and ballots; and what workers sign about being in the run. */
+/** Protocol messages of certified rounds: prepares, commits, proposals and view-change votes, and the joins and leaves of workers. */
 import type { Digest, EventId, WorkerId } from './ids.ts';
 import type { Outcome } from './outcome.ts';
 
-/** What a vote is about: one attempt at one round after one history. */
+/** The recovery epoch of a round that a message belongs to, and the history it builds on. */
 export interface Attempt {
   readonly run: Digest;
   readonly round: number;
-  /** 0 first; each recovery adds one. */
+  /** Recovery epoch: 0 unless the round failed to finish. */
   readonly attempt: number;
   /** Digest of the outcome before; the run id in round 0. */
   readonly parent: Digest;
 }
 
 interface Cast extends Attempt {
-  /** The committee the voter counts itself into. */
+  /** Digest of the committee the voter belongs to. */
   readonly ctx: Digest;
   readonly view: number;
   /** Digest of the outcome. */
@@ -22,17 +22,17 @@ interface Cast extends Attempt {
   readonly justify: number;
 }
 
-/** "This outcome is valid, I hold all it lists, and I prefer it in this view." */
+/** Says that the outcome is valid, that the voter has everything it lists, and that it votes for it in this view. */
 export interface Prepare extends Cast {
   readonly type: 'vote';
   readonly step: 'prepare';
 }
 
-/** "A quorum prepared this outcome in this view; I am locked on it." */
+/** Says that a quorum prepared the outcome in this view and that the voter is locked on it. */
 export interface Commit extends Cast {
   readonly type: 'vote';
   readonly step: 'commit';
-  /** Manifests the voter holds, on time, that the outcome does not list. */
+  /** Manifests that reached the voter on time and that the outcome does not list. */
   readonly unlisted: readonly EventId[];
   /** One integer per accepted row; empty where nothing is scored. */
   readonly scores: readonly number[];
@@ -40,50 +40,50 @@ export interface Commit extends Cast {
 
 export type Vote = Prepare | Commit;
 
-/** An outcome put to the vote; it counts as its author's prepare. */
+/** A proposed outcome; it counts as its author's prepare. */
 export interface Proposal extends Cast {
   readonly type: 'proposal';
   readonly step: 'prepare';
   readonly outcome: Outcome;
   /** The prepares behind `justify`, ascending; none without it. */
   readonly prepares: readonly EventId[];
-  /** The ballots the committee is drawn from, ascending; none in attempt 0. */
+  /** The view-change votes whose authors the committee is drawn from, ascending; none in recovery epoch 0. */
   readonly ballots: readonly EventId[];
 }
 
-/** An outcome that a quorum prepared, as far as the author of a ballot knows. */
+/** The latest outcome that a quorum prepared, as claimed by a view-change vote. */
 export interface PreparedClaim {
   readonly attempt: number;
   readonly view: number;
   readonly digest: Digest;
-  /** A proposal of it in that view: it has the body, and in attempts above 0 the ballots of that committee. */
+  /** A proposal of it in that view: it carries the outcome, and in epochs above 0 the view-change votes of its committee. */
   readonly proposal: EventId;
   /** A quorum of prepares of that view, ascending. */
   readonly prepares: readonly EventId[];
 }
 
-/** "I vote in no attempt below this one any more; this is the highest outcome I know to be prepared." */
+/** Promises not to vote in an earlier recovery epoch any more, and states the latest prepared outcome the author knows. */
 export interface ViewChangeVote extends Attempt {
   readonly type: 'ballot';
   readonly prepared: PreparedClaim | null;
 }
 
-/** What the round machine signs and counts. */
+/** Messages that the round machine signs and counts. */
 export type Message = Vote | Proposal | ViewChangeVote;
 
-/** Wants to be in the roster. */
+/** A request to be in the roster. */
 export interface Join {
   readonly type: 'join';
   readonly run: Digest;
   /** A recent outcome; the run id before there is one. */
   readonly after: Digest;
-  /** End of the author's reveal chain. */
+  /** Commitment to the author's reveal chain: its end. */
   readonly tip: Digest;
-  /** What the run's admission rule asks for; empty where it asks for nothing. */
+  /** Evidence that the run's admission rule asks for; empty where it asks for none. */
   readonly evidence: string;
 }
 
-/** Leaves the roster. */
+/** A notice that the author leaves the roster. */
 export interface Leave {
   readonly type: 'leave';
   readonly run: Digest;
@@ -91,5 +91,5 @@ export interface Leave {
   readonly last: number;
 }
 
-/** A noun whose event was verified: its id, and who signed it. */
+/** A protocol message whose event was verified, with the event's id and author. */
 export type Signed<T> = T & { readonly id: EventId; readonly key: WorkerId };

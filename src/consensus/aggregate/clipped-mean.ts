@@ -1,6 +1,6 @@
 /**
- * The mean of a certified round: contributions longer than so many times the lower median of the outcome's own rows are scaled down
- * to that (norm clip); then one f64 sum in a fixed order and one division. Nothing that an outcome does not list has a say in it.
+ * Aggregation rule of certified rounds: weighted mean with norm clipping. Norms above `normBound` x the lower median are
+ * clipped to it; then one f64 sum in a fixed order and one division. Only the rows that the outcome lists have an influence.
  */
 import type { Normalization } from '../../run/settings.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
@@ -15,7 +15,7 @@ import type { Mean } from './mean.ts';
 /** An accepted contribution. */
 export interface ClippedRow {
   readonly worker: string;
-  /** Made for the round before. */
+  /** Whether it was made for the round before. */
   readonly late: boolean;
   readonly delta: PartialVector;
   readonly weight: number;
@@ -24,9 +24,9 @@ export interface ClippedRow {
 export interface ClippedMeanOptions {
   /** Length of the flat parameter vector. */
   readonly size: number;
-  /** c: how many times the lower median is too long; 0 does not clip. */
+  /** c: norms above c x the lower median are clipped; 0 does not clip. */
   readonly normBound: number;
-  /** What a value's sum is divided by: the weight of all who send its chunk, or of those who sent the value. */
+  /** Divisor of a value's sum: the weight of all who send its chunk, or only of those who sent the value itself. */
   readonly normalize: Normalization;
 }
 
@@ -35,7 +35,7 @@ export interface Clip {
   readonly worker: string;
   readonly late: boolean;
   readonly norm: number;
-  /** What its values are multiplied with; 1 when it is short enough. */
+  /** Factor applied to its values; 1 when it is not clipped. */
   readonly scale: number;
 }
 
@@ -44,7 +44,7 @@ export interface ClippedMean extends Mean {
 }
 
 /**
- * Each chunk over the rows that speak of it, by ascending worker, those that are late after those on time; the order of the input
+ * The mean of each chunk over the rows that contain it, summed in order of worker key, late rows last; the order of the input
  * does not matter. Throws without rows.
  */
 export function clippedMean(
@@ -83,7 +83,7 @@ export function clippedMean(
 
 function clip(rows: readonly ClippedRow[], normBound: number): readonly Clip[] {
   const norms = rows.map(({ delta }) => normOf(delta));
-  // who sends nothing yet (a newcomer that owns no chunk) does not make everybody else too long
+  // rows without any chunk (a newcomer that owns none) must not pull the median to zero
   const sent = norms.filter((_, i) => rows[i]!.delta.chunks.length > 0);
   const bound = normBound === 0 ? Number.POSITIVE_INFINITY : normBound * lowerMedian(sent);
   return rows.map(({ worker, late }, i) => {
@@ -92,13 +92,13 @@ function clip(rows: readonly ClippedRow[], normBound: number): readonly Clip[] {
   });
 }
 
-/** The middle one, or the lower of the two in the middle; nothing bounds nothing. */
+/** The middle value, or the lower of the two middle ones; 0 of none. */
 function lowerMedian(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }
 
-/** Euclidean, summed by index. */
+/** L2 norm, summed in index order. */
 export function normOf(delta: PartialVector): number {
   const room = new Float64Array(CHUNK_LENGTH);
   let sum = 0;

@@ -1,7 +1,7 @@
 /**
- * The weighted mean of a cohort's deltas (DiLoCo, arXiv 2311.08105), in the operation order of the Python reference: f64 sum
- * by ascending worker key, then one multiplication by the reciprocal of the total weight. Workers that send only chunks they
- * own are averaged chunk by chunk; a chunk that nobody sent has no mean and must not move.
+ * Aggregation rule of uncertified rounds: the weighted mean of the accepted deltas (DiLoCo, arXiv 2311.08105), chunk by chunk.
+ * An f64 sum in order of worker key, then one multiplication by the reciprocal of the total weight, as in the Python reference.
+ * A chunk that nobody sent has no mean and does not move.
  */
 import type { Contribution } from '../../run/contribution.ts';
 import type { Normalization } from '../../run/settings.ts';
@@ -13,32 +13,32 @@ export interface MeanOptions {
   readonly size: number;
   /** `examples`: a contribution weighs its example count (1 when absent), at most `cap`. `equal`: everyone weighs 1. */
   readonly weights: 'examples' | 'equal';
-  /** No single worker weighs more than this. */
+  /** Largest weight of a single worker. */
   readonly cap: number;
-  /** What a value's sum is divided by: the weight of all who send its chunk, as the reference does, or of those who sent the value. */
+  /** Divisor of a value's sum: the weight of all who send its chunk (as the reference does), or only of those who sent the value. */
   readonly normalize: Normalization;
 }
 
 export interface Mean {
-  /** Mean Δ of the chunks below, dense f64[size]; zeros elsewhere. */
+  /** Mean Δ, dense f64[size]; zero outside the chunks in `moved`. */
   readonly mean: Float64Array;
-  /** Chunks that at least one worker sent, ascending: parameters and momentum of the others stay as they are. */
+  /** Chunks that at least one worker sent, ascending; parameters and momentum of all other chunks stay as they are. */
   readonly moved: Uint32Array;
 }
 
-/** What one contribution weighs. */
+/** The weight of one contribution. */
 export const weightOf = (
   examples: number | undefined,
   { weights, cap }: Pick<MeanOptions, 'weights' | 'cap'>,
 ): number => (weights === 'equal' ? 1 : Math.min(cap, examples ?? 1));
 
-/** A cohort in the one order every worker sums in: by worker key, then event id. */
+/** The contributions in the order every worker sums them: by worker key, then event id. */
 export const inOrder = (cohort: readonly Contribution[]): Contribution[] =>
   [...cohort].sort(
     (a, b) => compareCodePoints(a.worker, b.worker) || compareCodePoints(a.eventId, b.eventId),
   );
 
-/** The mean of each chunk over those who sent it; the order of the input does not matter. Throws on an empty cohort. */
+/** The mean of each chunk over those who sent it; the order of the input does not matter. Throws without contributions. */
 export function meanDelta(cohort: readonly Contribution[], options: MeanOptions): Mean {
   if (cohort.length === 0) throw new RangeError('the mean of no contributions is undefined');
   const { size } = options;

@@ -1,6 +1,6 @@
 /**
- * Randomness from outside, mixed into the entropy: a round of drand (BLS12-381, key on G2, signatures on G1, unchained), which
- * proves itself whoever brings it, or the hash of a finalized block. Fetching either is done in src/chain.
+ * Verifies public randomness beacons, which a run may mix into its round randomness: a drand round (BLS12-381, key on G2,
+ * signatures on G1, unchained), whose signature anybody can check, or the hash of a finalized block. src/chain fetches them.
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { fromHex, isHex32 } from '../../base/bytes.ts';
@@ -9,7 +9,7 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { BeaconProof } from '../../run/beacon-source.ts';
 import type { Digest } from '../../run/ids.ts';
 
-/** A chain of drand, as a run spec pins it. */
+/** A drand chain as a run spec pins it. */
 export interface DrandChain {
   /** 96 bytes on G2, in hex. */
   readonly publicKey: string;
@@ -18,7 +18,7 @@ export interface DrandChain {
   readonly periodSeconds: number;
 }
 
-/** The chain with a round every three seconds. */
+/** drand's quicknet: a round every three seconds. */
 export const quicknet: DrandChain = {
   publicKey:
     '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a',
@@ -32,7 +32,7 @@ const DOMAIN = 'BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_';
 export const drandRoundAt = ({ genesis, periodSeconds }: DrandChain, seconds: number): number =>
   1 + Math.max(0, Math.ceil((seconds - genesis) / periodSeconds));
 
-/** The randomness of a round if this is its signature. */
+/** The randomness of a drand round, if the signature is valid for it. */
 export function drandRandomness(
   { publicKey }: DrandChain,
   round: number,
@@ -45,13 +45,13 @@ export function drandRandomness(
     : refuse('bad-beacon', 'signature', `not the signature of drand round ${round}`);
 }
 
-/** What the beacon of a run is, as far as its values go. */
+/** Which beacon a run uses, and how long after an outcome its value is taken. */
 export type BeaconRules =
   | { readonly kind: 'none' }
   | ({ readonly kind: 'drand'; readonly lagSeconds: number } & DrandChain)
   | { readonly kind: 'block'; readonly lagSeconds: number };
 
-/** The value after an outcome of this time, in unix seconds, if that is what the proof shows. A block's hash is taken as it is. */
+/** The beacon value due after an outcome of this time (unix seconds), if the proof shows it. A block hash is not verified here. */
 export function beaconValue(rules: BeaconRules, time: number, proof: BeaconProof): Result<Digest> {
   if (rules.kind === 'block' && 'block' in proof) {
     return isHex32(proof.block) ? ok(proof.block) : refuse('bad-beacon', 'block', 'not a hash');
@@ -62,7 +62,7 @@ export function beaconValue(rules: BeaconRules, time: number, proof: BeaconProof
   return drandRandomness(rules, drandRoundAt(rules, time + rules.lagSeconds), proof.signature);
 }
 
-/** Whether it is the key of a chain: a point of the group on G2, other than zero. */
+/** Whether the hex is a valid drand public key: a point of G2's prime-order group other than zero. */
 export function isDrandKey(publicKey: string): boolean {
   try {
     const point = bls12_381.G2.Point.fromHex(publicKey);
@@ -81,7 +81,7 @@ function isSigned(publicKey: string, round: number, signature: Uint8Array): bool
   try {
     return shortSignatures.verify(signature, message, G2.Point.fromHex(publicKey));
   } catch {
-    // bytes that are no point of the group
+    // the bytes are not a point of the group
     return false;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Who votes in a round: a weighted draw among the keys that may sit, by the entropy of the round. A pure function of certified
- * history, so everybody gets the same committee and no message is needed to form one.
+ * Draws the committee that votes in a round: a weighted random sample of the eligible keys, seeded by the round's randomness
+ * (sortition). A pure function of certified history, so every worker computes the same committee without a message.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
@@ -9,40 +9,40 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import { cappedStakes, type QuorumRule, quorumOf } from './quorum.ts';
 import { bestOf, createCandidates, DRAWS_PER_SEED, drawLots, type Weighted } from './weighted.ts';
 
-/** The part of a run spec that says what committees are like. */
+/** The committee settings of a run spec. */
 export interface CommitteeRules {
   /** Seats; fewer where fewer keys may sit. */
   readonly size: number;
   readonly quorum: QuorumRule;
   /** Whether more stake means a better chance of a seat, or only the right to have one. */
   readonly weights: 'stake' | 'equal';
-  /** Who has less never sits, in decimal. */
+  /** Keys with less stake get no seat; decimal. */
   readonly minStake: string;
 }
 
-/** By key; null where the run has no stake and every key weighs 1. */
+/** Stake by key; null in a run without stake, where every key weighs 1. */
 export type Stakes = ReadonlyMap<WorkerId, bigint> | null;
 
-/** What decides a draw. */
+/** What seeds a draw. */
 export interface Draw {
   readonly run: Digest;
   readonly round: number;
-  /** 0, or the number of the recovery attempt. */
+  /** The recovery epoch; 0 unless a round failed to finish. */
   readonly attempt: number;
-  /** Of the round. */
+  /** Randomness of the round (randomness.ts). */
   readonly entropy: Digest;
 }
 
 export interface CommitteeInput extends Draw {
   /** Digest of the outcome before; the run id in round 0. */
   readonly parent: Digest;
-  /** Keys that may sit, in any order; those without enough stake are left out here. */
+  /** Keys that may have a seat, in any order; the draw itself drops those below `minStake`. */
   readonly eligible: readonly WorkerId[];
   readonly stakes: Stakes;
   readonly rules: CommitteeRules;
 }
 
-/** The committee of one attempt at a round; it has no members where nobody may sit. */
+/** The committee of one recovery epoch of a round; without eligible keys it has no members. */
 export function drawCommittee(input: CommitteeInput): Committee {
   const { run, round, attempt, parent, rules } = input;
   const drawn = rank(input, weigh(input), rules.size);
@@ -57,11 +57,11 @@ export function drawCommittee(input: CommitteeInput): Committee {
   return { round, attempt, members, weights, size: members.length, quorum, ctx };
 }
 
-/** All keys that may sit, in the order of the draw: who proposes when in a recovery attempt. */
+/** All eligible keys in the order of the draw: the proposers of a recovery epoch. */
 export const rankOf = (input: Omit<CommitteeInput, 'parent'>): readonly WorkerId[] =>
   rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
 
-/** Keys with their weight in the draw, those without enough stake left out. */
+/** Eligible keys with enough stake, each with its weight in the draw. */
 function weigh({ eligible, stakes, rules }: Omit<CommitteeInput, 'parent'>): readonly Weighted[] {
   if (stakes === null) return eligible.map((key) => ({ key, weight: 1n }));
   const least = BigInt(rules.minStake);
@@ -75,7 +75,7 @@ function weigh({ eligible, stakes, rules }: Omit<CommitteeInput, 'parent'>): rea
 const rank = (draw: Draw, members: readonly Weighted[], count: number): readonly Weighted[] =>
   bestOf(drawLots(createCandidates(members), drawSeed(draw)), draw.attempt % DRAWS_PER_SEED, count);
 
-/** What the lots of a draw are made with; eight attempts share one seed and take a turn each. */
+/** Seed of a draw. Eight recovery epochs share one seed and use one of its eight draws each. */
 const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
   taggedHash(
     'nostrain/committee/1',

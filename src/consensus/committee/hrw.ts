@@ -1,7 +1,7 @@
 /**
- * Who owns which chunk in a round: unweighted rendezvous hashing (Thaler & Ravishankar 1998) over the round's roster. A score
- * is 32 bits of SHA-256 over run, round, entropy and key, so whoever wants a chunk can only try keys, and must have registered
- * the key before the entropy is known. Stake plays no part.
+ * Assigns parameter chunks to workers for a round: unweighted rendezvous hashing (HRW; Thaler & Ravishankar 1998) over the
+ * roster. A score is 32 bits of SHA-256 over run, round, randomness and key, so a worker can aim for a chunk only by trying
+ * keys, and a key must be in the roster before the randomness is known. Stake has no influence.
  */
 import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
@@ -11,22 +11,22 @@ export interface Ownership {
   /** SHA-256 that names the run. */
   readonly run: Uint8Array;
   readonly round: number;
-  /** 32 bytes that nobody knew when the roster was closed. */
+  /** Round randomness: 32 bytes that nobody knew when the roster was closed. */
   readonly entropy: Uint8Array;
   /** The roster, in any order. */
   readonly workers: readonly WorkerId[];
   /** ρ: how many workers own each chunk; at most all of them do. */
   readonly owners: number;
   /**
-   * `free`: the ρ best scores of each chunk, so that a leaver's seats move and no others. `even`: the same, but nobody takes
-   * more than an equal share, so that a payload's size is known beforehand.
+   * `free`: the ρ best scores own each chunk, so that only a leaver's chunks move. `even`: the same, but nobody owns more
+   * than an equal share, which bounds the payload size.
    */
   readonly seats: 'even' | 'free';
 }
 
 type Hash = (bytes: Uint8Array) => Uint8Array;
 
-/** Digest of everything that decides who owns what. */
+/** Digest of everything the assignment depends on. */
 export function rosterDigest(ownership: Ownership, hash: Hash = sha256): Uint8Array {
   const { owners, seats, workers } = ownership;
   return hash(
@@ -41,7 +41,7 @@ export function rosterDigest(ownership: Ownership, hash: Hash = sha256): Uint8Ar
   );
 }
 
-/** The chunks of each worker, ascending. */
+/** The chunks each worker owns, ascending. */
 export function ownedChunks(
   ownership: Ownership,
   chunks: number,
@@ -55,7 +55,7 @@ export function ownedChunks(
     hash(concatBytes(utf8('nostrain:owner:'), roundFields(ownership), keyBytes(worker))),
   );
   const scores = seeds.map((seed) => chunkScores(seed, chunks, hash));
-  // more than every chunk: such a seat count never binds
+  // `free` has no limit per worker
   const free =
     seats === 'even' ? quotas(seeds, each * chunks) : seeds.map(() => Number.POSITIVE_INFINITY);
   const owned: number[][] = workers.map(() => []);
@@ -74,8 +74,8 @@ export const seatsAtMost = (chunks: number, workers: number, owners: number): nu
   Math.min(chunks, Math.ceil((chunks * owners) / workers));
 
 /**
- * The worker with a free seat that scores best, equal scores going to the lower key. Who has a seat for every chunk still to
- * come takes this one first: only so are there ρ different owners to the end.
+ * The worker with a free seat and the best score; ties go to the lower key. A worker with as many free seats as chunks remain
+ * must take every one of them, or some chunk would end with fewer than ρ different owners.
  */
 function nextOwner(
   scores: readonly Uint32Array[],
@@ -98,7 +98,7 @@ function nextOwner(
   return best;
 }
 
-/** Equal shares of the seats; what is left over goes one each to the workers with the largest seeds. */
+/** Equal numbers of seats; the remainder goes one each to the workers with the largest seeds. */
 function quotas(seeds: readonly Uint8Array[], seats: number): number[] {
   const share = Math.floor(seats / seeds.length);
   const left = seats - share * seeds.length;
@@ -122,7 +122,7 @@ function chunkScores(seed: Uint8Array, chunks: number, hash: Hash): Uint32Array 
   return out;
 }
 
-/** By key; hex of equal length sorts as its bytes do. */
+/** Sorted by key; hex of equal length sorts like its bytes. Throws on a repeated key. */
 function sorted(workers: readonly WorkerId[]): WorkerId[] {
   const out = [...workers].sort((a, b) => (a < b ? -1 : 1));
   const twice = out.find((worker, i) => worker === out[i + 1]);

@@ -1,22 +1,22 @@
-/** How many of a committee decide, and for how much each of them counts. */
+/** Quorum sizes, and how much stake each committee member's vote carries. */
 import type { Committee } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
-/** `bft`: two thirds and one, against liars. `cft`: half and one, against crashes alone; for friends. */
+/** `bft`: more than two thirds, against Byzantine members. `cft`: more than half, against crashes only. */
 export type QuorumRule = 'bft' | 'cft';
 
-/** k: seats that decide among `seats`. */
+/** k: votes that decide in a committee of `seats`. */
 export const quorumOf = (rule: QuorumRule, seats: number): number =>
   rule === 'bft' ? Math.floor((2 * seats) / 3) + 1 : Math.floor(seats / 2) + 1;
 
 /**
- * Stakes as they count in a committee: nobody for more than K - k + 1 seats' share of the whole. So much is what blocks a
- * quorum, and a key with that much stake may do so; more would only take the say from the others.
+ * Caps each stake at the blocking share, (K - k + 1) / K of the capped total, so that no member alone exceeds it: a key with
+ * that much stake can block a quorum, but never decide in place of the others.
  */
 export function cappedStakes(stakes: readonly bigint[], quorum: number): readonly bigint[] {
   const seats = BigInt(stakes.length);
   const blocking = seats - BigInt(quorum) + 1n;
-  // the largest cap c with c * K <= blocking * total of min(stake, c); those that fit are 0..c without a gap
+  // binary search for the largest cap c with c * K <= blocking * sum of min(stake, c), which holds for all smaller caps
   let fits = 0n;
   let tooMuch = total(stakes) + 1n;
   while (tooMuch - fits > 1n) {
@@ -32,7 +32,7 @@ const capped = (stakes: readonly bigint[], cap: bigint): readonly bigint[] =>
 
 const total = (stakes: readonly bigint[]): bigint => stakes.reduce((sum, each) => sum + each, 0n);
 
-/** Whether these signers decide: k seats, and k of K parts of the capped stake. Who has no seat and who signs twice adds nothing. */
+/** Whether these signers are a quorum: k seats and k/K of the capped stake. Non-members and repeated signers add nothing. */
 export function hasQuorum(committee: Committee, signers: Iterable<WorkerId>): boolean {
   const { members, weights, size, quorum } = committee;
   const signed = new Set(signers);

@@ -1,6 +1,6 @@
 /**
- * What nobody can foresee in a round: a chain of hashes over the reveals of those who proposed its outcomes, and a beacon where
- * the run has one. Nothing that a proposer is free to choose goes in; what is left to it is to propose or to stay silent.
+ * Round randomness (the field `entropy`): a hash chain over the reveals of past proposers and, where the run has one, the
+ * randomness beacon. A proposer cannot choose any input; its only bias is to withhold its proposal.
  */
 import { fromHex, toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
@@ -8,23 +8,23 @@ import type { Digest } from '../../run/ids.ts';
 
 const TAG = 'nostrain/entropy/1';
 
-/** entropy(0): of the run id alone, so known to everybody from the start. */
+/** Randomness of round 0: derived from the run id alone, so everybody knows it before the run starts. */
 export const firstRandomness = (run: Digest): Digest => toHex(taggedHash(TAG, bytes32(run)));
 
-/** What the next entropy is made of. */
+/** Inputs of the next round's randomness. */
 export interface RandomnessInputs {
   readonly run: Digest;
-  /** The round whose entropy it is. */
+  /** The round to compute it for. */
   readonly round: number;
-  /** Entropy of the round before. */
+  /** Randomness of the round before. */
   readonly entropy: Digest;
-  /** Of the outcome of the round before; empty where it has none. */
+  /** Reveal in the outcome of the round before; empty where that has none. */
   readonly reveal: Digest | '';
-  /** Randomness of a drand round or hash of a block, 32 bytes in hex; empty where the run has no beacon. */
+  /** drand randomness or block hash, 32 bytes in hex; empty in a run without beacon. */
   readonly beacon: Digest | '';
 }
 
-/** entropy(round): each of reveal and beacon is preceded by its length in one byte. */
+/** Randomness of a round after the first; reveal and beacon are each preceded by their length in one byte. */
 export function nextRandomness({ run, round, entropy, reveal, beacon }: RandomnessInputs): Digest {
   const fields = [bytes32(run), u32(round), bytes32(entropy), ...sized(reveal), ...sized(beacon)];
   return toHex(taggedHash(TAG, ...fields));

@@ -1,6 +1,6 @@
 /**
- * Reveal chains: a key commits to a chain of hashes once, by its last link (`tip`), and opens it from the end, a link further
- * inwards for each round. So it has exactly one value to give in a round, and nobody knows it before.
+ * Commit-reveal for round randomness: on joining, a key commits to the end (`tip`) of a hash chain and later reveals it
+ * backwards, one link per round. In each round it has exactly one valid reveal, which nobody else can predict.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
@@ -12,26 +12,26 @@ const START = 'nostrain/reveal-start/1';
 /** The secret start of a key's chain in a run. */
 export interface RevealChain {
   readonly start: Uint8Array;
-  /** Of the run; the chain has one link more. */
+  /** Rounds of the run; the chain has one link more. */
   readonly rounds: number;
 }
 
-/** A key's chain, from any 32 secret bytes: the same ones always give the same chain. */
+/** A key's chain for a run, derived from 32 secret bytes. */
 export const createRevealChain = (secret: Uint8Array, run: Digest, rounds: number): RevealChain => {
   if (secret.length !== 32) throw new RangeError('a secret has 32 bytes');
   return { start: taggedHash(START, secret, bytes32(run)), rounds };
 };
 
-/** What a join states. */
+/** The commitment that a join carries. */
 export const tipOf = ({ start, rounds }: RevealChain): Digest => toHex(advance(start, rounds + 1));
 
-/** What the outcome of a round carries when this key proposed it; nothing in round 0. */
+/** The reveal for an outcome that this key proposes; empty in round 0. */
 export function revealOf({ start, rounds }: RevealChain, round: number): Digest | '' {
   if (round < 0 || round >= rounds) throw new RangeError(`round ${round} of ${rounds}`);
   return round === 0 ? '' : toHex(advance(start, rounds - round));
 }
 
-/** Whether this is the one value that a key with this tip can give in a round. */
+/** Whether this is the one valid reveal in a round of the key with this tip. */
 export function isReveal(tip: Digest | null, round: number, reveal: Digest | ''): boolean {
   if (round === 0 || reveal === '' || tip === null) return round === 0 && reveal === '';
   return toHex(advance(bytes32(reveal), round + 1)) === tip;

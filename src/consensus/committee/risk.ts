@@ -1,25 +1,25 @@
 /**
- * The odds of a bad draw: how likely a committee has so many hostile members that its quorum protects nobody, for one round and
- * for a run. Keys are drawn alike here: whoever has stake to split splits it over as many keys as pay off, and is counted so.
+ * Probability that a sampled committee has too many Byzantine members to be safe or live, per round and per run, for
+ * `nostrain witness odds`. Keys are drawn with equal chance; an attacker's stake is counted as the keys it is best split into.
  */
 import { type QuorumRule, quorumOf } from './quorum.ts';
 
 export interface RiskInput {
-  /** N: keys that may sit; `Infinity` for a pool much larger than the committee. */
+  /** N: eligible keys; `Infinity` where there are far more than seats. */
   readonly keys: number;
-  /** The share of them in one hostile hand. */
+  /** Fraction of them that one attacker controls. */
   readonly hostile: number;
   /** K. */
   readonly seats: number;
   readonly rule: QuorumRule;
-  /** d: keys by which the committees of two recovery attempts may differ; 0 in a first attempt. */
+  /** d: members by which the committees of two recovery epochs may differ; 0 without recovery. */
   readonly differ: number;
   readonly rounds: number;
 }
 
-/** Something bad, by how many hostile members it takes. */
+/** How likely one kind of failure is. */
 export interface Odds {
-  /** Hostile members from which on it can happen; more than there are seats where it cannot. */
+  /** Hostile members it takes; more than there are seats where it is impossible. */
   readonly from: number;
   readonly perRound: number;
   /** At least once in all rounds. */
@@ -27,23 +27,23 @@ export interface Odds {
 }
 
 export interface Risk {
-  /** K, which is no more than the keys there are. */
+  /** K: seats, at most N. */
   readonly seats: number;
   /** k. */
   readonly quorum: number;
-  /** Members that may be away. */
+  /** Members that may be offline. */
   readonly away: number;
-  /** f: members that may sign two things without harm; -1 where two committees may disagree without any. */
+  /** f: equivocating members that are tolerated; -1 where two committees may disagree without any. */
   readonly equivocate: number;
   /** Two outcomes of one round can be certified. */
   readonly forgery: Odds;
-  /** Hostile members alone are a quorum and certify what they like. */
+  /** Hostile members alone are a quorum and can certify anything. */
   readonly takeover: Odds;
-  /** Hostile members that stay silent keep a first attempt from ending. */
+  /** Silent hostile members can stall recovery epoch 0. */
   readonly stall: Odds;
 }
 
-/** What a committee stands up to, and how likely a draw gives one that does not. */
+/** What a committee tolerates, and how likely a draw yields one that fails. */
 export function riskOf(danger: RiskInput): Risk {
   const { keys, rule, differ } = danger;
   const seats = Math.min(danger.seats, keys);
@@ -51,7 +51,7 @@ export function riskOf(danger: RiskInput): Risk {
   const chances = seatChances({ ...danger, seats });
   const odds = (from: number): Odds => {
     const least = Math.max(0, from);
-    // smallest first, so that nothing small is lost
+    // summed smallest first, so that small terms are not rounded away
     const perRound = Math.min(
       1,
       chances.slice(least).reduceRight((sum, each) => sum + each, 0),
@@ -67,7 +67,7 @@ export function riskOf(danger: RiskInput): Risk {
   };
 }
 
-/** The chance of exactly 0, 1, … hostile seats: hypergeometric, binomial in an endless pool. */
+/** Probability of exactly 0, 1, … hostile seats: hypergeometric, or binomial for infinitely many keys. */
 export function seatChances({
   keys,
   hostile,
@@ -81,7 +81,7 @@ export function seatChances({
     Number.isFinite(keys)
       ? ((bad - i) / (i + 1)) * ((seats - i) / (keys - bad - seats + i + 1))
       : ((seats - i) / (i + 1)) * (hostile / (1 - hostile));
-  // from the likeliest count both ways, as a share of it: what is too small for a double is nothing
+  // outwards from the most likely count, relative to it: values too small for a double become 0
   let mode = least;
   while (mode < most && step(mode) > 1) mode++;
   const chances = new Array<number>(seats + 1).fill(0);
@@ -92,7 +92,7 @@ export function seatChances({
   return chances.map((each) => each / sum);
 }
 
-/** 1 - (1 - chance)^times, exact for tiny chances: by doubling, with the chances of two independent spans. */
+/** 1 - (1 - chance)^times, accurate for tiny chances: by repeated doubling. */
 export function atLeastOnce(chance: number, times: number): number {
   const either = (a: number, b: number) => a + b - a * b;
   let sum = 0;

@@ -1,7 +1,7 @@
 /**
- * Weighted rendezvous hashing: everybody who knows the members, their weights and a seed draws the same keys in the same order,
- * and a key's chance to come first is its share of the weight (an exponential race; Efraimidis and Spirakis 2006). Integers
- * decide: no engine's logarithm takes part. docs/committee.md has the rule to the bit.
+ * Weighted random sampling without replacement from a seed (weighted rendezvous hashing; Efraimidis & Spirakis 2006): everyone
+ * with the same keys, weights and seed gets the same order, and a key comes first with probability proportional to its weight.
+ * Integer arithmetic only, so every engine agrees; docs/committee.md specifies it to the bit.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { hashTails, WORDS } from '../../base/sha256-tails.ts';
@@ -13,12 +13,12 @@ export interface Weighted {
   readonly weight: bigint;
 }
 
-/** Members made ready for draws; in any order. */
+/** Keys and weights prepared for any number of draws; in any order. */
 export interface Candidates {
   readonly members: readonly Weighted[];
   /** Keys as big-endian words, eight each. */
   readonly keys: Uint32Array;
-  /** Weights as doubles, close enough to tell who cannot win. */
+  /** Weights as doubles, exact enough to rule out keys that cannot win. */
   readonly weights: Float64Array;
 }
 
@@ -27,10 +27,10 @@ export interface Lots extends Candidates {
   readonly lots: Uint32Array;
 }
 
-/** Draws that one hash of each key is enough for. */
+/** A seed gives eight independent draws: one hash of a key has eight words. */
 export const DRAWS_PER_SEED = WORDS;
 const MOST_WEIGHT = 2n ** 128n - 1n;
-/** First bytes of what is hashed; zeros fill them up to 32. */
+/** Domain separation: the hashed message starts with this, zero-padded to 32 bytes. */
 const TAG = utf8('nostrain/draw/1');
 /** By character code. */
 const NO_DIGIT = 255;
@@ -38,11 +38,11 @@ const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
 [...'0123456789abcdef'].forEach((digit, value) => {
   DIGIT[digit.charCodeAt(0)] = value;
 });
-/** A little below and above 1 / ln 2. */
+/** Bounds a little below and above 1 / ln 2. */
 const LEAST_BITS = 1.44;
 const MOST_BITS = 1.45;
 
-/** Checks and reads the members once, for as many draws as there will be. */
+/** Validates keys and weights once for all later draws. */
 export function createCandidates(members: readonly Weighted[]): Candidates {
   const keys = new Uint32Array(members.length * WORDS);
   const weights = new Float64Array(members.length);
@@ -55,19 +55,19 @@ export function createCandidates(members: readonly Weighted[]): Candidates {
   return { members, keys, weights };
 }
 
-/** Rosters come in ascending order, which is quick to see. */
+/** Fast path: rosters come in ascending order. */
 const isDistinct = (members: readonly Weighted[]): boolean =>
   members.every(({ key }, i) => i === 0 || members[i - 1]!.key < key) ||
   new Set(members.map(({ key }) => key)).size === members.length;
 
-/** The lots of all keys under a seed of 32 bytes. */
+/** Hashes every key under a 32-byte seed. */
 export function drawLots(pool: Candidates, seed: Uint8Array): Lots {
   if (seed.length !== 32) throw new RangeError('a seed has 32 bytes');
   const prefix = concatBytes(TAG, new Uint8Array(32 - TAG.length), seed);
   return { ...pool, lots: hashTails(prefix, pool.keys) };
 }
 
-/** The `count` best in one of the eight turns, best first; all of them where there are no more. */
+/** The first `count` keys of one of the seed's eight draws (`turn`), in order. */
 export function bestOf(lots: Lots, turn: number, count: number): readonly Weighted[] {
   if (!(turn >= 0 && turn < DRAWS_PER_SEED))
     throw new RangeError(`turn ${turn} of ${DRAWS_PER_SEED}`);
@@ -81,8 +81,8 @@ export function bestOf(lots: Lots, turn: number, count: number): readonly Weight
 }
 
 /**
- * Everybody whose score may be among the `count` best, judged by the first word of the lot: with x = 1 - lot / 2^256 the bits are
- * between x / ln 2 and x / (1 - x) / ln 2. The margins are far wider than doubles are wrong, so nobody who wins is left out.
+ * Preselects the keys that may be among the `count` best from the first word of the lot alone: with x = 1 - lot / 2^256 the
+ * bits are between x / ln 2 and x / (1 - x) / ln 2. The margins far exceed the rounding of doubles, so no winner is dropped.
  */
 function inTheRunning({ members, weights, lots }: Lots, turn: number, count: number): number[] {
   let cut = Number.POSITIVE_INFINITY;
@@ -111,14 +111,14 @@ interface Scored extends Weighted {
   readonly bits: bigint;
 }
 
-/** By bits / weight without dividing; equal scores by key. */
+/** Orders by bits / weight, cross-multiplied; ties by key. */
 function byScore(a: Scored, b: Scored): number {
   const [left, right] = [a.bits * b.weight, b.bits * a.weight];
   if (left === right) return a.key < b.key ? -1 : 1;
   return left < right ? -1 : 1;
 }
 
-/** The words of a key from this turn's on and then those before it, as a number from 1 to 2^256 - 1. */
+/** The lot of a key in this draw, from 1 to 2^256 - 1: its hash words rotated to start at word `turn`. */
 function lotOf({ lots }: Lots, index: number, turn: number): bigint {
   let lot = 0n;
   for (let i = 0; i < WORDS; i++) {
@@ -127,10 +127,7 @@ function lotOf({ lots }: Lots, index: number, turn: number): bigint {
   return lot | 1n;
 }
 
-/**
- * 256 - log2 of a lot in 2^-64, from 1 to 2^72: the fraction bit by bit, each by squaring the 128 leading bits and keeping 128
- * again.
- */
+/** 256 - log2(lot) as a fixed-point number with 64 fraction bits, computed bit by bit by squaring a 128-bit mantissa. */
 export function bitsOf(lot: bigint): bigint {
   const whole = BigInt(lot.toString(2).length - 1);
   let mantissa = whole < 127n ? lot << (127n - whole) : lot >> (whole - 127n);
@@ -144,7 +141,7 @@ export function bitsOf(lot: bigint): bigint {
   return (256n << 64n) - log;
 }
 
-/** Writes 64 lowercase hex digits as eight words; false where the text is anything else. */
+/** Parses 64 lowercase hex digits into eight words; false for any other text. */
 function readKey(text: string, out: Uint32Array, at: number): boolean {
   let isHex = text.length === 8 * WORDS;
   for (let i = 0; i < WORDS; i++) {

@@ -1,6 +1,6 @@
 /**
- * The outer step: Nesterov momentum with the look-ahead folded in (DiLoCo, arXiv 2311.08105, section 2).
- * Rate 1 and momentum 0 is plain averaging. Accumulates in f64; stores in the storage type of the parameters.
+ * The outer optimizer of DiLoCo (arXiv 2311.08105, section 2): SGD with Nesterov momentum on the mean delta. Learning rate 1
+ * and momentum 0 is plain averaging. Accumulates in f64; stores in the storage type of the parameters.
  */
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
@@ -19,8 +19,8 @@ export interface OuterStep {
 }
 
 /**
- * v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks that `moved`; the others keep parameters and
- * momentum. Inputs are left as they are.
+ * v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved`; all others keep parameters and
+ * momentum. Does not change its inputs.
  */
 export function nesterovStep(
   values: Vector,

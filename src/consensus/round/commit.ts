@@ -1,4 +1,4 @@
-/** Committing: a quorum of prepares in the current view locks a member; a quorum of commits of one view ends the round. */
+/** The commit phase: a quorum of prepares in the current view locks a member; a quorum of commits in one view decides the round. */
 import type { Digest } from '../../run/ids.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
 import { committeeBehind, findCommittee, proposalOf } from './committees.ts';
@@ -15,7 +15,7 @@ import {
 } from './round-state.ts';
 import { type Count, counts, idsOf, quorumVotes } from './tally.ts';
 
-/** Once per view: locks, on disk, then says so. */
+/** At most once per view: stores the lock on disk, then sends the commit. */
 export function commit(turn: Turn): boolean {
   const { context, state } = turn;
   if (!isVoting(turn) || hasSigned(state, 'commit')) return false;
@@ -41,7 +41,7 @@ export function commit(turn: Turn): boolean {
   return false;
 }
 
-/** Finds a certificate among the commits seen so far. */
+/** Looks for a certificate (a quorum of commits) among the votes received so far. */
 export function finalize(turn: Turn): boolean {
   if (!turn.heard) return false;
   turn.heard = false;
@@ -53,7 +53,7 @@ export function finalize(turn: Turn): boolean {
   return false;
 }
 
-/** A certificate somebody shows: the same again is fine, another one is a conflict, fewer than a quorum are nothing. */
+/** Checks a certificate from another member: the known one is ignored, a different one is a conflict, less than a quorum is refused. */
 export function judgeCertificate(
   turn: Turn,
   proposal: Signed<Proposal>,
@@ -79,7 +79,7 @@ export function judgeCertificate(
   if (wasKnown) conflict(turn, count.digest);
 }
 
-/** Takes a certificate over; true when it changed anything. */
+/** Adopts a certificate; true when it changed the state. */
 function decide(turn: Turn, count: Count, { id, outcome }: Signed<Proposal>): boolean {
   const { decided, conflicts } = turn.state;
   const { attempt, view, ctx, digest, votes } = count;
@@ -100,7 +100,7 @@ function conflict({ state, effects }: Turn, got: Digest): void {
   effects.push({ type: 'refused', refusal });
 }
 
-/** A proposal with the body of what was voted for; asked for when none is here. */
+/** A proposal that carries the outcome voted for; requested when this member has none. */
 function bodyOf(turn: Turn, { ctx, digest }: Count): Signed<Proposal> | undefined {
   const proposal = proposalOf(turn, ctx, digest);
   if (proposal === undefined) {

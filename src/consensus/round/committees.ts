@@ -1,10 +1,13 @@
-/** Which committee a vote is counted in: of attempt 0, or drawn from the authors of the ballots that a proposal lists. */
+/**
+ * Finds the committee a vote counts in: that of recovery epoch 0, or one drawn from the authors of the view-change votes that a
+ * proposal lists.
+ */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Proposal, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { ask, change, type Turn } from './round-state.ts';
 
-/** The committee a vote names, if it is known here. */
+/** The committee with this digest (`ctx`), if this member knows it. */
 export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
   const { context, state } = turn;
   if (attempt === 0) return context.committee.ctx === ctx ? context.committee : undefined;
@@ -16,7 +19,7 @@ export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committ
   return undefined;
 }
 
-/** The committee a proposal is put to. What it takes to know that is asked for. */
+/** The committee that votes on a proposal. Missing view-change votes are requested. */
 export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
   const { attempt, ballots, id } = proposal;
   if (attempt === 0) return ballots.length === 0 ? turn.context.committee : undefined;
@@ -28,7 +31,7 @@ export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committ
   return committee;
 }
 
-/** The committee drawn from the authors of these ballots, if they are here and enough. */
+/** The committee drawn from the authors of these view-change votes, if all are here and reach the recovery floor. */
 export function committeeOfBallots(
   turn: Turn,
   attempt: number,
@@ -41,7 +44,7 @@ export function committeeOfBallots(
   return isSound ? turn.context.draw(attempt, keys) : undefined;
 }
 
-/** A proposal of an outcome before one committee; it has the body. One whose ballots make another committee is none. */
+/** A proposal of this outcome to this committee; it carries the outcome. Its view-change votes must yield that committee. */
 export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Proposal> | undefined =>
   turn.state.votes.find(
     (vote): vote is Signed<Proposal> =>

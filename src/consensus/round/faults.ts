@@ -1,22 +1,22 @@
 /**
- * Proofs that a key broke the rules: two events of its own that no honest key signs both of. They prove it by themselves,
- * to anybody, whatever else that one has seen.
+ * Fault proofs (slashing conditions): two events of one key that no honest member signs both of, such as two votes in one view.
+ * They are self-contained: anybody can verify them without other messages.
  */
 import type { Digest } from '../../run/ids.ts';
 import type { Attempt, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import type { Fault } from './round-state.ts';
 
-/** A manifest, as far as faults are concerned. */
+/** The parts of a contribution manifest that fault proofs need. */
 export interface ManifestClaim extends Omit<Attempt, 'attempt'> {
   readonly type: 'manifest';
   /** SHA-256 of the content. */
   readonly content: Digest;
 }
 
-/** Which outcome a proposal is of shows in its digest: the outcome itself need not be here. */
+/** A signed message that can be part of a fault proof; a proposal's digest is enough, its outcome is not needed. */
 type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | ViewChangeVote | ManifestClaim>;
 
-/** Whether two statements are in one slot: what a key may sign only one content for. */
+/** Whether two messages are in one slot; a key may sign only one content per slot. */
 export function isSameSlot(a: Statement, b: Statement): boolean {
   if (a.key !== b.key || a.round !== b.round || a.parent !== b.parent || a.run !== b.run) {
     return false;
@@ -27,7 +27,7 @@ export function isSameSlot(a: Statement, b: Statement): boolean {
   return a.view === b.view && a.step === b.step;
 }
 
-/** What it says in its slot; when it was signed and under which id does not matter. */
+/** The content that must be unique in the slot, without time and event id. */
 function contentOf(said: Statement): string {
   if (said.type === 'manifest') return said.content;
   if (said.type === 'ballot') {
@@ -40,7 +40,7 @@ function contentOf(said: Statement): string {
   return JSON.stringify(said.step === 'commit' ? [cast, said.unlisted, said.scores] : cast);
 }
 
-/** What two events prove against the key that signed both, if anything. The order does not matter. */
+/** The fault that two events prove against the key that signed both, if any; their order does not matter. */
 export function judgeFault(a: Statement, b: Statement): Fault | undefined {
   if (a.key !== b.key || a.id === b.id) return undefined;
   const events = a.id < b.id ? ([a.id, b.id] as const) : ([b.id, a.id] as const);
@@ -52,7 +52,7 @@ export function judgeFault(a: Statement, b: Statement): Fault | undefined {
     : undefined;
 }
 
-/** It committed to one outcome and later prepared another without one that was prepared since. */
+/** It committed to one outcome and in a later view prepared another one without a newer quorum of prepares to justify that. */
 function isBrokenLock(commit: Statement, prepare: Statement): boolean {
   if (commit.type !== 'vote' || commit.step !== 'commit') return false;
   if (prepare.type === 'manifest' || prepare.type === 'ballot' || prepare.step !== 'prepare') {

@@ -1,11 +1,11 @@
-/** Which of two branches of a run's history to be on: a function of the branches alone, never of when they were seen. */
+/** The fork-choice rule: which of two certified branches of a run to follow. It depends on the branches alone, never on arrival times. */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 
-/** Outcomes after a common one, each with a certificate. */
+/** Certified outcomes after the fork point. */
 export interface Branch {
-  /** Whose commits the branch has; keys outside the roster at the fork count for nothing. */
+  /** Authors of the branch's commits; keys outside the roster at the fork point are not counted. */
   readonly committed: readonly WorkerId[];
-  /** The attempt in which its first outcome was certified. */
+  /** The recovery epoch in which its first outcome was certified. */
   readonly attempt: number;
   /** How many outcomes it has. */
   readonly length: number;
@@ -13,7 +13,7 @@ export interface Branch {
   readonly digest: Digest;
 }
 
-/** More of the roster at the fork committed to it; then fewer recovery attempts; then longer; then the lower digest. */
+/** Prefers more backers from the roster at the fork point, then the lower recovery epoch, then more outcomes, then the lower digest. */
 export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boolean {
   const [backersA, backersB] = [backers(roster, a), backers(roster, b)];
   if (backersA !== backersB) return backersA > backersB;

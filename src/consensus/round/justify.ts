@@ -1,6 +1,6 @@
 /**
- * Whether a proposal may be voted for at all, and what stands behind it: nothing (a new outcome), a quorum of prepares in an
- * earlier view, or the ballots of a recovery attempt. Everything it names must be here; what is not is asked for.
+ * Checks the justification of a proposal: none (a new outcome), a quorum of prepares in an earlier view, or the view-change votes
+ * of a recovery epoch. Every event it names must be present; missing ones are requested.
  */
 import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
@@ -10,11 +10,11 @@ import { type CastVote, isAfter, type Turn, type ViewId } from './round-state.ts
 
 export interface Justification {
   readonly committee: Committee;
-  /** Where the outcome was prepared before; undefined for a new one. */
+  /** The view in which a quorum prepared the outcome before; undefined for a new outcome. */
   readonly prepared: ViewId | undefined;
 }
 
-/** What stands behind a proposal, or undefined when something is missing or wrong. */
+/** The justification of a proposal, or undefined while something is missing or when it is invalid. */
 export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justification | undefined {
   const committee = committeeBehind(turn, proposal);
   if (committee === undefined || committee.ctx !== proposal.ctx) return undefined;
@@ -35,7 +35,7 @@ export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justifi
   return isNew ? { committee, prepared: undefined } : undefined;
 }
 
-/** The latest prepared outcome that ballots claim; `unproven` when one of them cannot be followed, or not yet. */
+/** The latest prepared outcome that these view-change votes claim; `unproven` while a claim lacks its proof or fails it. */
 export function highestClaim(
   turn: Turn,
   ids: readonly EventId[],
@@ -52,7 +52,7 @@ export function highestClaim(
   return highest;
 }
 
-/** Whether the prepared outcome a ballot claims was prepared. */
+/** Whether a view-change vote's claim holds: a quorum did prepare that outcome. */
 export function isClaimProven(turn: Turn, { prepared: claim, attempt }: ViewChangeVote): boolean {
   if (claim === null) return true;
   if (claim.attempt >= attempt) return false;
@@ -65,7 +65,7 @@ export function isClaimProven(turn: Turn, { prepared: claim, attempt }: ViewChan
   return isProven(turn, { ...claim, ctx: proposal.ctx }, claim.prepares, committee);
 }
 
-/** Whether these prepares are of a quorum and for this outcome in this view. */
+/** Whether these prepares are a quorum for this outcome in this view. */
 function isProven(
   turn: Turn,
   { attempt, view, ctx, digest }: ViewId & Pick<CastVote, 'ctx' | 'digest'>,

@@ -1,11 +1,9 @@
 /**
- * One round as one worker plays it: a pure function from a state and an input to the next state and what is to be done.
- * It signs nothing, sends nothing, computes no roots and has no clock. What arrives twice or in another order makes no
- * difference to what can be finalized. docs/rounds.md says the same in words.
+ * The BFT round as a state machine: a pure function from state and input to the next state and a list of effects. It does not
+ * sign, send, hash state or read a clock. Repeated and reordered inputs do not change what can be finalized. See docs/rounds.md.
  */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { commit, finalize, judgeCertificate } from './commit.ts';
-import { close } from './observe.ts';
 import { prepare } from './prepare.ts';
 import { propose } from './propose.ts';
 import { receive } from './receive.ts';
@@ -19,9 +17,10 @@ import {
   type RoundState,
   type Turn,
 } from './round-state.ts';
-import { changeView, nextWake } from './views.ts';
+import { graceOf, viewLength } from './timing.ts';
+import { changeView, nextWake, viewsOfOthers } from './views.ts';
 
-/** A round at its beginning. A worker that lost what it signed votes again from a later attempt on. */
+/** The initial state of a round. A worker that lost its record of signed votes votes only from recovery epoch `voteFrom` on. */
 export function beginRound(context: RoundContext, now: number, voteFrom = 0): RoundState {
   return {
     round: context.round,
@@ -48,10 +47,10 @@ export function beginRound(context: RoundContext, now: number, voteFrom = 0): Ro
   };
 }
 
-/** The rules of a round, in the order of its phases. Each does at most one thing and says whether it did. */
+/** The rules of a round in the order of its phases. Each takes at most one action and returns whether it did. */
 const RULES = [close, finalize, changeView, joinAttempt, propose, prepare, commit];
 
-/** Takes one input in and applies the rules until none has anything to do. */
+/** Processes one input, then applies the rules until none of them acts. */
 export function step(
   context: RoundContext,
   state: RoundState,
@@ -83,20 +82,20 @@ function take(turn: Turn, input: Input): void {
   if (input.type === 'certificate') judgeCertificate(turn, input.proposal, input.commits);
 }
 
-/** A manifest is here in full. Only the first of a worker, and only before closing, is on time. */
+/** Records a complete contribution. Only a worker's first one counts as on time, and only before the round closes. */
 function hold(turn: Turn, worker: WorkerId, manifest: EventId): void {
   const { held, closed, begun } = turn.state;
   if (closed !== null || held.some((each) => each.worker === worker)) return;
   change(turn, { held: [...held, { worker, manifest, delay: turn.now - begun }] });
 }
 
-/** The latest finding about an outcome counts. */
+/** Stores a validity check; a newer check of the same outcome replaces it. */
 const learn = (turn: Turn, check: Check): true =>
   change(turn, {
     checks: [...turn.state.checks.filter(({ digest }) => digest !== check.digest), check],
   });
 
-/** After a restart nobody knows whether what was signed last went out: the same goes out again. */
+/** After a restart the last signed messages are sent again, unchanged: they may not have reached the relays. */
 function resume(turn: Turn): void {
   const { sent, attempt, view } = turn.state;
   for (const message of sent) {
@@ -105,4 +104,39 @@ function resume(turn: Turn): void {
     turn.effects.push({ type: 'send', message });
   }
   change(turn, { wakeAt: -1 });
+}
+
+export type ClosingDecision =
+  | { readonly type: 'wait'; readonly remainingMs: number }
+  /** `empty`: no contribution arrived in time, so a void outcome is acceptable. */
+  | { readonly type: 'close'; readonly empty: boolean };
+
+/** Whether to keep waiting: until every live worker has contributed, at most for the grace period. */
+export function decideClosing(
+  context: RoundContext,
+  state: RoundState,
+  now: number,
+): ClosingDecision {
+  const remainingMs = state.begun + graceOf(context.delays, context.timing) - now;
+  const isComplete = context.live.every((key) => state.held.some(({ worker }) => worker === key));
+  if (remainingMs > 0 && !isComplete) return { type: 'wait', remainingMs };
+  return { type: 'close', empty: state.held.length === 0 };
+}
+
+/** Stops collecting and starts view 0; also when more than K - k members have done so already. No replay depends on this time. */
+function close(turn: Turn): boolean {
+  const { context, state, now } = turn;
+  if (state.closed !== null || state.decided !== null) return false;
+  const decision = decideClosing(context, state, now);
+  const { size, quorum } = context.committee;
+  const isFollowing = viewsOfOthers(turn)[size - quorum] !== undefined;
+  if (decision.type === 'wait' && !isFollowing) return false;
+  const { viewMs, recoveryMs } = context.timing;
+  turn.effects.push({ type: 'closed', held: state.held });
+  return change(turn, {
+    closed: { at: now, empty: decision.type === 'close' && decision.empty },
+    view: 0,
+    viewEnds: now + viewLength(viewMs, 0),
+    attemptEnds: recoveryMs === 0 ? Number.MAX_SAFE_INTEGER : now + recoveryMs,
+  });
 }

@@ -1,20 +1,20 @@
 /**
- * How the ledger goes from round to round: who is in the roster, who may sit on the next committee, what the entropy becomes.
- * Everything follows from certified outcomes; nobody's own observation counts. The rules are section 4 of docs/committee.md.
+ * The ledger transition between rounds: the roster, who is eligible for the next committee, and the round randomness. It depends
+ * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
 
-/** A run spec and its id, as far as membership goes. */
+/** The membership settings of a run spec, with the run's id. */
 export interface MembershipRules {
   readonly run: Digest;
   readonly founders: readonly WorkerId[];
-  /** Final outcomes in which a key must be seen once to be live, and to stay. */
+  /** A key is live if seen in one of the last `liveRounds` final outcomes, and leaves the roster unseen in `absentRounds`. */
   readonly liveRounds: number;
   readonly absentRounds: number;
-  /** The most newcomers of an outcome; 0 for a quarter of the roster, at least one. */
+  /** Largest number of newcomers in one outcome; 0 means a quarter of the roster, at least one. */
   readonly joinsPerRound: number;
   readonly late: 'discard' | 'defer';
   readonly committee: { readonly quorum: QuorumRule };
@@ -22,7 +22,7 @@ export interface MembershipRules {
   readonly stake: {
     readonly source: string;
     readonly snapshot?: Digest;
-    /** Rounds from one snapshot to the next; 0 or absent keeps the first. */
+    /** Rounds between stake snapshots; 0 or absent keeps the first one. */
     readonly every?: number;
   };
   readonly admission:
@@ -35,25 +35,25 @@ export interface Join {
   readonly tip: Digest;
 }
 
-/** What an outcome says of members, its events already verified and read. Lists are in any order. */
+/** The membership content of an outcome whose events were verified. Lists are in any order. */
 export interface RosterChange {
   readonly round: number;
   readonly result: 'final' | 'void';
-  /** Who proposed it first. */
+  /** Author of its first proposal. */
   readonly proposer: WorkerId;
   readonly reveal: Digest | '';
-  /** Workers of accepted rows, and authors of listed votes; those no longer in the roster do not matter. */
+  /** Workers of accepted rows and authors of listed votes; keys outside the roster are ignored. */
   readonly seen: readonly WorkerId[];
-  /** Workers of accepted rows that are not late: they have nothing left to bring. */
+  /** Workers of accepted rows that are not late: they owe no contribution for this round. */
   readonly accepted: readonly WorkerId[];
   readonly joins: readonly Join[];
   readonly leaves: readonly WorkerId[];
   readonly faults: readonly WorkerId[];
-  /** Who was on the ballots of its body; null where it has none. */
+  /** Authors of the view-change votes in its body; null where it has none. */
   readonly ballotKeys: readonly WorkerId[] | null;
-  /** The snapshot that holds from two rounds later on; empty where the run has none. */
+  /** The stake snapshot in force from two rounds later on; empty where the run has none. */
   readonly snapshot: Digest | '';
-  /** What comes after this outcome and makes the entropy of the next round; empty while unknown, or where the run has no beacon. */
+  /** The beacon value for the next round's randomness; empty while unknown, or where the run has no beacon. */
   readonly beacon: Digest | '';
 }
 
@@ -76,7 +76,7 @@ const newMember = (key: WorkerId, tip: Digest | null, joined: number): Member =>
   return { key, tip, joined, lastSeen: -1, seenBefore: -1, score: 0 };
 };
 
-/** The ledger after an outcome that `refuseChange` (roster-change.ts) has nothing against. */
+/** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
 export function nextLedger(rules: MembershipRules, ledger: Ledger, change: RosterChange): Ledger {
   const { round, entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
@@ -105,7 +105,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   return completeLedger(rules, next, change.beacon);
 }
 
-/** The same ledger with the entropy of its round, once the beacon is there; without beacon in the run it is there at once. */
+/** The ledger with its round's randomness filled in, as soon as the beacon value is known (at once in a run without beacon). */
 export function completeLedger(
   rules: MembershipRules,
   ledger: Ledger,
@@ -117,11 +117,11 @@ export function completeLedger(
   return { ...ledger, entropy: nextRandomness({ run: rules.run, round, ...mixed, beacon }) };
 }
 
-/** Members of the round before whose contribution to it was not listed. */
+/** Whether a member's contribution to the round is still missing from an outcome. */
 const isOwed = (member: Member, round: number, accepted: ReadonlySet<WorkerId>): boolean =>
   member.joined <= round && !accepted.has(member.key);
 
-/** Everybody of the roster as the outcome saw them, and who joined by it; ascending. */
+/** The members after the outcome, newcomers included, before departures; ascending by key. */
 function nextMembers(ledger: Ledger, change: RosterChange): readonly Member[] {
   const { round } = ledger;
   const seen = new Set(change.result === 'final' ? change.seen : []);
@@ -139,7 +139,7 @@ function nextMembers(ledger: Ledger, change: RosterChange): readonly Member[] {
   return [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** In the roster of all the last final rounds and seen in none of them. */
+/** Whether a member was in the roster of the last `rounds` final rounds and seen in none of them. */
 function isAbsent(member: Member, finals: readonly number[], rounds: number): boolean {
   if (finals.length < rounds) return false;
   const since = finals.at(-rounds)!;
@@ -147,8 +147,8 @@ function isAbsent(member: Member, finals: readonly number[], rounds: number): bo
 }
 
 /**
- * live(r), ascending: in the rosters of this round and the one before, and seen in one of the last final outcomes before that,
- * so that no outcome chooses who may sit in the next round. After a recovery only who was on its ballots.
+ * The live members, ascending: in the rosters of this round and the one before, and seen in one of the last final outcomes
+ * before that, so that no outcome chooses its successor's committee. After a recovery only authors of its view-change votes.
  */
 export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { round, members, ballots } = ledger;
@@ -163,14 +163,14 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
   );
 }
 
-/** Those of the keys that may have a seat: after round 0 a key without a certified tip has none. Stake is judged in the draw. */
+/** The keys eligible for a seat: after round 0 only keys with a certified reveal-chain tip. The draw checks stake. */
 export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
   const withTip = new Set(keysOf(ledger.members, ({ tip }) => tip !== null));
   return keys.filter((key) => withTip.has(key));
 }
 
-/** Keys of the members that pass, in their order. */
+/** Keys of the members that pass the filter, in the given order. */
 export const keysOf = (
   members: readonly Member[],
   keep: (member: Member) => boolean = () => true,

@@ -1,4 +1,4 @@
-/** Preparing: once per view, for the proposal of that view. The one rule everything else rests on is `mayPrepare`. */
+/** The prepare phase: at most one prepare per view, for that view's proposal. Safety rests on the locking rule in `mayPrepare`. */
 import type { Proposal, Signed } from '../../run/vote.ts';
 import { justificationOf } from './justify.ts';
 import {
@@ -15,7 +15,7 @@ import { proposerOf } from './views.ts';
 
 export function prepare(turn: Turn): boolean {
   const { context, state } = turn;
-  // who committed in this view already saw a quorum of prepares; one more says nothing
+  // a member that committed in this view has already seen a quorum of prepares
   if (!isVoting(turn) || hasSigned(state, 'prepare') || hasSigned(state, 'commit')) return false;
   const proposer = proposerOf(context, state);
   for (const vote of state.votes) {
@@ -41,13 +41,13 @@ function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
   });
 }
 
-/** Whoever is locked on the outcome knows where it was prepared, and says so even where the proposer does not. */
+/** The view in which a member locked on this outcome saw it prepared; it states that even where the proposer does not. */
 const ownJustification = ({ state: { lock } }: Turn, { digest, attempt }: Proposal): number =>
   lock?.digest === digest && lock.attempt === attempt ? lock.view : -1;
 
 /**
- * A member that committed is locked: it follows another outcome only when that was prepared later than its own. One that is
- * not locked follows what was prepared before, and of new outcomes those it accepts.
+ * The locking rule. A member that committed is locked: it prepares another outcome only when a quorum prepared that in a later
+ * view. An unlocked member prepares any outcome with a quorum of prepares, and new outcomes that it finds acceptable.
  */
 export function mayPrepare(
   turn: Turn,
@@ -62,11 +62,11 @@ export function mayPrepare(
   return check.acceptable && (outcome.result === 'final' || isVoidTime(turn));
 }
 
-/** Whether a void outcome will do: the round took long, or nothing arrived in time. */
+/** Whether a void outcome is acceptable: the round took too many views, or no contribution arrived in time. */
 export const isVoidTime = ({ state, context }: Turn): boolean =>
   state.view >= context.timing.voidView || state.closed?.empty === true;
 
-/** What is known about a proposal's outcome; asked for when nothing is. */
+/** The validity check of a proposal's outcome; requested when there is none. */
 export function checkOf(turn: Turn, { digest, outcome }: Signed<Proposal>): Check | undefined {
   const check = turn.state.checks.find((each) => each.digest === digest);
   if (check === undefined) ask(turn, `check ${digest}`, { type: 'check', digest, outcome });

@@ -1,4 +1,4 @@
-/** Proposing: whose turn it is puts forward what a quorum prepared last, and only where nothing was prepared something new. */
+/** Proposing: the proposer of a view repeats the outcome that a quorum prepared last; only if there is none it makes a new one. */
 import type { EventId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
@@ -18,22 +18,24 @@ export function propose(turn: Turn): boolean {
   if (prepared !== null && prepared.attempt === state.attempt) {
     const { view, prepares } = prepared;
     const before = proposalById(turn, prepared.proposal);
-    return before !== undefined && again(turn, before, prepared, view, prepares, before.ballots);
+    return (
+      before !== undefined && repropose(turn, before, prepared, view, prepares, before.ballots)
+    );
   }
   const ballots = state.attempt === 0 ? [] : choiceOfBallots(turn);
   if (ballots === undefined) return false;
   const claim = highestClaim(turn, ballots);
   if (claim === 'unproven') return false;
-  if (claim === undefined) return afresh(turn, ballots);
+  if (claim === undefined) return proposeNew(turn, ballots);
   const before = proposalById(turn, claim.proposal);
-  return before !== undefined && again(turn, before, claim, -1, [], ballots);
+  return before !== undefined && repropose(turn, before, claim, -1, [], ballots);
 }
 
 const proposalById = ({ state }: Turn, id: EventId): Signed<Proposal> | undefined =>
   state.votes.find((vote): vote is Signed<Proposal> => vote.type === 'proposal' && vote.id === id);
 
-/** An outcome that was prepared before, its bytes unchanged. */
-function again(
+/** Proposes an outcome that was prepared before, its bytes unchanged. */
+function repropose(
   turn: Turn,
   before: Signed<Proposal>,
   prepared: ViewId,
@@ -45,11 +47,11 @@ function again(
   if (check === undefined || !check.valid || !mayPrepare(turn, before, prepared, check))
     return false;
   const { outcome, digest } = before;
-  return put(turn, { outcome, digest, justify, prepares, ballots });
+  return signProposal(turn, { outcome, digest, justify, prepares, ballots });
 }
 
-/** An outcome of this worker's own; the caller makes it, and the answer comes as an input. */
-function afresh(turn: Turn, ballots: readonly EventId[]): boolean {
+/** Proposes a new outcome: asks the caller to compose it, and signs the proposal once the `composed` input is here. */
+function proposeNew(turn: Turn, ballots: readonly EventId[]): boolean {
   const { attempt, view, composed, checks } = turn.state;
   if (composed === null || composed.attempt !== attempt || composed.view !== view) {
     const result = isVoidTime(turn) ? 'void' : 'final';
@@ -60,10 +62,11 @@ function afresh(turn: Turn, ballots: readonly EventId[]): boolean {
   const check = checks.find((each) => each.digest === digest);
   if (check === undefined || !mayPrepare(turn, composed, undefined, check)) return false;
   if (attempt > 0 && highestClaim(turn, outcome.ballots) !== undefined) return false;
-  return put(turn, { outcome, digest, justify: -1, prepares: [], ballots: outcome.ballots });
+  const { ballots: listed } = outcome;
+  return signProposal(turn, { outcome, digest, justify: -1, prepares: [], ballots: listed });
 }
 
-function put(
+function signProposal(
   turn: Turn,
   body: Pick<Proposal, 'digest' | 'justify' | 'prepares' | 'ballots'> & { outcome: Outcome },
 ): boolean {

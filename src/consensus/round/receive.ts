@@ -1,11 +1,10 @@
-/** Taking in what others signed: who may say it, whether it can be true by now, and whether it contradicts what they said before. */
+/** Receives votes, proposals and view-change votes: checks author, round and clock, limits spam, and detects equivocation. */
 import type { Message, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { isSameSlot, judgeFault } from './faults.ts';
-import { latestAttempt } from './recovery.ts';
 import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
-import { latestView } from './views.ts';
+import { latestAttempt, latestView } from './timing.ts';
 
-/** Contents of one key in one slot that are kept in any case: two make the proof. */
+/** Messages kept per key and slot: two prove an equivocation. */
 const MOST_CONTENTS = 2;
 
 export function receive(turn: Turn, message: Signed<Message>): void {
@@ -15,7 +14,7 @@ export function receive(turn: Turn, message: Signed<Message>): void {
     answer(turn, message);
     return;
   }
-  const refusal = refuse(turn, message) ?? crowd(turn, known, message);
+  const refusal = refuse(turn, message) ?? refuseFlood(turn, known, message);
   if (refusal !== undefined) {
     turn.effects.push({ type: 'refused', refusal });
     return;
@@ -27,7 +26,7 @@ export function receive(turn: Turn, message: Signed<Message>): void {
   answer(turn, message);
 }
 
-/** Why a message is not one of this round. Votes and ballots from beyond what the clock allows would only fill memory. */
+/** Why a message does not belong in this round. Views and epochs that no honest clock can have reached would only fill memory. */
 function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | undefined {
   const { key, attempt } = message;
   if (message.round !== context.round) {
@@ -47,10 +46,10 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
 }
 
 /**
- * An equivocator cannot fill the memory, and yet its votes count where others need them: beyond the proof, what was asked for
- * by id is taken, and what somebody else voted for in that view, once.
+ * Bounds the memory an equivocator can use. Beyond the two messages of the proof, only messages requested by id are kept, and
+ * one vote for an outcome that another, honest member voted for in that view, since a quorum may need it.
  */
-function crowd(
+function refuseFlood(
   { state }: Turn,
   known: readonly (CastVote | Signed<ViewChangeVote>)[],
   message: Signed<Message>,
@@ -64,7 +63,7 @@ function crowd(
   }
   if (message.type !== 'ballot') {
     const { attempt, view, ctx, digest } = message;
-    // one outcome may be proposed to several committees of an attempt: each has its own votes
+    // one outcome may be proposed to several committees of a recovery epoch; each counts its own votes
     const same = state.votes.filter(
       (v) => v.digest === digest && v.ctx === ctx && v.view === view && v.attempt === attempt,
     );
@@ -74,7 +73,7 @@ function crowd(
   return { code: 'too-many', key };
 }
 
-/** The first proof against a key is told; that is enough to remove it. */
+/** Reports the first fault proof against a key; one is enough to expel it. */
 function accuse(
   turn: Turn,
   known: readonly (CastVote | Signed<ViewChangeVote>)[],
@@ -90,7 +89,7 @@ function accuse(
   }
 }
 
-/** Somebody is still looking for an end of this round: here it is. */
+/** Re-sends the certificate to a member that still votes in a decided round. */
 function answer({ state, context, effects }: Turn, message: Signed<Message>): void {
   const { decided } = state;
   if (decided === null || message.key === context.me) return;

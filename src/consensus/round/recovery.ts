@@ -1,20 +1,14 @@
 /**
- * Recovery: when a round does not end, workers promise by ballot to leave its attempt, say what they know to be prepared, and
- * try again with a committee drawn from those who balloted. Off where the run says so.
+ * Recovery from a stalled round: workers sign a view-change vote (`ballot`) to leave the current recovery epoch (`attempt`), state
+ * what they know to be prepared, and retry with a committee drawn from the voters. A run can switch it off (`recoveryMs: 0`).
  */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { isClaimProven } from './justify.ts';
-import { change, type RoundContext, sign, type Turn } from './round-state.ts';
+import { change, sign, type Turn } from './round-state.ts';
 import { highestPrepared } from './tally.ts';
-import { viewLength } from './views.ts';
+import { viewLength } from './timing.ts';
 
-/** No honest worker is in a later attempt: each lasts `recoveryMs` or longer. */
-export const latestAttempt = ({ since, timing }: RoundContext, now: number): number =>
-  timing.recoveryMs === 0
-    ? 0
-    : 1 + Math.max(0, Math.floor((now + timing.skewMs - since) / timing.recoveryMs));
-
-/** Leaves an attempt that took too long, or follows those who did. */
+/** Enters the next recovery epoch when time is up, or follows others into theirs. */
 export function joinAttempt(turn: Turn): boolean {
   const { context, state, now } = turn;
   const { me, run, round, parent, roster, timing } = context;
@@ -29,32 +23,32 @@ export function joinAttempt(turn: Turn): boolean {
   change(turn, {
     ...{ attempt, view: 0, composed: null, asked: [] },
     viewEnds: now + viewLength(timing.viewMs, 0),
-    // like views: a network that is slower than the run expects gets the time it needs
+    // doubles like view lengths, so that a slow network gets enough time
     attemptEnds: now + viewLength(timing.recoveryMs, attempt),
   });
   return sign(turn, { type: 'ballot', run, round, attempt, parent, prepared });
 }
 
-/** The attempt to be in: the next one when time is up, or the latest that others are in once recovery has begun. */
+/** The recovery epoch to be in: the next one when time is up, or the latest that others are in once recovery has begun. */
 function dueAttempt({ context, state, now }: Turn): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
-  // with this worker they are enough: waiting any longer would only cost its time
+  // together with this worker the others reach the recovery floor: no need to wait for the timeout
   const isLeft = ahead.length > 0 && context.isFloor([...ahead.map(({ key }) => key), context.me]);
   const here = state.ballots.filter(({ attempt }) => attempt === state.attempt);
-  // an attempt that never began is not given up: whoever comes back finds the others waiting in it
+  // an epoch below the floor never began and is not abandoned: returning members find the others waiting in it
   const hasBegun = state.attempt === 0 || context.isFloor(here.map(({ key }) => key));
   const next = now >= state.attemptEnds && hasBegun ? state.attempt + 1 : 0;
   const isFollowing = next > 0 || state.attempt > 0 || isLeft;
   return Math.max(next, ...(isFollowing ? ahead.map(({ attempt }) => attempt) : []));
 }
 
-/** As many ids as an event carries beside the rest of a proposal. */
+/** Ids that fit into the event of a proposal. */
 const MOST_BALLOTS = 768;
 
 /**
- * The ballots to list: one of every key whose claim holds, once all of the roster balloted, or the floor did and half the
- * view is over, so that nobody who is there is left out for being a moment late.
+ * The view-change votes a proposal lists: one per key whose claim is proven. Ready once the whole roster voted, or once the
+ * recovery floor is reached and half of the view is over, so that slightly late members are still included.
  */
 export function choiceOfBallots(turn: Turn): readonly EventId[] | undefined {
   const { context, now } = turn;

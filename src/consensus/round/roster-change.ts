@@ -1,6 +1,6 @@
 /**
- * Which changes of the roster an outcome may make: the part of its validity that is about members. What it lists is judged by
- * the ledger alone; that the events behind it are genuine is checked where they are read.
+ * Validity of the roster changes in an outcome (joins, leaves, faults, stake snapshot), judged by the ledger alone. The events
+ * behind them are verified where they are read.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
@@ -10,7 +10,7 @@ import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/reveal.ts';
 import { type Join, keysOf, type MembershipRules, type RosterChange } from './membership.ts';
 
-/** The joins a proposer lists of those it knows: all of members that have no tip yet, and the first newcomers by lot. */
+/** The joins a proposer lists: those of members without a tip, and as many newcomers as the limit allows, chosen by lot. */
 export function chooseJoins(
   rules: MembershipRules,
   ledger: Ledger,
@@ -29,7 +29,7 @@ export function chooseJoins(
   ];
 }
 
-/** Newcomers come in the order of hash(entropy, key). */
+/** Newcomers are ordered by hash(round randomness, key). */
 const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
   if (entropy === null) throw new RangeError('joins before the entropy of the round');
   return toHex(taggedHash('nostrain/join/1', bytes32(entropy), bytes32(key)));
@@ -51,7 +51,7 @@ function refuseJoin(
   return member && member.tip !== null ? 'join-of-member' : undefined;
 }
 
-/** Why an outcome cannot follow this ledger. Stable names: they are shown and tested. */
+/** Why an outcome is not a valid successor of this ledger. The names are stable. */
 export type ChangeFault =
   | 'wrong-round'
   | 'proposer-not-in-roster'
@@ -66,7 +66,7 @@ export type ChangeFault =
   | 'fault-not-in-roster'
   | 'snapshot-out-of-turn';
 
-/** The first thing wrong with a change, or nothing: the part of an outcome's validity that is about members. */
+/** The first rule that the roster changes of an outcome break, or undefined when they are valid. */
 export function refuseChange(
   rules: MembershipRules,
   ledger: Ledger,
@@ -92,7 +92,7 @@ export function refuseChange(
   return joins.map((join) => refuseJoin(rules, ledger, join)).find((fault) => fault !== undefined);
 }
 
-/** The one that is to come already, or in a round of the spec's interval any other. */
+/** The snapshot already scheduled, or any new one in a round that is a multiple of the spec's interval. */
 function isSnapshotInTurn(
   { stake }: MembershipRules,
   { nextSnapshot, round }: Ledger,

@@ -1,56 +1,56 @@
 /**
- * What the round machine knows, is told and asks for. The state is plain data: it can be written to disk as canonical JSON
- * and read back. Everything that follows from the certified past comes in as a context, made anew for each round.
+ * Types of the round machine: its state, inputs and effects. The state is plain data that can be saved as JSON. Everything
+ * derived from certified history comes in as a `RoundContext`, one per round.
  */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 
-/** Durations of a run, in milliseconds. */
+/** Timing settings of a run, in milliseconds. */
 export interface RoundTiming {
-  /** Bounds of the time between finalizing a round and closing the next one. */
+  /** Bounds of the grace period, which is how long a member waits for contributions. */
   readonly graceMinMs: number;
   readonly graceMaxMs: number;
-  /** How many deviations past the median arrival still count. */
+  /** Median absolute deviations after the median arrival that the grace period allows. */
   readonly deadlineC: number;
   /** Length of view 0; view v lasts 2^min(v, 3) times as long. */
   readonly viewMs: number;
-  /** The view from which on a void outcome is acceptable to everybody. */
+  /** From this view on a void outcome is acceptable. */
   readonly voidView: number;
-  /** How long an attempt may take before the next one; 0 for one attempt only. */
+  /** How long a recovery epoch lasts before the next one begins; 0 switches recovery off. */
   readonly recoveryMs: number;
-  /** How far apart clocks may be. */
+  /** Largest difference between honest clocks. */
   readonly skewMs: number;
 }
 
-/** What follows from the run and from the outcomes before this round; the same for every worker but `me` and `delays`. */
+/** Everything a round takes from the run spec and certified history; equal for all workers except `me` and `delays`. */
 export interface RoundContext {
   readonly me: WorkerId;
   readonly run: Digest;
   readonly round: number;
   readonly parent: Digest;
-  /** Time of the outcome before, in milliseconds: nobody began the round earlier. */
+  /** Time of the outcome before, in milliseconds: the round began no earlier. */
   readonly since: number;
   readonly timing: RoundTiming;
   readonly roster: readonly WorkerId[];
-  /** Whose manifests are waited for. */
+  /** Workers whose contributions are waited for. */
   readonly live: readonly WorkerId[];
-  /** The committee of attempt 0. */
+  /** The committee of recovery epoch 0. */
   readonly committee: Committee;
-  /** How long manifests took to arrive in rounds before, in milliseconds. */
+  /** How long contributions took to arrive in earlier rounds, in milliseconds. */
   readonly delays: readonly number[];
-  /** Who proposes in a recovery attempt: all of the roster by rank. */
+  /** Proposers of a recovery epoch in order: the whole roster by rank. */
   proposers(attempt: number): readonly WorkerId[];
-  /** Who votes in a recovery attempt, given who signed the ballots a proposal lists. */
+  /** The committee of a recovery epoch, drawn from the authors of the view-change votes that a proposal lists. */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Whether ballots of these keys reach the recovery floor; a key that is named twice counts once. */
+  /** Whether view-change votes of these keys reach the recovery floor; repeated keys count once. */
   isFloor(keys: readonly WorkerId[]): boolean;
-  /** Whether these members are a quorum by seats and by stake; keys outside the committee count for nothing. */
+  /** Whether these signers are a quorum by seats and by stake; keys outside the committee are not counted. */
   hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean;
 }
 
-/** A manifest that is here in full, verified and decoded. */
+/** A contribution that arrived completely: verified and decoded. */
 export interface Arrival {
   readonly worker: WorkerId;
   readonly manifest: EventId;
@@ -58,7 +58,7 @@ export interface Arrival {
   readonly delay: number;
 }
 
-/** A place in a round: later attempts come after earlier ones, views after each other within an attempt. */
+/** A view of a recovery epoch (`attempt`). Ordered by epoch, then by view. */
 export interface ViewId {
   readonly attempt: number;
   readonly view: number;
@@ -68,7 +68,7 @@ export interface ViewId {
 export interface Prepared extends ViewId {
   readonly ctx: Digest;
   readonly digest: Digest;
-  /** A proposal of it with the same committee; it has the body. */
+  /** A proposal of the outcome to the same committee; it carries the outcome. */
   readonly proposal: EventId;
   /** Ascending. */
   readonly prepares: readonly EventId[];
@@ -83,18 +83,18 @@ export interface Certificate extends ViewId {
   readonly commits: readonly EventId[];
 }
 
-/** What this worker found out about an outcome. */
+/** This worker's validity check of an outcome. */
 export interface Check {
   readonly digest: Digest;
-  /** By the certified past and the bytes alone: everybody finds the same. */
+  /** Decided by certified history and the bytes alone, so every honest worker agrees. */
   readonly valid: boolean;
-  /** By this worker's clock and what reached it. Of a void outcome: whether its time will do. */
+  /** Decided by this worker's clock and the contributions it received; for a void outcome by its time alone. */
   readonly acceptable: boolean;
   readonly unlisted: readonly EventId[];
   readonly scores: readonly number[];
 }
 
-/** An outcome this worker made for a view in which it proposes. */
+/** A new outcome this worker made for a view in which it is the proposer. */
 export interface Composed extends ViewId {
   readonly outcome: Outcome;
   readonly digest: Digest;
@@ -106,43 +106,43 @@ export interface RoundState {
   readonly round: number;
   readonly begun: number;
   readonly held: readonly Arrival[];
-  /** Undecided as long as this worker still collects. */
+  /** When this worker stopped collecting contributions; null before. */
   readonly closed: { readonly at: number; readonly empty: boolean } | null;
   readonly attempt: number;
-  /** -1 until closed; never decreases within an attempt. */
+  /** -1 until closed; never decreases within a recovery epoch. */
   readonly view: number;
   readonly viewEnds: number;
   readonly attemptEnds: number;
-  /** The first attempt this worker may vote in: 1 when it lost what it signed before. */
+  /** The first recovery epoch this worker may vote in: 1 when it lost its record of signed votes. */
   readonly voteFrom: number;
   readonly lock: Prepared | null;
-  /** What this worker signed in the round; the event may be asked for again and must be the same. */
+  /** Everything this worker signed in the round; a repeated request must yield the same event. */
   readonly sent: readonly Message[];
   readonly composed: Composed | null;
   readonly votes: readonly CastVote[];
   readonly ballots: readonly Signed<ViewChangeVote>[];
   readonly checks: readonly Check[];
-  /** Committees of recovery attempts by the id of the proposal that lists the ballots. */
+  /** Committees of recovery epochs by the id of the proposal that lists the view-change votes. */
   readonly drawn: Readonly<Record<EventId, Committee>>;
-  /** What was asked of the caller in this view, so as not to ask twice. */
+  /** Effects already requested in this view, so that none is requested twice. */
   readonly asked: readonly string[];
-  /** Keys against which there is a proof. */
+  /** Keys with a fault proof against them. */
   readonly faulty: readonly WorkerId[];
   readonly decided: Certificate | null;
-  /** Other outcomes with a certificate of their own. */
+  /** Digests of other outcomes that also have a certificate: a safety violation. */
   readonly conflicts: readonly Digest[];
   readonly wakeAt: number;
 }
 
-/** What the caller tells the machine. Every noun was verified and is of its form. */
+/** Inputs from the caller. Every protocol message was verified and parsed before. */
 export type Input =
   | { readonly type: 'tick' }
-  /** The state was read from disk: what was signed last goes out again. */
+  /** The state was loaded from disk: the last signed messages are sent again. */
   | { readonly type: 'restart' }
   | { readonly type: 'held'; readonly worker: WorkerId; readonly manifest: EventId }
-  /** A vote, proposal or ballot of anyone; of this worker too, once it is signed. */
+  /** A vote, proposal or view-change vote from anybody, this worker included. */
   | { readonly type: 'message'; readonly message: Signed<Message> }
-  /** A certificate as somebody shows it: a proposal and commits. */
+  /** A certificate from another member: a proposal and its commits. */
   | {
       readonly type: 'certificate';
       readonly proposal: Signed<Proposal>;
@@ -150,10 +150,10 @@ export type Input =
     }
   /** Answer to `compose`. */
   | { readonly type: 'composed'; readonly composed: Composed; readonly check: Check }
-  /** Answer to `check`, as late as need be: a payload may have to be fetched first. */
+  /** Answer to `check`; may come late, since payloads may have to be fetched first. */
   | { readonly type: 'checked'; readonly check: Check };
 
-/** Why something was not taken. */
+/** Why an input was refused. */
 export type Refusal =
   | { readonly code: 'invalid-round'; readonly round: number; readonly current: number }
   | { readonly code: 'not-a-member'; readonly key: WorkerId }
@@ -169,18 +169,18 @@ export type Refusal =
       readonly got: Digest;
     };
 
-/** Two events that prove their author broke the rules. */
+/** A fault proof: two events of one key that break the protocol. */
 export interface Fault {
   readonly key: WorkerId;
   readonly kind: 'equivocation' | 'broken-lock';
   readonly events: readonly [EventId, EventId];
 }
 
-/** What the machine asks of the caller, to be done in order. */
+/** Actions for the caller, to be done in order. */
 export type Effect =
-  /** The state must be on disk before anything after this is done. */
+  /** The state must be on disk before any later effect is carried out. */
   | { readonly type: 'persist' }
-  /** Sign, keep the event, send it, and give it back as a `message`. The same content always makes the same event. */
+  /** Sign, store and publish the message, and return it as a `message` input. Equal content must yield the same event. */
   | { readonly type: 'send'; readonly message: Message }
   /** Send these events again as they are. */
   | { readonly type: 'resend'; readonly ids: readonly EventId[] }
@@ -194,9 +194,9 @@ export type Effect =
   | { readonly type: 'check'; readonly digest: Digest; readonly outcome: Outcome }
   | { readonly type: 'want'; readonly what: 'events'; readonly ids: readonly EventId[] }
   | { readonly type: 'want'; readonly what: 'outcome'; readonly digest: Digest }
-  /** Everything of the round that relays have. */
+  /** Fetch all messages of the round from the relays. */
   | { readonly type: 'want'; readonly what: 'round' }
-  /** Observing is over; these are the arrivals to learn the next deadline from. */
+  /** Collecting is over; later grace periods are computed from these arrivals. */
   | { readonly type: 'closed'; readonly held: readonly Arrival[] }
   | { readonly type: 'wake'; readonly at: number }
   | {
@@ -205,7 +205,7 @@ export type Effect =
       readonly certificate: Certificate;
     }
   | { readonly type: 'fault'; readonly fault: Fault }
-  /** A view ended without a certificate; these were not heard of in it. */
+  /** A view ended without a certificate; these members sent nothing in it. */
   | {
       readonly type: 'stalled';
       readonly attempt: number;
@@ -214,47 +214,47 @@ export type Effect =
     }
   | { readonly type: 'refused'; readonly refusal: Refusal };
 
-/** One step while it is being taken. */
+/** Working state of one `step`: rules read the context, replace the state and append effects. */
 export interface Turn {
   readonly context: RoundContext;
   readonly now: number;
   state: RoundState;
   readonly effects: Effect[];
-  /** Whether there may be a certificate that was not there before. */
+  /** Whether a new message may have completed a certificate. */
   heard: boolean;
 }
 
-/** Takes over new values; true, so that a rule can say that it changed something. */
+/** Updates the state. Returns true, which a rule returns when it acted. */
 export function change(turn: Turn, values: Partial<RoundState>): true {
   turn.state = { ...turn.state, ...values };
   return true;
 }
 
-/** Emits an effect unless the same was asked for in this view. */
+/** Emits an effect unless the same was already requested in this view. */
 export function ask(turn: Turn, key: string, effect: Effect): boolean {
   if (turn.state.asked.includes(key)) return false;
   turn.effects.push(effect);
   return change(turn, { asked: [...turn.state.asked, key] });
 }
 
-/** Signs: on disk first, then out. */
+/** Records a message as signed, persists it, then sends it. */
 export function sign(turn: Turn, message: Message): true {
   turn.effects.push({ type: 'persist' }, { type: 'send', message });
   return change(turn, { sent: [...turn.state.sent, message] });
 }
 
-/** Whether a place comes after another one. */
+/** Whether view `a` comes after view `b`. */
 export const isAfter = (a: ViewId, b: ViewId): boolean =>
   a.attempt > b.attempt || (a.attempt === b.attempt && a.view > b.view);
 
-/** Whether this worker takes part in voting right now. */
+/** Whether this worker may vote now. */
 export const isVoting = ({ state, context }: Turn): boolean =>
   state.closed !== null &&
   state.decided === null &&
   state.attempt >= state.voteFrom &&
   context.roster.includes(context.me);
 
-/** Whether this worker already used its one prepare, or its one commit, of the current view. */
+/** Whether this worker already signed its prepare, or its commit, of the current view. */
 export const hasSigned = ({ sent, attempt, view }: RoundState, step: Vote['step']): boolean =>
   sent.some(
     (message) =>

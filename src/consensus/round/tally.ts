@@ -1,4 +1,4 @@
-/** Counting: which outcome a quorum prepared or committed in one view of one committee. Votes of different views never add up. */
+/** Counts votes: which outcome has a quorum of prepares or commits in one view of one committee. Different views never add up. */
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Vote } from '../../run/vote.ts';
 import { findCommittee, proposalOf } from './committees.ts';
@@ -19,7 +19,7 @@ export interface Count extends ViewId {
   readonly votes: readonly CastVote[];
 }
 
-/** All counts of one step, in the order in which their first votes came. */
+/** All counts of one step, in order of their first vote. */
 export function counts(votes: readonly CastVote[], step: Vote['step']): readonly Count[] {
   const groups: (Count & { readonly votes: CastVote[] })[] = [];
   for (const vote of votes) {
@@ -38,7 +38,7 @@ export function counts(votes: readonly CastVote[], step: Vote['step']): readonly
   return groups;
 }
 
-/** The votes of members, one each, if they are a quorum of their committee. */
+/** One vote per member, if they are a quorum of their committee. */
 export function quorumVotes(
   turn: Turn,
   { attempt, ctx, votes }: Count,
@@ -52,11 +52,11 @@ export function quorumVotes(
   return turn.context.hasQuorum(committee, new Set(byKey.keys())) ? [...byKey.values()] : undefined;
 }
 
-/** Ids of votes in their one order. */
+/** Event ids of votes, ascending. */
 export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>
   votes.map(({ id }) => id).sort();
 
-/** The prepared outcome of the latest view, in no attempt beyond the given one: what must be proposed again. */
+/** The outcome prepared in the latest view, up to the given recovery epoch: it must be proposed again. */
 export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | null {
   let highest = turn.state.lock;
   for (const count of counts(turn.state.votes, 'prepare')) {
@@ -70,7 +70,7 @@ export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | nul
   return highest;
 }
 
-/** Who prepared anything in a view. */
+/** Authors of prepares in a view. */
 export const prepareVoters = (
   { votes }: RoundState,
   { attempt, view }: ViewId,

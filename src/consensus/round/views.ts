@@ -1,41 +1,16 @@
-/** Views: how long each lasts, when a member moves on, and what it does when one failed. */
+/** View changes: who proposes in a view, when a member moves to the next one, and what it does when a view failed. */
 import type { WorkerId } from '../../run/ids.ts';
-import { graceOf } from './grace.ts';
 import { change, type RoundContext, type Turn, type ViewId } from './round-state.ts';
 import { prepareVoters } from './tally.ts';
+import { graceOf, viewAfter, viewLength, viewStart } from './timing.ts';
 
-/** Views grow no longer than 2^3 times the first one. */
-const MOST_DOUBLINGS = 3;
-
-export const viewLength = (viewMs: number, view: number): number =>
-  viewMs * (1 << Math.min(view, MOST_DOUBLINGS));
-
-/** How long after view 0 a view begins. */
-function viewStart(viewMs: number, view: number): number {
-  const doubled = Math.min(view, MOST_DOUBLINGS);
-  return viewMs * ((1 << doubled) - 1) + (view - doubled) * viewLength(viewMs, MOST_DOUBLINGS);
-}
-
-/** The view a clock is in so long after view 0 began. */
-export function viewAfter(viewMs: number, elapsedMs: number): number {
-  for (let view = 0; view < MOST_DOUBLINGS; view++) {
-    if (elapsedMs < viewStart(viewMs, view + 1)) return view;
-  }
-  const beyond = elapsedMs - viewStart(viewMs, MOST_DOUBLINGS);
-  return MOST_DOUBLINGS + Math.floor(beyond / viewLength(viewMs, MOST_DOUBLINGS));
-}
-
-/** No honest member is in a later view: the round began after the outcome before it was made. */
-export const latestView = ({ since, timing }: RoundContext, now: number): number =>
-  viewAfter(timing.viewMs, now + timing.skewMs - since);
-
-/** Who proposes in a view. */
+/** The proposer of a view. */
 export function proposerOf(context: RoundContext, { attempt, view }: ViewId): WorkerId | undefined {
   const ranked = attempt === 0 ? context.committee.members : context.proposers(attempt);
   return ranked[view % ranked.length];
 }
 
-/** Moves to the view in which enough others are, or on when time is up. Time goes on while a machine is away. */
+/** Follows enough other members into a later view, or moves on when time is up. View time also passes while a machine is asleep. */
 export function changeView(turn: Turn): boolean {
   const { state, now, context } = turn;
   if (state.closed === null || state.decided !== null) return false;
@@ -43,7 +18,7 @@ export function changeView(turn: Turn): boolean {
   const seen = viewOfOthers(turn);
   if (seen > state.view) return enter(turn, seen, now + viewLength(viewMs, seen));
   if (now < state.viewEnds) return false;
-  giveUp(turn);
+  abandonView(turn);
   const start = state.viewEnds - viewStart(viewMs, state.view + 1);
   const view = viewAfter(viewMs, now - start);
   return enter(turn, view, start + viewStart(viewMs, view + 1));
@@ -54,11 +29,11 @@ const enter = (turn: Turn, view: number, viewEnds: number): true =>
     view,
     viewEnds,
     asked: [],
-    // what is acceptable depends on what is here by now, so it is asked again
+    // acceptability depends on what has arrived by now, so it is checked again
     checks: turn.state.checks.filter(({ valid, acceptable }) => !valid || acceptable),
   });
 
-/** The latest view each other member was seen in, the latest first. */
+/** The latest view of each other member, in descending order. */
 export function viewsOfOthers({ context, state }: Turn): number[] {
   const latest = new Map<WorkerId, number>();
   for (const { key, attempt, view } of state.votes) {
@@ -69,9 +44,8 @@ export function viewsOfOthers({ context, state }: Turn): number[] {
 }
 
 /**
- * Where others are. More than K - k of them cannot all be hostile, so they are followed at once. When the round goes badly
- * anyhow, a single one is: else members that were alone for long would stay ahead of the rest for ever. How far a liar can
- * lead is bounded by the clock, see `latestView`.
+ * The view to follow. More than K - k members cannot all be Byzantine, so they are followed at once. In a round that is already
+ * late a single member is enough, or members that were partitioned would stay ahead for ever; `latestView` bounds a liar.
  */
 function viewOfOthers(turn: Turn): number {
   const { context, state } = turn;
@@ -80,8 +54,8 @@ function viewOfOthers(turn: Turn): number {
   return viewsOfOthers(turn)[isLate ? 0 : size - quorum] ?? -1;
 }
 
-/** A view failed: who was missing, what this worker is bound by for whoever proposes next, and a look at what was missed. */
-function giveUp(turn: Turn): void {
+/** After a failed view: reports the silent members, re-sends this worker's lock and its proof, and fetches missed messages. */
+function abandonView(turn: Turn): void {
   const { state, context, effects } = turn;
   const { attempt, view, lock } = state;
   effects.push({ type: 'stalled', attempt, view, missing: missingIn(turn) });
@@ -96,7 +70,7 @@ function giveUp(turn: Turn): void {
   effects.push({ type: 'want', what: 'round' });
 }
 
-/** Who is missed: ballots where an attempt cannot begin, else a silent proposer, else who did not follow it. */
+/** Members to report: below the recovery floor those without a view-change vote, else a silent proposer, else silent voters. */
 function missingIn(turn: Turn): readonly WorkerId[] {
   const { context, state } = turn;
   const { attempt } = state;
@@ -112,7 +86,7 @@ function missingIn(turn: Turn): readonly WorkerId[] {
   return (expected?.members ?? context.roster).filter((key) => !voters.has(key));
 }
 
-/** When the clock next matters; never, in a round that is decided. */
+/** When the machine next needs a tick; never in a decided round. */
 export function nextWake({ state, context, now }: Turn): number {
   const { closed, decided, begun, attempt, view, viewEnds, attemptEnds } = state;
   if (decided !== null) return Number.MAX_SAFE_INTEGER;

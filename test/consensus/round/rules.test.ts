@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Branch, isBetter } from '../../../src/consensus/round/fork-choice.ts';
-import { graceOf } from '../../../src/consensus/round/grace.ts';
-import { decideClosing } from '../../../src/consensus/round/observe.ts';
+import { decideClosing } from '../../../src/consensus/round/machine.ts';
 import { loadRound, saveRound } from '../../../src/consensus/round/saved-round.ts';
-import { latestView, viewAfter, viewLength } from '../../../src/consensus/round/views.ts';
+import { graceOf, latestView, viewAfter, viewLength } from '../../../src/consensus/round/timing.ts';
 import { drawFor, keysOf, outcomeBy, PARENT, RUN, timing } from './model-check/setup.ts';
 import { friends, Player, proposalBy, Room, voteBy } from './room.ts';
 

@@ -1,0 +1,52 @@
+/**
+ * Time limits of a certified round, for the round machine: how long to wait for contributions, how long views and recovery
+ * epochs last, and how far ahead an honest clock can be.
+ */
+import type { RoundContext, RoundTiming } from './round-state.ts';
+
+/** View lengths stop doubling at 2^3 times the first one. */
+const MOST_DOUBLINGS = 3;
+
+/** Length of a view, or of anything else that doubles with each failure. */
+export const viewLength = (viewMs: number, view: number): number =>
+  viewMs * (1 << Math.min(view, MOST_DOUBLINGS));
+
+/** Time from the start of view 0 to the start of this view. */
+export function viewStart(viewMs: number, view: number): number {
+  const doubled = Math.min(view, MOST_DOUBLINGS);
+  return viewMs * ((1 << doubled) - 1) + (view - doubled) * viewLength(viewMs, MOST_DOUBLINGS);
+}
+
+/** The view in progress this long after view 0 began. */
+export function viewAfter(viewMs: number, elapsedMs: number): number {
+  for (let view = 0; view < MOST_DOUBLINGS; view++) {
+    if (elapsedMs < viewStart(viewMs, view + 1)) return view;
+  }
+  const beyond = elapsedMs - viewStart(viewMs, MOST_DOUBLINGS);
+  return MOST_DOUBLINGS + Math.floor(beyond / viewLength(viewMs, MOST_DOUBLINGS));
+}
+
+/** The latest view an honest member can be in: no round begins before the outcome it follows. */
+export const latestView = ({ since, timing }: RoundContext, now: number): number =>
+  viewAfter(timing.viewMs, now + timing.skewMs - since);
+
+/** The latest recovery epoch an honest worker can be in: each lasts at least `recoveryMs`. */
+export const latestAttempt = ({ since, timing }: RoundContext, now: number): number =>
+  timing.recoveryMs === 0
+    ? 0
+    : 1 + Math.max(0, Math.floor((now + timing.skewMs - since) / timing.recoveryMs));
+
+/** How long to wait for contributions: median past arrival plus `deadlineC` median absolute deviations, within the run's bounds. */
+export function graceOf(delays: readonly number[], timing: RoundTiming): number {
+  const { graceMinMs, graceMaxMs, deadlineC } = timing;
+  if (delays.length === 0) return graceMaxMs;
+  const middle = median(delays);
+  const deviation = median(delays.map((delay) => Math.abs(delay - middle)));
+  return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
+}
+
+/** Lower median of whole numbers; 0 of none. */
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[(sorted.length - 1) >> 1] ?? 0;
+}
