@@ -5,8 +5,7 @@
 import { systemClock } from '../base/clock.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { readState } from '../consensus/state-root.ts';
-import { createPuller } from '../network/attachments/pull.ts';
-import { within } from '../network/transport/deadline.ts';
+import { pullOnce } from '../network/attachments/pull.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
@@ -41,6 +40,8 @@ interface Options extends CheckpointOptions, DecisionOptions {
 
 /** How long the chunks of one checkpoint may take. */
 const PULL_MS = 120_000;
+/** Nor may it take longer than this until the next of them. */
+const IDLE_MS = 45_000;
 /** Checkpoints that are tried, the newest first. */
 const MOST_TRIED = 3;
 /** Checkpoints that are named when they are passed over: there may be any number of them. */
@@ -138,12 +139,9 @@ async function pullModel(
   worker: string,
   { relays, layout, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  const puller = createPuller({ relays, clock, sha256 });
-  try {
-    // parameters and momentum, four bytes each
-    const { done } = puller.pull({ root, bytes: 8 * layout.size, worker });
-    return (await within(done, PULL_MS, clock, signal))?.payload;
-  } finally {
-    puller.close();
-  }
+  // parameters and momentum, four bytes each
+  const wanted = { root, bytes: 8 * layout.size, worker };
+  const limits = { timeoutMs: PULL_MS, idleMs: IDLE_MS, signal };
+  const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
+  return pulled.ok ? pulled.value : undefined;
 }

@@ -8,10 +8,10 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { sendAfterChunks } from '../wire/send-after-chunks.ts';
 import { type Apart, apartIn, type BodyOf } from './bodies.ts';
 import type { PayloadRoot } from './merkle.ts';
-import { createPuller, type Pull, type Puller } from './pull.ts';
+import { publishWithAttachments } from './publish.ts';
+import type { Pull, Puller } from './pull.ts';
 
 export interface BodyExchangeOptions {
   readonly relays: RelaySet;
@@ -63,9 +63,9 @@ export class BodyExchange {
   #heldBytes = 0;
   #members: ReadonlySet<WorkerId> = new Set();
 
-  constructor(options: BodyExchangeOptions) {
+  constructor(options: BodyExchangeOptions, puller: Puller) {
     this.#options = options;
-    this.#puller = createPuller(options);
+    this.#puller = puller;
   }
 
   readonly get: BodyOf = (apart) => this.#held.get(nameOf(apart))?.bytes;
@@ -129,7 +129,8 @@ export class BodyExchange {
     const { relays, sha256, signer, signal } = this.#options;
     const lifetime = { createdAt: event.created_at, expiresAt: apart.expiresAt };
     const sign = (draft: EventDraft) => signer.sign(draft);
-    const sending = sendAfterChunks(event, [bytes], 1, { relays, sign, sha256, lifetime, signal });
+    const options = { relays, sign, sha256, lifetime, signal };
+    const sending = publishWithAttachments(event, [{ payload: bytes }], options);
     void sending.taken.then((isTaken) => isTaken || this.#sent.delete(apart.root));
     return sending;
   }
@@ -143,7 +144,7 @@ export class BodyExchange {
   /** Pulls nothing any more. */
   close(): void {
     this.#isClosed = true;
-    this.#puller.close();
+    for (const job of [...this.#jobs.values()]) this.#end(job);
   }
 
   #mayPull(author: WorkerId): boolean {

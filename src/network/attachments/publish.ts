@@ -1,15 +1,26 @@
 /**
- * Publishes the chunks of a payload: every relay gets the whole payload, or its shard of a striped one. What counts is that
- * the relays together hold enough; slow ones are still served after that.
+ * Publishes events with what is too large to be inside them: the chunks go first, the event that names them follows as soon as the
+ * relays together hold enough. Every relay gets the whole payload, or its shard of a striped one; slow ones are still served after that.
  */
 import { deferred } from '../../base/deferred.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import type { Progress } from '../transport/delivery.ts';
-import { isTaken, wordsOf } from '../transport/delivery.ts';
+import {
+  anyTrue,
+  type Delivery,
+  deliveryOf,
+  isTaken,
+  type Progress,
+  type Sending,
+  watchOutcomes,
+  wordsOf,
+} from '../transport/delivery.ts';
+import type { PublishOutcome } from '../transport/publishing.ts';
 import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkPlan, type Lifetime, planChunks } from './chunk-events.ts';
+import type { Stripe } from './erasure.ts';
+import { cutParts } from './parts.ts';
 
 export interface ChunkDelivery {
   readonly relay: string;
@@ -21,14 +32,14 @@ export interface ChunkDelivery {
 
 export interface ChunkSending {
   /** Chunks that some relay holds, of those that are enough. */
-  moved(): Progress;
+  progress(): Progress;
   /** True as soon as the relays together hold enough to restore the payload, false when they will not. */
   readonly enough: Promise<boolean>;
   /** One per relay, in order. */
   readonly deliveries: readonly Promise<ChunkDelivery>[];
 }
 
-export interface ChunkSenderOptions {
+export interface PublishOptions {
   readonly relays: RelaySet;
   readonly sign: (draft: EventDraft) => SignedEvent;
   readonly sha256: Sha256;
@@ -41,11 +52,68 @@ const WINDOW = 16;
 /** Signed chunk events kept for the slower relays. */
 const REMEMBERED = 64;
 
+/** What an event names and travels beside it. */
+export interface Attachment {
+  readonly payload: Uint8Array;
+  /** Over how many relays it is striped; without it each relay gets all of it. */
+  readonly stripe?: Stripe | undefined;
+}
+
+/**
+ * Starts sending the chunks of all attachments and then the event, which is not sent when no relays hold enough of each. Without
+ * attachments the event is sent at once.
+ */
+export function publishWithAttachments(
+  event: SignedEvent,
+  attachments: readonly Attachment[],
+  options: PublishOptions,
+): Sending {
+  const { relays, signal } = options;
+  if (attachments.length === 0) return watchOutcomes(relays.send(event, { signal }), relays);
+  const uploads = attachments.map(({ payload, stripe }) =>
+    sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options),
+  );
+  const held = Promise.all(uploads.map(({ enough }) => enough));
+  const outcomes = held.then((each) => (each.every(Boolean) ? relays.send(event, { signal }) : []));
+  return {
+    taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
+    settled: settle(relays, uploads, outcomes),
+    progress: () => addUp(uploads.map(({ progress }) => progress())),
+  };
+}
+
+const addUp = (all: readonly Progress[]): Progress =>
+  all.reduce((sum, { have, of }) => ({ have: sum.have + have, of: sum.of + of }), {
+    have: 0,
+    of: 0,
+  });
+
+/** One relay took everything it was given, or said why not. */
+async function settle(
+  relays: RelaySet,
+  uploads: readonly ChunkSending[],
+  outcomes: Promise<readonly Promise<PublishOutcome>[]>,
+): Promise<Delivery> {
+  const events = await outcomes;
+  const answers = await Promise.all(
+    relays.relays.map(async (relay, i) => {
+      const chunks = await Promise.all(uploads.map(({ deliveries }) => deliveries[i]!));
+      const { have, of } = addUp(chunks.map(({ taken, of }) => ({ have: taken, of })));
+      const outcome = await events[i]?.catch(() => undefined);
+      const isHere = have === of && outcome !== undefined && isTaken(outcome);
+      if (have === of) return { relay, isHere, message: wordsOf(outcome, relay, relays) };
+      const refusal = chunks.find(({ message }) => message !== '')?.message ?? '';
+      return { relay, isHere, message: `${have} of ${of} chunks taken: ${refusal}` };
+    }),
+  );
+  return deliveryOf(answers);
+}
+
 /** Starts sending `parts`, of which any `need` are enough; relay i gets part i modulo their number. */
 export function sendChunks(
   parts: readonly Uint8Array[],
   need: number,
-  options: ChunkSenderOptions,
+  options: PublishOptions,
 ): ChunkSending {
   const { relays, sha256, lifetime } = options;
   const plans = parts.map((part) => planChunks(part, lifetime, sha256));
@@ -72,19 +140,19 @@ export function sendChunks(
     });
   });
   void Promise.all(deliveries).then(() => settle(false));
-  const moved = () => {
+  const progress = () => {
     const counts = held.map(({ size }) => size).sort((a, b) => b - a);
     const have = counts.slice(0, need).reduce((sum, count) => sum + count, 0);
     return { have, of: need * (plans[0]?.count ?? 0) };
   };
-  return { enough, deliveries, moved };
+  return { enough, deliveries, progress };
 }
 
 /** All chunks of one part to one relay, several at a time; stops where sending more is known to be useless. */
 async function sendTo(
   relay: string,
   { count }: ChunkPlan,
-  { relays, signal }: ChunkSenderOptions,
+  { relays, signal }: PublishOptions,
   { eventOf, onTaken }: { eventOf(index: number): SignedEvent; onTaken(index: number): void },
 ): Promise<ChunkDelivery> {
   let next = 0;

@@ -1,13 +1,16 @@
 /**
- * Pulls the payloads of a round chunk by chunk: by explicit keys, from several relays at once, what one has not got from
- * another. Every chunk proves itself, so nobody who serves one is trusted; first those its author signed are asked for.
+ * Pulls payloads and bodies chunk by chunk: by explicit keys, from several relays at once, what one has not got from another. Every
+ * chunk proves itself, so nobody who serves one is trusted; first those its author signed are asked for. Relays are shared by turns
+ * among authors, so one who names many payloads that never come holds up nobody else's.
  */
 import { chunk } from '../../../kinds/chunk.ts';
 import type { Clock } from '../../base/clock.ts';
 import { deferred } from '../../base/deferred.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import { onAbort, within } from '../transport/deadline.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
@@ -38,9 +41,16 @@ export interface Pull {
   stop(): void;
 }
 
+/** When a pull ends without its payload. */
+export interface PullLimits {
+  readonly signal?: AbortSignal | undefined;
+  /** No new chunk came for so long. */
+  readonly idleMs?: number | undefined;
+}
+
 export interface Puller {
-  /** Starts pulling; several payloads share the relays in turn. */
-  pull(wanted: Wanted): Pull;
+  /** Starts pulling. */
+  pull(wanted: Wanted, limits?: PullLimits): Pull;
   close(): void;
 }
 
@@ -55,6 +65,8 @@ interface Job {
   readonly plan: PullPlan;
   readonly roots: readonly PayloadRoot[];
   readonly assemblies: Map<number, Assembly>;
+  readonly idleMs: number;
+  newestMs: number;
   eventBytes: number;
   settle(result: Awaited<Pull['done']>): void;
 }
@@ -69,11 +81,33 @@ interface Asking {
 
 export const createPuller = (options: PullerOptions): Puller => new Pulls(options);
 
+/** One payload, or how far it came within `timeoutMs`; rejects only with `signal.reason`. */
+export async function pullOnce(
+  wanted: Wanted,
+  options: PullerOptions & {
+    readonly timeoutMs: number;
+    readonly idleMs?: number;
+    readonly signal: AbortSignal;
+  },
+): Promise<Result<Uint8Array>> {
+  const { clock, timeoutMs, idleMs, signal } = options;
+  const puller = createPuller(options);
+  try {
+    const { done, progress } = puller.pull(wanted, { idleMs });
+    const found = await within(done, timeoutMs, clock, signal);
+    if (found) return ok(found.payload);
+    const { have, of } = progress();
+    return refuse('payload-missing', 'root', `${have} of its ${of} chunks came`);
+  } finally {
+    puller.close();
+  }
+}
+
 class Pulls implements Puller {
   readonly #options: PullerOptions;
   readonly #asking = new Set<Asking>();
   readonly #stop = new AbortController();
-  /** In turn: the first one is served next. */
+  /** The first one that a relay has something for is served next. */
   #jobs: Job[] = [];
   #ticking = false;
 
@@ -81,17 +115,24 @@ class Pulls implements Puller {
     this.#options = options;
   }
 
-  pull(wanted: Wanted): Pull {
+  pull(wanted: Wanted, { signal, idleMs = Number.POSITIVE_INFINITY }: PullLimits = {}): Pull {
     const parts = partsOf(wanted);
-    const plan = new PullPlan(parts, this.#options.clock.now());
+    const newestMs = this.#options.clock.now();
+    const plan = new PullPlan(parts, newestMs);
     const { promise: done, settle } = deferred<Awaited<Pull['done']>>();
     const assemblies = new Map<number, Assembly>();
     const { roots } = parts;
-    const job: Job = { wanted, plan, roots, assemblies, eventBytes: 0, settle };
-    this.#jobs.push(job);
+    const job: Job = {
+      ...{ wanted, plan, roots, assemblies, idleMs, newestMs, eventBytes: 0, settle },
+    };
+    const stop = () => this.#giveUp(job);
+    const isOver = this.#stop.signal.aborted || signal?.aborted;
+    if (isOver) settle(undefined);
+    else this.#jobs.push(job);
+    if (signal && !isOver) void done.then(onAbort(signal, stop));
     this.#pump();
     void this.#tick();
-    return { done, progress: () => plan.progress, stop: () => this.#giveUp(job) };
+    return { done, progress: () => plan.progress, stop };
   }
 
   close(): void {
@@ -120,6 +161,7 @@ class Pulls implements Puller {
       await clock.sleep(TICK_MS, this.#stop.signal).catch(() => undefined);
       const nowMs = clock.now();
       for (const asking of [...this.#asking]) if (asking.untilMs <= nowMs) this.#end(asking);
+      for (const job of this.#jobs) if (nowMs - job.newestMs >= job.idleMs) this.#giveUp(job);
       this.#pump();
     }
     this.#ticking = false;
@@ -148,12 +190,16 @@ class Pulls implements Puller {
     return count;
   }
 
-  /** The next job in turn with something this relay may have. */
+  /** The next job with something this relay may have; all jobs of its author go to the end of the line, it behind the others. */
   #nextFor(relay: string, open: readonly string[], nowMs: number) {
     for (const job of this.#jobs) {
       const { places, tries } = job.plan.take(relay, open, nowMs);
       if (places.length === 0) continue;
-      this.#jobs = [...this.#jobs.filter((other) => other !== job), job];
+      const { worker } = job.wanted;
+      const isTheirs = (other: Job) => other.wanted.worker === worker;
+      const others = this.#jobs.filter((other) => !isTheirs(other));
+      const theirs = this.#jobs.filter((other) => isTheirs(other) && other !== job);
+      this.#jobs = [...others, ...theirs, job];
       return { job, places, tries };
     }
     return undefined;
@@ -199,8 +245,10 @@ class Pulls implements Puller {
       plan.hold({ part, index });
       isNew = true;
     });
-    if (isNew) job.eventBytes += JSON.stringify(event).length;
-    if (isNew && plan.complete) this.#finish(job);
+    if (!isNew) return;
+    job.newestMs = this.#options.clock.now();
+    job.eventBytes += JSON.stringify(event).length;
+    if (plan.complete) this.#finish(job);
   }
 
   #finish(job: Job): void {

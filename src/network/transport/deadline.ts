@@ -4,8 +4,8 @@ import type { Clock } from '../../base/clock.ts';
 /** What each signal's abort sets off; platforms complain about many listeners on one signal, so each gets one. */
 const callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
 
-/** Calls back when the signal aborts; the function returned takes that back. */
-function onAbort(signal: AbortSignal, callback: () => void): () => void {
+/** Calls back when the signal aborts, not when it did before; the function returned takes that back. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   const callbacks = callbacksOf.get(signal) ?? new Set();
   if (!callbacksOf.has(signal)) {
     callbacksOf.set(signal, callbacks);

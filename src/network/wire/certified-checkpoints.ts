@@ -1,13 +1,10 @@
 /** Certified checkpoints on relays: the state in chunks, and an event that says which outcome it belongs to. Neither is believed. */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { Lifetime } from '../attachments/chunk-events.ts';
 import { chunkTree } from '../attachments/merkle.ts';
-import { sendChunks } from '../attachments/publish.ts';
-import type { EventDraft, SignedEvent } from '../event.ts';
-import type { Sha256 } from '../event-crypto.ts';
+import { type PublishOptions, publishWithAttachments } from '../attachments/publish.ts';
+import type { SignedEvent } from '../event.ts';
 import type { Filter } from '../transport/filter.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
 
 /** A state that a certified outcome led to. */
 export interface CheckpointedState {
@@ -31,33 +28,20 @@ export interface CheckpointClaim {
   readonly ledgerRoot: Digest;
 }
 
-export interface CheckpointSending {
-  readonly relays: RelaySet;
-  readonly sha256: Sha256;
-  readonly lifetime: Lifetime;
-  readonly signal: AbortSignal;
-  sign(draft: EventDraft): SignedEvent;
-}
-
 /** What to ask relays for. */
 export const checkpointsFilter = (run: Digest): Filter => ({
   kinds: [certifiedCheckpoint.kind],
   '#s': [run],
 });
 
-/** Sends the chunks, then the event; false when relays do not hold all of them. */
+/** Sends the state's chunks, then the event; false when no relay took it, or relays do not hold all of the state. */
 export async function publishCheckpoint(
   state: CheckpointedState,
-  sending: CheckpointSending,
+  sending: PublishOptions,
 ): Promise<boolean> {
-  const { relays, sha256, lifetime, signal, sign } = sending;
+  const { sha256, lifetime, sign } = sending;
   const { run, round, outcome, ledgerRoot, model, ledger } = state;
   const parts = [model, ledger];
-  const all = parts.map((part) =>
-    sendChunks([part], 1, { relays, sign, sha256, lifetime, signal }),
-  );
-  const held = await Promise.all(all.map(({ enough }) => enough));
-  if (!held.every(Boolean)) return false;
   const [modelTree, ledgerTree] = parts.map((part) => chunkTree(part, sha256));
   const draft = certifiedCheckpoint.build(
     {
@@ -68,8 +52,10 @@ export async function publishCheckpoint(
     },
     lifetime.createdAt,
   );
-  await relays.publish(sign(draft), { signal });
-  return true;
+  const attachments = parts.map((payload) => ({ payload }));
+  const { taken, settled } = publishWithAttachments(sign(draft), attachments, sending);
+  await settled;
+  return taken;
 }
 
 /** The claim inside a verified event; undefined for anything else. */

@@ -9,10 +9,9 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
 import { apartIn, type BodyOf } from '../attachments/bodies.ts';
 import { BodyExchange } from '../attachments/body-exchange.ts';
-import { createPuller } from '../attachments/pull.ts';
+import { createPuller, type Puller } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { unlessAborted } from '../transport/deadline.ts';
 import type { Sending } from '../transport/delivery.ts';
 import { watchOutcomes } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -118,19 +117,21 @@ class Events<N> implements Control<N> {
   readonly #options: ControlOptions<N>;
   readonly #kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
   readonly #ofMembers = new Map<EventId, SignedEvent>();
+  readonly #puller: Puller;
   readonly #bodies: BodyExchange;
   /** The newest round that was listened to: what comes now is let go of with it. */
   #latest = 0;
 
   constructor(options: ControlOptions<N>) {
     this.#options = options;
-    this.#bodies = new BodyExchange(options);
+    this.#puller = createPuller(options);
+    this.#bodies = new BodyExchange(options, this.#puller);
   }
 
   listen(round: number, hearing: Hearing<N>): RoundListening {
     this.#latest = Math.max(this.#latest, round);
     const stop = new AbortController();
-    const puller = createPuller(this.#options);
+    const puller = this.#puller;
     const filter = roundFilter(this.#options.run, round);
     const listening = this.#hear(filter, hearing, this.#keep);
     return {
@@ -139,12 +140,11 @@ class Events<N> implements Control<N> {
       },
       again: listening.again,
       async pull(manifest) {
-        const found = await unlessAborted(puller.pull(manifest).done, stop.signal);
+        const found = await puller.pull(manifest, stop).done;
         return found?.payload;
       },
       close() {
         stop.abort(new Error('closed'));
-        puller.close();
         listening.close();
       },
     };
@@ -238,6 +238,7 @@ class Events<N> implements Control<N> {
 
   close(): void {
     this.#bodies.close();
+    this.#puller.close();
   }
 
   readonly #keep = (event: SignedEvent): void =>

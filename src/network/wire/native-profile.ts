@@ -7,7 +7,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
-import { createPuller } from '../attachments/pull.ts';
+import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
@@ -35,6 +35,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   const { run, signer, clock, stripe, sha256, signWorked } = options;
   const packer = createPacker(options);
   const sending = createNativeSending(options);
+  const puller = createPuller(options);
   return {
     beatFilter: { kinds: [presence.kind], '#s': [run] },
     capabilities: ['manifest'],
@@ -61,22 +62,28 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       return opened.value;
     },
     send: sending.send,
-    openRound: (request) => openReader(request, options, { packer, sending }),
+    openRound: (request) => openReader(request, options, { packer, sending, puller }),
     checkpoint: () => undefined,
     late: async () => [],
-    close: sending.close,
+    close() {
+      sending.close();
+      puller.close();
+    },
   };
 }
 
 function openReader(
   request: RoundRequest,
   options: ProfileOptions,
-  { packer, sending }: { readonly packer: Packer; readonly sending: NativeSending },
+  {
+    packer,
+    sending,
+    puller,
+  }: { readonly packer: Packer; readonly sending: NativeSending; readonly puller: Puller },
 ): RoundReader {
   const { run, clock, sha256, maxContainerBytes } = options;
-  const puller = createPuller(options);
-
   const { shares } = request;
+  const over = new AbortController();
 
   /** The contribution inside a payload that is here whole, or why it does not count. */
   function open(said: Manifest, payload: Uint8Array, eventBytes: number): Judged<Contribution> {
@@ -96,7 +103,7 @@ function openReader(
     });
   }
 
-  async function pulled(said: Manifest, done: ReturnType<typeof puller.pull>['done']) {
+  async function pulled(said: Manifest, done: Pull['done']) {
     const found = await done;
     if (found) return open(said, found.payload, said.eventBytes + found.eventBytes);
     return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
@@ -121,9 +128,9 @@ function openReader(
       if (said.payload) return open(said, said.payload, said.eventBytes);
       const own = sending.own(said.eventId);
       if (own?.payload) return open(said, own.payload, own.eventBytes);
-      const { done, progress } = puller.pull(said);
-      return { worker: said.worker, done: pulled(said, done), progress };
+      const { done, progress, stop } = puller.pull(said, { signal: over.signal });
+      return { worker: said.worker, done: pulled(said, done), progress, stop };
     },
-    close: () => puller.close(),
+    close: () => over.abort(new Error('closed')),
   };
 }

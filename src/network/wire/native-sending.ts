@@ -1,11 +1,12 @@
 /** Sends what `nostrain/1` seals: the chunks first, then the manifest, as soon as the relays together hold the payload. */
+
 import { manifest } from '../../../kinds/manifest.ts';
-import { cutParts, stripeOf } from '../attachments/parts.ts';
+import { stripeOf } from '../attachments/parts.ts';
+import { publishWithAttachments } from '../attachments/publish.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sending } from '../transport/delivery.ts';
 import { watchOutcomes } from '../transport/delivery.ts';
 import type { ProfileOptions } from './profile.ts';
-import { sendAfterChunks } from './send-after-chunks.ts';
 import type { Sealed } from './wire.ts';
 
 export interface NativeSending {
@@ -30,7 +31,7 @@ export function createNativeSending({ relays, signer, sha256 }: ProfileOptions):
     if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
     const signal = inChunks.begin();
     const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
-    return sendAfterChunks(event, cutParts(payload, stripeOf(said.value)), said.value.need ?? 1, {
+    return publishWithAttachments(event, [{ payload, stripe: stripeOf(said.value) }], {
       relays,
       sign: (draft) => signer.sign(draft),
       sha256,

@@ -26,6 +26,8 @@ export interface Pending {
   readonly worker: WorkerId;
   readonly done: Promise<Judged<Contribution>>;
   progress(): Progress;
+  /** Gives it up. */
+  stop(): void;
 }
 
 export type Reading = Judged<Contribution> | Pending;

@@ -98,11 +98,13 @@ export function openRoundInbox(
       return { have: sum(({ have }) => have), of: sum(({ of }) => of) };
     },
     giveUp() {
-      for (const { worker, progress } of pending) {
+      const given = [...pending];
+      pending.clear();
+      for (const { worker, progress, stop } of given) {
         const { have, of } = progress();
+        stop();
         reject({ reason: 'payload-missing', worker, detail: `${have} of ${of} chunks came` });
       }
-      pending.clear();
     },
     close() {
       closed = true;

@@ -6,13 +6,11 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { Evaluation } from '../../run/spec-table.ts';
-import { sendChunks } from '../attachments/publish.ts';
-import { createPuller } from '../attachments/pull.ts';
+import { publishWithAttachments } from '../attachments/publish.ts';
+import { pullOnce } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { within } from '../transport/deadline.ts';
 import type { Delivery } from '../transport/delivery.ts';
-import { deliveryOf, isTaken, wordsOf } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { buildRun, type PublishedRun, type RunAddress, runFilter, toRun } from './runs.ts';
@@ -39,18 +37,9 @@ export async function publishRun(
   const createdAt = Math.floor(clock.now() / 1000);
   const lifetime = { createdAt, expiresAt: createdAt + KEPT_SECONDS };
   const event = sign(buildRun(spec, lifetime));
-  const chunks = slice && sendChunks([slice], 1, { relays, sign, sha256, lifetime, signal });
-  const told = relays.relays.map(async (relay, i) => {
-    const sent = await chunks?.deliveries[i];
-    if (sent && sent.taken < sent.of) {
-      const message = `${sent.taken} of ${sent.of} chunks taken: ${sent.message}`;
-      return { relay, isHere: false, message };
-    }
-    const [outcome] = await relays.publish(event, { only: [relay], signal });
-    const isHere = outcome !== undefined && isTaken(outcome);
-    return { relay, isHere, message: isHere ? '' : wordsOf(outcome, relay, relays) };
-  });
-  return deliveryOf(await Promise.all(told));
+  const attachments = slice ? [{ payload: slice }] : [];
+  const sending = { relays, sign, sha256, lifetime, signal };
+  return publishWithAttachments(event, attachments, sending).settled;
 }
 
 /** The spec of that run id, whoever serves it; or why there is none after `timeoutMs`. */
@@ -88,20 +77,11 @@ export async function fetchSlice(
   author: WorkerId,
   options: BoardOptions & { readonly timeoutMs: number },
 ): Promise<Result<Uint8Array>> {
-  const puller = createPuller(options);
-  try {
-    const { done, progress } = puller.pull({ root, bytes, worker: author });
-    const found = await within(done, options.timeoutMs, options.clock, options.signal);
-    if (!found) {
-      const { have, of } = progress();
-      return refuse('no-slice', 'evaluation.root', `${have} of its ${of} chunks came`);
-    }
-    const hash = toHex(options.sha256(found.payload));
-    if (hash === sha256) return ok(found.payload);
-    return refuse('wrong-slice', 'evaluation.sha256', `the text of that root hashes to ${hash}`);
-  } finally {
-    puller.close();
-  }
+  const pulled = await pullOnce({ root, bytes, worker: author }, options);
+  if (!pulled.ok) return refuse('no-slice', 'evaluation.root', pulled.issue.message);
+  const hash = toHex(options.sha256(pulled.value));
+  if (hash === sha256) return pulled;
+  return refuse('wrong-slice', 'evaluation.sha256', `the text of that root hashes to ${hash}`);
 }
 
 /** Hands over stored events until `take` has enough, every reachable relay sent what it had, or time is up. */

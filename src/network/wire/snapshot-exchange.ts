@@ -6,7 +6,7 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
 import type { Lifetime } from '../attachments/chunk-events.ts';
-import { sendChunks } from '../attachments/publish.ts';
+import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Puller } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -46,18 +46,13 @@ export async function publishSnapshot(
   { relays, sha256, lifetime, signal, sign }: SnapshotSending,
 ): Promise<string | undefined> {
   const { draft, payload } = buildSnapshot(snapshot, lifetime, sha256);
-  const sending = payload && sendChunks([payload], 1, { relays, sign, sha256, lifetime, signal });
-  if (sending && !(await sending.enough)) {
-    const deliveries = await Promise.all(sending.deliveries);
-    return deliveries
-      .map(({ relay, taken, of, message }) => `${relay}: ${taken} of ${of} chunks, ${message}`)
-      .join('; ');
-  }
-  const outcomes = await relays.publish(sign(draft), { signal });
+  const attachments = payload ? [{ payload }] : [];
+  const options = { relays, sign, sha256, lifetime, signal };
+  const { taken, settled } = publishWithAttachments(sign(draft), attachments, options);
   // slower relays get the rest before anybody hangs up
-  if (sending) await Promise.all(sending.deliveries);
-  if (outcomes.some(({ status }) => status === 'accepted')) return undefined;
-  return outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
+  const { failed } = await settled;
+  if (await taken) return undefined;
+  return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
 }
 
 /** The snapshot of an id from any event that carries or names it, or why none does. */

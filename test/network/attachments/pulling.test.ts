@@ -7,6 +7,8 @@ import { cutParts } from '../../../src/network/attachments/parts.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createPuller } from '../../../src/network/attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
+import type { SubscriptionHandlers } from '../../../src/network/transport/feed.ts';
+import type { Filter } from '../../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
@@ -177,4 +179,42 @@ test('a manifest that names other bytes than its chunks have brings nothing', as
   const lying = manifestOf(payload, stripe);
   const { done } = startPuller(await connect(relays)).pull({ ...lying, root: 'cd'.repeat(32) });
   expect(await done).toBeUndefined();
+});
+
+test('one that gets nothing more for a while is given up, one of a round that is over at once', async () => {
+  const relays = await startRelays({});
+  const set = await connect(relays);
+  for (const draft of drafts().slice(1)) await set.publish(me.sign(draft));
+  const puller = startPuller(await connect(relays));
+  const idle = puller.pull(manifestOf(), { idleMs: 600 });
+  expect(await idle.done).toBeUndefined();
+  expect(idle.progress()).toEqual({ have: 5, of: 6 });
+  const round = new AbortController();
+  const [over, other] = [puller.pull(manifestOf(), round), puller.pull(manifestOf())];
+  round.abort();
+  expect(await over.done).toBeUndefined();
+  expect(await puller.pull(manifestOf(), round).done).toBeUndefined();
+  await set.publish(me.sign(drafts()[0]!));
+  expect(Buffer.compare((await other.done)!.payload, payload)).toBe(0);
+});
+
+test('attack: an author who names many payloads that nobody has takes no more turns than one who names one', async () => {
+  const asked: (string | undefined)[] = [];
+  const relays = {
+    relays: ['fake'],
+    status: () => [{ relay: 'fake', state: 'open' }],
+    subscribe([filter]: readonly Filter[], { onCaughtUp }: SubscriptionHandlers) {
+      asked.push(filter?.authors?.[0]);
+      setTimeout(() => onCaughtUp?.('fake'));
+      return { caughtUp: false, close: () => undefined };
+    },
+  };
+  const puller = startPuller(relays as unknown as RelaySet);
+  for (let i = 0; i < 40; i++) {
+    const absent = payload.map((byte) => byte ^ (i + 2));
+    puller.pull({ ...manifestOf(absent), worker: 'hostile' });
+  }
+  puller.pull({ ...manifestOf(), worker: 'honest' });
+  while (asked.length < 41) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(asked.slice(0, 5)).toContain('honest');
 });
