@@ -39,6 +39,12 @@ describe('the house', () => {
     );
   });
 
+  it('writes to the terminal in one place, which makes harmless what came from outside', () => {
+    const ways = new Set(['src/terminal/output.ts', 'src/terminal/reporter.ts']);
+    const raw = /process\s*\.\s*std(out|err)\s*\.\s*write|\bstream\.write\(|console\.\w+\(/;
+    expect(sources.filter((file) => !ways.has(file) && raw.test(read(file)))).toEqual([]);
+  });
+
   it('skips no test without saying why', () => {
     const quiet = filesUnder('test', '.ts').filter(
       (file) =>

@@ -1,4 +1,5 @@
 /** Every error this library throws: a stable `code`, a message naming the thing, and a `hint` with the next step. */
+import { safe } from './safe-text.ts';
 
 export interface ErrorDetails {
   /** The next command or setting to try. */
@@ -15,10 +16,11 @@ export class NostrainError extends Error {
   readonly data: Readonly<Record<string, unknown>> | undefined;
 
   constructor(code: string, message: string, details: ErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    // a message may quote a relay, a stranger or a file
+    super(safe(message), details.cause === undefined ? undefined : { cause: details.cause });
     this.name = new.target.name;
     this.code = code;
-    this.hint = details.hint;
+    this.hint = details.hint === undefined ? undefined : safe(details.hint);
     this.data = details.data;
   }
 }

@@ -1,4 +1,5 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
+
 import { Command, CommanderError } from 'commander';
 import { aggregatePayloads } from '../python/commands/aggregate-payloads.ts';
 import { aggregateRound } from '../python/commands/aggregate-round.ts';
@@ -19,6 +20,7 @@ import { inspectEvent } from '../python/commands/inspect-event.ts';
 import { outerStep } from '../python/commands/outer-step.ts';
 import { publishEvent } from '../python/commands/publish-event.ts';
 import { trainLocal } from '../python/commands/train-local.ts';
+import { writeNote, writeOut } from '../terminal/output.ts';
 import { wordError } from '../terminal/word-error.ts';
 import { archive } from './commands/archive.ts';
 import { demo } from './commands/demo/demo.ts';
@@ -40,6 +42,7 @@ export function createProgram(): Command {
   const program = new Command('nostrain')
     .description('Train one model together over ordinary Nostr relays.')
     .exitOverride()
+    .configureOutput({ writeOut, writeErr: (text) => writeNote(text.replace(/\n$/, '')) })
     .showHelpAfterError('(add --help for the flags)');
   const commands = [
     demo(),
@@ -98,7 +101,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     // commander has printed its own message; help and version are no failures
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const { text, exitCode } = wordError(error);
-    process.stderr.write(`${text}\n`);
+    writeNote(text);
     return exitCode;
   }
 }

@@ -1,6 +1,8 @@
 /** Stake snapshots as JSON that people read and keep in files; the id inside is that of the canonical bytes. */
+
 import { canonicalJson, isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
+import { safeJson } from '../base/safe-text.ts';
 import {
   MAX_STAKE_ROWS,
   type StakeRow,
@@ -17,7 +19,7 @@ const MEMBERS = 'blockHash chain height id params rows strategy total unit'.spli
 /** The document, two spaces of indent, one row per line. */
 export function formatStakeJson(snapshot: StakeSnapshot): string {
   const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
-  const text = JSON.stringify;
+  const text = safeJson;
   const lines = rows.map(({ key, stake }) => `    { "key": "${key}", "stake": "${stake}" }`);
   return `${[
     '{',

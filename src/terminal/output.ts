@@ -1,10 +1,18 @@
-/** Where a command's main result goes: the file named with -o, or stdout. */
+/** The way out: everything that commands write to stdout and stderr passes here and is made harmless (see `safe`). */
 import { writeFile } from 'node:fs/promises';
 import { ConfigError } from '../base/errors.ts';
+import { safe, safeJson } from '../base/safe-text.ts';
 
+/** To stdout; the text brings its own newline. */
+export const writeOut = (text: string): void => void process.stdout.write(safe(text));
+
+/** A line on stderr: progress, warnings and advice. */
+export const writeNote = (line: string): void => void process.stderr.write(`${safe(line)}\n`);
+
+/** A command's main result: whole to the file named with -o, or to stdout. */
 export async function writeResult(text: string, output: string | undefined): Promise<void> {
   if (output === undefined) {
-    process.stdout.write(text);
+    writeOut(text);
     return;
   }
   await writeFile(output, text).catch((cause: unknown) => {
@@ -16,4 +24,4 @@ export async function writeResult(text: string, output: string | undefined): Pro
 }
 
 /** JSON as every command prints it: two spaces, newline at the end. */
-export const asJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+export const asJson = (value: unknown): string => `${safeJson(value, 2)}\n`;

@@ -1,9 +1,10 @@
 /** Tells people what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
+
+import { safeJson, safeLine } from '../base/safe-text.ts';
 import { createView, fold, notify, type View } from '../dashboard/view.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import { renderLive } from './render/live.ts';
 import { renderPlain } from './render/plain.ts';
-import { safeLine } from './render/text.ts';
 
 export const reportModes = ['live', 'plain', 'ndjson'] as const;
 export type ReportMode = (typeof reportModes)[number];
@@ -36,8 +37,8 @@ export function createReporter(mode: ReportMode | undefined, options: ReporterOp
 }
 
 const ndjsonReporter = (stream: NodeJS.WriteStream): Reporter => ({
-  event: (_worker, event) => void stream.write(`${JSON.stringify(event)}\n`),
-  notice: (message) => void stream.write(`${JSON.stringify({ type: 'notice', message })}\n`),
+  event: (_worker, event) => void stream.write(`${safeJson(event)}\n`),
+  notice: (message) => void stream.write(`${safeJson({ type: 'notice', message })}\n`),
   close: () => undefined,
 });
 

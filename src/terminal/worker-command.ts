@@ -13,7 +13,7 @@ import type { WorkerState } from '../worker/state.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from './connection.ts';
 import { wholeFlag } from './flags.ts';
 import { type Interrupt, Interrupted } from './interrupt.ts';
-import { asJson, writeResult } from './output.ts';
+import { asJson, writeNote, writeResult } from './output.ts';
 import { type PlayOptions, play } from './play.ts';
 import { createReporter, type ReportMode, reportModes } from './reporter.ts';
 
@@ -67,9 +67,7 @@ export async function playToEnd(
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     const again = ['nostrain', ...process.argv.slice(2)].join(' ');
-    process.stderr.write(
-      `stopped; everything is saved in ${options.dir}\n  go on with: ${again}\n`,
-    );
+    writeNote(`stopped; everything is saved in ${options.dir}\n  go on with: ${again}`);
     process.exitCode = 1;
   } finally {
     reporter.close();

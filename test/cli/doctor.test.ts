@@ -116,7 +116,7 @@ describe('relays', () => {
     const [silent] = await checkRelays([await pretend(7)]);
     expect(silent).toMatchObject({ level: 'ok', words: expect.stringContaining('(NIP-11)') });
     const [loud] = await checkRelays([await pretend({ name: 'a\u001b[2Jb\nc' })]);
-    expect(loud?.words).toMatch(/; a \[2Jb c$/);
+    expect(loud?.words).toMatch(/; a·\[2Jb c$/);
   });
 
   it.each([

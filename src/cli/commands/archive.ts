@@ -1,10 +1,12 @@
 /** `nostrain archive`: writes all events of a certified run to a file, so that it can be replayed when relays have forgotten it. */
+
 import { rename, stat, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/archive.ts';
 import { specsOf } from '../../certified/gather.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
+import { writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   historyOptions,
@@ -52,9 +54,7 @@ export const archive = (): Command =>
             ? []
             : [`; ${beacons.length} beacon values`]),
         ];
-        process.stdout.write(
-          `${flags.out}: ${events.length} events, ${added} new${notes.join('')}\n`,
-        );
+        writeOut(`${flags.out}: ${events.length} events, ${added} new${notes.join('')}\n`);
       } finally {
         interrupt.dispose();
       }

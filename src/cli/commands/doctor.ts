@@ -1,7 +1,7 @@
 /** `nostrain doctor`: tries what training needs on this machine, and what the given relays offer. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeOut } from '../../terminal/output.ts';
 import { formatChecks } from '../doctor/check.ts';
 import { checkMachine } from '../doctor/machine.ts';
 import { checkRelays } from '../doctor/relays.ts';
@@ -25,9 +25,7 @@ export const doctor = (): Command =>
       const [relays, machine] = await Promise.all([checkRelays(relay), checkMachine()]);
       const checks = [...machine, ...relays];
       const broken = checks.filter(({ level }) => level === 'broken');
-      process.stdout.write(
-        json ? asJson({ ok: broken.length === 0, checks }) : formatChecks(checks),
-      );
+      writeOut(json ? asJson({ ok: broken.length === 0, checks }) : formatChecks(checks));
       if (broken.length === 0) return;
       const names = broken.map(({ name }) => name).join(', ');
       throw new ConfigError('doctor/broken', `training will not work here: ${names}`);

@@ -5,7 +5,7 @@ import { explainRound } from '../../certified/explain.ts';
 import { readKey } from '../../run/spec-fields.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   historyOptions,
@@ -46,7 +46,7 @@ export const explain = (): Command =>
           throw new ConfigError('flag/round', `the run has no round ${round} that is here`);
         }
         const text = `${told.why.join('\n')}\n`;
-        process.stdout.write(flags.json ? asJson({ worker, round, ...told }) : text);
+        writeOut(flags.json ? asJson({ worker, round, ...told }) : text);
       } finally {
         interrupt.dispose();
       }

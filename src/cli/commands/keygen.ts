@@ -1,6 +1,8 @@
 /** `nostrain keygen`: a new secret key, to a file only its owner can read, or to stdout. */
+
 import { Command } from 'commander';
 import { createSecretKey, publicKeyOf, toNpub, toNsec, writeKeyFile } from '../../node/keys.ts';
+import { writeNote, writeOut } from '../../terminal/output.ts';
 
 export const keygen = (): Command =>
   new Command('keygen')
@@ -13,11 +15,11 @@ export const keygen = (): Command =>
       const secretKey = createSecretKey();
       const npub = toNpub(publicKeyOf(secretKey));
       if (output === undefined) {
-        process.stdout.write(`${toNsec(secretKey)}\n`);
-        process.stderr.write(`public: ${npub}\n`);
+        writeOut(`${toNsec(secretKey)}\n`);
+        writeNote(`public: ${npub}`);
         return;
       }
       await writeKeyFile(output, secretKey);
-      process.stdout.write(`${npub}\n`);
-      process.stderr.write(`secret key written to ${output}, readable by you only\n`);
+      writeOut(`${npub}\n`);
+      writeNote(`secret key written to ${output}, readable by you only`);
     });

@@ -15,7 +15,7 @@ import {
   wholeFlag,
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { expectedWorkers } from '../../terminal/prepare.ts';
 import { stripeOver } from '../../terminal/relays.ts';
 import { advise } from '../plan/advice.ts';
@@ -71,7 +71,7 @@ export const plan = (): Command =>
     const interrupt = onInterrupt();
     try {
       const made = await makePlan(await readAll(command, flags), flags, interrupt.signal);
-      process.stdout.write(flags.json ? asJson(written(made)) : formatPlan(made));
+      writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
       const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
       if (isHopeless) process.exitCode = 1;
     } finally {
@@ -123,9 +123,7 @@ const measure = (
   workers: number,
   payloadBytes: number | undefined,
 ): Partial<Estimate> & Pick<Estimate, 'payloadBytes'> =>
-  payloadBytes === undefined
-    ? estimatePayload(settings, workers, (words) => process.stderr.write(`${words}\n`))
-    : { payloadBytes };
+  payloadBytes === undefined ? estimatePayload(settings, workers, writeNote) : { payloadBytes };
 
 async function factsOfAll(
   urls: readonly string[],

@@ -1,4 +1,5 @@
 /** `nostrain relay`: the small relay we ship, on an address others can reach. */
+
 import { networkInterfaces } from 'node:os';
 import { Command, Option } from 'commander';
 import type { FaultSettings } from '../../../relay/faults/fault.ts';
@@ -9,6 +10,7 @@ import { type ProfileName, profiles } from '../../../relay/strict/profiles.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../terminal/output.ts';
 
 interface RelayFlags {
   readonly host: string;
@@ -53,13 +55,13 @@ export const relay = (): Command =>
     const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
     const server = await startRelay({ ...flags, limits });
     const interrupted = untilInterrupted();
-    for (const url of reachableUrls(flags.host, server)) process.stdout.write(`relay at ${url}\n`);
+    for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
     const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
-    process.stderr.write(`give a URL to the others; Ctrl-C stops it (events ${where})\n`);
+    writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
     await interrupted;
     const { eventsAccepted, eventsRefused } = server.stats();
     await server.close();
-    process.stderr.write(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused\n`);
+    writeNote(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused`);
   });
 
 /** Flags for who may do what, and for trying a client against other relays and against failures. */

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { replayRun } from '../../certified/replay-run.ts';
 import type { Digest } from '../../run/ids.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { branchOption } from '../branch-option.ts';
 import {
   addSourceFlags,
@@ -36,14 +36,14 @@ export const replay = (): Command =>
           ...options,
           through: flags.branch,
           onRound: (round) => {
-            if (!flags.json) process.stdout.write(formatLine(round));
+            if (!flags.json) writeOut(formatLine(round));
           },
         });
-        process.stdout.write(flags.json ? asJson(report) : formatEnd(report));
+        writeOut(flags.json ? asJson(report) : formatEnd(report));
         const { believed } = report;
         if (believed > 0) {
-          process.stderr.write(
-            `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain\n`,
+          writeNote(
+            `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain`,
           );
         }
         if (!report.ok) process.exitCode = 1;

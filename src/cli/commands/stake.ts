@@ -7,7 +7,7 @@ import { formatStakeJson, parseStakeJson } from '../../run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../../run/stake-snapshot.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { writeResult } from '../../terminal/output.ts';
+import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../stake/access.ts';
 import { deriveSnapshot, type SnapshotFlags } from '../stake/derive.ts';
 import { publishOver } from '../stake/events.ts';
@@ -34,9 +34,7 @@ const snapshot = (): Command =>
       await interruptibly(async (signal) => {
         const made = await deriveSnapshot(flags, signal);
         await writeResult(formatStakeJson(made), flags.output);
-        process.stderr.write(
-          `snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}\n`,
-        );
+        writeNote(`snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}`);
         if (flags.publish) await publishOver(flags.relay, made, signal);
       });
     },
@@ -61,17 +59,17 @@ const verify = (): Command =>
       if (flags.id !== undefined && flags.id !== id) {
         throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`);
       }
-      process.stdout.write(`snapshot ${id}: the document is whole\n`);
+      writeOut(`snapshot ${id}: the document is whole\n`);
       if (said.strategy === 'file' || flags.rpc.length === 0) {
         const why = said.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
-        process.stdout.write(`its numbers were not compared with anything: ${why}\n`);
+        writeOut(`its numbers were not compared with anything: ${why}\n`);
         return;
       }
       const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
       const source = sourceOf(said, { access: accessOf(flags), keys });
       const difference = stakeDifference(said, await source.snapshot(0, signal));
       if (difference === undefined) {
-        process.stdout.write(`${source.name} gives the same at block ${said.height}\n`);
+        writeOut(`${source.name} gives the same at block ${said.height}\n`);
         return;
       }
       const { field, one, other } = difference;
@@ -89,7 +87,7 @@ const show = (): Command =>
     .option('--top <n>', 'how many keys to show', wholeFlag('--top', 1), 20)
     .action(async (file: string, { top }: { readonly top: number }) => {
       const width = process.stdout.columns ?? 120;
-      process.stdout.write(formatStakes(await readDocument(file), width, top));
+      writeOut(formatStakes(await readDocument(file), width, top));
     });
 
 const readDocument = async (file: string): Promise<StakeSnapshot> =>

@@ -1,7 +1,7 @@
 /** `nostrain witness bench`: what finding the witnesses costs, beside a coordinator that tells them. */
 import { Command } from 'commander';
 import { positiveFlag, wholeFlag } from '../../terminal/flags.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { formatBench, runBench } from '../witness/bench.ts';
 import { many, seatsFlag } from '../witness/flags.ts';
 
@@ -26,7 +26,7 @@ export const witnessBench = (): Command =>
     .action(async ({ keys, seats, rttMs, readsPerSecond, json }: BenchFlags) => {
       const sizes = keys ?? [100, 1000, 10_000, 100_000, 1_000_000];
       const found = await runBench({ keys: sizes, seats, rttMs, readsPerSecond }, (words) =>
-        process.stderr.write(`${words}\n`),
+        writeNote(words),
       );
-      process.stdout.write(json ? asJson(found) : formatBench(found));
+      writeOut(json ? asJson(found) : formatBench(found));
     });

@@ -8,7 +8,7 @@ import {
 } from '../../terminal/connection.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeOut } from '../../terminal/output.ts';
 import { findRun } from '../run/find-run.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from '../witness/flags.ts';
 import { readMembers } from '../witness/members-file.ts';
@@ -51,7 +51,7 @@ export const witnessInspect = (): Command =>
     const { hostile = [0.1, 0.2, 0.33], seats = said.seats, rounds = said.rounds } = flags;
     const input = { keys, hostile, seats, rule, differ, rounds };
     const rows = oddsOf(input);
-    process.stdout.write(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
+    writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
   });
 
 /** What a run says, or what is usual. */

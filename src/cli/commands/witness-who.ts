@@ -20,7 +20,7 @@ import {
 } from '../../terminal/connection.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { neededBeacon } from '../beacon.ts';
 import { findRun, passingSigner } from '../run/find-run.ts';
 import { addMemberFlags, type MemberFlags } from '../run/member-flags.ts';
@@ -93,7 +93,7 @@ async function drawFrom(flags: DrawFlags): Promise<void> {
   const { epoch: round, batch: attempt, seats, weights, minStake, quorum } = flags;
   const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
   if (flags.entropy === undefined) {
-    process.stderr.write('no --entropy: drawn from the run id alone, which anybody can foresee\n');
+    writeNote('no --entropy: drawn from the run id alone, which anybody can foresee');
   }
   const entropy = flags.entropy ?? firstRandomness(run);
   const stakes = await readMembers(flags.members);
@@ -153,7 +153,7 @@ function tell(
   json: boolean | undefined,
 ): void {
   const rows = members.map((key) => ({ key, stake: String(stakes?.get(key) ?? 1n) }));
-  process.stdout.write(
+  writeOut(
     json
       ? asJson({ ...draw, seats: size, quorum, witnesses: rows })
       : members.map((key) => `${key}\n`).join(''),

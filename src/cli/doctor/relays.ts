@@ -1,5 +1,6 @@
 /** What relays answer: whether they can be reached, what they say of themselves, and what time they think it is. */
 
+import { safeLine } from '../../base/safe-text.ts';
 import { MAX_WORK_BITS } from '../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../network/transport/relay-info.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
@@ -93,7 +94,7 @@ function wordInfo(info: RelayInfo | undefined): readonly string[] {
     maxContentLength === undefined ? '' : `content up to ${kilobytes(maxContentLength)}`,
     restrictedWrites ? 'not everything may be written' : '',
   ];
-  const printable = parts.map((part) => part.replace(/\p{Cc}/gu, ' ').trim());
+  const printable = parts.map((part) => safeLine(part).trim());
   return printable.filter((part) => part !== '');
 }
 

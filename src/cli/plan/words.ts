@@ -1,9 +1,11 @@
 /** A plan for people: what a round costs, how long it must last, which relays carry it, and what would help. */
+
+import { safeLine } from '../../base/safe-text.ts';
 import type { CostInput, Load, RoundCost } from '../../network/wire/cost.ts';
 import { PUBLIC_BUDGET, paceSeconds, wholeSeconds } from '../../network/wire/cost.ts';
 import { alignColumns } from '../../terminal/render/columns.ts';
 import { formatBytes, formatCount } from '../../terminal/render/numbers.ts';
-import { safeLine, wrap } from '../../terminal/render/text.ts';
+import { wrap } from '../../terminal/render/text.ts';
 import type { RelayFit } from './relay-fit.ts';
 
 const WIDTH = 100;

@@ -1,4 +1,5 @@
 /** Where `replay`, `explain` and `archive` read a run from: a file that `archive` wrote, or relays; what is missing, from flags. */
+
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
@@ -21,6 +22,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../terminal/connection.ts';
+import { writeNote } from '../../terminal/output.ts';
 import { beaconSource } from '../beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from '../stake/access.ts';
 import { toEvents } from '../stake/events.ts';
@@ -63,7 +65,7 @@ export async function historyOptions(
     run: runOf(flags, spec),
     snapshots: table ? toEvents(table) : [],
     beacon: (run: RunSpec) => beaconSource(run, flags),
-    onNotice: (words: string) => void process.stderr.write(`${words}\n`),
+    onNotice: writeNote,
   };
 }
 
@@ -138,6 +140,6 @@ export function slowly(): (words: string) => void {
   return (words) => {
     if (Date.now() - toldAt < PATIENCE_MS) return;
     toldAt = Date.now();
-    process.stderr.write(`${words}\n`);
+    writeNote(words);
   };
 }

@@ -25,7 +25,7 @@ import {
   wholeFlag,
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { measuring } from '../plan/estimate.ts';
 import { describeReport, describeSpec } from './describe.ts';
 import { homeSigner } from './home-key.ts';
@@ -83,7 +83,7 @@ export const createRun = (): Command =>
 
 async function create(file: string | undefined, flags: Flags, command: Command): Promise<void> {
   const interrupt = onInterrupt();
-  const onNotice = (words: string) => void process.stderr.write(`${words}\n`);
+  const onNotice = writeNote;
   try {
     const signer = await homeSigner(flags, onNotice);
     const made = await makeSpec({
@@ -146,7 +146,7 @@ async function publish(
     const sign = signer.sign.bind(signer);
     const { accepted, failed } = await publishRun(spec, slice, { ...board, sign });
     const lines = failed.map(({ relay, message }) => `${relay} ${message}`);
-    for (const line of lines) process.stderr.write(`${line}\n`);
+    for (const line of lines) writeNote(line);
     if (accepted.length > 0) return accepted;
     throw new RelayError('run/not-published', `no relay took the run: ${lines.join('; ')}`, {
       hint: 'use another --relay, or send the file',
@@ -172,9 +172,7 @@ function tell({ spec, outlook, output, published }: Told, isJson: boolean): void
   const line = `nostrain run join ${naddr ?? output}`;
   if (isJson) {
     const address = naddr === undefined ? {} : { naddr };
-    process.stdout.write(
-      asJson({ run, file: output, ...address, relays: published, join: line, outlook }),
-    );
+    writeOut(asJson({ run, file: output, ...address, relays: published, join: line, outlook }));
     return;
   }
   const lines = [
@@ -189,5 +187,5 @@ function tell({ spec, outlook, output, published }: Told, isJson: boolean): void
     isPublished ? 'send this line to your friends:' : 'send them the file and this line:',
     `  ${line}`,
   ];
-  process.stdout.write(`${lines.join('\n')}\n`);
+  writeOut(`${lines.join('\n')}\n`);
 }

@@ -1,5 +1,6 @@
 /** A run spec for people: every field with what it means, then what to expect of its rounds. */
 
+import { safeLine } from '../../base/safe-text.ts';
 import type { SecurityReport } from '../../certified/security-report.ts';
 import { wholeSeconds } from '../../network/wire/cost.ts';
 import { toNpub } from '../../node/keys.ts';
@@ -8,7 +9,7 @@ import { writeSettings } from '../../run/settings.ts';
 import type { Group } from '../../run/spec-fields.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../../run/spec-table.ts';
 import { formatBytes } from '../../terminal/render/numbers.ts';
-import { safeLine, wrap } from '../../terminal/render/text.ts';
+import { wrap } from '../../terminal/render/text.ts';
 
 const WIDTH = 100;
 /** Room for a path and a value before what it means. */

@@ -3,6 +3,7 @@
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
 import { securityReportOf } from '../../certified/security-report.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { listRuns } from '../../network/wire/run-board.ts';
@@ -18,8 +19,7 @@ import {
 } from '../../terminal/connection.ts';
 import { addSettingFlags, wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { asJson } from '../../terminal/output.ts';
-import { safeLine } from '../../terminal/render/text.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { measuring } from '../plan/estimate.ts';
 import { describeReport, describeSpec } from './describe.ts';
 import { findRun, passingSigner } from './find-run.ts';
@@ -52,7 +52,7 @@ export const inspectRun = (): Command =>
     try {
       const asked = { relays: flags.relay, connection: connectionOf(flags), signal };
       const { run, spec, relays } = await findRun(source, asked);
-      const onNotice = (words: string) => void process.stderr.write(`${words}\n`);
+      const onNotice = writeNote;
       const outlook = securityReportOf(spec, {
         workers: flags.workers,
         workersPerIp: 1,
@@ -61,9 +61,7 @@ export const inspectRun = (): Command =>
       });
       const written = { ...spec, training: writeSettings(spec.training) };
       const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeReport(outlook)];
-      process.stdout.write(
-        flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`,
-      );
+      writeOut(flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`);
     } finally {
       dispose();
     }
@@ -83,7 +81,7 @@ export const listOfRuns = (): Command =>
     try {
       const runs = await askForRuns(flags, signal);
       const told = runs.map((each) => summary(each, flags.relay ?? []));
-      process.stdout.write(flags.json ? asJson(told) : words(told));
+      writeOut(flags.json ? asJson(told) : words(told));
     } finally {
       dispose();
     }

@@ -1,4 +1,5 @@
 /** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
+
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
@@ -20,6 +21,7 @@ import type { PartialSettings, Settings } from '../../run/settings.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
+import { writeNote } from '../../terminal/output.ts';
 import type { FixedData } from '../../terminal/prepare.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../terminal/worker-command.ts';
 import { neededBeacon } from '../beacon.ts';
@@ -36,7 +38,7 @@ import { addMemberFlags, type MemberFlags } from './member-flags.ts';
 
 const SLICE_MS = 120_000;
 
-const tell = (words: string): void => void process.stderr.write(`${words}\n`);
+const tell = writeNote;
 
 /** The command. */
 export const joinRun = (): Command =>

@@ -1,4 +1,5 @@
 /** `nostrain run leave`: says that a key leaves the roster of a run. Its worker, if one is running, ends with the outcome that lists it. */
+
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
@@ -20,6 +21,7 @@ import {
 } from '../../terminal/connection.ts';
 import { addSettingFlags, wholeFlag } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../terminal/output.ts';
 import { neededBeacon } from '../beacon.ts';
 import { readStakeFile, tablesOf } from '../stake/refresh-port.ts';
 import { findRun } from './find-run.ts';
@@ -33,7 +35,7 @@ interface Flags extends ConnectionFlags, MemberFlags {
   readonly last?: number;
 }
 
-const tell = (words: string): void => void process.stderr.write(`${words}\n`);
+const tell = writeNote;
 
 /** The command. */
 export const leaveRun = (): Command =>
@@ -78,7 +80,7 @@ async function leave(source: string, flags: Flags): Promise<void> {
       const stand = await standOf(spec, { relays, signal, beacon, tables, ...hashing });
       const last = lastOf(stand, signer.publicKey, flags.last);
       await send(spec, last, signer, { relays, signal });
-      process.stdout.write(`leaves ${spec.name} after round ${last + 1}\n`);
+      writeOut(`leaves ${spec.name} after round ${last + 1}\n`);
     } finally {
       await relays.close();
     }

@@ -15,7 +15,7 @@ import { dataHome } from '../../node/data-home.ts';
 import { loadKey, publicKeyOf } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
-import { asJson } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { orRefuse, readText } from './files.ts';
 import { MAINNET } from './snapshot-flags.ts';
 
@@ -60,7 +60,7 @@ async function run(flags: Flags): Promise<void> {
   const dir = dataHome();
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const { secretKey, notices } = await loadKey({ ...flags, dir });
-  for (const notice of notices) process.stderr.write(`${notice}\n`);
+  for (const notice of notices) writeNote(notice);
   const accountKey =
     flags.accountKey === undefined
       ? undefined
@@ -68,9 +68,9 @@ async function run(flags: Flags): Promise<void> {
   const said: Link = linkOf(flags, accountKey?.account ?? flags.account, publicKeyOf(secretKey));
   const accountSig = accountKey ? signAsAccount(said, accountKey) : givenSig(flags);
   if (accountSig === undefined) {
-    process.stdout.write(linkStatement(said));
-    process.stderr.write(
-      `\nlet ${said.account} sign exactly this, without a newline at its end, then add: --made ${said.made} --account-sig SIGNATURE\n`,
+    writeOut(linkStatement(said));
+    writeNote(
+      `\nlet ${said.account} sign exactly this, without a newline at its end, then add: --made ${said.made} --account-sig SIGNATURE`,
     );
     return;
   }
@@ -113,7 +113,7 @@ function givenSig({ accountSig, made }: Flags): string | undefined {
 /** A file that has links already keeps them; one with anything else is not written over. */
 async function keep(made: SignedLink, output: string | undefined): Promise<void> {
   if (output === undefined) {
-    process.stdout.write(asJson([made]));
+    writeOut(asJson([made]));
     return;
   }
   const before = await readFile(output, 'utf8').catch(() => undefined);
@@ -121,5 +121,5 @@ async function keep(made: SignedLink, output: string | undefined): Promise<void>
   await writeFile(output, asJson([...links, made])).catch((cause: unknown) => {
     throw new ConfigError('output/file', `cannot write ${output}`, { cause });
   });
-  process.stderr.write(`${made.account} counts for ${made.key} in ${made.run}: ${output}\n`);
+  writeNote(`${made.account} counts for ${made.key} in ${made.run}: ${output}`);
 }

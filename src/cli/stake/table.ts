@@ -1,10 +1,10 @@
 /** A stake snapshot as a person looks at it: who has which share, drawn. */
 import { npubEncode } from 'nostr-tools/nip19';
+import { safeLine } from '../../base/safe-text.ts';
 import { type StakeSnapshot, snapshotId, totalStake } from '../../run/stake-snapshot.ts';
 import { bar } from '../../terminal/render/bars.ts';
 import { alignColumns } from '../../terminal/render/columns.ts';
 import { formatCount } from '../../terminal/render/numbers.ts';
-import { safeLine } from '../../terminal/render/text.ts';
 
 const BAR = 24;
 

@@ -1,9 +1,9 @@
 /** `nostrain aggregate-round`: the mean of one round's gradients, straight from relays. */
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
 import type { Params } from '../../tensor/params.ts';
-import { writeResult } from '../../terminal/output.ts';
-import { safeLine } from '../../terminal/render/text.ts';
+import { writeNote, writeResult } from '../../terminal/output.ts';
 import { wholeDelta } from '../codec/delta-payload.ts';
 import { collectGradients, type GradientsFound, weightOf } from '../collect/gradients.ts';
 import { gradientsMembers } from '../collect/members.ts';
@@ -66,5 +66,5 @@ function wordMismatch(cause: unknown): unknown {
 function noteBases({ events }: GradientsFound): void {
   const bases = new Set(events.map(({ read }) => read.said.model));
   if (bases.size < 2) return;
-  process.stderr.write(`note: these gradients were made from ${bases.size} different states\n`);
+  writeNote(`note: these gradients were made from ${bases.size} different states`);
 }

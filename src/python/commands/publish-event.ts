@@ -1,9 +1,9 @@
 /** `nostrain publish-event EVENT`: sends one signed event of a run to relays. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { writeResult } from '../../terminal/output.ts';
-import { safeLine } from '../../terminal/render/text.ts';
+import { writeNote, writeResult } from '../../terminal/output.ts';
 import { indentedJson, type JsonObject } from '../json.ts';
 import { publishNostrainEvent } from '../wire/publish-event.ts';
 import {
@@ -67,7 +67,7 @@ async function readSigned(file: string): Promise<SignedEvent> {
   }
   if (said.worker !== pubkey) {
     const whose = `note: it speaks for ${safeLine(said.worker)}, but the key that signed it is another`;
-    process.stderr.write(`${whose}: workers of ours refuse such events\n`);
+    writeNote(`${whose}: workers of ours refuse such events`);
   }
   return { ...draft, pubkey, id, sig };
 }

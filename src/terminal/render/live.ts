@@ -1,4 +1,6 @@
 /** A run on one screen: a row per worker, a row per finished round, what the shared model writes, what went wrong. */
+
+import { safe, safeLine } from '../../base/safe-text.ts';
 import { pointsOf } from '../../dashboard/curve.ts';
 import {
   type Agreement,
@@ -9,7 +11,7 @@ import {
 } from '../../dashboard/view.ts';
 import { bar, sparkline } from './bars.ts';
 import { formatBytes, formatCount, formatLoss, formatRate } from './numbers.ts';
-import { clip, createPaint, type Paint, safe, safeLine, wrap } from './text.ts';
+import { clip, createPaint, type Paint, wrap } from './text.ts';
 
 export interface LiveOptions {
   readonly title: string;
@@ -150,7 +152,7 @@ function roundSample({ sample }: RoundView, columns: number, paint: Paint): read
 function sampleLines({ finished }: View, columns: number, paint: Paint): readonly string[] {
   const last = finished.findLast(({ sample }) => sample !== undefined);
   if (last?.sample === undefined) return [];
-  const lines = wrap(safe(last.sample).trim(), Math.max(1, columns - 4));
+  const lines = wrap(safe(last.sample).trim().replaceAll('\t', ' '), Math.max(1, columns - 4));
   return [
     '',
     paint.dim(clip(`  after round ${last.index + 1} the shared model writes`, columns)),

@@ -1,8 +1,9 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
+
+import { safeLine } from '../../base/safe-text.ts';
 import { troubleOf } from '../../dashboard/view.ts';
 import type { CertifiedRound, WorkerEvent } from '../../worker/events.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
-import { safeLine } from './text.ts';
 
 const short = (id: string): string => id.slice(0, 8);
 

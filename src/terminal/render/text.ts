@@ -1,4 +1,4 @@
-/** Text for terminals: colors, widths, and nothing that others sent may move the cursor. */
+/** Text laid out for terminals: colors, cutting and wrapping. */
 
 export interface Paint {
   bold(text: string): string;
@@ -24,16 +24,6 @@ export function createPaint(color: boolean): Paint {
     cyan: style(36),
   };
 }
-
-/** Control characters, and those that reorder what is shown. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it removes
-const UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
-/** Text from elsewhere: unsafe characters become `·`; newlines stay. */
-export const safe = (text: string): string => text.replace(UNSAFE, '·');
-
-/** The same in one line. */
-export const safeLine = (text: string): string => safe(text).replaceAll('\n', ' ');
 
 /** Cuts plain text to `width` characters, ending in `…` where something was lost. */
 export function clip(text: string, width: number): string {

@@ -15,7 +15,7 @@ import {
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { settingsFromFile } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
-import { asJson } from '../../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
 import { startRelay } from '../relay.ts';
@@ -232,8 +232,8 @@ function tellEnd(
   exits: readonly Exit[],
   { dir, json, name }: { dir: string; json: boolean; name: DemoName },
 ): number {
-  if (json) process.stdout.write(asJson(document));
-  const say = (line: string) => (json ? process.stderr : process.stdout).write(`${line}\n`);
+  if (json) writeOut(asJson(document));
+  const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
   const failed = exits.filter(({ code, stopped }) => code !== 0 && !stopped);
   for (const { name: worker, code, words } of failed) {
     say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);

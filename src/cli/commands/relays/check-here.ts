@@ -1,10 +1,12 @@
 /** Relay trials from this machine, with progress on stderr when they take a while; for `relays check` and `plan --check`. */
+
 import { systemClock } from '../../../base/clock.ts';
+import { safeLine } from '../../../base/safe-text.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { describeRelay } from '../../../node/relay-info.ts';
 import { openSocket } from '../../../node/sockets.ts';
 import { type CheckedRelay, type CheckOptions, checkRelays } from '../../../probe/index.ts';
-import { safeLine } from '../../../terminal/render/text.ts';
+import { writeNote } from '../../../terminal/output.ts';
 
 const TOLD_EVERY_MS = 2000;
 
@@ -29,7 +31,7 @@ function tellProgress() {
     for (const [url, step] of steps) {
       if (told.get(url) === step) continue;
       told.set(url, step);
-      process.stderr.write(`${safeLine(url)}: ${safeLine(step)}\n`);
+      writeNote(`${safeLine(url)}: ${safeLine(step)}`);
     }
   }, TOLD_EVERY_MS);
   return {

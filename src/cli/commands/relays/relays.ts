@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { wholeFlag } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
-import { asJson } from '../../../terminal/output.ts';
+import { asJson, writeOut } from '../../../terminal/output.ts';
 import { checkRelaysHere } from './check-here.ts';
 import { formatReports } from './table.ts';
 
@@ -33,7 +33,7 @@ const check = (): Command =>
         const { signal } = interrupt;
         const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });
         const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
-        process.stdout.write(json ? asJson(flat) : formatReports(judged));
+        writeOut(json ? asJson(flat) : formatReports(judged));
         const isUsable = judged.some(
           ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
         );

@@ -1,8 +1,10 @@
 /** Table of relay trials for people: one row per relay, and below it what the numbers do not say. */
+
+import { safeLine } from '../../../base/safe-text.ts';
 import type { CheckedRelay, KindVerdict, RelayReport, Verdict } from '../../../probe/index.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatSeconds } from '../../../terminal/render/numbers.ts';
-import { clip, safeLine, wrap } from '../../../terminal/render/text.ts';
+import { clip, wrap } from '../../../terminal/render/text.ts';
 
 const WIDTH = 100;
 const NOTED_NIPS = [40, 67, 77] as const;

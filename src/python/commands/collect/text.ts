@@ -1,6 +1,6 @@
 /** Collections as lines for people, in the reference's words and order; what it does not have comes after them. */
 
-import { safeLine } from '../../../terminal/render/text.ts';
+import { safeLine } from '../../../base/safe-text.ts';
 import { type Agreed, newestAgreed } from '../../collect/agreement.ts';
 import { type CheckpointsFound, latestOf } from '../../collect/checkpoints.ts';
 import type { Collection } from '../../collect/collect.ts';

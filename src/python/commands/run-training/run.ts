@@ -1,6 +1,7 @@
 /** `run-training STATE DATASET`: the reference's command, with its settings, files and silence. */
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
+import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey } from '../../../node/keys.ts';
 import { combineSettings, referenceDefaults } from '../../../run/presets.ts';
@@ -12,8 +13,7 @@ import {
 } from '../../../run/settings.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../../terminal/interrupt.ts';
-import { writeResult } from '../../../terminal/output.ts';
-import { safeLine } from '../../../terminal/render/text.ts';
+import { writeNote, writeResult } from '../../../terminal/output.ts';
 import { createReporter } from '../../../terminal/reporter.ts';
 import type { WorkerFlags } from '../../../terminal/worker-command.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
@@ -58,7 +58,7 @@ export async function runReference(
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     const how = flags.dir === undefined ? ' with --resume-latest-checkpoint' : '';
-    process.stderr.write(`stopped; the same command${how} goes on\n`);
+    writeNote(`stopped; the same command${how} goes on`);
     process.exitCode = 1;
   } finally {
     reporter.close();
@@ -110,8 +110,8 @@ function reporterOf(run: string, flags: Flags) {
   if (report === undefined && !stream.isTTY) {
     return {
       event(event: WorkerEvent) {
-        if (event.type === 'notice') stream.write(`${safeLine(event.message)}\n`);
-        if (event.type === 'divergence') stream.write(`${DIVERGED(event)}\n`);
+        if (event.type === 'notice') writeNote(safeLine(event.message));
+        if (event.type === 'divergence') writeNote(DIVERGED(event));
       },
       close: () => undefined,
     };

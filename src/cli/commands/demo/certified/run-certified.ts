@@ -18,7 +18,7 @@ import { type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
 import { formatStakeJson } from '../../../../run/stake-json.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
-import { asJson } from '../../../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
 import type { WorkerEvent } from '../../../../worker/events.ts';
 import { withRelays } from '../../../run/archive-source.ts';
@@ -157,8 +157,8 @@ function tellEnd(
   failed: readonly { readonly name: string; readonly code: number; readonly words: string }[],
   json: boolean,
 ): number {
-  if (json) process.stdout.write(asJson(document));
-  const say = (line: string) => (json ? process.stderr : process.stdout).write(`${line}\n`);
+  if (json) writeOut(asJson(document));
+  const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
   for (const { name, code, words } of failed) say(`${name} failed (exit ${code}): ${words}`);
   const { agreed, rounds, faults, replay, workers, eventsFile, wallSeconds } = document;
   const isNamed = workers.every(
