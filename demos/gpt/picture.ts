@@ -9,11 +9,11 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { RunEvent } from '../../src/certified/events.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { renderLive } from '../../src/terminal/render/live.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
 
-type Recorded = WorkerEvent & { readonly name: string; readonly at?: number };
+type Recorded = RunEvent & { readonly name: string; readonly at?: number };
 
 const TITLE = 'nostrain demo gpt';
 const COLUMNS = 96;

@@ -6,8 +6,8 @@ import type { Clock } from '../base/clock.ts';
 import { type Deferred, deferred } from '../base/deferred.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
-import type { WorkerEvent } from '../worker/events.ts';
 import type { Certified, Chain } from './chain-state.ts';
+import type { CertifiedEvent } from './events.ts';
 import type { Gathered } from './gather.ts';
 import { type Path, pathOf } from './path.ts';
 import type { Tell } from './tell.ts';
@@ -36,7 +36,7 @@ export interface Better {
 }
 
 /** Why a worker stays where it is although relays have another branch. */
-type Obstacle = Extract<WorkerEvent, { readonly type: 'fork' }>['obstacle'];
+type Obstacle = Extract<CertifiedEvent, { readonly type: 'fork' }>['obstacle'];
 
 export interface BranchOptions {
   readonly spec: RunSpec;

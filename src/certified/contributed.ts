@@ -1,8 +1,8 @@
 /** What a worker contributed in its last rounds: what it takes to give it back when the run turns out to have gone another way. */
 import type { Outcome } from '../run/outcome.ts';
-import { idOf } from '../worker/settle.ts';
-import type { Contributed, Sent } from '../worker/state.ts';
+import { idOf, type Sent } from '../worker/state.ts';
 import type { Certified } from './chain-state.ts';
+import type { Contributed } from './events.ts';
 
 /** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
 const MOST_KEPT = 64;

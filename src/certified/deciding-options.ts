@@ -1,7 +1,7 @@
 /** What it takes to decide a round. */
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import type { EventId } from '../run/ids.ts';
-import type { Session } from '../worker/session.ts';
+import type { CertifiedSession } from './events.ts';
 import type { Certified } from './history.ts';
 import type { Entry } from './journal.ts';
 import type { Member } from './member.ts';
@@ -10,7 +10,7 @@ export interface DecidingOptions {
   readonly state: Certified;
   readonly context: RoundContext;
   readonly member: Member;
-  readonly session: Session;
+  readonly session: CertifiedSession;
   /** What was signed in this round before; undefined where nothing was. */
   readonly entry: Entry | undefined;
   /** The first recovery attempt that it may vote in: it may have signed something before that is not on disk. */

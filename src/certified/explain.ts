@@ -10,7 +10,7 @@ import { type Decided, hasModel, type ReplayedRound, replay } from './replay.ts'
 import { termsOf } from './rows.ts';
 import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
 import { startOf } from './start.ts';
-import { judgeManifest, judgeSubmission, sharesOf } from './submissions.ts';
+import { assignmentOf, judgeManifest, judgeSubmission } from './submissions.ts';
 
 export interface Explanation {
   readonly counted: boolean;
@@ -98,7 +98,7 @@ function judge(manifest: Manifest, { before }: ReplayedRound, events: Gathered):
   const name = `Manifest ${manifest.eventId}`;
   if (!hasModel(before)) return `${name} is here; without the model it is not judged.`;
   const terms = termsOf(before, false)!;
-  const claim = judgeManifest(manifest, terms, sharesOf(terms));
+  const claim = judgeManifest(manifest, terms, assignmentOf(terms));
   if (!claim.ok)
     return `${name} does not count (${claim.rejection.reason}): ${claim.rejection.detail}.`;
   const payload = events.payload(manifest);

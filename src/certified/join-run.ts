@@ -9,10 +9,12 @@ import type { Digest } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
 import type { Ports } from '../worker/ports.ts';
-import { genesis, type WorkerState } from '../worker/state.ts';
+import { genesis } from '../worker/state.ts';
 import { valueAfter } from './beacons.ts';
 import { createHistory } from './branch-history.ts';
 import { fromCheckpoint } from './catch-up.ts';
+import { chainHeadOf } from './chain-head.ts';
+import type { CertifiedState } from './events.ts';
 import type { Noun } from './evidence.ts';
 import type { GatherOptions } from './gather.ts';
 import type { Hashing } from './hashing.ts';
@@ -21,7 +23,6 @@ import type { Journal } from './journal.ts';
 import { Member, type MemberOptions } from './member.ts';
 import { toNoun } from './nouns.ts';
 import type { RefreshPort } from './refresh.ts';
-import { standingOf } from './standing.ts';
 import { startOf } from './start.ts';
 
 export interface CertifiedOptions extends Hashing {
@@ -80,10 +81,10 @@ export async function firstCertified(
     readonly signal: AbortSignal;
     onNotice(message: string): void;
   },
-): Promise<WorkerState> {
+): Promise<CertifiedState> {
   const params = startOf(spec);
   const start = genesisOf(spec, params, sha256);
-  const first = { ...genesis(params, lossBefore), standing: standingOf(start, []) };
+  const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, []) };
   const { layout } = params;
   const later = await fromCheckpoint(spec, {
     ...parts,
@@ -96,5 +97,5 @@ export async function firstCertified(
   if (later === undefined) return first;
   const { state, votes } = later;
   const { round, params: at, momentum } = state;
-  return { ...first, round, params: at, momentum, standing: standingOf(state, votes) };
+  return { ...first, round, params: at, momentum, head: chainHeadOf(state, votes) };
 }

@@ -6,11 +6,11 @@ import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { ledgerBytes } from '../run/ledger.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
-import type { Ports } from '../worker/ports.ts';
 import { Attendance } from './attendance.ts';
 import { type AskPast, Branches } from './branches.ts';
 import type { Decision, OpenRound } from './decision.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
+import type { CertifiedPorts } from './events.ts';
 import type { Missing, Noun } from './evidence.ts';
 import { type Certified, withEntropy } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
@@ -32,7 +32,7 @@ export interface MemberOptions {
   readonly refresh: RefreshPort;
   /** The beacon value after an outcome of this time. Rejects while nobody has it. */
   beacon(time: number): Promise<Digest>;
-  readonly ports: Pick<Ports, 'clock' | 'wire' | 'report'>;
+  readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;

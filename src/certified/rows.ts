@@ -5,7 +5,7 @@ import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Certified, Draft } from './chain-state.ts';
 import { type Evidence, found, invalid, lacking, type Noun, type Verdict } from './evidence.ts';
-import { judgeManifest, judgeSubmission, sharesOf, type Terms } from './submissions.ts';
+import { assignmentOf, judgeManifest, judgeSubmission, type Terms } from './submissions.ts';
 
 /** An accepted row with what it brings. */
 export interface Row {
@@ -54,7 +54,7 @@ function acceptedRow(
   if (!isSubmission(noun)) return wrong('other-event', `it is of type ${noun.type}`);
   const { manifest } = noun;
   if (manifest.worker !== key) return wrong('other-author', `it is by ${manifest.worker}`);
-  const claim = judgeManifest(manifest, terms, sharesOf(terms));
+  const claim = judgeManifest(manifest, terms, assignmentOf(terms));
   if (!claim.ok) return wrong(claim.rejection.reason, claim.rejection.detail);
   const payload = evidence.payload(manifest);
   if (payload === undefined) return lacking({ what: 'payload', id });
@@ -99,7 +99,7 @@ function whyRejected(
   }
   if (!isSubmission(noun)) return invalid('other-event', 'rejected', `${id} is a ${noun.type}`);
   const terms = termsOf(state, false)!;
-  const claim = judgeManifest(noun.manifest, terms, sharesOf(terms));
+  const claim = judgeManifest(noun.manifest, terms, assignmentOf(terms));
   if (!claim.ok) return found(claim.rejection);
   const payload = evidence.payload(noun.manifest);
   if (payload === undefined) return lacking({ what: 'payload', id });

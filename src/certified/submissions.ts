@@ -4,11 +4,11 @@ import { liveOf } from '../consensus/round/membership.ts';
 import { accept, codecReason, type Judged, refusal } from '../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
 import { createPacker } from '../network/wire/packer.ts';
+import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Contribution } from '../run/contribution.ts';
 import type { Ledger } from '../run/ledger.ts';
-import type { Shares } from '../run/shares.ts';
 import type { Layout } from '../tensor/params.ts';
-import { divide } from '../worker/shares.ts';
+import { assignChunks } from '../worker/chunk-assignment.ts';
 import { membershipOf, type Situation } from './electorate.ts';
 
 /** A round as its contributions are held against it. */
@@ -19,30 +19,33 @@ export interface Terms extends Situation {
 }
 
 /** Who sends what in a round. Throws without the entropy of its ledger. */
-export function sharesOf(terms: Omit<Terms, 'base'>): Shares {
+export function assignmentOf(terms: Omit<Terms, 'base'>): ChunkAssignment {
   const { spec, run, round, ledger, layout } = terms;
   const known = divided.get(ledger);
-  if (known?.size === layout.size) return known.shares;
+  if (known?.size === layout.size) return known.assignment;
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
   const roster = liveOf(membershipOf(spec, run), ledger);
-  const shares = divide({
+  const assignment = assignChunks({
     ...{ run, round, base: entropy, roster, owners, fragments },
     size: layout.size,
   });
-  divided.set(ledger, { size: layout.size, shares });
-  return shares;
+  divided.set(ledger, { size: layout.size, assignment });
+  return assignment;
 }
 
 /** Dividing costs a hash for each key and chunk, and every row of a round asks for the same division. */
-const divided = new WeakMap<Ledger, { readonly size: number; readonly shares: Shares }>();
+const divided = new WeakMap<
+  Ledger,
+  { readonly size: number; readonly assignment: ChunkAssignment }
+>();
 
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(
   said: Manifest,
   { spec, run, round, parent, base, ledger }: Terms,
-  shares: Shares,
+  assignment: ChunkAssignment,
 ): Judged<Manifest> {
   const { worker } = said;
   if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
@@ -65,8 +68,8 @@ export function judgeManifest(
     const limit = spec.limits.payloadBytes;
     return refusal(worker, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
-  if (said.roster !== shares.digest) {
-    const ours = shares.digest ?? 'no roster';
+  if (said.roster !== assignment.digest) {
+    const ours = assignment.digest ?? 'no roster';
     return refusal(worker, 'other-roster', `made for ${said.roster ?? 'none'}, not for ${ours}`);
   }
   return accept(said);
@@ -79,8 +82,8 @@ export function judgeSubmission(
   terms: Terms,
   hash = sha256,
 ): Judged<Contribution> {
-  const shares = sharesOf(terms);
-  const judged = judgeManifest(said, terms, shares);
+  const assignment = assignmentOf(terms);
+  const judged = judgeManifest(said, terms, assignment);
   if (!judged.ok) return judged;
   const untrue = judgePayload(said, payload, hash);
   if (untrue) return { ok: false, rejection: untrue };
@@ -90,7 +93,7 @@ export function judgeSubmission(
     ...{ run: terms.run, layout: terms.layout, packing, eventBudget, ratio: topk },
     ...{ maxContainerBytes: terms.spec.limits.payloadBytes, sha256: hash },
   });
-  const opened = packer.open(payload, said.codec, { round, worker, shares });
+  const opened = packer.open(payload, said.codec, { round, worker, assignment });
   if (!opened.ok) {
     const { code, at, message } = opened.issue;
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);

@@ -1,8 +1,9 @@
 /** How a certified round ended, for people. */
 import type { EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
-import type { CertifiedRound, RoundSummary } from '../worker/events.ts';
+import type { RoundSummary } from '../worker/events.ts';
 import type { Decision } from './decision.ts';
+import type { CertifiedRound } from './events.ts';
 import type { Evidence } from './evidence.ts';
 import type { Start } from './member.ts';
 

@@ -4,13 +4,13 @@ import type { Digest } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { ResidualRule } from '../run/settings.ts';
 import { giveBack, takeAgain } from '../worker/residual.ts';
-import { idOf } from '../worker/settle.ts';
-import type { Contributed, WorkerState } from '../worker/state.ts';
+import { idOf } from '../worker/state.ts';
 import type { Better } from './branches.ts';
+import { type ChainHead, chainHeadOf } from './chain-head.ts';
 import { isSettledBy } from './contributed.ts';
+import type { CertifiedState, Contributed } from './events.ts';
 import type { Path } from './path.ts';
-import { type Standing, standingOf } from './standing.ts';
-import { sharesOf } from './submissions.ts';
+import { assignmentOf } from './submissions.ts';
 
 /** Rounds of branches it left that a worker remembers, so that it signs nothing there a second time. */
 const MOST_LEFT = 256;
@@ -23,24 +23,23 @@ interface Means {
 /** The state at the end of the better branch. What is out of the residual is what that branch counts, and nothing else. */
 export function switchTo(
   { path, state, votes, fork }: Better,
-  before: WorkerState,
-  left: Standing,
+  before: CertifiedState,
   means: Means,
-): WorkerState {
-  const { sent: _, learned, pending: __, contributed = [], ...rest } = before;
+): CertifiedState {
+  const { sent: _, unpacked, pending: __, contributed = [], ...rest } = before;
   const outcomes = outcomesAfter(path);
   const { run, spec } = state;
   // what was sent in the round in progress is of a past that is gone
-  let residual = learned ?? before.residual;
-  let pending: WorkerState['pending'];
+  let residual = unpacked ?? before.residual;
+  let pending: CertifiedState['pending'];
   const kept: Contributed[] = [];
   for (const each of contributed) {
     const place = placeOf(each, outcomes, spec.late === 'defer');
     const isOut = place !== 'back';
     if (isOut !== each.isOut) {
       const { layout } = state.params;
-      const shares = sharesOf({ spec, run, ...each.past, layout });
-      const opened = means.wire.open(each.sent, { round: each.past.round, shares });
+      const assignment = assignmentOf({ spec, run, ...each.past, layout });
+      const opened = means.wire.open(each.sent, { round: each.past.round, assignment });
       residual = (isOut ? takeAgain : giveBack)(residual, opened, means.rule);
     }
     if (place === 'pending') pending = each.sent;
@@ -53,11 +52,11 @@ export function switchTo(
     momentum: state.momentum,
     residual,
     pending,
-    learned: undefined,
+    unpacked: undefined,
     sent: undefined,
     contributed: kept,
     rounds: rest.rounds.filter(({ index }) => index < fork),
-    standing: standingOf(state, votes, leftBy(left)),
+    head: chainHeadOf(state, votes, leftBy(before.head)),
   };
 }
 
@@ -84,5 +83,5 @@ function placeOf(
 }
 
 /** Rounds in which this worker may have signed something. */
-const leftBy = ({ left, recent }: Standing): readonly Digest[] =>
+const leftBy = ({ left, recent }: ChainHead): readonly Digest[] =>
   [...new Set([...left, ...recent])].slice(-MOST_LEFT);

@@ -3,7 +3,7 @@ import type { Effect } from '../consensus/round/round-state.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
-import type { WorkerEvent } from '../worker/events.ts';
+import type { RunEvent } from './events.ts';
 import type { FaultProof, Invalid, Missing } from './evidence.ts';
 
 export interface Tell {
@@ -27,9 +27,9 @@ export interface Tell {
   /** No relay took that table. */
   unpublished(round: number, snapshot: string): void;
   /** Another branch is better, or may be, and this worker does not follow it by itself. */
-  forked(fork: Omit<Extract<WorkerEvent, { type: 'fork' }>, 'type'>): void;
+  forked(fork: Omit<Extract<RunEvent, { type: 'fork' }>, 'type'>): void;
   /** It went over. */
-  switched(change: Omit<Extract<WorkerEvent, { type: 'switched' }>, 'type'>): void;
+  switched(change: Omit<Extract<RunEvent, { type: 'switched' }>, 'type'>): void;
   /** No relay has the outcome that was named. */
   unknownBranch(outcome: Digest): void;
   /** Relays could not be asked for other branches. */
@@ -38,9 +38,9 @@ export interface Tell {
   unkept(round: number): void;
 }
 
-export function createTell(report: (event: WorkerEvent) => void): Tell {
+export function createTell(report: (event: RunEvent) => void): Tell {
   const told = new Set<string>();
-  const once = (key: string, event: WorkerEvent) => {
+  const once = (key: string, event: RunEvent) => {
     if (told.has(key)) return;
     told.add(key);
     report(event);

@@ -7,7 +7,7 @@ import type { EventId, WorkerId } from '../run/ids.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Bad } from './compose.ts';
 import type { Pool } from './pool.ts';
-import { judgeManifest, judgeSubmission, sharesOf, type Terms } from './submissions.ts';
+import { assignmentOf, judgeManifest, judgeSubmission, type Terms } from './submissions.ts';
 
 export interface Watch {
   /** What is of another round, or of nobody who may send in this one, is passed over. */
@@ -41,7 +41,7 @@ export function createWatch(
   pool: Pool,
   { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
 ): Watch {
-  const shares = sharesOf(terms);
+  const assignment = assignmentOf(terms);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
   const bad = new Map<EventId, Bad>();
   const good = new Map<WorkerId, EventId>();
@@ -80,7 +80,7 @@ export function createWatch(
     take(submission) {
       const { id, key, manifest } = submission;
       if (manifest.round !== terms.round) return;
-      const claim = judgeManifest(manifest, terms, shares);
+      const claim = judgeManifest(manifest, terms, assignment);
       if (!keys.has(key)) {
         // of strangers nothing is remembered: there may be any number of them
         if (!claim.ok) onRefused(claim.rejection, id);

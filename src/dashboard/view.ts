@@ -1,8 +1,9 @@
 /**
  * What there is to see of a run: a pure fold of what its workers say. Nothing here draws; nothing here knows the time.
  */
+
+import type { CertifiedRound, RunEvent } from '../certified/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { CertifiedRound, WorkerEvent } from '../worker/events.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
 
 type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'done' | 'failed';
@@ -91,7 +92,7 @@ export const createView = (names: readonly string[]): View => ({
 });
 
 /** The view after worker `name` said `event`; names the view does not know are ignored. */
-export function fold(view: View, name: string, event: WorkerEvent): View {
+export function fold(view: View, name: string, event: RunEvent): View {
   const at = view.workers.findIndex((worker) => worker.name === name);
   if (at < 0) return view;
   const workers = view.workers.with(at, foldWorker(view.workers[at]!, event));
@@ -129,7 +130,7 @@ export function fold(view: View, name: string, event: WorkerEvent): View {
 type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
 
 /** What is wrong in a certified round, in words. */
-export function troubleOf(event: Extract<WorkerEvent, { type: Trouble }>): string {
+export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
   const at = `round ${event.round + 1}`;
   switch (event.type) {
     case 'stalled': {
@@ -153,7 +154,7 @@ export function troubleOf(event: Extract<WorkerEvent, { type: Trouble }>): strin
   }
 }
 
-type Fork = Extract<WorkerEvent, { type: 'fork' }>;
+type Fork = Extract<RunEvent, { type: 'fork' }>;
 
 /** Why a worker does not follow a branch by itself, and what a person can do. */
 const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
@@ -182,7 +183,7 @@ export function agreementOf({ workers, diverged }: View, round: RoundView): Agre
   return missing || digests.size < 2 ? 'open' : 'same';
 }
 
-function foldWorker(before: WorkerView, event: WorkerEvent): WorkerView {
+function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
   switch (event.type) {
     case 'hello':
       return helloOf(before, event);
@@ -242,7 +243,7 @@ function foldWorker(before: WorkerView, event: WorkerEvent): WorkerView {
 /** A worker that starts, or starts again. */
 function helloOf(
   { name, losses }: WorkerView,
-  { worker, round, innerSteps }: Extract<WorkerEvent, { type: 'hello' }>,
+  { worker, round, innerSteps }: Extract<RunEvent, { type: 'hello' }>,
 ): WorkerView {
   return { name, phase: 'starting', worker, round, step: 0, steps: innerSteps, have: 0, losses };
 }
@@ -250,7 +251,7 @@ function helloOf(
 function foldRound(
   finished: readonly RoundView[],
   name: string,
-  event: Extract<WorkerEvent, { type: 'round' }>,
+  event: Extract<RunEvent, { type: 'round' }>,
 ): readonly RoundView[] {
   const before = finished.find(({ index }) => index === event.index);
   const digests = new Map([...(before?.digests ?? []), [name, event.digest] as const]);

@@ -6,26 +6,34 @@ import { appendFileSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
+import type { RunEvent } from '../certified/events.ts';
 import type { Journal } from '../certified/journal.ts';
-import type { WorkerEvent } from '../worker/events.ts';
 import type { Store } from '../worker/ports.ts';
+import type { WorkerState } from '../worker/state.ts';
+import type { AddedMembers } from '../worker/worker-record.ts';
 import { takeLock } from './run-lock.ts';
 import { encodeState, loadState } from './state-file.ts';
 import { createVoteJournal } from './vote-journal.ts';
 import { cannotWrite, writeWhole } from './whole-file.ts';
 
-export interface RunFolder {
+export interface RunFolder<M extends object> {
   readonly dir: string;
-  readonly store: Store;
+  readonly store: Store<WorkerState & M>;
   /** Used in certified runs. */
   readonly votes: Journal;
   /** Appends one line to the log. */
-  log(event: WorkerEvent): void;
+  log(event: RunEvent): void;
   close(): Promise<void>;
 }
 
-/** Opens or makes the folder and takes its lock. Throws `run/busy` when another live process holds it. */
-export async function openRunFolder(dir: string): Promise<RunFolder> {
+/**
+ * Opens or makes the folder and takes its lock; `added` writes what the run's strategy adds to the state. Throws `run/busy` when
+ * another live process holds it.
+ */
+export async function openRunFolder<M extends object = object>(
+  dir: string,
+  added: AddedMembers<M>,
+): Promise<RunFolder<M>> {
   await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
     throw new ConfigError('run/folder', `cannot make the run folder ${dir}`, {
       hint: 'name another one with --dir DIR',
@@ -37,8 +45,8 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
   return {
     dir,
     store: {
-      load: (layout) => loadState(file, layout),
-      save: (state) => writeWhole(file, encodeState(state)),
+      load: (layout) => loadState(file, layout, added),
+      save: (state) => writeWhole(file, encodeState(state, added)),
     },
     votes: createVoteJournal(join(dir, 'votes.json')),
     log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),

@@ -13,11 +13,19 @@ import {
   type SafetensorsFile,
 } from '../tensor/safetensors.ts';
 import type { WorkerState } from '../worker/state.ts';
-import { formatRecord, parseRecord } from './worker-record.ts';
+import {
+  type AddedMembers,
+  formatRecord,
+  noMembers,
+  parseRecord,
+} from '../worker/worker-record.ts';
 
 /** The file's bytes. */
-export function encodeState(state: WorkerState): Uint8Array {
-  const { params, momentum, moments, residual, learned, ...record } = state;
+export function encodeState(
+  state: WorkerState,
+  added: AddedMembers<object> = noMembers,
+): Uint8Array {
+  const { params, momentum, moments, residual, unpacked, ...record } = state;
   const own = (name: string, values: Vector): NamedTensor => ({
     name: OWN + name,
     shape: [values.length],
@@ -33,22 +41,26 @@ export function encodeState(state: WorkerState): Uint8Array {
       ...tensors,
       own('momentum', momentum),
       own('residual', residual),
-      ...(learned ? [own('learned', learned)] : []),
+      ...(unpacked ? [own('unpacked', unpacked)] : []),
       ...moments.map((values, i) => own(`moment.${i}`, values)),
     ],
-    metadata: { format: 'nostrain-run', version: '1', worker: formatRecord(record) },
+    metadata: { format: 'nostrain-run', version: '1', worker: formatRecord(record, added) },
   });
 }
 
 /** The saved state, or undefined when there is none yet. Throws `run/state` when the file is broken or holds another model. */
-export async function loadState(file: string, layout: Layout): Promise<WorkerState | undefined> {
+export async function loadState<M extends object>(
+  file: string,
+  layout: Layout,
+  added: AddedMembers<M>,
+): Promise<(WorkerState & M) | undefined> {
   const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw new CheckpointError('run/state', `cannot read ${file}`, { cause: error });
   });
   if (!bytes) return undefined;
   const decoded = decodeSafetensors(bytes);
-  const state = decoded.ok ? readState(decoded.value, layout) : decoded.issue.message;
+  const state = decoded.ok ? readState(decoded.value, layout, added) : decoded.issue.message;
   if (typeof state !== 'string') return state;
   throw new CheckpointError('run/state', `${file} cannot be used: ${state}`, {
     hint: 'move the folder away to start anew, or use the model and settings it was made with',
@@ -56,7 +68,11 @@ export async function loadState(file: string, layout: Layout): Promise<WorkerSta
 }
 
 /** The state, or why the file holds none. */
-function readState({ tensors, metadata }: SafetensorsFile, layout: Layout): WorkerState | string {
+function readState<M extends object>(
+  { tensors, metadata }: SafetensorsFile,
+  layout: Layout,
+  added: AddedMembers<M>,
+): (WorkerState & M) | string {
   if (metadata.format !== 'nostrain-run') return 'it is not a saved run';
   if (metadata.version !== '1') return `it is of version ${metadata.version}, this reads 1`;
   const model = tensors.filter(({ name }) => !name.startsWith(OWN));
@@ -68,20 +84,20 @@ function readState({ tensors, metadata }: SafetensorsFile, layout: Layout): Work
   if (momentum?.length !== layout.size || residual?.length !== layout.size) {
     return 'momentum or residual are missing';
   }
-  const learned = own('learned');
-  if (learned && learned.length !== layout.size) return 'what it learned last is not whole';
+  const unpacked = own('unpacked');
+  if (unpacked && unpacked.length !== layout.size) return 'what it learned last is not whole';
   const moments: Float32Array[] = [];
   for (let moment = own('moment.0'); moment; moment = own(`moment.${moments.length}`)) {
     moments.push(Float32Array.from(moment));
   }
-  const record = parseRecord(metadata.worker ?? '');
+  const record = parseRecord(metadata.worker ?? '', added);
   if (!record) return 'its history is not whole';
   return {
     ...record,
     params: { layout, values: joinTensors(model, layout) },
     momentum,
     residual: Float64Array.from(residual),
-    ...(learned && { learned: Float64Array.from(learned) }),
+    ...(unpacked && { unpacked: Float64Array.from(unpacked) }),
     moments,
   };
 }

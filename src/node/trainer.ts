@@ -8,7 +8,12 @@ import { sampleTokens } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Vector } from '../tensor/params.ts';
-import type { Trained, Trainer as TrainerPort, TrainProgress, TrainTask } from '../worker/ports.ts';
+import type {
+  Trainer as TrainerPort,
+  TrainingResult,
+  TrainProgress,
+  TrainTask,
+} from '../worker/ports.ts';
 import { physicalCores } from './trainer-cores.ts';
 import type { DataName, Device, Feeds } from './trainer-messages.ts';
 import { type OpenTrainer, openTrainer } from './trainer-open.ts';
@@ -53,7 +58,7 @@ export interface Trainer extends TrainerPort {
   train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
 }
 
-type TrainedSingle = Trained & { readonly params: Float32Array };
+type TrainedSingle = TrainingResult & { readonly params: Float32Array };
 
 /** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
 const SLICE_SECONDS = 1;

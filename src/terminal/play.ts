@@ -1,13 +1,12 @@
 /** One worker from settings to done: folder, key, relays, data, trainer, wire, loop, goodbye. */
 import { systemClock } from '../base/clock.ts';
 import { withScope } from '../base/scope.ts';
-import { type CertifiedOptions, createMember, firstCertified } from '../certified/join-run.ts';
+import type { RunEvent } from '../certified/events.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { createWire } from '../network/wire/create-wire.ts';
 import { estimateEventSize } from '../network/wire/event-size.ts';
 import type { Connection } from '../node/connect-relays.ts';
 import { connectRelays } from '../node/connect-relays.ts';
@@ -15,22 +14,19 @@ import { loadKey } from '../node/keys.ts';
 import { nativeCrypto } from '../node/native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../node/native-sha256.ts';
 import { mine } from '../node/proof-of-work.ts';
+import type { Protocol } from '../node/protocol.ts';
 import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
 import { hello, SHARD_BATCHES, summary } from '../node/session-events.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
-import { openZstd } from '../python/node/zstd.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import type { Params } from '../tensor/params.ts';
-import type { WorkerEvent } from '../worker/events.ts';
-import { runWorker } from '../worker/loop.ts';
 import type { Plan } from '../worker/plan.ts';
 import { planOf } from '../worker/plan.ts';
-import type { Store } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { type FixedData, measuredOf, prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, stripeOver } from './relays.ts';
 
-export interface PlayOptions {
+export interface PlayOptions<M extends object = object> {
   readonly settings: Settings;
   readonly dir: string;
   readonly corpus?: string | undefined;
@@ -43,14 +39,14 @@ export interface PlayOptions {
   readonly keyDir?: string | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
-  /** A run whose rounds are certified by its committees. */
-  readonly certified?: CertifiedOptions | undefined;
+  /** How the run's rounds are played. */
+  readonly protocol: Protocol<M>;
   /** What a dishonest worker of a demo puts between itself and its relays. */
   readonly through?: ((relays: RelaySet, signer: Signer) => RelaySet) | undefined;
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
-  readonly report: (event: WorkerEvent) => void;
+  readonly report: (event: RunEvent) => void;
   readonly signal: AbortSignal;
 }
 
@@ -60,13 +56,12 @@ const EVALUATE_BATCHES = 8;
 const SAMPLE_LENGTH = 160;
 
 /** Plays the worker to its end and returns its final state. */
-export const play = (options: PlayOptions): Promise<WorkerState> =>
+export const play = <M extends object>(options: PlayOptions<M>): Promise<WorkerState> =>
   withScope(async (scope) => {
-    const { settings, dir, signal, certified } = options;
-    const spec = certified?.spec;
-    const folder = await openRunFolder(dir);
+    const { settings, dir, signal, protocol } = options;
+    const folder = await openRunFolder(dir, protocol.members);
     scope.defer(() => folder.close());
-    const report = (event: WorkerEvent) => {
+    const report = (event: RunEvent) => {
       if (event.type !== 'progress') folder.log(event);
       options.report(event);
     };
@@ -90,15 +85,14 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
     });
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
-    const { run, relay, topk, profile, packing, codec, eventBudget } = settings;
+    const { run, relay, topk, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
     await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
 
-    const state = await firstState({ ...options, relays, onNotice }, task, trainer, folder.store);
-    const maxContainerBytes = spec?.limits.payloadBytes ?? mostPayloadBytes(layout);
-    const wire = createWire({
-      profile,
+    const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
+    const state = (await folder.store.load(layout)) ?? (await first());
+    const { wire, play: playRounds } = await protocol.open({
       run,
       layout,
       relays,
@@ -108,11 +102,9 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       mine,
       stripe,
       packing,
-      codec,
-      zstd: profile === 'nostrain/0' ? await openZstd() : undefined,
       eventBudget,
       ratio: topk,
-      maxContainerBytes,
+      maxContainerBytes: protocol.maxPayloadBytes ?? mostPayloadBytes(layout),
     });
     scope.defer(() => wire.close());
     const plan = planOf(settings, taskPlan(settings, task, trainer));
@@ -121,10 +113,8 @@ export const play = (options: PlayOptions): Promise<WorkerState> =>
       ...{ clock: systemClock, trainer, wire, store: folder.store, report },
       createSha256: createNativeSha256,
     };
-    const parts = { relays, signer, secretKey, journal: folder.votes, ports, signal };
-    const member = certified && createMember(certified, parts);
-    scope.defer(() => member?.close());
-    const final = await runWorker(state, { plan, ports, member, signal });
+    const surroundings = { relays, signer, secretKey, journal: folder.votes };
+    const final = await playRounds(state, { plan, ports, signal }, surroundings);
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
@@ -134,20 +124,16 @@ interface Surroundings {
   onNotice(message: string): void;
 }
 
-/** The saved state, or the seeded (or given) one. */
-async function firstState(
-  { settings, start, certified, relays, signal, onNotice }: PlayOptions & Surroundings,
+/** The state of a worker that has none yet: the seeded (or given) parameters, or where the run already stands. */
+async function firstState<M extends object>(
+  options: PlayOptions<M> & Surroundings,
   { model }: Task,
-  trainer: Trainer,
-  store: Store,
-): Promise<WorkerState> {
-  const saved = await store.load(trainer.layout);
-  if (saved) return saved;
+  { layout, evaluate }: Trainer,
+): Promise<WorkerState & M> {
+  const { settings, start, protocol } = options;
   const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
-  const lossBefore = await trainer.evaluate(values, 'shard', { batches: SHARD_BATCHES });
-  return certified
-    ? firstCertified(certified, lossBefore, { relays, signal, onNotice })
-    : genesis({ layout: trainer.layout, values }, lossBefore);
+  const lossBefore = await evaluate(values, 'shard', { batches: SHARD_BATCHES });
+  return protocol.first(genesis({ layout, values }, lossBefore), options);
 }
 
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({

@@ -10,7 +10,7 @@ import type { TrainerData } from '../node/trainer.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
-import { mostChunks } from '../worker/shares.ts';
+import { mostChunks } from '../worker/chunk-assignment.ts';
 import { readDataset } from './dataset-file.ts';
 
 export interface Task {

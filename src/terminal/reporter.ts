@@ -1,8 +1,8 @@
 /** Tells people what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
 
 import { safeJson, safeLine } from '../base/safe-text.ts';
+import type { RunEvent } from '../certified/events.ts';
 import { createView, fold, notify, type View } from '../dashboard/view.ts';
-import type { WorkerEvent } from '../worker/events.ts';
 import { renderLive } from './render/live.ts';
 import { renderPlain } from './render/plain.ts';
 
@@ -10,7 +10,7 @@ export const reportModes = ['live', 'plain', 'ndjson'] as const;
 export type ReportMode = (typeof reportModes)[number];
 
 export interface Reporter {
-  event(worker: string, event: WorkerEvent): void;
+  event(worker: string, event: RunEvent): void;
   /** Something about the whole, not one worker. */
   notice(message: string): void;
   close(): void;

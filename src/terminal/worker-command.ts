@@ -1,5 +1,6 @@
 /** What the commands that play a worker share: their flags, how they tell what happens, and what they leave behind. */
 import { type Command, Option } from 'commander';
+import type { RunEvent } from '../certified/events.ts';
 import { createNativeSha256 } from '../node/native-sha256.ts';
 import type { TrainerSetup } from '../node/trainer.ts';
 import {
@@ -8,7 +9,6 @@ import {
   writeState,
 } from '../python/commands/state-formats.ts';
 import { stateDigest } from '../tensor/digest.ts';
-import type { WorkerEvent } from '../worker/events.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from './connection.ts';
 import { wholeFlag } from './flags.ts';
@@ -52,15 +52,15 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
   );
 
 /** Plays a worker to the end of its run, or to Ctrl-C, and tells of it under that title. */
-export async function playToEnd(
-  options: Omit<PlayOptions, 'connection' | 'device' | 'report' | 'signal'>,
+export async function playToEnd<M extends object>(
+  options: Omit<PlayOptions<M>, 'connection' | 'device' | 'report' | 'signal'>,
   flags: WorkerFlags,
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
   assertHoldsModel(flags, options.settings.model);
   const reporter = createReporter(flags.report, { title, workers: ['me'] });
   try {
-    const report = (event: WorkerEvent) => reporter.event('me', event);
+    const report = (event: RunEvent) => reporter.event('me', event);
     const { signal } = interrupt;
     const connection = connectionOf(flags);
     await writeResults(await play({ ...flags, ...options, connection, report, signal }), flags);

@@ -4,10 +4,10 @@ import { RelayError } from '../base/errors.ts';
 import { notifiedOrDeadline } from '../base/notifier.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { CompletionReason } from '../run/sync.ts';
-import { liveWorkers } from './heart.ts';
-import { movedTeller, TOLD_MS } from './moving.ts';
-import type { Session } from './session.ts';
+import { liveWorkers } from './peers.ts';
+import type { Session } from './ports.ts';
 import { closeReason, wanted } from './sync.ts';
+import { progressReporter, REPORT_MS } from './transfer-progress.ts';
 
 /** Returns why the round closed. Throws `round/incomplete` when a strict round, or any round without a gradient, ends at its deadline. */
 export async function collect(
@@ -19,10 +19,10 @@ export async function collect(
   const { clock, wire, report } = session.ports;
   let deadlineMs = clock.now() + plan.roundTimeoutMs;
   let most = 0;
-  const tellMoved = movedTeller(session);
+  const reportProgress = progressReporter(session);
   let told = '';
   let refused = 0;
-  const tellRefused = () => {
+  const reportRefused = () => {
     for (; refused < inbox.rejections.length; refused++) {
       const { worker, reason, detail } = inbox.rejections[refused]!;
       report({
@@ -35,20 +35,19 @@ export async function collect(
     }
   };
   for (;;) {
-    tellRefused();
+    reportRefused();
     const live = liveWorkers(session);
     const heard = workersOf(inbox);
     const accepted = heard.size;
     const nowMs = clock.now();
-    // the reference counts its timeout from the last gradient that came
-    if (session.reference?.isCompatible && accepted > most)
+    if (plan.timeoutSince === 'last-contribution' && accepted > most)
       deadlineMs = nowMs + plan.roundTimeoutMs;
     most = accepted;
     const seen = { accepted, live: live.length, caughtUp: inbox.caughtUp, nowMs, deadlineMs };
     const reason = closeReason(plan.sync, seen);
     if (reason) {
       inbox.giveUp();
-      tellRefused();
+      reportRefused();
       if (reason === 'timeout' && missesGradients(plan, accepted))
         throw incomplete(inbox, round, session);
       return reason;
@@ -63,8 +62,8 @@ export async function collect(
       report({ type: 'waiting', what: 'gradients', round, have: accepted, missing, ...goal });
     }
     const pulled = inbox.pulling();
-    if (pulled) tellMoved('in', round, pulled);
-    const untilMs = pulled ? Math.min(deadlineMs, nowMs + TOLD_MS) : deadlineMs;
+    if (pulled) reportProgress('in', round, pulled);
+    const untilMs = pulled ? Math.min(deadlineMs, nowMs + REPORT_MS) : deadlineMs;
     await notifiedOrDeadline(wire.changed, clock, untilMs, signal);
   }
 }

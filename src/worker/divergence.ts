@@ -1,11 +1,11 @@
 /** Compares what peers say they hold with what we hold: equal cohorts must give equal bits. */
-import type { Beat } from '../run/beat.ts';
+import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
-import type { Session } from './session.ts';
+import type { Session } from './ports.ts';
 
 /** A starting state of ours. */
-export interface Held {
+export interface KnownState {
   readonly round: number;
   readonly digest: Digest;
   readonly cohort: readonly WorkerId[] | undefined;
@@ -15,21 +15,21 @@ type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 
 export interface Comparison {
   /** Remembers what we start a round from. */
-  hold(held: Held): void;
+  remember(state: KnownState): void;
   stop(): Promise<void>;
 }
 
-/** Reports every peer whose beat names other bits than ours for a round, once, until stopped. */
+/** Reports every peer whose heartbeat names other bits than ours for a round, once, until stopped. */
 export function compareWithPeers({ ports: { wire, report } }: Session): Comparison {
-  const held = new Map<number, Held>();
+  const known = new Map<number, KnownState>();
   const told = new Set<string>();
   const stopping = new AbortController();
 
   function check(): void {
-    for (const beat of wire.beats.values()) {
-      const found = differenceOf(beat, held.get(beat.round));
-      const key = `${beat.worker}/${beat.round}`;
-      if (beat.worker === wire.me || !found || told.has(key)) continue;
+    for (const heartbeat of wire.heartbeats.values()) {
+      const found = differenceOf(heartbeat, known.get(heartbeat.round));
+      const key = `${heartbeat.worker}/${heartbeat.round}`;
+      if (heartbeat.worker === wire.me || !found || told.has(key)) continue;
       told.add(key);
       report(found);
     }
@@ -45,8 +45,8 @@ export function compareWithPeers({ ports: { wire, report } }: Session): Comparis
 
   const checking = keepChecking();
   return {
-    hold(mine) {
-      held.set(mine.round, mine);
+    remember(mine) {
+      known.set(mine.round, mine);
       check();
     },
     async stop() {
@@ -56,16 +56,16 @@ export function compareWithPeers({ ports: { wire, report } }: Session): Comparis
   };
 }
 
-/** What to report of a beat about a round we hold too, where the digests differ. */
-function differenceOf(beat: Beat, mine: Held | undefined): Divergence | undefined {
-  if (!mine || !beat.digest || beat.digest === mine.digest) return undefined;
-  const differing = firstDiffering(mine.cohort ?? [], beat.cohort ?? []);
+/** What to report of a heartbeat about a round we hold too, where the digests differ. */
+function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Divergence | undefined {
+  if (!mine || !heartbeat.digest || heartbeat.digest === mine.digest) return undefined;
+  const differing = firstDiffering(mine.cohort ?? [], heartbeat.cohort ?? []);
   return {
     type: 'divergence',
-    round: beat.round,
-    peer: beat.worker,
+    round: heartbeat.round,
+    peer: heartbeat.worker,
     ours: mine.digest,
-    theirs: beat.digest,
+    theirs: heartbeat.digest,
     ...(differing === undefined ? {} : { firstDiffering: differing }),
   };
 }

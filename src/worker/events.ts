@@ -1,4 +1,4 @@
-/** Everything a worker tells whoever watches it: plain data, one line of JSON each, in the order things happened. */
+/** What a worker reports while it plays: plain data, one line of JSON each, in the order things happened. */
 import type { RejectReason } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { CompletionReason } from '../run/sync.ts';
@@ -29,28 +29,6 @@ export interface RoundSummary {
   readonly secondsWaiting: number;
   /** Wall time of the whole round. */
   readonly seconds: number;
-  /** How a committee ended it; absent where nobody certifies. */
-  readonly certified?: CertifiedRound;
-}
-
-/** What a certificate says of a round, for people. */
-export interface CertifiedRound {
-  readonly result: 'final' | 'void';
-  readonly attempt: number;
-  readonly view: number;
-  /** Root of the model after the round. */
-  readonly root: Digest;
-  /** Whose commits certify it, ascending, and of how many. */
-  readonly signers: readonly WorkerId[];
-  readonly of: number;
-  readonly rejected: readonly { readonly worker: WorkerId; readonly reason: string }[];
-  /** Who left the roster for breaking the rules. */
-  readonly faults: readonly WorkerId[];
-  readonly joined: readonly WorkerId[];
-  /** Who left the roster by its own wish. */
-  readonly left: readonly WorkerId[];
-  /** Whose work of the round before counts in this one. */
-  readonly late: readonly WorkerId[];
 }
 
 export type WorkerEvent =
@@ -120,58 +98,6 @@ export type WorkerEvent =
       readonly detail: string;
     }
   | ({ readonly type: 'round' } & RoundSummary)
-  | {
-      /** A view of a certified round ended without a certificate. */
-      readonly type: 'stalled';
-      readonly round: number;
-      readonly attempt: number;
-      readonly view: number;
-      /** Who was not heard of in it. */
-      readonly missing: readonly WorkerId[];
-    }
-  | {
-      /** Rounds in a row that ended without counting anything: three or more. */
-      readonly type: 'voids';
-      /** The last of them. */
-      readonly round: number;
-      readonly count: number;
-    }
-  | {
-      /** A worker is proven to have broken the rules. */
-      readonly type: 'fault';
-      readonly round: number;
-      readonly worker: WorkerId;
-      readonly kind: 'equivocation' | 'broken-lock';
-    }
-  | {
-      /** Two outcomes of one round have a certificate each. */
-      readonly type: 'conflict';
-      readonly round: number;
-      readonly expected: Digest;
-      readonly got: Digest;
-    }
-  | {
-      /** Relays have another branch of the run that is better, or may be; this worker stays where it is. */
-      readonly type: 'fork';
-      readonly round: number;
-      /** The first round in which they differ, and how many rounds going over would undo. */
-      readonly fork: number;
-      readonly depth: number;
-      /** The last outcome of each. */
-      readonly ours: Digest;
-      readonly theirs: Digest;
-      readonly obstacle: 'too-deep' | 'ours-unseen' | 'not-whole';
-    }
-  | {
-      /** This worker went over to a better branch. */
-      readonly type: 'switched';
-      /** The round it plays next. */
-      readonly round: number;
-      readonly fork: number;
-      readonly depth: number;
-      readonly ours: Digest;
-      readonly theirs: Digest;
-    }
   | {
       readonly type: 'divergence';
       /** The round whose starting states differ. */

@@ -1,99 +1,61 @@
 /**
- * One worker's life, top to bottom: resume, then play every round until the run ends or the signal aborts.
- * A round is train, publish, collect, settle; where a committee certifies rounds it decides instead of collecting (certify.ts).
- * State is saved before a gradient is sent and after the outer step, so a killed worker goes on with the same bytes.
+ * One worker's life, top to bottom: play every round until the run ends or the signal aborts. A round is open, train, publish,
+ * finish; what counts in it is up to the strategy. State is saved before a gradient is sent and after every round, so a killed
+ * worker goes on with the same bytes.
  */
-
-import { afterTheEnd, playCertified } from '../certified/play-round.ts';
-import { foldLate } from '../python/worker/late.ts';
-import { untilPeersBegan } from '../python/worker/pace.ts';
-import { closeRound, recordRound } from '../python/worker/record.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import { stateDigest } from '../tensor/digest.ts';
-import { publishCheckpoint } from './checkpoint.ts';
-import { collect } from './collect.ts';
+import { createAveraging } from './averaging.ts';
 import { compareWithPeers } from './divergence.ts';
-import { createHeart, liveWorkers } from './heart.ts';
-import { hearPeers, waitForWorkers } from './join.ts';
-import type { Session } from './session.ts';
-import { settle } from './settle.ts';
-import { divide } from './shares.ts';
+import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
+import { hearPeers, waitForWorkers } from './peers.ts';
+import type { Session } from './ports.ts';
 import type { WorkerState } from './state.ts';
-import { publish, work } from './work.ts';
+import type { RoundStrategy } from './strategy.ts';
+import { trainOrResume } from './train.ts';
 
-/** Plays the rounds that are left, or until this worker is out by its own wish, and returns the final state. */
-export async function runWorker(start: WorkerState, session: Session): Promise<WorkerState> {
-  const { plan } = session;
-  const heart = createHeart(session);
-  const comparing = compareWithPeers(session);
+/** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
+export async function runWorker<S extends WorkerState>(
+  start: S,
+  session: Session,
+  strategy: RoundStrategy<S> = createAveraging(session),
+): Promise<S> {
+  const heartbeats = createHeartbeatPublisher(session);
+  const comparison = compareWithPeers(session);
   let state = start;
   try {
     for (;;) {
-      if (state.round < plan.rounds) state = await foldLate(state, session);
-      const { round, cohort, standing } = state;
-      const digest = standing?.modelRoot ?? stateDigest(state.params, session.ports.createSha256);
-      const pulse = { round, digest, cohort };
-      comparing.hold(pulse);
-      if (round >= plan.rounds || session.member?.hasLeft) {
-        const elsewhere = await afterTheEnd(state, session);
-        if (elsewhere) {
-          state = elsewhere;
-          continue;
-        }
-        await hearPeers(state, heart.tell(pulse), session);
+      const next = await strategy.prepare(state);
+      state = next ?? state;
+      const { round, cohort } = state;
+      const content = { round, digest: strategy.digestOf(state), cohort };
+      comparison.remember(content);
+      if (next === undefined) {
+        await hearPeers(state, heartbeats.send(content), session);
         return state;
       }
-      heart.say(pulse);
+      heartbeats.say(content);
       if (round === 0 && !state.sent) await waitForWorkers(session);
-      state =
-        standing && session.member
-          ? await playCertified({ ...state, standing }, session.member, session)
-          : await playRound(state, digest, session);
+      state = await playRound(state, strategy, session);
     }
   } finally {
-    await comparing.stop();
-    await heart.stop();
+    await comparison.stop();
+    await heartbeats.stop();
   }
 }
 
-async function playRound(state: WorkerState, base: Digest, session: Session): Promise<WorkerState> {
-  const { clock, wire, store } = session.ports;
-  const { round, folded } = state;
-  const startedMs = clock.now();
-  const { plan } = session;
-  const roster = rosterOf(state, session);
-  const { run, owners, fragments } = plan;
-  const { size } = state.params.layout;
-  const shares = divide({ run, round, base, roster, owners, fragments, size });
-  // opened first: what peers send while this one still trains is verified and decoded meanwhile
-  const isAsync = plan.sync.strategy === 'async';
-  const inbox = wire.openRound({
-    round,
-    base,
-    shares,
-    ...(isAsync ? { anyBase: { folded } } : {}),
-  });
+async function playRound<S extends WorkerState>(
+  state: S,
+  strategy: RoundStrategy<S>,
+  session: Session,
+): Promise<S> {
+  // opened first: what peers send while this worker still trains is verified and decoded meanwhile
+  const round = await strategy.open(state);
   try {
-    await untilPeersBegan(round, session);
-    const trained = await work(state, { base, roster, shares }, session);
-    await publish(trained, session);
-
-    const publishedMs = clock.now();
-    const reason = await collect(inbox, round, session);
-    const secondsWaiting = (clock.now() - publishedMs) / 1000;
-
-    const closing = { base, shares, reason, startedMs, secondsWaiting };
-    const settled = await settle(trained, inbox, closing, session);
-    const next = await recordRound(trained, settled, inbox.contributions.values(), session);
-    await store.save(next);
-    session.ports.report({ type: 'round', ...next.rounds.at(-1)! });
-    const closed = { sent: publishCheckpoint(next, session), cohort: inbox.events.values() };
-    return await closeRound(trained, next, closed, session);
+    const sealed = round.start && (await trainOrResume(state, round.start, session));
+    if (sealed) await round.publish(sealed);
+    const result = await round.finish(sealed ?? state);
+    await session.ports.store.save(result.state);
+    return await result.completed();
   } finally {
-    inbox.close();
+    round.close();
   }
 }
-
-/** Who divides the parameters: those whose work made them, at first those who are seen to be there. */
-const rosterOf = ({ sent, cohort }: WorkerState, session: Session): readonly WorkerId[] =>
-  sent?.roster ?? cohort ?? liveWorkers(session);

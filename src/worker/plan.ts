@@ -26,13 +26,21 @@ export interface Plan {
   readonly weightCap: number;
   readonly normalize: Normalization;
   readonly sync: Sync;
-  /** How long to collect after publishing, absolute. */
+  /** How long to collect after publishing. */
   readonly roundTimeoutMs: number;
+  /** From when the round's timeout counts: since this worker published, or since the last contribution came. */
+  readonly timeoutSince: 'publishing' | 'last-contribution';
+  /** How long relays may take to accept a gradient, where that is longer than the round's timeout. */
+  readonly publishTimeoutMs: number;
   /** Live workers to see before the first round; 1 starts at once. */
   readonly waitFor: number;
   readonly joinTimeoutMs: number;
   readonly heartbeatSeconds: number;
   readonly maxMissedHeartbeats: number;
+  /** One heartbeat at the start of every round, also where relays limit what they are sent. */
+  readonly heartbeatEachRound: boolean;
+  /** Waits at the end of the run until peers have said which state they ended in. */
+  readonly hearsFinalStates: boolean;
   /** Tokens in one example (context length), for the counters; 1 for regression. */
   readonly tokensPerExample: number;
   /** Evaluate the shared parameters after each round; the demo lets one worker do it for all. */
@@ -56,10 +64,14 @@ const usual = {
   normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeoutMs: 60_000,
+  timeoutSince: 'publishing',
+  publishTimeoutMs: 0,
   waitFor: 1,
   joinTimeoutMs: 600_000,
   heartbeatSeconds: 60,
   maxMissedHeartbeats: 3,
+  heartbeatEachRound: false,
+  hearsFinalStates: true,
   tokensPerExample: 1,
   evaluate: false,
   evaluateBatches: 1,

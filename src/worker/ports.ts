@@ -5,6 +5,7 @@ import type { Key } from '../base/rng.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { WorkerEvent } from './events.ts';
+import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
 
 export interface Ports {
@@ -15,6 +16,13 @@ export interface Ports {
   /** What states are hashed with; default the pure one. */
   readonly createSha256?: CreateSha256 | undefined;
   report(event: WorkerEvent): void;
+}
+
+/** What every part of the loop works with: the plan, the machine, and the signal that ends it. */
+export interface Session {
+  readonly plan: Plan;
+  readonly ports: Ports;
+  readonly signal: AbortSignal;
 }
 
 /** A worker's inner phase: H optimizer steps on its own data. */
@@ -31,7 +39,8 @@ export interface TrainTask {
   readonly batchKey: Key;
 }
 
-export interface Trained {
+/** Result of any training backend. */
+export interface TrainingResult {
   readonly params: Vector;
   readonly moments: readonly Float32Array[];
   /** One per step, or one for all of them. */
@@ -62,7 +71,7 @@ export interface Trainer {
     task: TrainTask,
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
-  ): Promise<Trained>;
+  ): Promise<TrainingResult>;
   /** Mean loss on fixed windows of a slice. */
   evaluate(
     params: Vector,
@@ -74,7 +83,7 @@ export interface Trainer {
 }
 
 /** Where a run lives on disk: what is saved is there whole or not at all. */
-export interface Store {
-  load(layout: Layout): Promise<WorkerState | undefined>;
+export interface Store<S extends WorkerState = WorkerState> {
+  load(layout: Layout): Promise<S | undefined>;
   save(state: WorkerState): Promise<void>;
 }

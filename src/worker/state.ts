@@ -1,13 +1,14 @@
 /** Everything a worker must not lose: written together after every phase that others could have seen. */
 
-import type { Past } from '../certified/chain-state.ts';
-import type { Standing } from '../certified/standing.ts';
 import type { Sealed } from '../network/wire/wire.ts';
-import type { History } from '../python/worker/history.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
 
+/**
+ * The state of any worker. A strategy may add members of its own (`WorkerState & {…}`): the loop carries them along, and the store
+ * is told how to write them.
+ */
 export interface WorkerState {
   /** The round to play next, or the one in progress when `sent` is there. */
   readonly round: number;
@@ -19,8 +20,8 @@ export interface WorkerState {
   readonly moments: readonly Float32Array[];
   /** What this worker has learned and not yet sent (error feedback). */
   readonly residual: Float64Array;
-  /** All that the gradient in `sent` was made from, in certified rounds: what is not counted comes back from here. */
-  readonly learned?: Float64Array | undefined;
+  /** The whole delta that the gradient in `sent` was packed from, where the strategy may take some of it back. */
+  readonly unpacked?: Float64Array | undefined;
   /** Whose contributions made `params`; absent before the first outer step. */
   readonly cohort: readonly WorkerId[] | undefined;
   /** Under `async`: the newest round of each worker whose gradient was already used. */
@@ -32,33 +33,33 @@ export interface WorkerState {
   readonly lastSent: string | undefined;
   /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
   readonly sent: Sent | undefined;
-  /** For summaries and checkpoints of the reference's profile; absent where nobody keeps them. */
-  readonly history?: History | undefined;
-  /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
-  readonly pending?: Sent | undefined;
-  /** What this worker sent in its last certified rounds, oldest first. */
-  readonly contributed?: readonly Contributed[] | undefined;
-  /** Where this worker stands in a certified run; absent in others. */
-  readonly standing?: Standing | undefined;
 }
 
+/** A signed gradient of this worker, with what its summary tells. */
 export interface Sent extends Sealed {
   /** Among whom the parameters were divided. */
   readonly roster: readonly WorkerId[];
   readonly trainingLoss: number;
   readonly payloadBytes: number;
   readonly secondsTraining: number;
+  /** Share of the delta's energy that was not sent, in [0, 1]. */
   readonly residualShare: number;
 }
 
-/** What was sent for a certified round that is over. */
-export interface Contributed {
-  readonly sent: Sent;
-  /** The round it was made for. */
-  readonly past: Past;
-  /** Whether it left the residual: it counted, was refused for a reason, or may still be listed late. */
-  readonly isOut: boolean;
+/** A state whose gradient is signed and on disk. */
+export type SealedState<S extends WorkerState> = S & { readonly sent: Sent };
+
+export const isSealed = <S extends WorkerState>(state: S): state is SealedState<S> =>
+  state.sent !== undefined;
+
+/** The state, which must hold a gradient. */
+export function assertSealed<S extends WorkerState>(state: S): SealedState<S> {
+  if (isSealed(state)) return state;
+  throw new TypeError('the round has no gradient of this worker');
 }
+
+/** Id of the event that carries a gradient. */
+export const idOf = ({ event }: Sent): string => event.id;
 
 /** The state a run starts from. */
 export function genesis(params: Params, lossBefore: number): WorkerState {

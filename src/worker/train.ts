@@ -1,27 +1,29 @@
-/** The inner phase of a round: H steps, the delta with what was left unsent, and the gradient, signed and saved. */
+/** The inner phase of a round: H optimizer steps, the delta with what was left unsent before, and the gradient, signed and saved. */
 import { deriveKey } from '../base/rng.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import type { Shares } from '../run/shares.ts';
 import type { Vector } from '../tensor/params.ts';
+import type { Session } from './ports.ts';
 import { deltaOf, localStart, takeSent } from './residual.ts';
-import type { Session } from './session.ts';
-import type { Sent, WorkerState } from './state.ts';
+import { isSealed, type SealedState, type WorkerState } from './state.ts';
+import type { RoundStart } from './strategy.ts';
 
-/** What a round starts from. */
-export interface Start {
-  readonly base: Digest;
-  readonly roster: readonly WorkerId[];
-  readonly shares: Shares;
-  /** Digest of the outcome before, in certified rounds. */
-  readonly parent?: Digest | undefined;
+/** The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it. */
+export async function trainOrResume<S extends WorkerState>(
+  state: S,
+  start: RoundStart,
+  session: Session,
+): Promise<SealedState<S>> {
+  if (isSealed(state)) return state;
+  const sealed = await trainAndSeal(state, start, session);
+  await session.ports.store.save(sealed);
+  return sealed;
 }
 
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
-export async function trainAndSeal(
-  state: WorkerState,
-  { base, roster, shares, parent }: Start,
-  { plan, ports: { trainer, wire, report }, reference, signal }: Session,
-): Promise<WorkerState & { readonly sent: Sent }> {
+async function trainAndSeal<S extends WorkerState>(
+  state: S,
+  { base, roster, assignment, parent, keepsDelta }: RoundStart,
+  { plan, ports: { trainer, wire, report }, signal }: Session,
+): Promise<SealedState<S>> {
   const { round, params } = state;
   const trained = await trainer.train(
     {
@@ -35,20 +37,19 @@ export async function trainAndSeal(
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
   );
-  if (reference) reference.notes.local = trained;
-  const tokens = trained.examples * plan.tokensPerExample;
+  const { examples, seconds } = trained;
+  const tokens = examples * plan.tokensPerExample;
   const loss = mean(trained.losses);
-  report({ type: 'trained', round, loss, tokens, seconds: trained.seconds });
+  report({ type: 'trained', round, loss, tokens, seconds });
 
   const delta = deltaOf(params.values, trained.params, state.residual, plan.residual);
-  const { examples } = trained;
-  const own = { round, base, shares, steps: plan.innerSteps, examples, prev: state.lastSent };
-  const learned = parent === undefined ? {} : { learned: Float64Array.from(delta) };
-  const { sent, ...sealed } = await wire.seal({ ...own, parent, delta });
-  const { residual, share } = takeSent(delta, sent, plan.residual, shares.moving);
+  const unpacked = keepsDelta ? { unpacked: Float64Array.from(delta) } : {};
+  const own = { round, base, assignment, parent, steps: plan.innerSteps, examples };
+  const { sent, ...sealed } = await wire.seal({ ...own, prev: state.lastSent, delta });
+  const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
   return {
     ...state,
-    ...learned,
+    ...unpacked,
     moments: trained.moments,
     residual,
     tokens: state.tokens + tokens,
@@ -56,7 +57,7 @@ export async function trainAndSeal(
       ...sealed,
       roster,
       trainingLoss: loss,
-      secondsTraining: trained.seconds,
+      secondsTraining: seconds,
       residualShare: share,
     },
   };

@@ -1,5 +1,5 @@
 /**
- * What a run ends at, without relays: the same trainer, shares, packing, mean and outer step as the worker loop, several
+ * What a run ends at, without relays: the same trainer, assignment, packing, mean and outer step as the worker loop, several
  * workers in one process. How a run ended is kept in `docs/assets/frontier.ndjson`; a run that was stopped starts anew, one that
  * is finished is not repeated. Each argument is a set of settings as JSON over those of the char-gpt's preset, with `workers` and
  * `form` beside them:
@@ -28,8 +28,8 @@ import { readSettings, type Settings } from '../../src/run/settings.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { gptSpec, optimizerOf } from '../../src/terminal/prepare.ts';
+import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
-import { divide } from '../../src/worker/shares.ts';
 import { FRONTIER, readFrontier } from './frontier/rows.ts';
 
 const RUN = 'bench';
@@ -190,9 +190,9 @@ async function play(
   const trained = await worker.trainer.train(task, () => undefined, new AbortController().signal);
   worker.moments = trained.moments;
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
-  const shares = divide({ run: RUN, round, base, roster, owners, fragments, size });
-  const { payload, sent } = packer.pack(delta, { round, worker: worker.name, shares });
-  const kept = takeSent(delta, sent, rule, shares.moving);
+  const assignment = assignChunks({ run: RUN, round, base, roster, owners, fragments, size });
+  const { payload, sent } = packer.pack(delta, { round, worker: worker.name, assignment });
+  const kept = takeSent(delta, sent, rule, assignment.moving);
   worker.residual = kept.residual;
   const contribution = {
     ...{ worker: worker.name, eventId: worker.name, round, base, delta: sent },

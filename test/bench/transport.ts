@@ -15,7 +15,7 @@ import { type EventCrypto, pureCrypto } from '../../src/network/event-crypto.ts'
 import { parseFrame } from '../../src/network/transport/frames.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { type Moved, movePayload } from './transport/move.ts';
+import { movePayload, type Progress } from './transport/move.ts';
 
 interface Options {
   readonly turns: number;
@@ -133,7 +133,7 @@ function benchReceive({ turns, seconds }: Options): void {
 }
 
 async function benchMove({ turns, megabytes }: Options): Promise<void> {
-  const moves: Moved[] = [];
+  const moves: Progress[] = [];
   for (let turn = 0; turn < turns; turn++) moves.push(await movePayload(megabytes * 1e6));
   console.log(`\nmove: ${megabytes} MB in chunks over a relay on loopback, median seconds`);
   for (const name of ['sendSeconds', 'pullSeconds', 'bareSeconds'] as const) {

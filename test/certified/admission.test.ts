@@ -4,7 +4,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { toNoun } from '../../src/certified/nouns.ts';
 import { termsOf } from '../../src/certified/rows.ts';
-import { judgeSubmission, sharesOf, type Terms } from '../../src/certified/submissions.ts';
+import { assignmentOf, judgeSubmission, type Terms } from '../../src/certified/submissions.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
@@ -37,7 +37,7 @@ function manifest(
   payload = payloadOf(),
 ): SignedEvent {
   const { round, parent, modelRoot: base } = state;
-  const roster = sharesOf(terms).digest;
+  const roster = assignmentOf(terms).digest;
   const own = { run, round, parent, base, codec: 'nstr', roster, examples: 8, steps: 4 };
   return signer.sign(buildManifest({ ...own, ...change }, payload, life).draft);
 }

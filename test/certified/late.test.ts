@@ -104,7 +104,7 @@ describe('what a worker takes along', () => {
     ...{ payloadBytes: 1, eventBytes: 1, secondsTraining: 1, residualShare: 0 },
   });
   const wire = { me: keyOf(1), open: () => dense(filled(100)) };
-  const own = { sent: sentAs(mine), learned: filled(11), residual: filled(1), pending: undefined };
+  const own = { sent: sentAs(mine), unpacked: filled(11), residual: filled(1), pending: undefined };
   const index = indexOf(state, 1);
   const carry = (
     more: Partial<Parameters<typeof carryOver>[0]>,
@@ -136,7 +136,7 @@ describe('what a worker takes along', () => {
     expect(carry({ pending }, { accepted: [...listed.accepted, late] }).residual).toBe(1);
     expect(carry({ pending }, listed)).toEqual({ residual: 101, pending: undefined });
     expect(carry({ pending }, {})).toEqual({ residual: 101, pending: mine });
-    expect(carry({ pending, sent: undefined, learned: undefined }, {})).toEqual({
+    expect(carry({ pending, sent: undefined, unpacked: undefined }, {})).toEqual({
       ...{ residual: 101, pending: undefined },
     });
   });

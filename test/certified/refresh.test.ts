@@ -1,5 +1,6 @@
 /** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
 import { describe, expect, it } from 'vitest';
+import type { RunEvent } from '../../src/certified/events.ts';
 import type { Chain } from '../../src/certified/history.ts';
 import { createPool } from '../../src/certified/pool.ts';
 import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
@@ -8,7 +9,6 @@ import type { RunSpec } from '../../src/run/run-spec.ts';
 import { stakeParams } from '../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
 import { keyListHash } from '../../src/run/stake-successor.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 
 const keys = [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort();
@@ -40,7 +40,7 @@ function refreshWith(
   of: RunSpec = spec,
 ) {
   const published: StakeSnapshot[] = [];
-  const events: WorkerEvent[] = [];
+  const events: RunEvent[] = [];
   const pool = createPool();
   const port: RefreshPort = {
     async find(id) {

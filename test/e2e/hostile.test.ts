@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { EventDraft } from '../../src/network/event.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
-import type { ProfileName } from '../../src/network/wire/wire.ts';
+import type { ProfileName } from '../../src/network/wire/profile.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import { buildGradient } from '../../src/python/wire/gradients.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';

@@ -138,7 +138,7 @@ describe('four workers behind one address, over a relay throttled to 5 events a 
       expect(seconds).toBeLessThanOrEqual(floorSeconds);
       expect(payloadBytes).toBeLessThan(PAYLOAD);
     }
-    // per worker a beat at the start and one at the end, and in each round one event and no more beats than intervals
+    // per worker a heartbeat at the start and one at the end, and in each round one event and no more heartbeats than intervals
     const most = 2 + ROUNDS * (1 + floorSeconds / HEARTBEAT);
     expect(eventsAccepted).toBeLessThanOrEqual(WORKERS * most);
     expect(eventsAccepted).toBeGreaterThanOrEqual(WORKERS * (2 + ROUNDS));

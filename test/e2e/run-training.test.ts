@@ -119,8 +119,8 @@ describe('nostrain run-training', () => {
     program.child.kill('SIGINT');
     expect(await program.exit).toBe(1);
     expect(program.output.stderr).toContain('go on with: nostrain run-training --model linear');
-    const [beat] = await stored(url, 37811);
-    expect(JSON.parse(beat?.content ?? '')).toMatchObject({ round: 0, status: 'leaving' });
+    const [heartbeat] = await stored(url, 37811);
+    expect(JSON.parse(heartbeat?.content ?? '')).toMatchObject({ round: 0, status: 'leaving' });
   });
 
   it('trains a small GPT on a text of ours, which then writes', async () => {

@@ -33,7 +33,7 @@ beforeAll(async () => {
   [relay, other] = await Promise.all([createRelay(), createRelay()]);
   const at = { createdAt: now };
   const gradients = signers.map((signer, i) => gradientEvent(signer, at, { examples: i + 1 }));
-  const beats = signers.map((signer) => heartbeatEvent(signer, at));
+  const heartbeats = signers.map((signer) => heartbeatEvent(signer, at));
   const late = heartbeatEvent(signerOf(4), { createdAt: now - 400 });
   const ahead = heartbeatEvent(signerOf(5), { ...at, round: 3 });
   const elsewhere = gradientEvent(signerOf(6), { ...at, run: 'elsewhere' });
@@ -43,14 +43,14 @@ beforeAll(async () => {
   const broken = signerOf(7).sign({ ...gradients[0]!, content: 'AAAA' });
   await publish(relay.url, [
     ...gradients,
-    ...beats,
+    ...heartbeats,
     late,
     ahead,
     elsewhere,
     ...checkpoints,
     broken,
   ]);
-  await publish(other.url, [gradients[0]!, beats[1]!, checkpoints[3]!]);
+  await publish(other.url, [gradients[0]!, heartbeats[1]!, checkpoints[3]!]);
 });
 afterAll(() => Promise.all([relay?.close(), other?.close()]));
 

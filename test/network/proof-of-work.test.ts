@@ -18,7 +18,7 @@ test('the id has the bits, and the nonce commits to them', () => {
     ['t', 'x'],
     ['nonce', '7', '3'],
   ];
-  const draft = { kind: 33_334, created_at: 1_700_000_000, tags, content: 'beat' };
+  const draft = { kind: 33_334, created_at: 1_700_000_000, tags, content: 'heartbeat' };
   const mined = mineDraft({ ...draft, pubkey: signer.publicKey }, 10);
   expect(mined).toEqual({
     ...draft,

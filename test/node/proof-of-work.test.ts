@@ -9,7 +9,7 @@ const draft = {
   kind: 33_334,
   created_at: 1_700_000_000,
   tags: [['t', 'x']],
-  content: 'beat',
+  content: 'heartbeat',
 };
 const never = new AbortController().signal;
 

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointError, ConfigError } from '../../src/base/errors.ts';
-import { standingOf } from '../../src/certified/standing.ts';
+import { chainHeadOf } from '../../src/certified/chain-head.ts';
+import type { CertifiedState } from '../../src/certified/events.ts';
+import { certifiedMembers } from '../../src/certified/saved-state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { agreeOnSettings, openRunFolder } from '../../src/node/run-folder.ts';
 import { encodeState, loadState } from '../../src/node/state-file.ts';
@@ -15,6 +17,7 @@ import { createLayout } from '../../src/tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import type { RoundSummary } from '../../src/worker/events.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { noMembers } from '../../src/worker/worker-record.ts';
 import { generateRun } from '../support/certified-run.ts';
 import { itWith, permissionsMissing } from '../support/needs.ts';
 
@@ -89,12 +92,12 @@ function played(): WorkerState {
 }
 
 /** Where it stands, where it stood, and what it sent. */
-function switched(): WorkerState {
+function switched(): CertifiedState {
   const { state } = generateRun([{}, {}]);
   const sent = played().sent!;
   return {
     ...played(),
-    standing: standingOf(state, ['a'.repeat(64)], ['c'.repeat(64), state.run]),
+    head: chainHeadOf(state, ['a'.repeat(64)], ['c'.repeat(64), state.run]),
     contributed: [
       { sent, past: state.before!, isOut: true },
       { sent: { ...sent, payload: undefined }, past: state.before!, isOut: false },
@@ -102,18 +105,13 @@ function switched(): WorkerState {
   };
 }
 
-const open = (at = dir) => openRunFolder(at);
+const open = (at = dir) => openRunFolder(at, noMembers);
 
 describe('the state', () => {
   it.each([
     ['of a new run', genesis({ layout, values: new Float32Array(7) }, 1)],
     ['of a new f64 run', genesis({ layout, values: new Float64Array(7) }, 1)],
     ['after a round', played()],
-    [
-      'whose last contribution may still be listed',
-      { ...played(), sent: undefined, pending: played().sent },
-    ],
-    ['of a certified run that went over to another branch', switched()],
     [
       'with a loss that is not a number',
       { ...played(), rounds: [{ ...round, trainingLoss: Number.NaN }] },
@@ -126,6 +124,26 @@ describe('the state', () => {
     expect(loaded).toEqual(state);
     expect(Object.is(loaded?.params.values[1], state.params.values[1])).toBe(true);
     expect(stateDigest(await readStateFile(dir))).toBe(stateDigest(state.params));
+    await folder.close();
+  });
+
+  it.each([
+    [
+      'whose last contribution may still be listed',
+      { ...switched(), sent: undefined, pending: played().sent },
+    ],
+    ['that went over to another branch', switched()],
+  ])('of a certified run %s comes back exactly', async (_, state) => {
+    const folder = await openRunFolder(dir, certifiedMembers);
+    await folder.store.save(state);
+    expect(await folder.store.load(layout)).toEqual(state);
+    await folder.close();
+  });
+
+  it('of a certified run without its chain head is refused', async () => {
+    const folder = await openRunFolder(dir, certifiedMembers);
+    await folder.store.save(played());
+    await expect(folder.store.load(layout)).rejects.toThrow('its history is not whole');
     await folder.close();
   });
 
@@ -151,7 +169,7 @@ describe('the state', () => {
     const sizes = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => 7 * i);
     for (const size of [...sizes, bytes.length - 1]) {
       await writeFile(file, bytes.subarray(0, size));
-      const error = await loadState(file, layout).catch((thrown: unknown) => thrown);
+      const error = await loadState(file, layout, noMembers).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(CheckpointError);
       expect(error).toMatchObject({ code: 'run/state', hint: expect.stringContaining('folder') });
       expect((error as Error).message).toContain(file);
@@ -167,7 +185,7 @@ describe('the state', () => {
         const broken = bytes.slice();
         for (const [at, value] of changes) broken[at] = value;
         await writeFile(file, broken);
-        const state = await loadState(file, layout).catch((error: unknown) => {
+        const state = await loadState(file, layout, noMembers).catch((error: unknown) => {
           expect(error).toBeInstanceOf(CheckpointError);
         });
         if (state) expect(state.residual).toHaveLength(7);
@@ -189,7 +207,7 @@ describe('the state', () => {
     const broken = encodeSafetensors({ tensors, metadata: { ...metadata, worker } });
     await mkdir(dir);
     await writeFile(join(dir, 'state.safetensors'), broken);
-    await expect(loadState(join(dir, 'state.safetensors'), layout)).rejects.toThrow(
+    await expect(loadState(join(dir, 'state.safetensors'), layout, noMembers)).rejects.toThrow(
       'its history is not whole',
     );
   });

@@ -14,7 +14,7 @@ import {
 } from '../../src/certified/history.ts';
 import { termsOf } from '../../src/certified/rows.ts';
 import { startOf } from '../../src/certified/start.ts';
-import { sharesOf } from '../../src/certified/submissions.ts';
+import { assignmentOf } from '../../src/certified/submissions.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/attachments/chunk-events.ts';
@@ -289,15 +289,15 @@ function manifestOf(at: Generating, state: Certified, number: number): SignedEve
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
   const terms = termsOf(state, false)!;
-  const shares = sharesOf(terms);
+  const assignment = assignmentOf(terms);
   const { packing, eventBudget, topk } = spec.training;
   const packer = createPacker({
     ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },
     maxContainerBytes: spec.limits.payloadBytes,
   });
   const delta = deltaOf(params.layout.size, round, number);
-  const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, shares });
-  const said = { run, round, parent, base, codec, roster: shares.digest };
+  const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, assignment });
+  const said = { run, round, parent, base, codec, roster: assignment.digest };
   const own = { ...said, examples: 10 * number, steps: 5 };
   if (payload.length > CHUNK_BYTES) {
     const plan = planChunks(payload, life(round));

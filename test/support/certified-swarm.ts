@@ -2,13 +2,15 @@
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { createHistory } from '../../src/certified/branch-history.ts';
 import { fromCheckpoint } from '../../src/certified/catch-up.ts';
+import { chainHeadOf } from '../../src/certified/chain-head.ts';
+import type { CertifiedPorts, CertifiedState, RunEvent } from '../../src/certified/events.ts';
 import type { Noun } from '../../src/certified/evidence.ts';
 import { type Certified, genesisOf } from '../../src/certified/history.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { Member } from '../../src/certified/member.ts';
 import { toNoun } from '../../src/certified/nouns.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
-import { standingOf } from '../../src/certified/standing.ts';
+import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
@@ -26,11 +28,10 @@ import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
 import { stakeOf } from '../../src/run/stake-snapshot.ts';
 import type { Layout } from '../../src/tensor/params.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
-import type { Ports, Trainer } from '../../src/worker/ports.ts';
-import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
+import { genesis } from '../../src/worker/state.ts';
 import { type Attack, misbehave } from './adversary.ts';
 import { plan } from './fake-ports.ts';
 import { arithmeticTrainer, secretOf, smallLayout } from './swarm.ts';
@@ -83,15 +84,15 @@ export function certifiedSpec(options: SpecOptions): RunSpec {
 
 /** What a worker leaves behind when its process is killed. */
 export interface Disk {
-  state: WorkerState | undefined;
+  state: CertifiedState | undefined;
   entry: Entry | undefined;
 }
 
 export interface CertifiedMember {
   readonly id: string;
-  readonly events: WorkerEvent[];
+  readonly events: RunEvent[];
   readonly disk: Disk;
-  readonly finished: Promise<WorkerState>;
+  readonly finished: Promise<CertifiedState>;
   /** As a kill: nothing is said any more, what is on disk stays. */
   stop(): void;
 }
@@ -108,7 +109,7 @@ export interface CertifiedOptions {
   readonly trainer?: Trainer;
   readonly disk?: Disk;
   /** Sees every state that is saved. */
-  readonly onSave?: (state: WorkerState) => void;
+  readonly onSave?: (state: CertifiedState) => void;
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
   /** How a hostile worker is made. */
@@ -160,8 +161,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
     read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),
   });
-  const events: WorkerEvent[] = [];
-  const ports: Ports = {
+  const events: RunEvent[] = [];
+  const ports: CertifiedPorts = {
     clock,
     trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock, trainMs }),
     wire,
@@ -169,8 +170,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
       load: async () => disk.state,
       save: async (state) => {
         if (signal.aborted) return;
-        disk.state = state;
-        options.onSave?.(state);
+        disk.state = state as CertifiedState;
+        options.onSave?.(disk.state);
       },
     },
     report: (event) => void events.push(event),
@@ -192,7 +193,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     }),
     through: options.through,
   });
-  const firstOf = async (): Promise<WorkerState> => {
+  const firstOf = async (): Promise<CertifiedState> => {
     const state = disk.state ?? firstState(spec, layout);
     if (!options.looksForCheckpoint) return state;
     const start = genesisIn(spec, layout);
@@ -201,8 +202,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     const later = await fromCheckpoint(spec, { ...asked, layout, genesis: start, onNotice });
     if (!later) return state;
     const { round, params, momentum } = later.state;
-    const standing = standingOf(later.state, later.votes);
-    return { ...state, round, params, momentum, standing };
+    const head = chainHeadOf(later.state, later.votes);
+    return { ...state, round, params, momentum, head };
   };
   const session = {
     plan: plan({
@@ -213,11 +214,11 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
       residual: spec.training.residual,
       ...options.plan,
     }),
-    ...{ ports, member, signal },
+    ...{ ports, signal },
   };
   const finished = relays
     .ready()
-    .then(async () => runWorker(await firstOf(), session))
+    .then(async () => runWorker(await firstOf(), session, createCertifiedStrategy(member, session)))
     .finally(() => {
       member.close();
       return relays.close();
@@ -232,9 +233,9 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
 const genesisIn = (spec: RunSpec, layout: Layout): Certified =>
   genesisOf(spec, { layout, values: new Float32Array(layout.size) }, nativeSha256);
 
-function firstState(spec: RunSpec, layout: Layout): WorkerState {
+function firstState(spec: RunSpec, layout: Layout): CertifiedState {
   const start = genesisIn(spec, layout);
-  return { ...genesis(start.params, 1), standing: standingOf(start, []) };
+  return { ...genesis(start.params, 1), head: chainHeadOf(start, []) };
 }
 
 export const certifiedRounds = ({ events }: CertifiedMember) =>

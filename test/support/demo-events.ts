@@ -1,13 +1,13 @@
 /** A made-up run of two workers and two rounds, told event by event. */
-import type { WorkerEvent } from '../../src/worker/events.ts';
+import type { RunEvent } from '../../src/certified/events.ts';
 
-export type Told = readonly [name: string, event: WorkerEvent];
+export type Told = readonly [name: string, event: RunEvent];
 
 export const alice = 'a1'.repeat(32);
 export const bob = 'b2'.repeat(32);
 export const digestOf = (round: number): string => `d${round}`.repeat(32);
 
-export const hello = (worker: string): WorkerEvent => ({
+export const hello = (worker: string): RunEvent => ({
   type: 'hello',
   worker,
   run: 'test',
@@ -22,7 +22,7 @@ export const hello = (worker: string): WorkerEvent => ({
   lossBefore: 4.56,
 });
 
-export const progress = (round: number, step: number, loss: number): WorkerEvent => ({
+export const progress = (round: number, step: number, loss: number): RunEvent => ({
   type: 'progress',
   round,
   step,
@@ -31,7 +31,7 @@ export const progress = (round: number, step: number, loss: number): WorkerEvent
   tokensPerSecond: 19_321,
 });
 
-type Round = Extract<WorkerEvent, { type: 'round' }>;
+type Round = Extract<RunEvent, { type: 'round' }>;
 
 export const round = (index: number, change: Partial<Round> = {}): Round => ({
   type: 'round',
@@ -51,7 +51,7 @@ export const round = (index: number, change: Partial<Round> = {}): Round => ({
   ...change,
 });
 
-export const done: WorkerEvent = {
+export const done: RunEvent = {
   type: 'done',
   digest: digestOf(2),
   rounds: 2,

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import type { RunEvent } from '../../src/certified/events.ts';
 import type { DemoDocument } from '../../src/cli/commands/demo/document.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
 import { startProgram, temporaryFolder } from './processes.ts';
 
 export interface DemoRun {
@@ -11,7 +11,7 @@ export interface DemoRun {
   /** What a person saw. */
   readonly told: string;
   /** The rounds of all workers, from their logs. */
-  readonly rounds: readonly Extract<WorkerEvent, { type: 'round' }>[];
+  readonly rounds: readonly Extract<RunEvent, { type: 'round' }>[];
 }
 
 /** Starts a demo over these relays; the answer resolves once it ended well: exit 0, every worker counted once by all. */
@@ -35,9 +35,7 @@ export function startDemo(
 
 function roundsIn(folder: string): DemoRun['rounds'] {
   const lines = readFileSync(join(folder, 'log.ndjson'), 'utf8').trim().split('\n');
-  return lines
-    .map((line): WorkerEvent => JSON.parse(line))
-    .filter((event) => event.type === 'round');
+  return lines.map((line): RunEvent => JSON.parse(line)).filter((event) => event.type === 'round');
 }
 
 /** No contribution is lost or counted twice, and all workers agree. */

@@ -3,14 +3,14 @@
 import type { Clock } from '../../src/base/clock.ts';
 import { createNotifier } from '../../src/base/notifier.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import type { OwnBeat, Wire } from '../../src/network/wire/wire.ts';
-import type { Beat } from '../../src/run/beat.ts';
+import type { OwnHeartbeat, Wire } from '../../src/network/wire/wire.ts';
 import type { Contribution, Rejection } from '../../src/run/contribution.ts';
+import type { Heartbeat } from '../../src/run/heartbeat.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
+import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { completePlan, type Plan } from '../../src/worker/plan.ts';
 import type { Ports, Trainer } from '../../src/worker/ports.ts';
-import { divide } from '../../src/worker/shares.ts';
 import type { WorkerState } from '../../src/worker/state.ts';
 import { contribution } from './contributions.ts';
 
@@ -24,7 +24,7 @@ export const plan = (more: Partial<Plan> = {}): Plan =>
   });
 
 /** Every worker sends everything. */
-export const everything = divide({
+export const everything = assignChunks({
   ...{ run: 'test', round: 0, base: ME, roster: [], owners: 0, fragments: 1, size: 2 },
 });
 
@@ -32,13 +32,13 @@ export const layout: Layout = createLayout([{ name: 'w', shape: [2] }]);
 
 export interface FakePorts extends Ports {
   readonly events: WorkerEvent[];
-  readonly beatsSent: (OwnBeat & { readonly atMs: number })[];
+  readonly heartbeatsSent: (OwnHeartbeat & { readonly atMs: number })[];
   readonly saved: WorkerState[];
   readonly sent: SignedEvent[];
   /** A peer's gradient arrives for the round in progress. */
   arrive(one: Contribution): void;
   refuse(rejection: Rejection): void;
-  hear(beat: Partial<Beat> & { worker: string }): void;
+  hear(heartbeat: Partial<Heartbeat> & { worker: string }): void;
   /** Unrelated traffic: waiters wake, nothing has changed. */
   noise(): void;
   catchUp(): void;
@@ -85,28 +85,28 @@ export function fakePorts(
   { trainMs = 0, isPaced = false, sends = 1, counts = true }: FakeOptions = {},
 ): FakePorts {
   const changed = createNotifier();
-  const beats = new Map<string, Beat>();
+  const heartbeats = new Map<string, Heartbeat>();
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
   let caughtUp = false;
   let signMs = clock.now();
-  const [events, beatsSent, saved, sent]: [
+  const [events, heartbeatsSent, saved, sent]: [
     WorkerEvent[],
-    (OwnBeat & { atMs: number })[],
+    (OwnHeartbeat & { atMs: number })[],
     WorkerState[],
     SignedEvent[],
   ] = [[], [], [], []];
   const wire: Wire = {
     me: ME,
     changed,
-    beats,
+    heartbeats,
     get silentMs() {
       return clock.now() - signMs;
     },
     isPaced,
-    beat(beat) {
+    sendHeartbeat(heartbeat) {
       signMs = clock.now();
-      beatsSent.push({ ...beat, atMs: clock.now() });
+      heartbeatsSent.push({ ...heartbeat, atMs: clock.now() });
       return delivered();
     },
     seal: async ({ delta, round, base, examples }) => {
@@ -126,8 +126,6 @@ export function fakePorts(
       changed.notify();
       return delivered();
     },
-    checkpoint: () => undefined,
-    late: async () => [],
     relays: ['fake'],
     reachable: () => ['fake'],
     openRound: () => {
@@ -155,7 +153,7 @@ export function fakePorts(
     store: { load: async () => undefined, save: async (state) => void saved.push(state) },
     report: (event) => void events.push(event),
     events,
-    beatsSent,
+    heartbeatsSent,
     saved,
     sent,
     arrive: (one) => {
@@ -166,8 +164,8 @@ export function fakePorts(
       rejections.push(rejection);
       changed.notify();
     },
-    hear: (beat) => {
-      beats.set(beat.worker, {
+    hear: (heartbeat) => {
+      heartbeats.set(heartbeat.worker, {
         round: 0,
         intervalSeconds: 60,
         examples: undefined,
@@ -177,7 +175,7 @@ export function fakePorts(
         cohort: undefined,
         leaving: false,
         createdAt: Math.floor(clock.now() / 1000),
-        ...beat,
+        ...heartbeat,
       });
       changed.notify();
     },

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { WorkerEvent } from '../../src/worker/events.ts';
+import type { RunEvent } from '../../src/certified/events.ts';
 
 const bin = fileURLToPath(new URL('../../dist/src/cli/bin.js', import.meta.url));
 
@@ -13,11 +13,11 @@ export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'nostrai
 
 export interface Program {
   readonly child: ChildProcess;
-  readonly events: WorkerEvent[];
+  readonly events: RunEvent[];
   readonly output: { stdout: string; stderr: string };
   readonly exit: Promise<number | null>;
   /** Resolves with the first event, past or future, that passes. */
-  event(test: (event: WorkerEvent) => boolean): Promise<WorkerEvent>;
+  event(test: (event: RunEvent) => boolean): Promise<RunEvent>;
 }
 
 /** Starts `nostrain …`; NDJSON lines on stdout are read as events. */
@@ -32,7 +32,7 @@ export function startProgram(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const output = { stdout: '', stderr: '' };
-  const events: WorkerEvent[] = [];
+  const events: RunEvent[] = [];
   const waiting = new Set<() => void>();
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     output.stderr += text;

@@ -38,8 +38,8 @@ export function heartbeatEvent(
   const nothing = { examples: undefined, digest: undefined, cohort: undefined };
   const lists = { capabilities: ['gradient-event'], relays: [] };
   const worker = signer.publicKey;
-  const beat = { ...nothing, ...lists, worker, round, intervalSeconds, leaving, createdAt };
-  return signer.sign(buildHeartbeat(run, beat));
+  const heartbeat = { ...nothing, ...lists, worker, round, intervalSeconds, leaving, createdAt };
+  return signer.sign(buildHeartbeat(run, heartbeat));
 }
 
 /** In slot `round` modulo 4. */

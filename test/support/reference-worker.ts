@@ -3,19 +3,19 @@ import { fromHex } from '../../src/base/bytes.ts';
 import { parseRegressionDataset } from '../../src/model/data/regression.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
-import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { readModel } from '../../src/python/regression/layout.ts';
 import { evaluateRegression } from '../../src/python/regression/train.ts';
+import { createPythonWire } from '../../src/python/wire/python-wire.ts';
 import { noHistory } from '../../src/python/worker/history.ts';
 import type { LateRule } from '../../src/python/worker/reconcile.ts';
 import { createRegressionTrainer } from '../../src/python/worker/regression-trainer.ts';
-import type { RoundTrace } from '../../src/python/worker/session.ts';
+import type { PythonState, RoundTrace } from '../../src/python/worker/session.ts';
+import { runPythonWorker } from '../../src/python/worker/strategy.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
-import { runWorker } from '../../src/worker/loop.ts';
 import { completePlan, type Plan } from '../../src/worker/plan.ts';
-import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { genesis } from '../../src/worker/state.ts';
 import type { ManualClock } from './manual-clock.ts';
 
 export interface ReferenceWorkerOptions {
@@ -32,15 +32,15 @@ export interface ReferenceWorkerOptions {
   readonly late?: Partial<LateRule>;
   readonly isCompatible?: boolean;
   readonly worker?: string;
-  readonly start?: WorkerState;
+  readonly start?: PythonState;
 }
 
 export interface ReferenceWorker {
   readonly id: string;
   readonly events: WorkerEvent[];
-  readonly saved: WorkerState[];
+  readonly saved: PythonState[];
   readonly traces: RoundTrace[];
-  readonly finished: Promise<WorkerState>;
+  readonly finished: Promise<PythonState>;
   stop(): void;
 }
 
@@ -55,17 +55,17 @@ export function startReferenceWorker(options: ReferenceWorkerOptions): Reference
     ...{ weights: 'examples', weightCap: 1000, roundTimeoutMs: 2500 },
     ...options.plan,
   });
-  const wire = createWire({
-    ...{ profile: 'nostrain/0', run: plan.run, layout, relays, signer, clock },
+  const { wire, events: python } = createPythonWire({
+    ...{ run: plan.run, layout, relays, signer, clock },
     ...{ ratio: options.ratio, maxContainerBytes: 4096 },
     reference: { worker: options.worker, isCompatible, runtime },
   });
-  const [events, saved, traces]: [WorkerEvent[], WorkerState[], RoundTrace[]] = [[], [], []];
+  const [events, saved, traces]: [WorkerEvent[], PythonState[], RoundTrace[]] = [[], [], []];
   const { learningRate, batchSize } = options;
   const now = () => clock.now();
   const abort = new AbortController();
   const lossBefore = evaluateRegression(params, dataset);
-  const finished = runWorker(
+  const finished = runPythonWorker(
     options.start ?? { ...genesis(params, lossBefore), history: noHistory },
     {
       plan,
@@ -76,7 +76,7 @@ export function startReferenceWorker(options: ReferenceWorkerOptions): Reference
         report: (event) => void events.push(event),
       },
       reference: {
-        ...{ isCompatible, examples: dataset.size, notes: {}, lateWaitMs: 200, publishMs: 10_000 },
+        ...{ isCompatible, examples: dataset.size, lateWaitMs: 200, publishMs: 10_000 },
         limits: { maxContainerBytes: 4096 },
         late: {
           strategy: 'deferred',
@@ -87,6 +87,7 @@ export function startReferenceWorker(options: ReferenceWorkerOptions): Reference
         },
         keep: async (trace) => void traces.push(trace),
       },
+      events: python,
       signal: abort.signal,
     },
   ).finally(() => wire.close());

@@ -6,8 +6,8 @@ import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import type { Normalization, PackingName, ResidualRule } from '../../src/run/settings.ts';
 import { createLayout, type Vector } from '../../src/tensor/params.ts';
+import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
-import { divide } from '../../src/worker/shares.ts';
 import { contribution } from './contributions.ts';
 
 const WORKERS = 4;
@@ -67,7 +67,7 @@ export function playRounds(recipe: Recipe, rounds: number, until: number): reado
     ...{ run: 'r', layout, packing, ratio, maxContainerBytes: 1e6, sha256: nativeSha256 },
   });
   const names = Array.from({ length: WORKERS }, (_, i) => `${i}`.repeat(64));
-  const shares = divide({
+  const assignment = assignChunks({
     run: 'r',
     round: 0,
     base: '0'.repeat(64),
@@ -89,8 +89,8 @@ export function playRounds(recipe: Recipe, rounds: number, until: number): reado
         recipe,
       );
       const delta = deltaOf(params, after, residuals[i]!, rule);
-      const { sent } = packer.pack(delta, { round, worker, shares });
-      const { residual, share } = takeSent(delta, sent, rule, shares.moving);
+      const { sent } = packer.pack(delta, { round, worker, assignment });
+      const { residual, share } = takeSent(delta, sent, rule, assignment.moving);
       residuals[i] = residual;
       return { share, cohort: contribution(worker, [], { delta: sent }) };
     });

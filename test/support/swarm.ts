@@ -6,11 +6,14 @@ import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
-import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
+import type { ProfileName } from '../../src/network/wire/profile.ts';
+import type { Wire } from '../../src/network/wire/wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import type { Zstd } from '../../src/python/codec/zstd.ts';
+import { createPythonWire } from '../../src/python/wire/python-wire.ts';
+import { runPythonWorker } from '../../src/python/worker/strategy.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
@@ -99,21 +102,16 @@ export function startMember(options: MemberOptions): Member {
     crypto: nativeCrypto,
     ...(options.eventsPerMinute === undefined ? {} : { eventsPerMinute: options.eventsPerMinute }),
   });
-  const wire = createWire({
-    profile: options.profile ?? 'nostrain/1',
-    run,
-    layout,
-    relays,
-    signer,
-    clock,
-    sha256: nativeSha256,
-    packing: options.packing,
-    zstd: options.zstd,
-    codec: options.zstd && 'zstd',
+  const wireOptions = {
+    ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
+    ...{ packing: options.packing, stripe: options.stripe },
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * layout.size,
-    stripe: options.stripe,
-  });
+  };
+  const zstd = { zstd: options.zstd, codec: options.zstd && ('zstd' as const) };
+  const python =
+    options.profile === 'nostrain/0' ? createPythonWire({ ...wireOptions, ...zstd }) : undefined;
+  const wire = python?.wire ?? createWire(wireOptions);
   const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
   const ports: Ports = {
     clock,
@@ -137,7 +135,11 @@ export function startMember(options: MemberOptions): Member {
   };
   const finished = relays
     .ready()
-    .then(() => runWorker(first, session))
+    .then(() =>
+      python
+        ? runPythonWorker(first, { ...session, events: python.events })
+        : runWorker(first, session),
+    )
     .finally(() => relays.close());
   finished.catch(() => undefined);
   return {

@@ -14,7 +14,7 @@ function start(sync: Sync, peers: readonly string[] = []) {
   const clock = createManualClock();
   const ports = fakePorts(clock);
   for (const worker of peers) ports.hear({ worker });
-  const inbox = ports.wire.openRound({ round: 0, base: B, shares: everything });
+  const inbox = ports.wire.openRound({ round: 0, base: B, assignment: everything });
   ports.arrive(contribution('a'.repeat(64), [1]));
   const startMs = clock.now();
   const abort = new AbortController();

@@ -52,27 +52,27 @@ describe('runWorker', () => {
     await again.clock.advance(1);
   });
 
-  it('N-20: beats every interval while the inner steps run, and says goodbye when stopped', async () => {
+  it('N-20: heartbeats every interval while the inner steps run, and says goodbye when stopped', async () => {
     const { clock, ports, abort, outcome } = play({ heartbeatSeconds: 10 }, { trainMs: 1e6 });
     await clock.advance(35_000);
-    const ats = ports.beatsSent.map(({ atMs }) => atMs - ports.beatsSent[0]!.atMs);
+    const ats = ports.heartbeatsSent.map(({ atMs }) => atMs - ports.heartbeatsSent[0]!.atMs);
     expect(ats).toEqual([0, 10_000, 20_000, 30_000]);
     abort.abort(new Error('Ctrl-C'));
     await clock.advance(1);
     expect((await outcome).error.message).toBe('Ctrl-C');
-    expect(ports.beatsSent.at(-1)?.leaving).toBe(true);
+    expect(ports.heartbeatsSent.at(-1)?.leaving).toBe(true);
     await clock.advance(60_000);
-    expect(ports.beatsSent).toHaveLength(5);
+    expect(ports.heartbeatsSent).toHaveLength(5);
   });
 
-  it('beats only after an interval without a gradient where relays limit what they are sent', async () => {
+  it('heartbeats only after an interval without a gradient where relays limit what they are sent', async () => {
     const alone = { sync: { strategy: 'strict', workers: 1 }, heartbeatSeconds: 60 } as const;
     const atsOf = async (isPaced: boolean, trainMs: number) => {
       const { clock, ports, outcome } = play({ ...alone, rounds: 4 }, { trainMs, isPaced });
       const startMs = clock.now();
       await clock.advance(1e6);
       expect((await outcome).value?.round).toBe(4);
-      return ports.beatsSent.map(({ atMs, leaving }) => [(atMs - startMs) / 1000, leaving]);
+      return ports.heartbeatsSent.map(({ atMs, leaving }) => [(atMs - startMs) / 1000, leaving]);
     };
     // the first, the final state, the goodbye
     expect(await atsOf(true, 50_000)).toEqual([[0, false], [200, false], [200, true]]); // biome-ignore format: one run

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { dataHome } from '../../node/data-home.ts';
+import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import {
   addReferenceFlags,
   assertNoReferenceFlags,
@@ -14,6 +15,7 @@ import {
   addStateOutput,
   assertWritable,
 } from '../../python/commands/state-formats.ts';
+import { pythonProtocol } from '../../python/node/protocol.ts';
 import { combineSettings, presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
@@ -69,11 +71,18 @@ async function train(
     if (flags.output !== undefined) assertWritable(flags);
     const settings = settingsOf(asked);
     const dir = flags.dir ?? join(dataHome(), 'runs', folderName(settings.run));
-    await playToEnd({ settings, dir }, flags, { title: `run ${settings.run}`, interrupt });
+    await playToEnd({ settings, dir, protocol: protocolOf(settings) }, flags, {
+      title: `run ${settings.run}`,
+      interrupt,
+    });
   } finally {
     interrupt.dispose();
   }
 }
+
+/** The events of the run: ours, or those of the Python reference. */
+const protocolOf = ({ profile, codec }: Settings): Protocol =>
+  profile === 'nostrain/0' ? pythonProtocol(codec) : averagingProtocol;
 
 function trainBySpec(
   spec: string,

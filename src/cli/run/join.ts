@@ -32,6 +32,7 @@ import {
   type StakeOptions,
   tablesOf,
 } from '../stake/refresh-port.ts';
+import { certifiedProtocol } from './certified-protocol.ts';
 import { findRun, keepSpec, runDir } from './find-run.ts';
 import { homeSigner } from './home-key.ts';
 import { addMemberFlags, type MemberFlags } from './member-flags.ts';
@@ -87,7 +88,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),
-        certified: {
+        protocol: certifiedProtocol({
           ...{ spec, beacon, branch, sha256: nativeSha256, crypto: nativeCrypto },
           tables: tablesOf(given),
           stakes: createRefreshPort(
@@ -96,7 +97,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
             settings.relay,
             signal,
           ),
-        },
+        }),
       },
       flags,
       { title: `run ${spec.name}`, interrupt },

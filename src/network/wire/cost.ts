@@ -10,7 +10,7 @@ import { buildHeartbeat } from '../../python/wire/heartbeats.ts';
 import type { Spread } from '../../run/field.ts';
 import { chunkCount } from '../attachments/split.ts';
 import { buildPresence } from './presences.ts';
-import type { ProfileName } from './wire.ts';
+import type { ProfileName } from './profile.ts';
 
 export interface CostInput {
   /** `nostrain/1`: manifest and chunks; `nostrain/0`: one gradient event. */
@@ -88,8 +88,8 @@ export function roundCost(input: CostInput): RoundCost {
   const commit = load(1, profile === 'nostrain/0' ? gradientBytes(input) : manifestBytes(input));
   const part = isStriped ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
   const chunks = isInside ? NOTHING : chunksOf(part);
-  const beats = input.roundSeconds / input.heartbeatSeconds;
-  const heartbeats = load(beats, beats * heartbeatBytes(input));
+  const count = input.roundSeconds / input.heartbeatSeconds;
+  const heartbeats = load(count, count * heartbeatBytes(input));
   const checkpoint = checkpointBytes === undefined ? NOTHING : load(1, checkpointBytes);
   const toEachRelay = total(commit, chunks, heartbeats, checkpoint);
   const pulled = times(chunks, isStriped ? stripe.need : 1);
@@ -104,7 +104,7 @@ export function roundCost(input: CostInput): RoundCost {
     sent: times(toEachRelay, relays),
     received: times(fromEach, workers - 1),
     largestChunkBytes: isInside ? 0 : chunkBytes(part, Math.max(0, chunks.events - 2)),
-    fixedEvents: toEachRelay.events - beats,
+    fixedEvents: toEachRelay.events - count,
   };
 }
 

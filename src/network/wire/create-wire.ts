@@ -1,22 +1,22 @@
-/** The wire over real relays: signs, publishes, subscribes, and turns what comes in into beats and contributions. */
+/** The wire over real relays: signs, publishes, subscribes, and turns what comes in into heartbeats and contributions. */
 
 import { sha256 } from '../../base/hash.ts';
 import { createNotifier, type Notifier } from '../../base/notifier.ts';
-import { createReferenceProfile } from '../../python/wire/reference-profile.ts';
-import type { Beat } from '../../run/beat.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { MAX_WORK_BYTES } from '../proof-of-work.ts';
 import type { Subscription } from '../transport/relay-set.ts';
 import { createNativeProfile } from './native-profile.ts';
-import type { Profile } from './profile.ts';
+import type { CreateProfile, Profile } from './profile.ts';
 import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
 import { createSignsOfLife } from './signs-of-life.ts';
 import type { Wire, WireOptions } from './wire.ts';
 
-const profiles = { 'nostrain/1': createNativeProfile, 'nostrain/0': createReferenceProfile };
-
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
-export function createWire(options: WireOptions): Wire {
+export function createWire(
+  options: WireOptions,
+  createProfile: CreateProfile = createNativeProfile,
+): Wire {
   const { relays, signer } = options;
   const stop = new AbortController();
   const profileOptions = {
@@ -25,24 +25,24 @@ export function createWire(options: WireOptions): Wire {
     signWorked: workedSigner(options, stop.signal),
     signal: stop.signal,
   };
-  const profile = profiles[options.profile ?? 'nostrain/1'](profileOptions);
+  const profile = createProfile(profileOptions);
   const changed = createNotifier();
-  const beats = new Map<string, Beat>();
+  const heartbeats = new Map<string, Heartbeat>();
   const open = new Set<OpenInbox>();
   const signs = createSignsOfLife(profileOptions, profile);
 
-  const hearing = hearBeats(options, profile, beats, changed);
+  const hearing = hearHeartbeats(options, profile, heartbeats, changed);
   return {
-    me: options.reference?.worker ?? signer.publicKey,
+    me: profile.worker ?? signer.publicKey,
     changed,
-    beats,
+    heartbeats,
     get silentMs() {
       return signs.silentMs;
     },
     get isPaced() {
       return relays.status().some(({ limits }) => limits.eventsPerMinute !== undefined);
     },
-    beat: signs.beat,
+    sendHeartbeat: signs.sendHeartbeat,
     seal: profile.seal,
     open: profile.open,
     send(sealed) {
@@ -52,8 +52,6 @@ export function createWire(options: WireOptions): Wire {
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    checkpoint: profile.checkpoint,
-    late: profile.late,
     relays: relays.relays,
     reachable: () => relays.status().flatMap(({ relay, state }) => (state === 'open' ? relay : [])),
     openRound(request) {
@@ -61,7 +59,7 @@ export function createWire(options: WireOptions): Wire {
         relays,
         changed,
         reader: profile.openRound(request),
-        onHeard: (event) => profile.gradientsBeat && refresh(beats, event),
+        onHeard: (event) => profile.gradientsAreHeartbeats && refresh(heartbeats, event),
         onClose: () => open.delete(inbox),
       });
       open.add(inbox);
@@ -84,9 +82,10 @@ export function createWire(options: WireOptions): Wire {
 }
 
 /** A worker that signs gradients is there. */
-function refresh(beats: Map<string, Beat>, { pubkey, created_at }: SignedEvent): void {
-  const held = beats.get(pubkey);
-  if (held && held.createdAt < created_at) beats.set(pubkey, { ...held, createdAt: created_at });
+function refresh(heartbeats: Map<string, Heartbeat>, { pubkey, created_at }: SignedEvent): void {
+  const held = heartbeats.get(pubkey);
+  if (held && held.createdAt < created_at)
+    heartbeats.set(pubkey, { ...held, createdAt: created_at });
 }
 
 /** Relays that want work of every event get it for small ones, where somebody does it. */
@@ -102,20 +101,20 @@ function workedSigner(
   };
 }
 
-/** Keeps the latest beat of every worker of the run. */
-function hearBeats(
+/** Keeps the latest heartbeat of every worker of the run. */
+function hearHeartbeats(
   { relays }: WireOptions,
-  { beatFilter, readBeat }: Profile,
-  beats: Map<string, Beat>,
+  { heartbeatFilter, readHeartbeat }: Profile,
+  heartbeats: Map<string, Heartbeat>,
   changed: Notifier,
 ): Subscription {
   const onEvent = (event: SignedEvent) => {
-    const judged = readBeat(event);
+    const judged = readHeartbeat(event);
     if (!judged.ok) return;
-    const held = beats.get(judged.value.worker);
+    const held = heartbeats.get(judged.value.worker);
     if (held && held.createdAt > judged.value.createdAt) return;
-    beats.set(judged.value.worker, judged.value);
+    heartbeats.set(judged.value.worker, judged.value);
     changed.notify();
   };
-  return relays.subscribe([beatFilter], { onEvent }, { longLived: true });
+  return relays.subscribe([heartbeatFilter], { onEvent }, { longLived: true });
 }

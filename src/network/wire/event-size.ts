@@ -8,7 +8,7 @@ import { planChunks } from '../attachments/chunk-events.ts';
 import { payloadBytesAtMost } from '../codec/codecs.ts';
 import { buildManifest } from './manifests.ts';
 import { packingFor } from './packer.ts';
-import type { ProfileName } from './wire.ts';
+import type { ProfileName } from './profile.ts';
 
 export interface EventSize {
   /** The raw payload, before base64. */

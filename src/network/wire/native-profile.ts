@@ -37,17 +37,17 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   const sending = createNativeSending(options);
   const puller = createPuller(options);
   return {
-    beatFilter: { kinds: [presence.kind], '#s': [run] },
+    heartbeatFilter: { kinds: [presence.kind], '#s': [run] },
     capabilities: ['manifest'],
-    gradientsBeat: true,
-    buildBeat: (beat) => buildPresence(run, beat),
-    readBeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
-    async seal({ delta, shares, ...own }) {
-      const place = { round: own.round, worker: signer.publicKey, shares };
+    gradientsAreHeartbeats: true,
+    buildHeartbeat: (heartbeat) => buildPresence(run, heartbeat),
+    readHeartbeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
+    async seal({ delta, assignment, ...own }) {
+      const place = { round: own.round, worker: signer.publicKey, assignment };
       const { payload, codec, sent } = packer.pack(delta, place);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
-      const said = { run, codec, roster: shares.digest, ...own };
+      const said = { run, codec, roster: assignment.digest, ...own };
       const { draft, eventBytes } = buildManifest(said, payload, packing, sha256);
       const event = await signWorked(draft);
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
@@ -63,8 +63,6 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     },
     send: sending.send,
     openRound: (request) => openReader(request, options, { packer, sending, puller }),
-    checkpoint: () => undefined,
-    late: async () => [],
     close() {
       sending.close();
       puller.close();
@@ -82,7 +80,7 @@ function openReader(
   }: { readonly packer: Packer; readonly sending: NativeSending; readonly puller: Puller },
 ): RoundReader {
   const { run, clock, sha256, maxContainerBytes } = options;
-  const { shares } = request;
+  const { assignment } = request;
   const over = new AbortController();
 
   /** The contribution inside a payload that is here whole, or why it does not count. */
@@ -90,7 +88,7 @@ function openReader(
     const { worker, eventId, round, base, examples, steps, createdAt } = said;
     const untrue = judgePayload(said, payload, sha256);
     if (untrue) return { ok: false, rejection: untrue };
-    const opened = packer.open(payload, said.codec, { round, worker, shares });
+    const opened = packer.open(payload, said.codec, { round, worker, assignment });
     if (!opened.ok) {
       const { code, at, message } = opened.issue;
       return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
@@ -121,8 +119,8 @@ function openReader(
       const judged = toManifest(event, { ...context, ...limits }, sha256);
       if (!judged.ok) return judged;
       const said = judged.value;
-      if (said.roster !== shares.digest) {
-        const ours = shares.digest ?? 'no roster';
+      if (said.roster !== assignment.digest) {
+        const ours = assignment.digest ?? 'no roster';
         return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
       }
       if (said.payload) return open(said, said.payload, said.eventBytes);

@@ -3,9 +3,9 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { decodeNstr, encodeNstr } from '../../python/codec/nstr.ts';
+import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
-import type { Shares } from '../../run/shares.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import { partialOf } from '../../tensor/sparse.ts';
@@ -27,7 +27,7 @@ export interface Packed {
 export interface Place {
   readonly round: number;
   readonly worker: WorkerId;
-  readonly shares: Shares;
+  readonly assignment: ChunkAssignment;
 }
 
 export interface Packer {
@@ -70,20 +70,20 @@ const nstrPacker = ({ layout, ratio, maxContainerBytes }: PackerOptions): Packer
   },
 });
 
-/** The payload of docs/payload.md. Every worker may choose its packing; the shares are the same for all. */
+/** The payload of docs/payload.md. Every worker may choose its packing; the assignment are the same for all. */
 function chunkPacker(options: PackerOptions): Packer {
   const { run, layout, sha256 } = options;
   const runDigest = sha256(utf8(run));
-  const scopeOf = ({ round, worker, shares }: Place): PayloadScope => ({
+  const scopeOf = ({ round, worker, assignment }: Place): PayloadScope => ({
     run: runDigest,
     round,
     size: layout.size,
-    roster: fromHex(shares.digest ?? NO_ROSTER)!,
-    chunks: shares.chunksOf(worker),
+    roster: fromHex(assignment.digest ?? NO_ROSTER)!,
+    chunks: assignment.chunksOf(worker),
   });
   return {
     pack(delta, place) {
-      const packing = packingFor(options, place.shares);
+      const packing = packingFor(options, place.assignment);
       return { ...encodePayload(delta, packing, scopeOf(place)), codec: nameOf(packing) };
     },
     open(payload, codec, place) {
@@ -108,7 +108,7 @@ export function packingFor(
     ratio,
     eventBudget = ONE_EVENT,
   }: Pick<PackerOptions, 'packing' | 'ratio' | 'eventBudget'>,
-  { most }: Pick<Shares, 'most'>,
+  { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
   if (packing === 'auto' || packing === NSTR) return choosePacking(rawBudget(eventBudget), most);
   const isDense = codecs[packing].sends === 'all';

@@ -1,7 +1,7 @@
-/** Presence events to beats and back. */
+/** Presence events to heartbeats and back. */
 import { presence } from '../../../kinds/presence.ts';
 import type { HeartbeatContext } from '../../python/wire/heartbeats.ts';
-import type { Beat } from '../../run/beat.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 
@@ -10,8 +10,8 @@ const KEPT_INTERVALS = 10;
 /** A larger cohort is left out: the event would be too large for relays. */
 const MOST_NAMED = 512;
 
-/** The beat inside a verified event, or why it does not count. */
-export function toPresence(event: SignedEvent, context: HeartbeatContext): Judged<Beat> {
+/** The heartbeat inside a verified event, or why it does not count. */
+export function toPresence(event: SignedEvent, context: HeartbeatContext): Judged<Heartbeat> {
   const parsed = presence.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;
@@ -32,23 +32,23 @@ export function toPresence(event: SignedEvent, context: HeartbeatContext): Judge
   });
 }
 
-/** An unsigned presence event saying what the beat says, dated as the beat is. */
-export function buildPresence(run: string, beat: Beat): EventDraft {
-  const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = beat;
+/** An unsigned presence event saying what the heartbeat says, dated as the heartbeat is. */
+export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
+  const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
   const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
   return presence.build(
     {
       run,
       slot: run,
       scope: [run],
-      round: beat.round,
+      round: heartbeat.round,
       interval: intervalSeconds,
-      examples: beat.examples,
+      examples: heartbeat.examples,
       capabilities: capabilities.length > 0 ? capabilities : undefined,
       relays: relays.length > 0 ? relays : undefined,
-      base: beat.digest,
+      base: heartbeat.digest,
       cohort: isNamed ? cohort : undefined,
-      status: beat.leaving ? 'leaving' : undefined,
+      status: heartbeat.leaving ? 'leaving' : undefined,
       expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
     },
     createdAt,

@@ -1,8 +1,10 @@
-/** What two wire profiles do differently: which events carry beats and gradients, and how a payload is brought in. */
+/**
+ * What a wire profile is: which events carry heartbeats and gradients, and how a payload is brought in. native-profile.ts is the
+ * nostrain protocol; src/python brings the profile of the Python reference.
+ */
 
-import type { LateGradient } from '../../python/wire/late-record.ts';
-import type { Beat } from '../../run/beat.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
@@ -10,16 +12,7 @@ import type { Sha256 } from '../event-crypto.ts';
 import type { Progress, Sending } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { Judged } from './judged.ts';
-import type {
-  CheckpointSent,
-  LateRequest,
-  OwnCheckpoint,
-  OwnGradient,
-  RoundRequest,
-  Sealed,
-  SealedGradient,
-  WireOptions,
-} from './wire.ts';
+import type { OwnGradient, RoundRequest, Sealed, SealedGradient, WireOptions } from './wire.ts';
 
 /** A contribution whose payload is still on its way. */
 export interface Pending {
@@ -55,19 +48,21 @@ export interface ProfileOptions extends WireOptions {
 }
 
 export interface Profile {
-  readonly beatFilter: Filter;
+  /** The name of this worker, where the profile has names that are no keys. */
+  readonly worker?: string | undefined;
+  /** Relays named in heartbeats; default those of the wire. */
+  readonly advertised?: readonly string[] | undefined;
+  readonly heartbeatFilter: Filter;
   readonly capabilities: readonly string[];
-  /** A gradient is as good as a beat: who signs one is there, and beats beside it are left out. */
-  readonly gradientsBeat: boolean;
-  buildBeat(beat: Beat): EventDraft;
-  readBeat(event: SignedEvent): Judged<Beat>;
+  /** A gradient is as good as a heartbeat: who signs one is there, and heartbeats beside it are left out. */
+  readonly gradientsAreHeartbeats: boolean;
+  buildHeartbeat(heartbeat: Heartbeat): EventDraft;
+  readHeartbeat(event: SignedEvent): Judged<Heartbeat>;
   seal(gradient: OwnGradient): Promise<SealedGradient>;
   /** Throws a `TypeError` when it is not one of ours. */
-  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'shares'>): PartialVector;
+  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   send(sealed: Sealed): Sending;
   openRound(request: RoundRequest): RoundReader;
-  checkpoint(own: OwnCheckpoint): CheckpointSent | undefined;
-  late(request: LateRequest): Promise<readonly LateGradient[]>;
   close(): void;
 }
 
@@ -82,3 +77,9 @@ export const contextOf = (
   checkBase: anyBase === undefined,
   nowSeconds: nowMs / 1000,
 });
+
+/** Which events a run is made of: ours, or those of the Python reference. */
+export type ProfileName = 'nostrain/1' | 'nostrain/0';
+
+/** Makes the profile of a wire. */
+export type CreateProfile = (options: ProfileOptions) => Profile;

@@ -1,13 +1,12 @@
-/** What this worker sends so that others know it is there: beats, and gradients where peers take those for beats. */
-import type { Beat } from '../../run/beat.ts';
-import type { Sending } from '../transport/delivery.ts';
-import { trackOutcomes, watchLater } from '../transport/delivery.ts';
+/** What this worker sends so that others know it is there: heartbeats, and gradients where peers take those for heartbeats. */
+import type { Heartbeat } from '../../run/heartbeat.ts';
+import { type Sending, trackOutcomes, watchLater } from '../transport/delivery.ts';
 import type { Profile, ProfileOptions } from './profile.ts';
-import type { OwnBeat, Sealed } from './wire.ts';
+import type { OwnHeartbeat, Sealed } from './wire.ts';
 
 export interface SignsOfLife {
-  /** Sends a beat. One that still waits for its turn at a relay gives way to the next sign, which counts as taking it. */
-  beat(own: OwnBeat): Sending;
+  /** Sends a heartbeat. One that still waits for its turn at a relay gives way to the next sign, which counts as taking it. */
+  sendHeartbeat(own: OwnHeartbeat): Sending;
   /** A gradient is on its way. */
   gradient(sealed: Sealed, sending: Sending): void;
   /** Milliseconds since the last one; 0 while a gradient that is one waits for its turn. */
@@ -15,34 +14,34 @@ export interface SignsOfLife {
 }
 
 export function createSignsOfLife(
-  { relays, signer, clock, signWorked, signal, reference }: ProfileOptions,
-  { buildBeat, capabilities, gradientsBeat }: Profile,
+  { relays, signer, clock, signWorked, signal }: ProfileOptions,
+  { worker, advertised, buildHeartbeat, capabilities, gradientsAreHeartbeats }: Profile,
 ): SignsOfLife {
   let lastMs = clock.now();
-  let lastBeatSeconds = 0;
+  let lastHeartbeatSeconds = 0;
   let gradientsInLine = 0;
   let inLine = new AbortController();
-  /** Some beat of this worker is there to be found. */
+  /** Some heartbeat of this worker is there to be found. */
   let isKnown = false;
 
   return {
-    beat(own) {
-      inLine.abort(new Error('a newer beat is on its way'));
+    sendHeartbeat(own) {
+      inLine.abort(new Error('a newer heartbeat is on its way'));
       inLine = new AbortController();
       const { signal: replaced } = inLine;
       lastMs = clock.now();
       // relays keep the newest heartbeat, so one worker's must never share a second
-      lastBeatSeconds = Math.max(Math.floor(lastMs / 1000), lastBeatSeconds + 1);
-      const beat: Beat = {
+      lastHeartbeatSeconds = Math.max(Math.floor(lastMs / 1000), lastHeartbeatSeconds + 1);
+      const heartbeat: Heartbeat = {
         ...own,
-        worker: reference?.worker ?? signer.publicKey,
+        worker: worker ?? signer.publicKey,
         capabilities,
-        relays: reference?.advertised ?? relays.relays,
-        createdAt: lastBeatSeconds,
+        relays: advertised ?? relays.relays,
+        createdAt: lastHeartbeatSeconds,
       };
       const sendOptions = { signal: AbortSignal.any([signal, replaced]) };
       const { taken, ...sending } = watchLater(
-        signWorked(buildBeat(beat)).then((event) =>
+        signWorked(buildHeartbeat(heartbeat)).then((event) =>
           trackOutcomes(event, relays.send(event, sendOptions), relays),
         ),
       );
@@ -53,8 +52,8 @@ export function createSignsOfLife(
       return { ...sending, taken: isSaid };
     },
     gradient({ payload }, { taken }) {
-      if (!gradientsBeat) return;
-      // one in chunks is behind them in line: beats go on meanwhile
+      if (!gradientsAreHeartbeats) return;
+      // one in chunks is behind them in line: heartbeats go on meanwhile
       const isInLine = payload === undefined;
       if (isInLine) gradientsInLine++;
       if (isInLine && isKnown) inLine.abort(new Error('the gradient says as much'));

@@ -1,6 +1,6 @@
 /** Who is there: the heartbeats of a run, and whose have stopped. */
 import { heartbeat } from '../../../kinds/heartbeat.ts';
-import { isStale } from '../../run/beat.ts';
+import { isStale } from '../../run/heartbeat.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
@@ -37,9 +37,9 @@ export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
  * const relay = await createRelay();
  * const ports = createRelayPorts({ openSocket });
  * const signer = createSigner(new Uint8Array(32).fill(3));
- * const beat = { run: 'tea', round: 2, worker: signer.publicKey, interval: 60 };
+ * const heartbeat = { run: 'tea', round: 2, worker: signer.publicKey, interval: 60 };
  * const createdAt = Math.floor(Date.now() / 1000);
- * await publishHeartbeatEvent([relay.url], buildHeartbeatEvent({ ...beat, createdAt }, signer), ports);
+ * await publishHeartbeatEvent([relay.url], buildHeartbeatEvent({ ...heartbeat, createdAt }, signer), ports);
  *
  * const found = await collectHeartbeatEvents([relay.url], { run: 'tea', round: 1 }, ports);
  * await relay.close();
@@ -61,7 +61,7 @@ export async function discoverWorkers(
         ...{ run, nowSeconds, isOf },
         matches: (tags) => round === undefined || tags.round >= round,
       },
-      isStale: (kept) => isStaleBeat(kept, nowSeconds, maxMissed),
+      isStale: (kept) => isStaleHeartbeat(kept, nowSeconds, maxMissed),
       enough: (_, isCaughtUp) => (isCaughtUp ? 'caught-up' : undefined),
     },
     ports,
@@ -82,7 +82,7 @@ export function staleWorkersOf(found: WorkersFound): readonly WorkerId[] {
 
 const isOf = (read: ReferenceEvent): read is EventOf<'heartbeat'> => read.type === 'heartbeat';
 
-function isStaleBeat(
+function isStaleHeartbeat(
   { read, createdAt }: Kept<EventOf<'heartbeat'>>,
   nowSeconds: number,
   maxMissed: number,

@@ -6,7 +6,6 @@ import type { RegressionTask } from '../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import { createWire } from '../../network/wire/create-wire.ts';
 import { type Connection, connectRelays } from '../../node/connect-relays.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../../node/native-sha256.ts';
@@ -15,16 +14,16 @@ import { hello, summary } from '../../node/session-events.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
-import { runWorker } from '../../worker/loop.ts';
 import { type Plan, planOf } from '../../worker/plan.ts';
 import type { Store, Trainer } from '../../worker/ports.ts';
-import type { WorkerState } from '../../worker/state.ts';
 import { readModel } from '../regression/layout.ts';
+import { createPythonWire } from '../wire/python-wire.ts';
 import { flipped } from '../wire/sign.ts';
 import { type History, noHistory } from '../worker/history.ts';
 import { createRegressionTrainer } from '../worker/regression-trainer.ts';
-import type { Reference } from '../worker/session.ts';
+import type { PythonState, Reference } from '../worker/session.ts';
 import { startingState } from '../worker/starting-state.ts';
+import { runPythonWorker } from '../worker/strategy.ts';
 import { trainOnBackend } from './train-on-backend.ts';
 import { settingsOf, type TrainingWorkerConfig, workerName } from './training-worker-config.ts';
 import { openZstd } from './zstd.ts';
@@ -36,9 +35,9 @@ export interface TrainingSessionOptions {
   /** Ends the session, which rejects with its reason. */
   readonly signal?: AbortSignal;
   /** Where the worker stands already, by an earlier session or a checkpoint; `initialState` and `momentumState` are not used then. */
-  readonly resume?: WorkerState | undefined;
+  readonly resume?: PythonState | undefined;
   /** Keeps the state as rounds go on, so that a killed session can go on; default nothing is kept. */
-  readonly store?: Store | undefined;
+  readonly store?: Store<PythonState> | undefined;
   /** Is handed everything a round made, when it is over. */
   readonly keep?: Reference['keep'];
 }
@@ -57,7 +56,7 @@ export interface TrainingSessionResult {
   /** The same rounds as the reference tells of them, and what came late. */
   readonly history: History;
   /** All of it: `resume` of a session that goes on from here. */
-  readonly workerState: WorkerState;
+  readonly workerState: PythonState;
 }
 
 /**
@@ -106,11 +105,11 @@ export const runTrainingSession = (
     const connection = connectionOf(config);
     const set = await connectRelays(relays, connection, signer, signal);
     scope.defer(() => set.close());
-    const { profile, run, codec, topk: ratio } = settings;
+    const { run, codec, topk: ratio } = settings;
     const { referenceCompatible: isCompatible = false, advertisedRelays: advertised } = config;
     const limits = { maxContainerBytes: mostPayloadBytes(layout), zstd: await openZstd() };
-    const wire = createWire({
-      ...{ profile, run, layout, relays: set, signer, mine, codec, ratio, ...limits },
+    const { wire, events } = createPythonWire({
+      ...{ run, layout, relays: set, signer, mine, codec, ratio, ...limits },
       ...{ clock: systemClock, sha256: nativeSha256 },
       reference: { worker: config.worker, isCompatible, runtime, advertised },
     });
@@ -122,7 +121,7 @@ export const runTrainingSession = (
     });
     report(hello(plan, trainer, wire.me, start));
     const reference: Reference = {
-      ...{ isCompatible, examples: config.dataset.size, notes: {}, limits },
+      ...{ isCompatible, examples: config.dataset.size, limits },
       late: lateRule(config, plan, isCompatible),
       publishMs: connection.openTimeoutMs,
       lateWaitMs: config.lateGradientTimeoutMs ?? 200,
@@ -132,14 +131,14 @@ export const runTrainingSession = (
       ...{ clock: systemClock, trainer, wire, report, createSha256: createNativeSha256 },
       store: options.store ?? FORGETFUL,
     };
-    const final = await runWorker(start, { plan, ports, reference, signal });
+    const final = await runPythonWorker(start, { plan, ports, events, reference, signal });
     report(await summary(final, trainer, wire.traffic()));
     const { params: state, rounds, history = noHistory } = final;
     const momentum = { layout: state.layout, values: flipped(final.momentum) };
     return { worker, runtime, state, momentum, rounds, history, workerState: final };
   });
 
-const FORGETFUL: Store = { load: async () => undefined, save: async () => undefined };
+const FORGETFUL: Store<PythonState> = { load: async () => undefined, save: async () => undefined };
 
 function trainerOf(
   { dataset, runtime, backend = 'python' }: TrainingWorkerConfig,

@@ -141,8 +141,8 @@ export function buildGradientEvent(
  * import { buildHeartbeatEvent, createSigner } from 'nostrain';
  *
  * const signer = createSigner(new Uint8Array(32).fill(3));
- * const beat = { run: 'tea', round: 3, worker: signer.publicKey, interval: 60 };
- * const event = buildHeartbeatEvent({ ...beat, createdAt: 1_700_000_000 }, signer);
+ * const heartbeat = { run: 'tea', round: 3, worker: signer.publicKey, interval: 60 };
+ * const event = buildHeartbeatEvent({ ...heartbeat, createdAt: 1_700_000_000 }, signer);
  * event.pubkey; // => signer.publicKey
  * ```
  */

@@ -1,8 +1,8 @@
-/** Heartbeat events to beats and back. */
+/** Heartbeat events to heartbeats and back. */
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { accept, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
-import type { Beat } from '../../run/beat.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 
 export interface HeartbeatContext {
   readonly run: string;
@@ -11,8 +11,8 @@ export interface HeartbeatContext {
   readonly anyKey?: boolean | undefined;
 }
 
-/** The beat inside a verified event, or why it does not count. */
-export function toBeat(event: SignedEvent, context: HeartbeatContext): Judged<Beat> {
+/** The heartbeat inside a verified event, or why it does not count. */
+export function toHeartbeat(event: SignedEvent, context: HeartbeatContext): Judged<Heartbeat> {
   const parsed = heartbeat.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;
@@ -32,23 +32,23 @@ export function toBeat(event: SignedEvent, context: HeartbeatContext): Judged<Be
   });
 }
 
-/** An unsigned heartbeat event saying what the beat says, dated as the beat is. */
-export function buildHeartbeat(run: string, beat: Beat): EventDraft {
-  const { capabilities, relays } = beat;
+/** An unsigned heartbeat event saying what the heartbeat says, dated as the heartbeat is. */
+export function buildHeartbeat(run: string, own: Heartbeat): EventDraft {
+  const { capabilities, relays } = own;
   return heartbeat.build(
     {
       run,
-      worker: beat.worker,
-      round: beat.round,
-      interval: beat.intervalSeconds,
-      examples: beat.examples,
+      worker: own.worker,
+      round: own.round,
+      interval: own.intervalSeconds,
+      examples: own.examples,
       capabilities: capabilities.length > 0 ? capabilities : undefined,
       relays: relays.length > 0 ? relays : undefined,
-      model: beat.digest,
-      cohort: beat.cohort,
-      leaving: beat.leaving ? true : undefined,
+      model: own.digest,
+      cohort: own.cohort,
+      leaving: own.leaving ? true : undefined,
       scope: true,
     },
-    beat.createdAt,
+    own.createdAt,
   );
 }

@@ -5,17 +5,17 @@ import { within } from '../../network/transport/deadline.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import { judgeClaim } from '../../network/wire/judged.ts';
 import { newer, slotOf } from '../../network/wire/newest.ts';
-import type { ProfileOptions } from '../../network/wire/profile.ts';
-import type { LateRequest } from '../../network/wire/wire.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { LateGradient } from './late-record.ts';
+import type { LateRequest } from './python-wire.ts';
+import type { ReferenceProfileOptions } from './reference-profile.ts';
 
 /** A relay that has more than this many of them is not a relay of one run of friends. */
 const MAX_LATE = 1024;
 
 /** By round, worker, date and event id: the order they are summed in. What they decode to is judged where they are used. */
 export async function findLateGradients(
-  { relays, clock, signal, maxContainerBytes, ...options }: ProfileOptions,
+  { relays, clock, signal, maxContainerBytes, ...options }: ReferenceProfileOptions,
   scope: Filter,
   { round, since, waitMs }: LateRequest,
 ): Promise<readonly LateGradient[]> {

@@ -26,8 +26,8 @@ export interface PublishingPorts {
  *
  * const relay = await createRelay();
  * const signer = createSigner(new Uint8Array(32).fill(3));
- * const beat = { run: 'tea', round: 0, worker: signer.publicKey, interval: 60 };
- * const event = buildHeartbeatEvent({ ...beat, createdAt: Math.floor(Date.now() / 1000) }, signer);
+ * const heartbeat = { run: 'tea', round: 0, worker: signer.publicKey, interval: 60 };
+ * const event = buildHeartbeatEvent({ ...heartbeat, createdAt: Math.floor(Date.now() / 1000) }, signer);
  * const ports = createRelayPorts({ openSocket });
  * const nobody = 'ws://127.0.0.1:1';
  * const report = await publishNostrainEvent([relay.url, nobody], event, ports);

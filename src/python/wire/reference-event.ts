@@ -48,8 +48,8 @@ export interface ReferenceEventOptions {
  * ```ts
  * import { buildHeartbeatEvent, parseNostrainEvent } from 'nostrain';
  *
- * const beat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
- * const read = parseNostrainEvent(buildHeartbeatEvent(beat));
+ * const heartbeat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
+ * const read = parseNostrainEvent(buildHeartbeatEvent(heartbeat));
  * read.ok && read.value.type; // => 'heartbeat'
  * parseNostrainEvent({ kind: 1 }).ok; // => false
  * ```
@@ -94,8 +94,8 @@ export const parseGradientEvent = (
  * ```ts
  * import { buildHeartbeatEvent, parseHeartbeatEvent } from 'nostrain';
  *
- * const beat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
- * const read = parseHeartbeatEvent(buildHeartbeatEvent(beat));
+ * const heartbeat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
+ * const read = parseHeartbeatEvent(buildHeartbeatEvent(heartbeat));
  * read.ok && read.value.said.round; // => 3
  * ```
  */

@@ -7,8 +7,7 @@ import type { Sending } from '../../network/transport/delivery.ts';
 import { trackOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import { contextOf, type Profile, type ProfileOptions } from '../../network/wire/profile.ts';
-import type { CheckpointSent, OwnCheckpoint } from '../../network/wire/wire.ts';
-import type { Beat } from '../../run/beat.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 import {
   buildCheckpoint,
   checkpointFits,
@@ -16,9 +15,15 @@ import {
   type TrainingCheckpoint,
 } from './checkpoints.ts';
 import { buildGradient, toContribution } from './gradients.ts';
-import { buildHeartbeat, toBeat } from './heartbeats.ts';
+import { buildHeartbeat, toHeartbeat } from './heartbeats.ts';
 import { findLateGradients } from './late-gradients.ts';
 import { lateGradientJson, reconciliationJson } from './late-record.ts';
+import type {
+  CheckpointSent,
+  OwnCheckpoint,
+  PythonEvents,
+  PythonWireOptions,
+} from './python-wire.ts';
 import { roundRecord } from './round-record.ts';
 
 /** What most relays take in one event; larger states stay on disk. */
@@ -28,7 +33,12 @@ const LOOKBACK_SECONDS = 3600;
 /** Gradients that are later than this many rounds are not looked for. */
 const LATE_ROUNDS = 8;
 
-export function createReferenceProfile(options: ProfileOptions): Profile {
+export type ReferenceProfileOptions = ProfileOptions &
+  Pick<PythonWireOptions, 'reference' | 'codec' | 'zstd'>;
+
+export function createReferenceProfile(
+  options: ReferenceProfileOptions,
+): PythonEvents & { readonly profile: Profile } {
   const { run, layout, relays, signer, clock, ratio, signal, reference } = options;
   const worker = reference?.worker ?? signer.publicKey;
   const anyKey = reference?.isCompatible ?? false;
@@ -39,13 +49,15 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
   /** Events of the reference carry the marker alone; ours can be asked for by run and round. */
   const scopedTo = (...scopes: readonly string[]): Filter =>
     anyKey ? { '#t': ['nostrain'], since: nowSeconds() - LOOKBACK_SECONDS } : { '#s': scopes };
-  return {
-    beatFilter: { kinds: [heartbeat.kind], ...scopedTo(run) },
+  const profile: Profile = {
+    worker: reference?.worker,
+    advertised: reference?.advertised,
+    heartbeatFilter: { kinds: [heartbeat.kind], ...scopedTo(run) },
     capabilities: ['gradient-event', ...(reference ? [reference.runtime] : [])],
-    gradientsBeat: false, // the reference looks at heartbeats alone
-    buildBeat: (beat) => buildHeartbeat(run, spelled(beat)),
-    readBeat: (event) => toBeat(event, { run, nowSeconds: clock.now() / 1000, anyKey }),
-    async seal({ delta, shares: _, ...own }) {
+    gradientsAreHeartbeats: false, // the reference looks at heartbeats alone
+    buildHeartbeat: (heartbeat) => buildHeartbeat(run, spelled(heartbeat)),
+    readHeartbeat: (event) => toHeartbeat(event, { run, nowSeconds: clock.now() / 1000, anyKey }),
+    async seal({ delta, assignment: _, ...own }) {
       const { draft, sent, payloadBytes, eventBytes } = buildGradient(
         { run, worker, ...own },
         { layout, values: delta },
@@ -77,10 +89,13 @@ export function createReferenceProfile(options: ProfileOptions): Profile {
       },
       close: () => undefined,
     }),
+    close: () => undefined,
+  };
+  return {
+    profile,
     checkpoint: (own) => sendCheckpoint(own, { options, worker, nowSeconds: nowSeconds(), send }),
     late: (request) =>
       findLateGradients(options, scopedTo(...scopesBefore(request.round, run)), request),
-    close: () => undefined,
   };
 }
 
@@ -95,11 +110,11 @@ function isOfRound({ tags }: SignedEvent, run: string, round: number): boolean {
 }
 
 /** Cohorts are lists of keys on the wire: with a named worker among them there is none. */
-const spelled = (beat: Beat): Beat =>
-  beat.cohort?.every(isHex32) ? beat : { ...beat, cohort: undefined };
+const spelled = (heartbeat: Heartbeat): Heartbeat =>
+  heartbeat.cohort?.every(isHex32) ? heartbeat : { ...heartbeat, cohort: undefined };
 
 interface CheckpointSender {
-  readonly options: ProfileOptions;
+  readonly options: ReferenceProfileOptions;
   readonly worker: string;
   readonly nowSeconds: number;
   send(event: SignedEvent): Sending;

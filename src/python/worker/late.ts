@@ -3,30 +3,29 @@
  * Without certificates nobody decides which ones count: workers end in the same bits only where all of them saw the same.
  */
 
-import type { Session } from '../../worker/session.ts';
-import type { WorkerState } from '../../worker/state.ts';
 import type { LateGradient } from '../wire/late-record.ts';
 import { NOTHING_LATE } from '../wire/round-record.ts';
 import type { History } from './history.ts';
 import { reconcile } from './reconcile.ts';
+import type { PythonState, RecordedSession } from './session.ts';
 
 /** Late gradients remembered in all: they are kept with every checkpoint. */
 const MOST_LATE = 4096;
 
-/** The state the round is to start from. Unchanged where the profile has no late gradients, or the round's gradient is sealed. */
-export async function foldLate(state: WorkerState, session: Session): Promise<WorkerState> {
-  const { reference, plan, ports, signal } = session;
+/** The state the round is to start from. Unchanged where no records are kept, or the round's gradient is sealed. */
+export async function foldLate(state: PythonState, session: RecordedSession): Promise<PythonState> {
+  const { reference, events, notes, plan, ports, signal } = session;
   const { history, round } = state;
-  if (!reference || !history || state.sent || round === 0 || history.lateSince === undefined) {
+  if (!history || state.sent || round === 0 || history.lateSince === undefined) {
     return state;
   }
   signal.throwIfAborted();
   const { isCompatible } = reference;
   const waitMs = Math.min(reference.lateWaitMs, plan.roundTimeoutMs);
   const since = isCompatible ? history.lateSince + 1 : undefined;
-  const found = await ports.wire.late({ round, since, waitMs });
+  const found = await events.late({ round, since, waitMs });
   const late = isCompatible ? merged(history.late, found) : taken(found, history, round, session);
-  reference.notes.late = late.filter((one) => !history.late.includes(one));
+  notes.late = late.filter((one) => !history.late.includes(one));
   const fold = reconcile(
     { params: state.params, momentum: state.momentum, late },
     {
@@ -80,7 +79,7 @@ function taken(
   found: readonly LateGradient[],
   { records, late }: History,
   round: number,
-  { ports: { wire, report } }: Session,
+  { ports: { wire, report } }: RecordedSession,
 ): LateGradient[] {
   const known = new Set(late.map(slot));
   const isNew = (one: LateGradient) => {

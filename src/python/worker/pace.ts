@@ -3,13 +3,13 @@
  * fleet a fast worker waits until the others have begun it too.
  */
 import { notifiedOrDeadline } from '../../base/notifier.ts';
-import type { Session } from '../../worker/session.ts';
 import { inRound } from './record.ts';
+import type { RecordedSession } from './session.ts';
 
 /** Returns when the workers of the run are in this round, or after the round's timeout. */
-export async function untilPeersBegan(round: number, session: Session): Promise<void> {
+export async function untilPeersBegan(round: number, session: RecordedSession): Promise<void> {
   const { plan, ports, signal, reference } = session;
-  if (!reference?.isCompatible) return;
+  if (!reference.isCompatible) return;
   const { clock, wire } = ports;
   const deadlineMs = clock.now() + plan.roundTimeoutMs;
   const wanted = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;

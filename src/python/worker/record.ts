@@ -1,32 +1,30 @@
-/** The record of a round that is over, and what it leaves behind: only in runs of the reference's profile. */
+/** The record of a round that is over, and what it leaves behind: only in runs that keep the Python reference's records. */
 import { weightOf } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { within } from '../../network/transport/deadline.ts';
 import type { Sending, Tracked } from '../../network/transport/delivery.ts';
 import { isTaken } from '../../network/transport/delivery.ts';
-import type { CheckpointSent } from '../../network/wire/wire.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import { liveWorkers } from '../../worker/heart.ts';
-import type { Session } from '../../worker/session.ts';
-import type { WorkerState } from '../../worker/state.ts';
-import type { Trained } from '../../worker/work.ts';
+import { liveWorkers } from '../../worker/peers.ts';
+import { assertSealed } from '../../worker/state.ts';
+import type { CheckpointSent } from '../wire/python-wire.ts';
 import { type RetryTotals, retryTotals } from '../wire/retry-telemetry.ts';
 import { NOT_SENT, NOTHING_LATE, type RoundRecord, type SentRecord } from '../wire/round-record.ts';
-import type { Reference } from './session.ts';
+import type { Notes, PythonState, RecordedSession } from './session.ts';
 
 /** Relays that have not said what became of a checkpoint so long after the first one took it are left out of the record. */
 const SLOWER_RELAYS_MS = 250;
 
 /** The state with the round's record added to its history. */
 export async function recordRound(
-  before: Trained,
-  next: WorkerState,
+  before: PythonState,
+  next: PythonState,
   cohort: Iterable<Contribution>,
-  session: Session,
-): Promise<WorkerState> {
+  session: RecordedSession,
+): Promise<PythonState> {
   const { history } = next;
-  if (!session.reference || !history) return next;
+  if (!history) return next;
   const contributions = [...cohort];
   const record = await recordOf(before, next, contributions, session);
   return {
@@ -44,16 +42,16 @@ export async function recordRound(
 }
 
 async function recordOf(
-  before: Trained,
-  next: WorkerState,
+  before: PythonState,
+  next: PythonState,
   cohort: readonly Contribution[],
-  session: Session,
+  session: RecordedSession,
 ): Promise<RoundRecord> {
-  const { plan, ports, reference } = session;
+  const { plan, ports, reference, notes } = session;
   const { wire, trainer } = ports;
-  const { heartbeat, gradient } = reference!.notes;
+  const { heartbeat, gradient } = notes;
   const summary = next.rounds.at(-1)!;
-  const evaluated = (params: WorkerState['params']) => trainer.evaluate(params.values, 'shard');
+  const evaluated = (params: PythonState['params']) => trainer.evaluate(params.values, 'shard');
   const weights = { weights: plan.weights, cap: plan.weightCap };
   const reachable = wire.reachable();
   return {
@@ -62,7 +60,7 @@ async function recordOf(
     digestAfter: summary.digest,
     losses: {
       before: await evaluated(before.params),
-      afterInner: before.sent.trainingLoss,
+      afterInner: assertSealed(before).sent.trainingLoss,
       afterOuter: await evaluated(next.params),
     },
     knownWorkers: inRound(before.round, session),
@@ -78,7 +76,7 @@ async function recordOf(
         (relay) => !reachable.includes(relay) || failedAt(relay, [heartbeat, gradient]),
       ),
     },
-    examples: reference!.examples,
+    examples: reference.examples,
     totalWeight: cohort.reduce((sum, { examples }) => sum + weightOf(examples, weights), 0),
     weighted: plan.weights === 'examples' && cohort.some(({ examples }) => examples !== undefined),
     retries: retriesOf([heartbeat, gradient]),
@@ -94,16 +92,16 @@ interface Closed {
 
 /** Publishes nothing itself: waits for what became of the checkpoint, notes it, and hands the whole round to whoever keeps it. */
 export async function closeRound(
-  before: WorkerState,
-  next: WorkerState,
+  before: PythonState,
+  next: PythonState,
   { sent, cohort }: Closed,
-  session: Session,
-): Promise<WorkerState> {
-  const { reference } = session;
+  session: RecordedSession,
+): Promise<PythonState> {
+  const { reference, notes } = session;
   const { history } = next;
   const record = history?.records.at(-1);
-  if (!reference || !history || !record) return next;
-  const { heartbeat, gradient, local, mean, late } = reference.notes;
+  if (!history || !record) return next;
+  const { heartbeat, gradient, local, mean, late } = notes;
   const checkpoint = sent?.sending;
   await untilTold(checkpoint, session);
   const all = [heartbeat, gradient, checkpoint];
@@ -136,19 +134,19 @@ export async function closeRound(
     gradient: gradient?.tracked?.(),
     checkpoint: sent && { content: sent.content, tracked: checkpoint?.tracked?.() },
   });
-  forget(reference);
+  forget(notes);
   return after;
 }
 
 /** Until a relay has taken it or none will, and a moment for the others. */
-async function untilTold(sending: Sending | undefined, session: Session): Promise<void> {
+async function untilTold(sending: Sending | undefined, session: RecordedSession): Promise<void> {
   if (!sending) return;
   const { clock } = session.ports;
-  await within(sending.taken, session.reference!.publishMs, clock, session.signal);
+  await within(sending.taken, session.reference.publishMs, clock, session.signal);
   await within(sending.settled, SLOWER_RELAYS_MS, clock, session.signal);
 }
 
-function forget({ notes }: Reference): void {
+function forget(notes: Notes): void {
   delete notes.gradient;
   delete notes.local;
   delete notes.mean;
@@ -156,10 +154,10 @@ function forget({ notes }: Reference): void {
 }
 
 /** Live workers that say they have begun the round. */
-export function inRound(round: number, session: Session): readonly string[] {
-  const { me, beats } = session.ports.wire;
+export function inRound(round: number, session: RecordedSession): readonly string[] {
+  const { me, heartbeats } = session.ports.wire;
   return liveWorkers(session).filter(
-    (worker) => worker === me || (beats.get(worker)?.round ?? -1) >= round,
+    (worker) => worker === me || (heartbeats.get(worker)?.round ?? -1) >= round,
   );
 }
 

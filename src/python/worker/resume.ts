@@ -1,10 +1,11 @@
 /** A training state of the reference's checkpoints as the state of a worker that goes on from it. */
 import { ok, type Result } from '../../base/result.ts';
-import { genesis, type WorkerState } from '../../worker/state.ts';
+import { genesis } from '../../worker/state.ts';
 import type { CheckpointBody } from '../wire/checkpoints.ts';
 import { readLateGradient, readReconciliation } from '../wire/late-record.ts';
 import { readRoundRecord } from '../wire/round-record.ts';
 import { noHistory } from './history.ts';
+import type { PythonState } from './session.ts';
 
 export interface ResumeOptions {
   readonly nextRound: number;
@@ -17,7 +18,7 @@ export interface ResumeOptions {
 export function resumeFrom(
   body: CheckpointBody,
   { nextRound, keepsLate, lossBefore }: ResumeOptions,
-): Result<WorkerState> {
+): Result<PythonState> {
   const records = readAll(body.rounds, readRoundRecord);
   if (!records.ok) return records;
   const late = readAll(keepsLate ? body.lateGradients : [], readLateGradient);

@@ -1,17 +1,25 @@
-/** What the loop knows more in a run of the reference's profile: how to treat late gradients, and who wants to know what. */
+/** What a run of the Python reference's profile knows beside the core's session: how to treat late gradients, and who keeps its records. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Sending, Tracked } from '../../network/transport/delivery.ts';
-import type { CheckpointSent } from '../../network/wire/wire.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
+import type { Ports, Session } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import type { LateGradient } from '../wire/late-record.ts';
+import type { CheckpointSent, PythonEvents } from '../wire/python-wire.ts';
+import type { History } from './history.ts';
 import type { LateRule } from './reconcile.ts';
+
+/** The state of a worker that keeps the Python reference's records. */
+export interface PythonState extends WorkerState {
+  /** For summaries and checkpoints; absent where nobody keeps them. */
+  readonly history?: History | undefined;
+}
 
 export interface Reference {
   /**
-   * Does as the reference does, also where that is unsafe, so that mixed fleets end in the same bits. What it changes:
+   * Does as the Python reference does, also where that is unsafe, so that mixed fleets end in the same bits. What it changes:
    * docs/migrating-from-python.md.
    */
   readonly isCompatible: boolean;
@@ -24,9 +32,20 @@ export interface Reference {
   readonly lateWaitMs: number;
   /** Of the payloads of late gradients. */
   readonly limits: ContainerLimits;
-  readonly notes: Notes;
   /** Keeps what a round leaves behind, when it is over. */
   keep(trace: RoundTrace): Promise<void>;
+}
+
+/** A session whose wire speaks profile nostrain/0; with `reference` it also keeps the Python reference's records. */
+export interface PythonSession extends Session {
+  readonly events: PythonEvents;
+  readonly reference?: Reference | undefined;
+}
+
+/** The same while it is recorded. */
+export interface RecordedSession extends PythonSession {
+  readonly reference: Reference;
+  readonly notes: Notes;
 }
 
 /** What happened in the round in progress. */
@@ -48,8 +67,8 @@ export interface LocalWork {
 /** A round, whole: for artifacts. */
 export interface RoundTrace {
   /** What the round started from, and what its cohort made of it. */
-  readonly before: WorkerState;
-  readonly after: WorkerState;
+  readonly before: PythonState;
+  readonly after: PythonState;
   readonly local: Params | undefined;
   readonly mean: Mean | undefined;
   /** Events of the cohort. */
@@ -60,4 +79,37 @@ export interface RoundTrace {
   readonly checkpoint:
     | (Omit<CheckpointSent, 'sending'> & { readonly tracked?: Tracked | undefined })
     | undefined;
+}
+
+/** The same ports; what training gives and what is sent is noted for the record of the round. */
+export function notedPorts(
+  ports: Ports,
+  { examples }: Pick<Reference, 'examples'>,
+  notes: Notes,
+): Ports {
+  const { trainer, wire } = ports;
+  // the getters of the wire stay getters
+  const noted: typeof wire = Object.assign(Object.create(wire), {
+    send(...args: Parameters<typeof wire.send>) {
+      notes.gradient = wire.send(...args);
+      return notes.gradient;
+    },
+    sendHeartbeat(heartbeat: Parameters<typeof wire.sendHeartbeat>[0]) {
+      const sending = wire.sendHeartbeat({ ...heartbeat, examples });
+      if (!heartbeat.leaving) notes.heartbeat = sending;
+      return sending;
+    },
+  });
+  return {
+    ...ports,
+    wire: noted,
+    trainer: {
+      ...trainer,
+      async train(...args) {
+        const trained = await trainer.train(...args);
+        notes.local = trained;
+        return trained;
+      },
+    },
+  };
 }

@@ -1,12 +1,13 @@
 /** What a session starts from when nothing was before it. */
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
-import { genesis, type WorkerState } from '../../worker/state.ts';
+import { genesis } from '../../worker/state.ts';
 import { arranged } from '../formats/arithmetic.ts';
 import { readModel, writeModel } from '../regression/layout.ts';
 import { evaluateRegression } from '../regression/train.ts';
 import { flipped } from '../wire/sign.ts';
 import { noHistory } from './history.ts';
+import type { PythonState } from './session.ts';
 
 export interface StartingOptions {
   readonly initialState: Params;
@@ -19,7 +20,7 @@ export interface StartingOptions {
 }
 
 /** The state before the first round, with its loss on the own data. Throws a ConfigError where the parts do not fit. */
-export function startingState(options: StartingOptions): WorkerState {
+export function startingState(options: StartingOptions): PythonState {
   const { dataset, startRound, momentumState, momentumName = 'momentumState' } = options;
   const params = asModel(options.initialState);
   const state = {

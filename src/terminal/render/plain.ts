@@ -1,17 +1,17 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
 
 import { safeLine } from '../../base/safe-text.ts';
+import type { CertifiedRound, RunEvent } from '../../certified/events.ts';
 import { troubleOf } from '../../dashboard/view.ts';
-import type { CertifiedRound, WorkerEvent } from '../../worker/events.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
 
 const short = (id: string): string => id.slice(0, 8);
 
 /** The line, without the newline; whatever others sent is made harmless. */
-export const renderPlain = (name: string, event: WorkerEvent): string =>
+export const renderPlain = (name: string, event: RunEvent): string =>
   safeLine(`${name}: ${describe(event)}`);
 
-function describe(event: WorkerEvent): string {
+function describe(event: RunEvent): string {
   switch (event.type) {
     case 'hello': {
       const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
@@ -60,7 +60,7 @@ function describe(event: WorkerEvent): string {
   }
 }
 
-function describeRound(event: Extract<WorkerEvent, { type: 'round' }>): string {
+function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
   const { index, accepted, refused, validationLoss, eventBytes, seconds, digest, certified } =
     event;
   const validation =
@@ -86,9 +86,7 @@ function describeCertificate(certified: CertifiedRound): string {
   ].join(', ');
 }
 
-function describeEnd(
-  event: Extract<WorkerEvent, { type: 'divergence' | 'done' | 'failed' }>,
-): string {
+function describeEnd(event: Extract<RunEvent, { type: 'divergence' | 'done' | 'failed' }>): string {
   if (event.type === 'divergence') {
     const { round, peer, ours, theirs, firstDiffering } = event;
     const first =

@@ -17,7 +17,7 @@ import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 
-export interface Moved {
+export interface Progress {
   readonly payloadBytes: number;
   readonly sendSeconds: number;
   readonly pullSeconds: number;
@@ -29,7 +29,7 @@ export interface Moved {
 const me = createSigner(new Uint8Array(32).fill(1), nativeCrypto);
 
 /** Sends and pulls a payload of so many bytes; throws when other bytes arrive. */
-export async function movePayload(payloadBytes: number): Promise<Moved> {
+export async function movePayload(payloadBytes: number): Promise<Progress> {
   const relay = await startChild('relay');
   const payload = Uint8Array.from({ length: payloadBytes }, (_, i) => (i * 31) ^ (i >>> 9));
   const createdAt = Math.floor(Date.now() / 1000);

@@ -49,11 +49,11 @@ describe('a run with a beacon', () => {
     expect(certifiedRounds(members[0]!)).toHaveLength(1);
     isServed = true;
     const states = await Promise.all(members.map(({ finished }) => finished));
-    for (const { standing } of states) {
-      const { before } = standing!;
-      expect(before!.ledger.entropy).toBe(states[0]!.standing!.before!.ledger.entropy);
-      expect(standing!.modelRoot).toBe(states[0]!.standing!.modelRoot);
-      expect(standing!.ledger.entropy).toBeNull();
+    for (const { head } of states) {
+      const { before } = head!;
+      expect(before!.ledger.entropy).toBe(states[0]!.head!.before!.ledger.entropy);
+      expect(head!.modelRoot).toBe(states[0]!.head!.modelRoot);
+      expect(head!.ledger.entropy).toBeNull();
     }
     // everybody asked for the round that the certified time names
     const [asked] = drand.asked;

@@ -233,8 +233,8 @@ describe('T-08: a round that is closed is certified a second time', () => {
       expect(first!.certified!.root).toBe(outcome.modelRoot);
       expect(second!.base).toBe(outcome.modelRoot);
       expect(second!.certified!.root).toBe(certifiedRounds(members[0]!)[1]!.certified!.root);
-      expect(member.disk.state!.standing!.before!.parent).toBe(expected);
-      expect(member.disk.state!.standing!.ledger.faulted).toEqual([...seats].sort());
+      expect(member.disk.state!.head!.before!.parent).toBe(expected);
+      expect(member.disk.state!.head!.ledger.faulted).toEqual([...seats].sort());
     }
     const proofs = (await stored(url, 7817)).map((event) => toNoun(event, run));
     const culprits = proofs.map((noun) => noun?.type === 'fault' && noun.culprit);
@@ -278,7 +278,7 @@ describe('T-04: in a certified run', () => {
       expect(round!.accepted.filter((key) => key === keyOf(2)).length).toBeLessThan(2);
       const [fault] = member.events.filter((event) => event.type === 'fault');
       expect(fault).toMatchObject({ worker: keyOf(2), kind: 'equivocation' });
-      expect(member.disk.state!.standing!.ledger.faulted).toEqual([keyOf(2)]);
+      expect(member.disk.state!.head!.ledger.faulted).toEqual([keyOf(2)]);
     }
   }, 30_000);
 });

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
+import type { CertifiedState } from '../../../src/certified/events.ts';
 import { hasModel } from '../../../src/certified/replay.ts';
 import { modelRoot } from '../../../src/consensus/state-root.ts';
 import type { Digest, WorkerId } from '../../../src/run/ids.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
-import type { WorkerState } from '../../../src/worker/state.ts';
 import {
   certifiedRounds,
   certifiedSpec,
@@ -35,7 +35,7 @@ describe('certified rounds', () => {
           return inner.train(task, onProgress, signal);
         },
       };
-      const onSave = ({ round, sent, params, momentum }: WorkerState) => {
+      const onSave = ({ round, sent, params, momentum }: CertifiedState) => {
         // what is saved between rounds, not when a contribution is about to be sent
         if (!sent) held.push([keyOf(index), round - 1, modelRoot({ params, momentum })]);
       };
@@ -55,9 +55,9 @@ describe('certified rounds', () => {
       const { before } = rounds[round]!;
       expect(hasModel(before) && before.params.values).toEqual(params);
     }
-    for (const { standing } of states) {
-      expect(standing!.modelRoot).toBe(certified[3]);
-      expect(standing!.ledgerRoot).toBe(rounds[3]!.decided!.outcome.ledgerRoot);
+    for (const { head } of states) {
+      expect(head!.modelRoot).toBe(certified[3]);
+      expect(head!.ledgerRoot).toBe(rounds[3]!.decided!.outcome.ledgerRoot);
     }
   }, 30_000);
 
@@ -132,9 +132,9 @@ describe('certified rounds', () => {
       const faults = member.events.filter((event) => event.type === 'fault');
       expect(faults[0]).toMatchObject({ worker: guilty.id, kind: 'equivocation' });
     }
-    const { standing } = members[0]!.disk.state!;
-    expect(standing!.ledger.faulted).toEqual([guilty.id]);
-    expect(standing!.ledger.members.map(({ key }) => key)).not.toContain(guilty.id);
+    const { head } = members[0]!.disk.state!;
+    expect(head!.ledger.faulted).toEqual([guilty.id]);
+    expect(head!.ledger.members.map(({ key }) => key)).not.toContain(guilty.id);
   }, 60_000);
 
   it('a run without its quorum stalls, says who is missing, and goes on when they come', async () => {

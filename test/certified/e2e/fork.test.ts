@@ -1,12 +1,12 @@
 /**
  * A run that forks, because one key may go on alone and its relays were parted: which branch a worker is on in the end, and that nothing
- * it learned is lost. The times are those of a real run, on a clock of the test's own.
+ * it unpacked is lost. The times are those of a real run, on a clock of the test's own.
  */
 import { describe, expect, it } from 'vitest';
 import { manifest } from '../../../kinds/manifest.ts';
+import type { CertifiedState } from '../../../src/certified/events.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { RunSpec } from '../../../src/run/run-spec.ts';
-import type { WorkerState } from '../../../src/worker/state.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,
@@ -44,7 +44,7 @@ interface Parted {
   /** Unix seconds. */
   readonly partedAt: number;
   /** Every state the lone one saved. */
-  readonly saved: readonly WorkerState[];
+  readonly saved: readonly CertifiedState[];
   /** From now on all hear all, but what the lone one is kept from. */
   mend(isKept?: (event: SignedEvent) => boolean): void;
   /** The lone one, started again from its disk. */
@@ -63,10 +63,10 @@ async function part(spec: RunSpec): Promise<Parted> {
   let isFrom = (_: SignedEvent): boolean => false;
   const toOthers = () => swarm.connect((event) => !isParted || !isOwn(event));
   const others = [0, 1, 2].map((index) => swarm.start({ index, relays: toOthers() }));
-  const saved: WorkerState[] = [];
+  const saved: CertifiedState[] = [];
   const startAlone = (options: Partial<CertifiedOptions> = {}) => {
     const relays = swarm.connect((event) => (isParted ? isOwn(event) : !isFrom(event)));
-    const onSave = (state: WorkerState) => {
+    const onSave = (state: CertifiedState) => {
       saved.push(state);
       if (state.round === spec.training.rounds) isParted = false;
     };
@@ -121,11 +121,11 @@ describe('a run that forked', () => {
     const { swarm, alone, saved, mend } = await part(spec);
     mend();
     await swarm.secondsUntil(() => switchesOf(alone).length > 0, HOUR);
-    const at = saved.findIndex(({ standing }) => standing!.left.length > 0);
+    const at = saved.findIndex(({ head }) => head!.left.length > 0);
     const [before, after] = [saved[at - 1]!, saved[at]!];
     const [change] = switchesOf(alone);
     const lost = replayed(spec, smallLayout, swarm.events, change!.ours);
-    const expected = Float64Array.from(before.learned ?? before.residual);
+    const expected = Float64Array.from(before.unpacked ?? before.residual);
     for (const round of [1, 2]) {
       deltaOf(lost, round, alone.id).forEach((value, i) => {
         expected[i]! += value;
@@ -133,7 +133,7 @@ describe('a run that forked', () => {
     }
     expect(Array.from(after.residual)).toEqual(Array.from(expected));
     expect(Math.max(...expected.map(Math.abs))).toBeGreaterThan(0.1);
-    expect(after).toMatchObject({ sent: undefined, learned: undefined, pending: undefined });
+    expect(after).toMatchObject({ sent: undefined, unpacked: undefined, pending: undefined });
     expect(after.contributed!.map(({ past, isOut }) => [past.round, isOut])).toEqual([
       [0, true],
       [1, false],
@@ -163,13 +163,13 @@ describe('a run that forked', () => {
     const { swarm, others, alone } = await part(specWith({}, 4));
     await swarm.finish([...others, alone], 3 * HOUR);
     expect(switchesOf(alone)).toMatchObject([{ round: 4, fork: 1, depth: 3 }]);
-    const { standing } = await alone.finished;
-    expect(standing!.modelRoot).toBe(rootsOf(others[0]!).at(-1));
+    const { head } = await alone.finished;
+    expect(head!.modelRoot).toBe(rootsOf(others[0]!).at(-1));
   });
 
   it('who is told to stay stays', async () => {
     const { swarm, alone, mend, again } = await part(specWith());
-    const ours = alone.disk.state!.standing!.parent;
+    const ours = alone.disk.state!.head!.parent;
     await kill(alone);
     mend();
     const stubborn = again({ through: ours });

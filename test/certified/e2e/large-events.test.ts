@@ -87,7 +87,7 @@ describe('a worker that sends two manifests with payloads of 42 kB inside', () =
     for (const member of members) {
       const [fault] = member.events.filter((event) => event.type === 'fault');
       expect(fault).toMatchObject({ worker: keyOf(2), kind: 'equivocation' });
-      expect(member.disk.state!.standing!.ledger.faulted).toEqual([keyOf(2)]);
+      expect(member.disk.state!.head!.ledger.faulted).toEqual([keyOf(2)]);
     }
     const { rounds, end } = replayed(spec, layout, await historyOf(url, spec));
     expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full']);

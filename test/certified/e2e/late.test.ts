@@ -1,4 +1,4 @@
-/** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing learned is lost. */
+/** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing unpacked is lost. */
 import { describe, expect, it } from 'vitest';
 import { manifest } from '../../../kinds/manifest.ts';
 import { systemClock } from '../../../src/base/clock.ts';
@@ -79,7 +79,7 @@ async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64A
 
 const largest = (values: Float64Array): number => Math.max(...values.map(Math.abs));
 
-/** What the slow one learned in round 0 is in what it brought in this round, once. */
+/** What the slow one unpacked in round 0 is in what it brought in this round, once. */
 async function expectReturned(found: Replayed, round: number): Promise<void> {
   const expected = await freshDelta(found, round);
   const lost = await freshDelta(found, 0);
@@ -108,8 +108,8 @@ describe('N-10: a contribution that comes one round late', () => {
     expect(rows.filter(({ late }) => late)).toMatchObject([{ round: 1 }]);
     expect(rows.filter(({ round }) => round === 0)).toEqual([]);
     expect(new Set(rows.map(({ manifest }) => manifest)).size).toBe(rows.length);
-    const { standing, pending, residual } = slow.disk.state!;
-    expect(standing!.ledger.steps).toBe(3);
+    const { head, pending, residual } = slow.disk.state!;
+    expect(head!.ledger.steps).toBe(3);
     expect(pending).toBeUndefined();
     expect(largest(residual)).toBeLessThan(QUANTIZED);
     const counted = certifiedRounds(members[0]!).map(({ certified }) => certified!.late);

@@ -96,7 +96,7 @@ describeWith(anvilMissing)(
         expect(snapshot).toBe(holds);
         expect(rounds[round]!.before.ledger.snapshot).toBe(named[round - 2]?.snapshot ?? ids[0]);
       }
-      for (const { standing } of states) expect(standing!.ledger.nextSnapshot).toBe(holds);
+      for (const { head } of states) expect(head!.ledger.nextSnapshot).toBe(holds);
       expect(stakeOf(tables[1]!).get(keyOf(0))).toBe(15n);
       expect(stakeOf(tables[2]!).get(keyOf(1))).toBe(17n);
     });
@@ -218,6 +218,6 @@ describe('a table too large for an event', { timeout: 120_000 }, () => {
     expect(rounds.map(({ checked }) => checked)).toEqual(Array(4).fill('full'));
     const { proposer, snapshot } = rounds[2]!.decided!.outcome;
     expect(snapshot).toBe(proposer === keyOf(2) ? first : second);
-    for (const { standing } of states) expect(standing!.ledger.nextSnapshot).toBe(snapshot);
+    for (const { head } of states) expect(head!.ledger.nextSnapshot).toBe(snapshot);
   });
 });

@@ -46,7 +46,7 @@ describe('the numbers', () => {
       },
       total: { events: 6 * 4 * 10 },
     });
-    // 24 s for each of 4 events and of the beats: x = 24 * (4 + x / 60)
+    // 24 s for each of 4 events and of the heartbeats: x = 24 * (4 + x / 60)
     expect(plan.floorSeconds).toBeCloseTo(160, 6);
   });
 

@@ -41,7 +41,7 @@ test('AUTH is given where it is asked for, for events and subscriptions', async 
 test('the work a relay describes is done before signing', async () => {
   const { set } = await connect({ minPow: 10 });
   const signer = signerOf(1);
-  const draft = { kind: 1000, created_at: 1_700_000_000, tags: [], content: 'beat' };
+  const draft = { kind: 1000, created_at: 1_700_000_000, tags: [], content: 'heartbeat' };
   const [without] = await set.publish(signer.sign({ ...draft, content: 'no work' }));
   expect(without).toMatchObject({
     status: 'pow-needed',

@@ -94,7 +94,7 @@ describe('the cost of a round', () => {
     });
     expect(cost.form).toBe('shards');
     expect([cost.chunks.events, cost.toEachRelay.events, cost.sent.events]).toEqual([2, 6, 18]);
-    // two other workers: two shards of two chunks, and a manifest and three beats from each relay
+    // two other workers: two shards of two chunks, and a manifest and three heartbeats from each relay
     expect(cost.received.events).toBe(2 * (2 * 2 + 3 * 4));
   });
 
@@ -164,7 +164,7 @@ describe('the shortest round', () => {
   const budget = { heartbeatSeconds: 60, workersPerIp: 1, perMinute: 5 };
 
   test.each([
-    // 12 s for the event, and for each beat: x = 12 * (1 + x / 60)
+    // 12 s for the event, and for each heartbeat: x = 12 * (1 + x / 60)
     [{ fixedEvents: 1 }, 15],
     // four workers behind one IP: x = 48 * (1 + x / 60)
     [{ fixedEvents: 1, workersPerIp: 4 }, 240],
@@ -176,7 +176,7 @@ describe('the shortest round', () => {
     [{ fixedEvents: 5, heartbeatSeconds: 20 }, 150],
     // a relay that takes twice as many: x = 6 * (2 + x / 60)
     [{ fixedEvents: 2, perMinute: 10 }, 40 / 3],
-    // beats alone are as many as it takes
+    // heartbeats alone are as many as it takes
     [{ fixedEvents: 2, heartbeatSeconds: 12 }, Number.POSITIVE_INFINITY],
     [{ fixedEvents: 2, heartbeatSeconds: 20, workersPerIp: 2 }, Number.POSITIVE_INFINITY],
     // an own relay takes them all

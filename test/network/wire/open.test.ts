@@ -2,9 +2,11 @@
 import { expect, it } from 'vitest';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
-import type { ProfileName, Sealed } from '../../../src/network/wire/wire.ts';
+import type { ProfileName } from '../../../src/network/wire/profile.ts';
+import type { Sealed } from '../../../src/network/wire/wire.ts';
+import { createPythonWire } from '../../../src/python/wire/python-wire.ts';
 import type { PackingName } from '../../../src/run/settings.ts';
-import { divide } from '../../../src/worker/shares.ts';
+import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { openOne, PRIVATE } from '../../support/one-relay.ts';
 import { signerOf } from '../../support/signers.ts';
 import { largeLayout } from '../../support/swarm.ts';
@@ -23,21 +25,22 @@ it.each<[ProfileName, PackingName, number]>([
 ])('%s, %s, %i owners', async (profile, packing, owners) => {
   const { clock, set } = openOne(PRIVATE);
   const signer = signerOf(1);
-  const wire = createWire({
-    ...{ run: 'r', layout: largeLayout, relays: set, signer, clock, profile, packing },
+  const options = {
+    ...{ run: 'r', layout: largeLayout, relays: set, signer, clock, packing },
     ...{ ratio: 0.9, maxContainerBytes: 10 * size },
-  });
+  };
+  const wire = profile === 'nostrain/0' ? createPythonWire(options).wire : createWire(options);
   const roster = [1, 2, 3].map((index) => signerOf(index).publicKey).sort();
-  const shares = divide({ run: 'r', round: 7, base, roster, owners, fragments: 1, size });
-  const own = { round: 7, base, shares, steps: 1, examples: 1, prev: undefined };
+  const assignment = assignChunks({ run: 'r', round: 7, base, roster, owners, fragments: 1, size });
+  const own = { round: 7, base, assignment, steps: 1, examples: 1, prev: undefined };
   const { sent, event, payload, eventBytes } = await wire.seal({ ...own, delta });
   const saved: Sealed = { event, payload: payload?.slice(), eventBytes };
-  const opened = wire.open(saved, { round: 7, shares });
+  const opened = wire.open(saved, { round: 7, assignment });
   expect(opened.chunks).toEqual(sent.chunks);
   expect(valuesOf(opened)).toEqual(valuesOf(sent));
   expect(valuesOf(opened).some((value) => value !== 0)).toBe(true);
   if (packing === 'nstr' && profile === 'nostrain/1') expect(payload).toBeDefined(); // beside the event
   const other = { ...saved, event: { ...event, kind: Number(`1${event.kind}`) } };
-  expect(() => wire.open(other, { round: 7, shares })).toThrow(TypeError);
+  expect(() => wire.open(other, { round: 7, assignment })).toThrow(TypeError);
   await wire.close();
 });

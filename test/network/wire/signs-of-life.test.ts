@@ -3,9 +3,11 @@ import { afterEach, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
-import type { ProfileName, Wire } from '../../../src/network/wire/wire.ts';
+import type { ProfileName } from '../../../src/network/wire/profile.ts';
+import type { Wire } from '../../../src/network/wire/wire.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import { divide } from '../../../src/worker/shares.ts';
+import { createPythonWire } from '../../../src/python/wire/python-wire.ts';
+import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 import { openOne, PUBLIC, sentWith } from '../../support/one-relay.ts';
 import { signerOf } from '../../support/signers.ts';
@@ -17,11 +19,11 @@ afterEach(async () => {
 });
 
 const size = smallLayout.size;
-const shares = divide({ ...{ run: 'r', round: 0, base: 'b'.repeat(64), roster: [], owners: 0, fragments: 1, size } }); // biome-ignore format: one line
+const assignment = assignChunks({ ...{ run: 'r', round: 0, base: 'b'.repeat(64), roster: [], owners: 0, fragments: 1, size } }); // biome-ignore format: one line
 const base = 'b'.repeat(64);
 const pulse = { round: 0, digest: base, cohort: undefined, intervalSeconds: 60 };
-const beat = { ...pulse, examples: undefined, leaving: false };
-const own = { round: 0, base, steps: 1, examples: 1, shares, prev: undefined };
+const heartbeat = { ...pulse, examples: undefined, leaving: false };
+const own = { round: 0, base, steps: 1, examples: 1, assignment, prev: undefined };
 
 const wireOf = (
   clock: ManualClock,
@@ -29,10 +31,11 @@ const wireOf = (
   index: number,
   profile: ProfileName = 'nostrain/1',
 ): Wire => {
-  const wire = createWire({
-    ...{ run: 'r', layout: smallLayout, relays, signer: signerOf(index), clock, profile },
+  const options = {
+    ...{ run: 'r', layout: smallLayout, relays, signer: signerOf(index), clock },
     ...{ ratio: 1, maxContainerBytes: 1e6 },
-  });
+  };
+  const wire = profile === 'nostrain/0' ? createPythonWire(options).wire : createWire(options);
   closing.push(() => wire.close());
   return wire;
 };
@@ -47,19 +50,19 @@ it.each([
   const [alice, bob] = [1, 2].map((index) =>
     wireOf(clock, createRelaySet([relay.url], { openSocket, clock }), index, profile),
   ) as [Wire, Wire];
-  await bob.beat(beat).taken;
-  while (!alice.beats.has(bob.me)) await new Promise((resolve) => setImmediate(resolve));
-  const before = alice.beats.get(bob.me)!.createdAt;
+  await bob.sendHeartbeat(heartbeat).taken;
+  while (!alice.heartbeats.has(bob.me)) await new Promise((resolve) => setImmediate(resolve));
+  const before = alice.heartbeats.get(bob.me)!.createdAt;
   await clock.advance(50_000);
-  const inbox = alice.openRound({ round: 0, base, shares });
+  const inbox = alice.openRound({ round: 0, base, assignment });
   closing.push(() => inbox.close());
   await bob.send(await bob.seal({ ...own, delta: new Float64Array(size).fill(1) })).taken;
   while (inbox.contributions.size === 0) await new Promise((resolve) => setImmediate(resolve));
-  expect(alice.beats.get(bob.me)).toMatchObject({ createdAt: before + younger, digest: base });
+  expect(alice.heartbeats.get(bob.me)).toMatchObject({ createdAt: before + younger, digest: base });
   expect(bob.silentMs).toBe(profile === 'nostrain/1' ? 0 : 50_000);
 });
 
-it('a beat in line gives way to the gradient, which says as much', async () => {
+it('a heartbeat in line gives way to the gradient, which says as much', async () => {
   const { clock, sockets, set } = openOne(PUBLIC, { eventsPerMinute: 1 });
   const wire = wireOf(clock, set, 1);
   const answer = async () => {
@@ -68,10 +71,10 @@ it('a beat in line gives way to the gradient, which says as much', async () => {
     for (const event of events) sockets.latest().hear('OK', (event as { id: string }).id, true, '');
     return events.map((event) => (event as { kind: number }).kind);
   };
-  const first = wire.beat(beat);
+  const first = wire.sendHeartbeat(heartbeat);
   expect(await answer()).toEqual([37_811]);
   expect(await first.taken).toBe(true);
-  const second = wire.beat(beat);
+  const second = wire.sendHeartbeat(heartbeat);
   await clock.advance(1000);
   const sealed = await wire.seal({ ...own, delta: new Float64Array(size).fill(1) });
   const sending = wire.send(sealed);

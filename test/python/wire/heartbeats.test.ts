@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { buildHeartbeat, toBeat } from '../../../src/python/wire/heartbeats.ts';
-import { type Beat, isStale } from '../../../src/run/beat.ts';
+import { buildHeartbeat, toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
+import { type Heartbeat, isStale } from '../../../src/run/heartbeat.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const me = signerOf(1);
 const nowSeconds = 1_700_000_000;
 const context = { run: 'demo', nowSeconds };
-const plain: Beat = {
+const plain: Heartbeat = {
   worker: me.publicKey,
   round: 2,
   intervalSeconds: 60,
@@ -20,12 +20,12 @@ const plain: Beat = {
   createdAt: nowSeconds,
 };
 
-test('every beat comes back from its event', () => {
+test('every heartbeat comes back from its event', () => {
   const hex = fc
     .uint8Array({ minLength: 32, maxLength: 32 })
     .map((bytes) => Buffer.from(bytes).toString('hex'));
   const words = fc.uniqueArray(fc.stringMatching(/^[a-z][a-z:/.-]{0,20}$/), { maxLength: 4 });
-  const beats = fc.record({
+  const heartbeats = fc.record({
     worker: fc.constant(me.publicKey),
     round: fc.nat(),
     intervalSeconds: fc.integer({ min: 1, max: 86_400 }),
@@ -38,9 +38,9 @@ test('every beat comes back from its event', () => {
     createdAt: fc.integer({ min: 0, max: nowSeconds }),
   });
   fc.assert(
-    fc.property(beats, (beat) => {
-      const judged = toBeat(me.sign(buildHeartbeat('demo', beat)), context);
-      expect(judged).toEqual({ ok: true, value: beat });
+    fc.property(heartbeats, (heartbeat) => {
+      const judged = toHeartbeat(me.sign(buildHeartbeat('demo', heartbeat)), context);
+      expect(judged).toEqual({ ok: true, value: heartbeat });
     }),
     { numRuns: 50 },
   );
@@ -48,8 +48,8 @@ test('every beat comes back from its event', () => {
 
 describe('rejections', () => {
   const draft = buildHeartbeat('demo', plain);
-  const reason = (event: Parameters<typeof toBeat>[0], change = {}) => {
-    const judged = toBeat(event, { ...context, ...change });
+  const reason = (event: Parameters<typeof toHeartbeat>[0], change = {}) => {
+    const judged = toHeartbeat(event, { ...context, ...change });
     return judged.ok ? 'accepted' : judged.rejection.reason;
   };
 
@@ -67,7 +67,7 @@ describe('rejections', () => {
   });
 });
 
-test('a beat is stale after its missed intervals, a leaving one at once', () => {
+test('a heartbeat is stale after its missed intervals, a leaving one at once', () => {
   expect(isStale(plain, nowSeconds + 180, 3)).toBe(false);
   expect(isStale(plain, nowSeconds + 181, 3)).toBe(true);
   expect(isStale({ ...plain, leaving: true }, nowSeconds, 3)).toBe(true);

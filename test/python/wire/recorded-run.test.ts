@@ -8,7 +8,7 @@ import { createSigner, type SignedEvent, verifyEvent } from '../../../src/networ
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { toCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { buildGradient, toContribution } from '../../../src/python/wire/gradients.ts';
-import { toBeat } from '../../../src/python/wire/heartbeats.ts';
+import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { stateText } from '../../support/state-text.ts';
@@ -82,12 +82,12 @@ describe('reading', () => {
     });
   });
 
-  test('every heartbeat is a beat of its worker', () => {
-    const beats = ofKind(heartbeat.kind).map((event) => {
-      const judged = toBeat(event, { run: config.run_name, nowSeconds });
+  test('every heartbeat is a heartbeat of its worker', () => {
+    const heartbeats = ofKind(heartbeat.kind).map((event) => {
+      const judged = toHeartbeat(event, { run: config.run_name, nowSeconds });
       return judged.ok && { worker: judged.value.worker, leaving: judged.value.leaving };
     });
-    expect(beats).toEqual(
+    expect(heartbeats).toEqual(
       ofKind(heartbeat.kind).map(({ pubkey }) => ({ worker: pubkey, leaving: false })),
     );
   });

@@ -6,7 +6,7 @@ import { createSigner, parseEvent, verifyEvent } from '../../../src/network/even
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { toCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { toContribution } from '../../../src/python/wire/gradients.ts';
-import { toBeat } from '../../../src/python/wire/heartbeats.ts';
+import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import { stateText } from '../../support/state-text.ts';
 import events from '../../vectors/events.json' with { type: 'json' };
 import validation from '../../vectors/validation.json' with { type: 'json' };
@@ -89,7 +89,7 @@ function judge(json: unknown): string {
   const context = { run: 'demo-run', nowSeconds: 1_700_000_300 };
   const judged =
     event.kind === heartbeat.kind
-      ? toBeat(event, context)
+      ? toHeartbeat(event, context)
       : event.kind === checkpoint.kind
         ? toCheckpoint(event, context)
         : toContribution(event, {

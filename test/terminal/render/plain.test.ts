@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import type { RunEvent } from '../../../src/certified/events.ts';
 import { renderPlain } from '../../../src/terminal/render/plain.ts';
-import type { WorkerEvent } from '../../../src/worker/events.ts';
 import * as told from '../../support/demo-events.ts';
 
 const SLOW = 'asks us to slow down (rate-limited: slow down); send less often';
@@ -27,7 +27,7 @@ it('tells a whole run, one line per event', () => {
 
 const { alice, bob, digestOf } = told;
 
-it.each<[WorkerEvent, string]>([
+it.each<[RunEvent, string]>([
   [{ type: 'notice', message: 'training on the built-in play' }, 'training on the built-in play'],
   [
     { type: 'waiting', what: 'workers', round: 0, have: 1, want: 4, missing: [] },

@@ -1,6 +1,7 @@
 /** What a demo was: one JSON document, folded from the events of its workers. */
+
+import type { RunEvent } from '../../../certified/events.ts';
 import type { FoundModel } from '../../../python/commands/demo-linear.ts';
-import type { WorkerEvent } from '../../../worker/events.ts';
 
 export interface DemoWorker {
   readonly name: string;
@@ -49,10 +50,10 @@ export interface DemoDocument {
   readonly found?: FoundModel;
 }
 
-type RoundEvent = Extract<WorkerEvent, { type: 'round' }>;
+type RoundEvent = Extract<RunEvent, { type: 'round' }>;
 
 export interface DemoRecorder {
-  take(name: string, event: WorkerEvent): void;
+  take(name: string, event: RunEvent): void;
   document(end: {
     readonly wallSeconds: number;
     readonly corpus: DemoDocument['corpus'];
@@ -62,8 +63,8 @@ export interface DemoRecorder {
 
 /** Collects what workers say; names that never spoke count as failed. */
 export function createRecorder(names: readonly string[]): DemoRecorder {
-  const hellos = new Map<string, Extract<WorkerEvent, { type: 'hello' }>>();
-  const dones = new Map<string, Extract<WorkerEvent, { type: 'done' }>>();
+  const hellos = new Map<string, Extract<RunEvent, { type: 'hello' }>>();
+  const dones = new Map<string, Extract<RunEvent, { type: 'done' }>>();
   const rounds = new Map<number, Map<string, RoundEvent>>();
   return {
     take(name, event) {
@@ -108,8 +109,8 @@ export function createRecorder(names: readonly string[]): DemoRecorder {
 
 function workerRow(
   name: string,
-  hello: Extract<WorkerEvent, { type: 'hello' }> | undefined,
-  done: Extract<WorkerEvent, { type: 'done' }> | undefined,
+  hello: Extract<RunEvent, { type: 'hello' }> | undefined,
+  done: Extract<RunEvent, { type: 'done' }> | undefined,
 ): DemoWorker {
   return {
     name,

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { type Scope, withScope } from '../../../base/scope.ts';
+import type { RunEvent } from '../../../certified/events.ts';
 import { createSecretKey, writeKeyFile } from '../../../node/keys.ts';
 import {
   assertReferenceDemo,
@@ -17,7 +18,6 @@ import { settingsFromFile } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
-import type { WorkerEvent } from '../../../worker/events.ts';
 import { startRelay } from '../relay.ts';
 import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
@@ -110,7 +110,7 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     for (const worker of names) await makeKey(join(dir, worker));
     const recorder = createRecorder(names);
     const told = new Set<string>();
-    const onEvent = (worker: string, event: WorkerEvent) => {
+    const onEvent = (worker: string, event: RunEvent) => {
       recorder.take(worker, event);
       if (event.type !== 'notice') reporter.event(worker, event);
       // what all four have to say is said once

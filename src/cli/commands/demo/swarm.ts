@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { WorkerEvent } from '../../../worker/events.ts';
+import type { RunEvent } from '../../../certified/events.ts';
 
 export interface WorkerProcess {
   readonly name: string;
@@ -26,7 +26,7 @@ const STDERR_KEPT = 4000;
  */
 export async function runSwarm(
   workers: readonly WorkerProcess[],
-  onEvent: (name: string, event: WorkerEvent) => void,
+  onEvent: (name: string, event: RunEvent) => void,
   signal: AbortSignal,
 ): Promise<readonly Exit[]> {
   const failing = new AbortController();
@@ -42,7 +42,7 @@ export async function runSwarm(
 
 function runOne(
   worker: WorkerProcess,
-  onEvent: (name: string, event: WorkerEvent) => void,
+  onEvent: (name: string, event: RunEvent) => void,
   signal: AbortSignal,
 ): Promise<Omit<Exit, 'stopped'>> {
   const { exit, kill } = startWorker(worker, onEvent);
@@ -59,7 +59,7 @@ export interface Running {
 /** Starts one worker; nothing but its own end or a kill stops it. */
 export function startWorker(
   { name, args }: WorkerProcess,
-  onEvent: (name: string, event: WorkerEvent) => void,
+  onEvent: (name: string, event: RunEvent) => void,
 ): Running {
   const child = startSelf(args);
   let words = '';
@@ -89,7 +89,7 @@ function startSelf(args: readonly string[]): ChildProcess {
   });
 }
 
-function parseEvent(line: string): WorkerEvent | undefined {
+function parseEvent(line: string): RunEvent | undefined {
   try {
     // JSON has no NaN: it was written as null
     return JSON.parse(line, (_, value: unknown) => (value === null ? Number.NaN : value));

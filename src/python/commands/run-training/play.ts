@@ -14,11 +14,12 @@ import { type Settings, writeSettings } from '../../../run/settings.ts';
 import { readDataset } from '../../../terminal/dataset-file.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
 import type { Store } from '../../../worker/ports.ts';
-import type { WorkerState } from '../../../worker/state.ts';
+import { noMembers } from '../../../worker/worker-record.ts';
 import { runTrainingSession } from '../../node/run-training-session.ts';
 import { type TrainingWorkerConfig, workerName } from '../../node/training-worker-config.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { readModel } from '../../regression/layout.ts';
+import type { PythonState } from '../../worker/session.ts';
 import { writeArtifacts } from './artifacts.ts';
 import type { ReferenceFlags } from './flags.ts';
 import { assertStartable, startOf } from './start.ts';
@@ -38,7 +39,7 @@ export interface ReferencePlayOptions {
 }
 
 export interface Played {
-  readonly state: WorkerState;
+  readonly state: PythonState;
   readonly facts: SessionFacts;
 }
 
@@ -85,7 +86,7 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
 /** What settings and flags say to the session, in its words. */
 const configOf = (
   { settings, flags, secretKey, connection }: ReferencePlayOptions,
-  { params, round }: WorkerState,
+  { params, round }: PythonState,
   dataset: RegressionDataset,
 ): TrainingWorkerConfig => ({
   ...settings,
@@ -121,11 +122,11 @@ const readingPorts = (
 /** The state to start with: the one in the folder, where there is a folder that has one. */
 async function storeOf(
   { dir, settings, flags }: ReferencePlayOptions,
-  first: WorkerState,
+  first: PythonState,
   scope: Scope,
-): Promise<{ readonly store?: Store; readonly state: WorkerState }> {
+): Promise<{ readonly store?: Store; readonly state: PythonState }> {
   if (dir === undefined) return { state: first };
-  const folder = await openRunFolder(dir);
+  const folder = await openRunFolder(dir, noMembers);
   scope.defer(() => folder.close());
   const { lateGradientStrategy, lateGradientLearningRate, lateGradientMomentum } = flags;
   const { referenceCompatible, worker, startRound } = flags;

@@ -5,7 +5,6 @@ import { sha256Hex } from '../../../base/hash.ts';
 import type { Result } from '../../../base/result.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import type { WorkerState } from '../../../worker/state.ts';
 import { discoverCheckpoints } from '../../collect/checkpoints.ts';
 import type { ReadingPorts } from '../../collect/read-relay.ts';
 import { readStateFile } from '../../node/state-io.ts';
@@ -13,6 +12,7 @@ import { evaluateRegression } from '../../regression/train.ts';
 import { readCheckpointFile } from '../../wire/checkpoint-file.ts';
 import { readCheckpointBody } from '../../wire/checkpoints.ts';
 import { resumeFrom } from '../../worker/resume.ts';
+import type { PythonState } from '../../worker/session.ts';
 import { startingState } from '../../worker/starting-state.ts';
 import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/trust.ts';
 import { readJsonText, readTextFile } from '../payloads/text-file.ts';
@@ -55,13 +55,13 @@ export function assertStartable(flags: ReferenceFlags): void {
 }
 
 /** The state, with its loss on the own data. */
-export async function startOf(options: StartOptions): Promise<WorkerState> {
+export async function startOf(options: StartOptions): Promise<PythonState> {
   const { flags } = options;
   if (flags.resumeFrom !== undefined) return fromFile(flags.resumeFrom, options);
   return flags.resumeLatestCheckpoint ? fromRelays(options) : fromState(options);
 }
 
-async function fromState({ flags, stateFile, dataset }: StartOptions): Promise<WorkerState> {
+async function fromState({ flags, stateFile, dataset }: StartOptions): Promise<PythonState> {
   const initialState = await readStateFile(stateFile, flags.stateFormat);
   const { startRound, momentumState: file } = flags;
   if (file === undefined) return startingState({ initialState, dataset, startRound });
@@ -69,7 +69,7 @@ async function fromState({ flags, stateFile, dataset }: StartOptions): Promise<W
   return startingState({ initialState, dataset, startRound, momentumState, momentumName: file });
 }
 
-async function fromFile(path: string, options: StartOptions): Promise<WorkerState> {
+async function fromFile(path: string, options: StartOptions): Promise<PythonState> {
   const { run, me, dataset } = options;
   const words = 'a training checkpoint';
   const json = readJsonText(await readTextFile(path, words), path, words);
@@ -98,7 +98,7 @@ async function fromFile(path: string, options: StartOptions): Promise<WorkerStat
   return usable(resumeFrom(body, { nextRound, lossBefore, keepsLate: true }), path);
 }
 
-async function fromRelays(options: StartOptions): Promise<WorkerState> {
+async function fromRelays(options: StartOptions): Promise<PythonState> {
   const { flags, run, key, relays, dataset, onNotice } = options;
   const idleMs =
     flags.checkpointIdleTimeout === undefined ? options.idleMs : flags.checkpointIdleTimeout * 1000;

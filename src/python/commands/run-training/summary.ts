@@ -1,12 +1,12 @@
 /** A session in the reference's summary JSON, members in its order. */
 
 import { stateDigest } from '../../../tensor/digest.ts';
-import type { WorkerState } from '../../../worker/state.ts';
 import { indentedJson, type JsonObject } from '../../json.ts';
 import { isPending, lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
 import { retryTotals } from '../../wire/retry-telemetry.ts';
 import { roundRecord } from '../../wire/round-record.ts';
 import { noHistory } from '../../worker/history.ts';
+import type { PythonState } from '../../worker/session.ts';
 
 export interface SessionFacts {
   readonly run: string;
@@ -21,7 +21,7 @@ export interface SessionFacts {
 }
 
 /** What `--summary-out` writes. */
-export function sessionSummary(state: WorkerState, facts: SessionFacts): JsonObject {
+export function sessionSummary(state: PythonState, facts: SessionFacts): JsonObject {
   const { records, late, reconciliations } = state.history ?? noHistory;
   const { artifactRetentionRounds: kept } = facts;
   const retries = records.map((record) => record.retries);

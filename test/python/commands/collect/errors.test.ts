@@ -39,7 +39,7 @@ beforeEach(async () => {
     JSON.stringify({ ...event, content: `${event.content}AAAA` }),
   );
   await writeFile(file('note.json'), JSON.stringify(signerOf(1).sign({ ...event, kind: 1 })));
-  await writeFile(file('beat.json'), JSON.stringify(heartbeatEvent(signerOf(1))));
+  await writeFile(file('heartbeat.json'), JSON.stringify(heartbeatEvent(signerOf(1))));
 });
 
 /** Exit code, words after the command (URL is a relay that is there), what the error says. */

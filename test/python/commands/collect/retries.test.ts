@@ -113,12 +113,12 @@ describe('N-09: a relay that refuses two connections is reached at the third, af
 });
 
 describe('N-20: a killed worker is stale after its interval times --max-missed-heartbeats', () => {
-  const beat = heartbeatEvent(signerOf(1), {}, { intervalSeconds: 7 });
+  const heartbeat = heartbeatEvent(signerOf(1), {}, { intervalSeconds: 7 });
   const left = heartbeatEvent(signerOf(2), {}, { intervalSeconds: 60, leaving: true });
 
   /** What is found so many seconds after the last heartbeat. */
   async function foundAfter(seconds: number, ...argv: readonly string[]) {
-    const bench = createBench(file(), (socket) => serve(socket, [beat, left]));
+    const bench = createBench(file(), (socket) => serve(socket, [heartbeat, left]));
     await bench.clock.advance(seconds * 1000);
     const base = ['--relay', URL_A, '--run', 'demo', '--json'];
     return JSON.parse(await bench.finish(bench.run(discoverWorkers, ...base, ...argv), 3000));

@@ -1,9 +1,9 @@
 /** The seven workers of `nostrain demo certified` and what befalls them, each in its turn: at no time are more than two away. */
 import { join } from 'node:path';
 import type { Scope } from '../../../../base/scope.ts';
+import type { RunEvent } from '../../../../certified/events.ts';
 import type { Signer } from '../../../../network/event.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { WorkerEvent } from '../../../../worker/events.ts';
 import { type Exit, type Running, startWorker, type WorkerProcess } from '../swarm.ts';
 import { type Attack, startAdversary } from './adversary.ts';
 
@@ -57,7 +57,7 @@ export async function relaysOf(
 }
 
 interface Watch {
-  onEvent(name: string, event: WorkerEvent): void;
+  onEvent(name: string, event: RunEvent): void;
   onNotice(message: string): void;
   readonly signal: AbortSignal;
 }
@@ -69,7 +69,7 @@ export async function playCrew(
 ): Promise<readonly Omit<Exit, 'stopped'>[]> {
   const running = new Map<string, Running>();
   const exits = new Map<string, Promise<Omit<Exit, 'stopped'>>>();
-  const take = (name: string, event: WorkerEvent) => {
+  const take = (name: string, event: RunEvent) => {
     onEvent(name, event);
     if (name !== crew[0]!.name || event.type !== 'round') return;
     for (const member of crew) {

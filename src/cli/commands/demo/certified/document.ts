@@ -1,9 +1,9 @@
 /** What the demo of certified rounds was: one JSON document, folded from the events of its workers and from those on the relays. */
 import { proposal } from '../../../../../kinds/proposal.ts';
 import { vote } from '../../../../../kinds/vote.ts';
+import type { RunEvent } from '../../../../certified/events.ts';
 import type { SignedEvent } from '../../../../network/event.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { WorkerEvent } from '../../../../worker/events.ts';
 
 export interface CertifiedDocument {
   /** Every honest worker ended in one root, and had one after every round. */
@@ -42,13 +42,13 @@ export interface Cast {
   readonly hostile: boolean;
 }
 
-type RoundEvent = Extract<WorkerEvent, { type: 'round' }>;
+type RoundEvent = Extract<RunEvent, { type: 'round' }>;
 
 /** Who casts no vote in so many rounds in a row is silent; in one it may just have been slow. */
 const SILENT_ROUNDS = 2;
 
 export interface CertifiedRecorder {
-  take(name: string, event: WorkerEvent): void;
+  take(name: string, event: RunEvent): void;
   document(
     events: readonly SignedEvent[],
     rest: Pick<CertifiedDocument, 'replay' | 'eventsFile' | 'wallSeconds'>,

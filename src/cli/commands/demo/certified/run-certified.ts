@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { systemClock } from '../../../../base/clock.ts';
 import { type Scope, withScope } from '../../../../base/scope.ts';
 import { type Archive, archiveRun, formatArchive } from '../../../../certified/archive.ts';
+import type { RunEvent } from '../../../../certified/events.ts';
 import { replayRun } from '../../../../certified/replay-run.ts';
 import { createSigner } from '../../../../network/event.ts';
 import { publishRun } from '../../../../network/wire/run-board.ts';
@@ -20,7 +21,6 @@ import { connectionOf } from '../../../../terminal/connection.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
-import type { WorkerEvent } from '../../../../worker/events.ts';
 import { withRelays } from '../../../run/archive-source.ts';
 import { publishOver } from '../../../stake/events.ts';
 import { startRelay } from '../../relay.ts';
@@ -69,7 +69,7 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       hostile: attack?.equivocateFrom !== undefined,
     }));
     const recorder = createCertifiedRecorder(cast);
-    const onEvent = (name: string, event: WorkerEvent) => {
+    const onEvent = (name: string, event: RunEvent) => {
       recorder.take(name, event);
       reporter.event(name, event);
     };

@@ -1,7 +1,7 @@
 /** What a worker says of itself between gradients: alive, in which round, on which bits, with whom it agreed. */
 import type { Digest, WorkerId } from './ids.ts';
 
-export interface Beat {
+export interface Heartbeat {
   readonly worker: WorkerId;
   readonly round: number;
   /** How often the next one is promised, in seconds. */
@@ -20,9 +20,10 @@ export interface Beat {
   readonly createdAt: number;
 }
 
-/** A beat is stale when its author missed `maxMissed` intervals; a leaving one is stale at once. */
+/** A heartbeat is stale when its author missed `maxMissed` intervals; a leaving one is stale at once. */
 export const isStale = (
-  beat: Pick<Beat, 'leaving' | 'createdAt' | 'intervalSeconds'>,
+  heartbeat: Pick<Heartbeat, 'leaving' | 'createdAt' | 'intervalSeconds'>,
   nowSeconds: number,
   maxMissed: number,
-): boolean => beat.leaving || beat.createdAt + beat.intervalSeconds * maxMissed < nowSeconds;
+): boolean =>
+  heartbeat.leaving || heartbeat.createdAt + heartbeat.intervalSeconds * maxMissed < nowSeconds;

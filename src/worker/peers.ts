@@ -1,10 +1,12 @@
-/** The two moments a worker waits for its peers outside a round: before the first one, and after the last. */
+/** Who else is in the run, by heartbeats, and the two waits for them outside a round: before the first one and after the last. */
 
 import { RelayError } from '../base/errors.ts';
 import { notifiedOrDeadline } from '../base/notifier.ts';
 import { within } from '../network/transport/deadline.ts';
-import { liveWorkers } from './heart.ts';
-import type { Session } from './session.ts';
+import type { Heartbeat } from '../run/heartbeat.ts';
+import { isStale } from '../run/heartbeat.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type { Session } from './ports.ts';
 import type { WorkerState } from './state.ts';
 
 /** How long the end of a run waits for the peers' digests of the final state. */
@@ -38,22 +40,32 @@ const noPeers = (plan: Session['plan'], have: number): RelayError =>
 
 /**
  * Waits until everybody whose gradient made the final state has said which state they ended in, and this one has been heard,
- * or some seconds; where relays limit what they are sent, for a beat's turn longer.
+ * or some seconds; where relays limit what they are sent, for one heartbeat interval longer.
  */
 export async function hearPeers(
   state: WorkerState,
   told: Promise<boolean>,
-  { plan, ports: { clock, wire }, reference, signal }: Session,
+  { plan, ports: { clock, wire }, signal }: Session,
 ): Promise<void> {
   const patienceMs = FAREWELL_MS + (wire.isPaced ? plan.heartbeatSeconds * 1000 : 0);
   const deadlineMs = clock.now() + patienceMs;
   const silent = () =>
     (state.cohort ?? []).some(
-      (worker) => worker !== wire.me && (wire.beats.get(worker)?.round ?? -1) < state.round,
+      (worker) => worker !== wire.me && (wire.heartbeats.get(worker)?.round ?? -1) < state.round,
     );
-  // workers of the reference say nothing of the state they ended in
-  while (!reference?.isCompatible && silent() && clock.now() < deadlineMs) {
+  while (plan.hearsFinalStates && silent() && clock.now() < deadlineMs) {
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
   await within(told, deadlineMs - clock.now(), clock, signal);
+}
+
+/** Workers with a fresh heartbeat, ascending; this one always counts. */
+export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId[] {
+  const nowSeconds = clock.now() / 1000;
+  const fresh = (heartbeat: Heartbeat) => !isStale(heartbeat, nowSeconds, plan.maxMissedHeartbeats);
+  const live = new Set<WorkerId>([wire.me]);
+  for (const heartbeat of wire.heartbeats.values()) {
+    if (fresh(heartbeat)) live.add(heartbeat.worker);
+  }
+  return [...live].sort();
 }

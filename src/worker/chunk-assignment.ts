@@ -7,8 +7,8 @@ import {
   rosterDigest,
   seatsAtMost,
 } from '../consensus/committee/hrw.ts';
+import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { Shares } from '../run/shares.ts';
 import { chunkCount } from '../tensor/partial-vector.ts';
 
 export interface Division {
@@ -34,7 +34,7 @@ export function mostChunks({ size, owners, fragments }: Widths, workers: number)
   return owners === 0 ? chunks : seatsAtMost(chunks, workers, owners);
 }
 
-export function divide(division: Division): Shares {
+export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, owners } = division;
   const moving = movingChunks(division);
   const most = mostChunks(division, roster.length);

@@ -1,62 +1,59 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
-import type { Sent, WorkerState } from '../worker/state.ts';
-import { formatPast, formatStanding, parsePast, parseStanding } from './standing-record.ts';
+import type { Sent, WorkerState } from './state.ts';
 
 export type WorkerRecord = Omit<
   WorkerState,
-  'params' | 'momentum' | 'moments' | 'residual' | 'learned'
+  'params' | 'momentum' | 'moments' | 'residual' | 'unpacked'
 >;
 
+/** How the members that a strategy adds to the state are written, where JSON cannot hold them as they are. */
+export interface AddedMembers<M extends object> {
+  format(record: WorkerRecord): Fields;
+  /** The added members of a saved record; undefined when they are not whole. */
+  parse(saved: Fields): M | undefined;
+}
+
+/** Of a strategy that adds none, or only such as JSON holds as they are. */
+export const noMembers: AddedMembers<object> = { format: () => ({}), parse: () => ({}) };
+
 /** Payloads are bytes: base64 in the text. */
-export const formatRecord = ({
-  sent,
-  pending,
-  standing,
-  contributed,
-  ...record
-}: WorkerRecord): string =>
+export const formatRecord = (record: WorkerRecord, added: AddedMembers<object>): string =>
   JSON.stringify({
     ...record,
-    standing: standing && formatStanding(standing),
-    sent: sent && formatSent(sent),
-    pending: pending && formatSent(pending),
-    contributed: contributed?.map((each) => ({
-      ...each,
-      sent: formatSent(each.sent),
-      past: formatPast(each.past),
-    })),
+    ...added.format(record),
+    sent: record.sent && formatSent(record.sent),
   });
 
-const formatSent = (sent: Sent): Fields => ({
+export const formatSent = (sent: Sent): Fields => ({
   ...sent,
   event: JSON.stringify(sent.event),
   payload: sent.payload && toBase64(sent.payload),
 });
 
-const parseSent = (sent: unknown): unknown =>
-  isObject(sent)
-    ? { ...withNumbers(sent, SENT), event: eventOf(sent), payload: payloadOf(sent) }
-    : sent;
-
-const parseContributed = (each: unknown): unknown =>
-  isObject(each) ? { ...each, sent: parseSent(each.sent), past: parsePast(each.past) } : each;
+/** A gradient of the JSON; undefined when it is not whole. */
+export function parseSent(json: unknown): Sent | undefined {
+  if (!isObject(json)) return undefined;
+  const sent = { ...withNumbers(json, SENT), event: eventOf(json), payload: payloadOf(json) };
+  return isSent(sent) ? sent : undefined;
+}
 
 /** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
-export function parseRecord(text: string): WorkerRecord | undefined {
+export function parseRecord<M extends object>(
+  text: string,
+  added: AddedMembers<M>,
+): (WorkerRecord & M) | undefined {
   const json = jsonOf(text);
   if (!isObject(json)) return undefined;
-  const { cohort, sent, pending, contributed } = json;
-  const standing = json.standing === undefined ? undefined : parseStanding(json.standing);
-  if (json.standing !== undefined && standing === undefined) return undefined;
+  const members = added.parse(json);
+  const sent = json.sent === undefined ? undefined : parseSent(json.sent);
+  if (members === undefined || (json.sent !== undefined && sent === undefined)) return undefined;
   const restored = {
     ...json,
-    ...(standing && { standing }),
-    cohort,
-    sent: parseSent(sent),
-    pending: parseSent(pending),
-    contributed: Array.isArray(contributed) ? contributed.map(parseContributed) : contributed,
+    ...members,
+    cohort: json.cohort,
+    sent,
     rounds: Array.isArray(json.rounds)
       ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, ROUND) : one))
       : [],
@@ -65,12 +62,12 @@ export function parseRecord(text: string): WorkerRecord | undefined {
   return isRecord(restored) ? restored : undefined;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+export type Fields = Readonly<Record<string, unknown>>;
 
 const SENT = ['trainingLoss', 'payloadBytes', 'eventBytes', 'secondsTraining', 'residualShare'];
 const ROUND = [...SENT, 'secondsWaiting', 'seconds'];
 
-const isObject = (value: unknown): value is Fields =>
+export const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 const isNumber = (value: unknown): value is number => typeof value === 'number';
 const isText = (value: unknown): value is string => typeof value === 'string';
@@ -91,19 +88,8 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
   return { ...value, ...Object.fromEntries(nulls.map((name) => [name, Number.NaN])) };
 }
 
-function isRecord(value: Fields): value is Fields & WorkerRecord {
-  const {
-    round,
-    cohort,
-    folded,
-    rounds,
-    lossBefore,
-    tokens,
-    lastSent,
-    sent,
-    pending,
-    contributed,
-  } = value;
+function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
+  const { round, cohort, folded, rounds, lossBefore, tokens, lastSent } = value;
   return (
     isCount(round) &&
     (cohort === undefined || isTexts(cohort)) &&
@@ -113,10 +99,7 @@ function isRecord(value: Fields): value is Fields & WorkerRecord {
     rounds.every(isRound) &&
     isNumber(lossBefore) &&
     isNumber(tokens) &&
-    (lastSent === undefined || isText(lastSent)) &&
-    (sent === undefined || isSent(sent)) &&
-    (pending === undefined || isSent(pending)) &&
-    (contributed === undefined || (Array.isArray(contributed) && contributed.every(isContributed)))
+    (lastSent === undefined || isText(lastSent))
   );
 }
 
@@ -130,18 +113,11 @@ function eventOf({ event }: Fields): SignedEvent | undefined {
   return read?.ok ? read.value : undefined;
 }
 
-const isSent = (value: unknown): boolean =>
-  isObject(value) &&
+const isSent = (value: Fields): value is Fields & Sent =>
   value.event !== undefined &&
   isTexts(value.roster) &&
   (value.payload === undefined || value.payload instanceof Uint8Array) &&
   SENT.every((name) => isNumber(value[name]));
-
-const isContributed = (value: unknown): boolean =>
-  isObject(value) &&
-  isSent(value.sent) &&
-  value.past !== undefined &&
-  typeof value.isOut === 'boolean';
 
 const isRound = (value: unknown): boolean =>
   isObject(value) &&

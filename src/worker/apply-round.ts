@@ -1,33 +1,33 @@
-/** The end of a round: aggregate, outer step, digest, evaluation, and the summary people see. */
-import { inOrder, meanDelta } from '../consensus/aggregate/mean.ts';
+/** Applies a round: the mean of its contributions, the outer step, evaluation, and the summary people see. */
+import { inOrder, type Mean, meanDelta } from '../consensus/aggregate/mean.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import type { Shares } from '../run/shares.ts';
+import type { WorkerId } from '../run/ids.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import { stateDigest } from '../tensor/digest.ts';
+import type { Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
+import type { Session } from './ports.ts';
 import { giveBack } from './residual.ts';
-import type { Session } from './session.ts';
-import type { Sent, WorkerState } from './state.ts';
+import { idOf, type SealedState, type WorkerState } from './state.ts';
+import type { RoundStart } from './strategy.ts';
 
-/** How the round went until now. */
+/** How the round went until its contributions were closed. */
 export interface Closing {
-  readonly base: Digest;
-  readonly shares: Shares;
+  readonly start: RoundStart;
   readonly reason: CompletionReason;
   readonly startedMs: number;
   readonly secondsWaiting: number;
 }
 
-/** The state after the outer step over exactly the contributions in the inbox. */
-export async function settle(
-  state: WorkerState & { readonly sent: Sent },
+/** The state after the outer step over exactly the contributions in the inbox, and their mean. */
+export async function applyRound<S extends WorkerState>(
+  state: SealedState<S>,
   inbox: RoundInbox,
-  closing: Closing,
+  { start, reason, startedMs, secondsWaiting }: Closing,
   session: Session,
-): Promise<WorkerState> {
+): Promise<{ readonly state: S; readonly mean: Mean }> {
   const { plan, ports } = session;
   const { params, sent } = state;
   const cohort = inOrder([...inbox.contributions.values()]);
@@ -39,54 +39,51 @@ export async function settle(
     cap: plan.weightCap,
     normalize: plan.normalize,
   });
-  if (session.reference) session.reference.notes.mean = mean;
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];
   const summary: RoundSummary = {
     index: state.round,
-    base: closing.base,
+    base: start.base,
     digest: stateDigest(next, ports.createSha256),
     accepted,
     refused: inbox.rejections.map(({ reason, worker }) => ({
       reason,
       ...(worker === undefined ? {} : { worker }),
     })),
-    completionReason: closing.reason,
+    completionReason: reason,
     trainingLoss: sent.trainingLoss,
     ...(await evaluate(next.values, state.round, session)),
     payloadBytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
     eventBytes: Math.max(...cohort.map(({ eventBytes }) => eventBytes)),
     residualShare: counts ? sent.residualShare : 1,
     secondsTraining: sent.secondsTraining,
-    secondsWaiting: closing.secondsWaiting,
-    seconds: (ports.clock.now() - closing.startedMs) / 1000,
+    secondsWaiting,
+    seconds: (ports.clock.now() - startedMs) / 1000,
   };
-  return {
+  const after: S = {
     ...state,
     round: state.round + 1,
     params: next,
     momentum: stepped.momentum,
-    residual: counts ? state.residual : unsent(state, closing.shares, session),
+    residual: counts ? state.residual : unsent(state, start, session),
     cohort: accepted,
     folded: fold(state.folded, cohort),
     rounds: [...state.rounds, summary],
     lastSent: id,
     sent: undefined,
   };
+  return { state: after, mean };
 }
-
-/** Id of the event that carries a gradient. */
-export const idOf = ({ event }: Sent): string => event.id;
 
 /** What is left to send when the gradient did not count; under `async` others may still use it later. */
 function unsent(
-  { residual, sent, round }: WorkerState & { readonly sent: Sent },
-  shares: Shares,
+  { residual, sent, round }: SealedState<WorkerState>,
+  { assignment }: RoundStart,
   { plan, ports: { wire } }: Session,
 ): Float64Array {
   if (plan.sync.strategy === 'async') return residual;
-  return giveBack(residual, wire.open(sent, { round, shares }), plan.residual);
+  return giveBack(residual, wire.open(sent, { round, assignment }), plan.residual);
 }
 
 /** The newest round of each worker that is in the model now. */
@@ -99,20 +96,17 @@ function fold(
   return folded;
 }
 
-/** Loss and text of the shared parameters, where this worker is asked for them. */
+/** Validation loss and a text of the shared parameters, where the plan asks this worker for them. */
 export async function evaluate(
-  values: WorkerState['params']['values'],
+  values: Vector,
   round: number,
   { plan, ports: { trainer } }: Session,
 ): Promise<Pick<RoundSummary, 'validationLoss' | 'sample'>> {
   if (!plan.evaluate) return {};
   const shared = Float32Array.from(values);
   const isLast = round === plan.rounds - 1;
-  const validationLoss = await trainer.evaluate(
-    shared,
-    'validation',
-    isLast ? undefined : { batches: plan.evaluateBatches },
-  );
+  const limit = isLast ? undefined : { batches: plan.evaluateBatches };
+  const validationLoss = await trainer.evaluate(shared, 'validation', limit);
   return plan.writeSample
     ? { validationLoss, sample: await plan.writeSample(shared, round) }
     : { validationLoss };

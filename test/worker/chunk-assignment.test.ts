@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { divide, mostChunks } from '../../src/worker/shares.ts';
+import { assignChunks, mostChunks } from '../../src/worker/chunk-assignment.ts';
 
 const CHUNK = 4096;
 const key = (digit: string): string => digit.repeat(64);
@@ -13,10 +13,10 @@ const division = {
 it('moves every chunk once in as many rounds as there are fragments', () => {
   for (const fragments of [1, 3, 4, 11]) {
     const seen = Array.from({ length: fragments }, (_, round) => [
-      ...divide({ ...division, round, owners: 0, fragments }).moving,
+      ...assignChunks({ ...division, round, owners: 0, fragments }).moving,
     ]);
     expect(seen.flat()).toEqual(Array.from({ length: 11 }, (_, chunk) => chunk));
-    const again = divide({ ...division, round: fragments, owners: 0, fragments });
+    const again = assignChunks({ ...division, round: fragments, owners: 0, fragments });
     expect([...again.moving]).toEqual(seen[0]);
   }
 });
@@ -24,25 +24,25 @@ it('moves every chunk once in as many rounds as there are fragments', () => {
 it('has empty rounds where there are more fragments than chunks', () => {
   const lengths = Array.from(
     { length: 22 },
-    (_, round) => divide({ ...division, round, owners: 0, fragments: 22 }).moving.length,
+    (_, round) => assignChunks({ ...division, round, owners: 0, fragments: 22 }).moving.length,
   );
   expect(lengths.reduce((sum, length) => sum + length)).toBe(11);
 });
 
 it('gives the chunks that move in a round to their owners, and no others', () => {
-  const shares = divide({ ...division, round: 2, owners: 2, fragments: 3 });
-  const owned = division.roster.flatMap((worker) => [...shares.chunksOf(worker)]);
+  const assignment = assignChunks({ ...division, round: 2, owners: 2, fragments: 3 });
+  const owned = division.roster.flatMap((worker) => [...assignment.chunksOf(worker)]);
   expect(owned.toSorted((a, b) => a - b)).toEqual(
-    [...shares.moving].flatMap((chunk) => [chunk, chunk]),
+    [...assignment.moving].flatMap((chunk) => [chunk, chunk]),
   );
-  expect(Math.max(...division.roster.map((w) => shares.chunksOf(w).length))).toBeLessThanOrEqual(
-    shares.most,
-  );
+  expect(
+    Math.max(...division.roster.map((w) => assignment.chunksOf(w).length)),
+  ).toBeLessThanOrEqual(assignment.most);
 });
 
 it('lets every worker send all that moves where there are no owners', () => {
-  const shares = divide({ ...division, round: 1, owners: 0, fragments: 2 });
-  expect(shares.digest).toBeUndefined();
-  expect(shares.chunksOf(key('f'))).toEqual(shares.moving);
+  const assignment = assignChunks({ ...division, round: 1, owners: 0, fragments: 2 });
+  expect(assignment.digest).toBeUndefined();
+  expect(assignment.chunksOf(key('f'))).toEqual(assignment.moving);
   expect(mostChunks({ size: division.size, owners: 0, fragments: 2 }, 4)).toBe(6);
 });

@@ -1,18 +1,16 @@
 /** After a round: the whole state as an event, where the model is small enough for one. Nothing waits for it. */
-
-import type { CheckpointSent } from '../network/wire/wire.ts';
-import { plainRecord, type RoundRecord } from '../python/wire/round-record.ts';
-import type { RoundSummary } from './events.ts';
-import type { Session } from './session.ts';
-import type { WorkerState } from './state.ts';
+import type { RoundSummary } from '../../worker/events.ts';
+import type { CheckpointSent } from '../wire/python-wire.ts';
+import { plainRecord, type RoundRecord } from '../wire/round-record.ts';
+import type { PythonSession, PythonState } from './session.ts';
 
 /** Publishes the state in one of a few slots used in turn; a relay that refuses it is only told about. */
 export function publishCheckpoint(
-  state: WorkerState,
-  { plan, ports: { wire, report } }: Session,
-): CheckpointSent | undefined {
+  state: PythonState,
+  { plan, events, ports: { wire, report } }: PythonSession,
+): CheckpointSent {
   const { history } = state;
-  const checkpoint = wire.checkpoint({
+  const checkpoint = events.checkpoint({
     round: state.round - 1,
     slot: (state.round - 1) % plan.checkpointHistory,
     state: state.params,
@@ -23,7 +21,7 @@ export function publishCheckpoint(
     reconciliations: history?.reconciliations ?? [],
     lateSince: history?.lateSince,
   });
-  void checkpoint?.sending?.settled.then(({ accepted, failed }) => {
+  void checkpoint.sending?.settled.then(({ accepted, failed }) => {
     if (accepted.length > 0) return;
     const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
     report({ type: 'notice', message: `no relay took the checkpoint (${words})` });
@@ -34,7 +32,7 @@ export function publishCheckpoint(
 /** What a run without the reference's records knows of a round. */
 const recordOf = (
   round: RoundSummary,
-  { lossBefore }: WorkerState,
+  { lossBefore }: PythonState,
   relays: readonly string[],
 ): RoundRecord =>
   plainRecord(

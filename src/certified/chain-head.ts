@@ -1,12 +1,11 @@
-/** Where a worker stands in a certified run, as it is kept on disk beside the model; and the certified state made of both. */
-
+/** The head of the chain of certified outcomes as a worker keeps it on disk beside the model; and the certified state made of both. */
 import type { ModelState } from '../consensus/state-root.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Certified, Chain } from './history.ts';
 
 /** What is certified without model and spec, and why it is. */
-export interface Standing extends Omit<Chain, 'spec'> {
+export interface ChainHead extends Omit<Chain, 'spec'> {
   /** A quorum of commits for the outcome before; none in round 0. */
   readonly votes: readonly EventId[];
   /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
@@ -14,11 +13,11 @@ export interface Standing extends Omit<Chain, 'spec'> {
 }
 
 /** What a worker keeps of a certified state beside the model. */
-export function standingOf(
+export function chainHeadOf(
   state: Certified,
   votes: readonly EventId[],
   left: readonly Digest[] = [],
-): Standing {
+): ChainHead {
   const { spec: _, params: __, momentum: ___, ...chain } = state;
   return { ...chain, votes, left };
 }
@@ -26,7 +25,7 @@ export function standingOf(
 /** The certified state again. */
 export function certifiedOf(
   spec: RunSpec,
-  { votes: _, left: __, ...chain }: Standing,
+  { votes: _, left: __, ...chain }: ChainHead,
   { params, momentum }: ModelState,
 ): Certified {
   return { ...chain, spec, params, momentum };

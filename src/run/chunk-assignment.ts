@@ -1,7 +1,7 @@
 /** Who sends which chunks of the parameters in a round; `consensus/committee/hrw.ts` decides it. */
 import type { Digest, WorkerId } from './ids.ts';
 
-export interface Shares {
+export interface ChunkAssignment {
   /** Names the division; undefined when every worker sends everything. */
   readonly digest: Digest | undefined;
   /** Chunks that move in this round, ascending; all of them unless the model is sent in fragments. */

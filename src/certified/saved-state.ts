@@ -1,13 +1,53 @@
-/** Where a worker stands in a certified run, as JSON in its state file: ledgers by their canonical bytes, checked by their roots. */
+/** What a certified worker keeps on disk beside the core's state, as JSON: ledgers by their canonical bytes, checked by their roots. */
 import { isHex32, utf8 } from '../base/bytes.ts';
-import type { Past } from '../certified/chain-state.ts';
-import type { Standing } from '../certified/standing.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
+import {
+  type AddedMembers,
+  type Fields,
+  formatSent,
+  isObject,
+  parseSent,
+  type WorkerRecord,
+} from '../worker/worker-record.ts';
+import type { ChainHead } from './chain-head.ts';
+import type { Past } from './chain-state.ts';
+import type { CertifiedState, Contributed } from './events.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
+type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
+
+/** Writes and reads what a `CertifiedState` adds. A state without a chain head is not one of a certified run. */
+export const certifiedMembers: AddedMembers<Members> = {
+  format(record: WorkerRecord & Partial<CertifiedState>) {
+    const { head, pending, contributed } = record;
+    return {
+      head: head && formatChainHead(head),
+      pending: pending && formatSent(pending),
+      contributed: contributed?.map(({ sent, past, isOut }) => ({
+        sent: formatSent(sent),
+        past: formatPast(past),
+        isOut,
+      })),
+    };
+  },
+  parse({ head: json, pending: waiting, contributed: list = [] }) {
+    const head = parseChainHead(json);
+    const pending = waiting === undefined ? undefined : parseSent(waiting);
+    if (head === undefined || (waiting !== undefined && pending === undefined)) return undefined;
+    if (!Array.isArray(list)) return undefined;
+    const contributed = list.map(parseContributed).filter((each) => each !== undefined);
+    return contributed.length === list.length ? { head, pending, contributed } : undefined;
+  },
+};
+
+function parseContributed(json: unknown): Contributed | undefined {
+  if (!isObject(json) || typeof json.isOut !== 'boolean') return undefined;
+  const sent = parseSent(json.sent);
+  const past = parsePast(json.past);
+  return sent && past && { sent, past, isOut: json.isOut };
+}
 
 /** A JSON value of it. */
-export function formatStanding({ ledger, before, ...rest }: Standing): Fields {
+function formatChainHead({ ledger, before, ...rest }: ChainHead): Fields {
   return {
     ...rest,
     ledger: formatLedger(ledger),
@@ -23,7 +63,7 @@ const formatLedger = (ledger: Ledger): Fields => ({
 });
 
 /** The same again; undefined when it is not whole. */
-export function parseStanding(json: unknown): Standing | undefined {
+function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isObject(json)) return undefined;
   const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, votes, left = [] } = json;
   const ledger = parseKept(json.ledger);
@@ -39,10 +79,10 @@ export function parseStanding(json: unknown): Standing | undefined {
   return { ...place, before, recent, votes, left };
 }
 
-export const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
+const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
 
 /** The same again; undefined when it is not whole. */
-export function parsePast(json: unknown): Past | undefined {
+function parsePast(json: unknown): Past | undefined {
   if (!isObject(json)) return undefined;
   const { round, parent, base } = json;
   const ledger = parseKept(json.ledger);
@@ -58,8 +98,6 @@ function parseKept(json: unknown): Ledger | undefined {
   return ledger.ok ? { ...ledger.value, entropy } : undefined;
 }
 
-const isObject = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isDigest = (value: unknown): value is string => typeof value === 'string' && isHex32(value);
 const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) >= 0;

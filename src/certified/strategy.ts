@@ -1,0 +1,237 @@
+/**
+ * Certified rounds as a strategy of the worker loop: train and publish, and beside it a committee decides what counts. Every worker
+ * ends a round in the state that the certified outcome leads to, with or without a seat; whoever is behind follows without training.
+ * docs/rounds.md has the rules.
+ */
+import { within } from '../network/transport/deadline.ts';
+import type { Rejection } from '../run/contribution.ts';
+import type { WorkerId } from '../run/ids.ts';
+import { evaluate } from '../worker/apply-round.ts';
+import { publish } from '../worker/publish.ts';
+import { idOf } from '../worker/state.ts';
+import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
+import type { Better } from './branches.ts';
+import { carryOver } from './carry-over.ts';
+import { certifiedOf, chainHeadOf } from './chain-head.ts';
+import type { Certified } from './chain-state.ts';
+import { contextOf } from './context.ts';
+import { openDeciding } from './deciding.ts';
+import type { Deciding, Decision } from './decision.ts';
+import type { CertifiedSession, CertifiedState, CertifiedSummary } from './events.ts';
+import type { Member, Start } from './member.ts';
+import { termsOf } from './rows.ts';
+import { assignmentOf } from './submissions.ts';
+import { bytesOf, describe } from './summary.ts';
+import { switchTo } from './switching.ts';
+
+/** How long relays may take to say what they have before this worker trains without knowing. */
+const LOOK_MS = 5000;
+/** From so many void rounds in a row on somebody should know. */
+const VOIDS_TO_TELL = 3;
+
+type Result = RoundResult<CertifiedState>;
+
+/** The strategy of one worker in a run whose rounds are certified. */
+export function createCertifiedStrategy(
+  member: Member,
+  session: CertifiedSession,
+): RoundStrategy<CertifiedState> {
+  const { plan, ports } = session;
+  const strategy: RoundStrategy<CertifiedState> = {
+    digestOf: ({ head }) => head.modelRoot,
+    async prepare(state) {
+      if (state.round < plan.rounds && !member.hasLeft) return state;
+      // a run that seemed over may have gone another way
+      const better = await member.branches.atTheEnd(certifiedOf(member.spec, state.head, state));
+      if (!better) return undefined;
+      const result = switchBranch(better, state, member, session);
+      await ports.store.save(result.state);
+      return strategy.prepare(await result.completed());
+    },
+    open: (state) => openCertified(state, member, session),
+  };
+  return strategy;
+}
+
+async function openCertified(
+  before: CertifiedState,
+  member: Member,
+  session: CertifiedSession,
+): Promise<OpenRound<CertifiedState>> {
+  const { clock, wire } = session.ports;
+  const startedMs = clock.now();
+  const start = await member.ready(certifiedOf(member.spec, before.head, before));
+  const deciding = await openDecision(start, before, member, session);
+  const { attendance, branches } = member;
+  branches.begin(start.state);
+  const isOver = attendance.isBehind && (await isOverAlready(deciding, session));
+  const isAllowed = start.electorate.roster.includes(wire.me) && !hasLeft(before, start.state);
+  const isPlaying = isAllowed && !isOver && !attendance.isResting;
+  if (isAllowed && !isOver && !isPlaying) member.tell.resting(start.state.round);
+  let isLate = false;
+  return {
+    start: isPlaying ? roundStart(start) : undefined,
+    async publish(sealed) {
+      isLate = deciding.isCertified;
+      // an outcome of the next round may still list it
+      if (isLate && member.spec.late !== 'defer') return;
+      deciding.enter(sealed.sent);
+      await publish(sealed, session);
+      member.notePublished(idOf(sealed.sent));
+    },
+    async finish(played) {
+      const waitedMs = clock.now();
+      const end = await Promise.race([branches.better, deciding.decided]);
+      if ('path' in end) return switchBranch(end, played, member, session);
+      const secondsWaiting = (clock.now() - waitedMs) / 1000;
+      attendance.note({ isOver, isLate }, end.outcome);
+      const { refused } = deciding;
+      const circumstances = { startedMs, secondsWaiting, isOver, refused };
+      return applyDecision(played, start, end, circumstances, member, session);
+    },
+    // it goes on answering others until a later round takes its place
+    close: () => undefined,
+  };
+}
+
+const roundStart = ({ state, electorate }: Start): RoundStart => ({
+  base: state.modelRoot,
+  parent: state.parent,
+  roster: electorate.live,
+  assignment: assignmentOf(termsOf(state, false)!),
+  keepsDelta: true,
+});
+
+/** Starts listening and voting; what was signed in this round before a restart is taken up again. */
+async function openDecision(
+  { state, electorate }: Start,
+  before: CertifiedState,
+  member: Member,
+  session: CertifiedSession,
+): Promise<Deciding> {
+  const { wire } = session.ports;
+  const { me } = wire;
+  const own = { me, since: state.time * 1000, delays: member.delays };
+  const context = contextOf(state, electorate, own);
+  const memory = await member.memoryOf(state);
+  const { entry } = memory;
+  const voteFrom = hasLeft(before, state) ? Number.MAX_SAFE_INTEGER : memory.voteFrom;
+  const { pending, head } = before;
+  const { votes } = head;
+  const deciding = openDeciding({ state, context, member, session, entry, voteFrom, votes });
+  member.follow(deciding);
+  member.announce(state);
+  if (pending !== undefined) {
+    deciding.enter(pending);
+    // a restart does not know whether it went out
+    if (!member.hasPublished(idOf(pending))) wire.send(pending);
+  }
+  return deciding;
+}
+
+/** Whether it went over to another branch in this round once, and may have signed something in it. */
+const hasLeft = ({ head }: CertifiedState, { parent }: Certified): boolean =>
+  head.left.includes(parent);
+
+/** Leaves the round as it is for the end of a better branch. */
+function switchBranch(
+  better: Better,
+  played: CertifiedState,
+  member: Member,
+  { ports: { wire }, plan }: CertifiedSession,
+): Result {
+  const state = switchTo(better, played, { wire, rule: plan.residual });
+  member.leaveBranch();
+  const { round, parent: ours } = played.head;
+  const { fork } = better;
+  const { round: next, parent: theirs } = better.state;
+  const completed = async () => {
+    member.tell.switched({ round: next, fork, depth: round - fork, ours, theirs });
+    return state;
+  };
+  return { state, completed };
+}
+
+/** Whether the relays have a certificate of this round. */
+async function isOverAlready(
+  deciding: Deciding,
+  { ports, signal }: CertifiedSession,
+): Promise<boolean> {
+  await within(deciding.looked, LOOK_MS, ports.clock, signal);
+  return deciding.isCertified;
+}
+
+interface Circumstances {
+  readonly startedMs: number;
+  readonly secondsWaiting: number;
+  /** It was over before this worker looked: nobody needs its loss. */
+  readonly isOver: boolean;
+  /** What it dropped on the way. */
+  readonly refused: readonly Rejection[];
+}
+
+/** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
+async function applyDecision(
+  played: CertifiedState,
+  start: Start,
+  decision: Decision,
+  timing: Circumstances,
+  member: Member,
+  session: CertifiedSession,
+): Promise<Result> {
+  const { next, outcome, certificate } = decision;
+  const { plan } = session;
+  const { wire, clock, report } = session.ports;
+  const { sent, unpacked: _, ...rest } = played;
+  const accepted = acceptedWorkers(start, decision);
+  const summary: CertifiedSummary = {
+    index: outcome.round,
+    base: outcome.base,
+    digest: next.modelRoot,
+    accepted,
+    refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
+    completionReason: 'certified',
+    trainingLoss: sent?.trainingLoss ?? Number.NaN,
+    ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
+    ...bytesOf(outcome, member.pool),
+    residualShare: sent?.residualShare ?? Number.NaN,
+    secondsTraining: sent?.secondsTraining ?? 0,
+    secondsWaiting: timing.secondsWaiting,
+    seconds: (clock.now() - timing.startedMs) / 1000,
+    certified: describe(start, decision, member.pool),
+  };
+  const rounds = [...rest.rounds, summary];
+  const state: CertifiedState = {
+    ...rest,
+    round: next.round,
+    params: next.params,
+    momentum: next.momentum,
+    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
+    unpacked: undefined,
+    cohort: accepted,
+    rounds,
+    lastSent: sent ? idOf(sent) : rest.lastSent,
+    sent: undefined,
+    head: chainHeadOf(next, certificate.commits, played.head.left),
+  };
+  const completed = async () => {
+    member.noteLeaves(outcome);
+    member.checkpoint(start, decision);
+    report({ type: 'round', ...summary });
+    const count = voidsInARow(rounds);
+    if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
+    return state;
+  };
+  return { state, completed };
+}
+
+/** How many of the last rounds were void, one after the other. */
+function voidsInARow(rounds: readonly CertifiedSummary[]): number {
+  const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
+  return rounds.length - 1 - last;
+}
+
+/** Whose contributions are in the model now, ascending. */
+const acceptedWorkers = ({ electorate }: Start, { outcome }: Decision): readonly WorkerId[] => [
+  ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
+];

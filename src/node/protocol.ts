@@ -1,0 +1,66 @@
+/**
+ * What a worker of one kind of run is made of: the wire it speaks, the state it starts from, and how it plays its rounds. Plain
+ * averaging is here; certified runs and runs of the Python reference's profile bring protocols of their own.
+ */
+import type { RunEvent } from '../certified/events.ts';
+import type { Journal } from '../certified/journal.ts';
+import type { Signer } from '../network/event.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
+import { createWire } from '../network/wire/create-wire.ts';
+import type { Wire, WireOptions } from '../network/wire/wire.ts';
+import { runWorker } from '../worker/loop.ts';
+import type { Ports, Session } from '../worker/ports.ts';
+import type { WorkerState } from '../worker/state.ts';
+import { type AddedMembers, noMembers } from '../worker/worker-record.ts';
+
+/** What of a machine a protocol may use beside the ports of the loop. */
+export interface Surroundings {
+  readonly relays: RelaySet;
+  readonly signer: Signer;
+  readonly secretKey: Uint8Array;
+  /** Where votes are kept. */
+  readonly journal: Journal;
+}
+
+/** The session of the loop; whatever a protocol reports is heard. */
+export interface ProtocolSession extends Session {
+  readonly ports: Ports & { report(event: RunEvent): void };
+}
+
+/** A protocol whose wire is open. */
+export interface OpenProtocol<M extends object> {
+  readonly wire: Wire;
+  /** Plays the rounds that are left and returns the final state. */
+  play(
+    start: WorkerState & M,
+    session: ProtocolSession,
+    surroundings: Surroundings,
+  ): Promise<WorkerState>;
+}
+
+/** `M` is what it adds to a worker's state. */
+export interface Protocol<M extends object = object> {
+  /** How that is written to disk. */
+  readonly members: AddedMembers<M>;
+  /** Larger payloads are refused unread; default as large as the model may need. */
+  readonly maxPayloadBytes?: number | undefined;
+  /** The state of a worker that has none yet. */
+  first(
+    genesis: WorkerState,
+    parts: Pick<Surroundings, 'relays'> & {
+      readonly signal: AbortSignal;
+      onNotice(message: string): void;
+    },
+  ): Promise<WorkerState & M>;
+  open(options: WireOptions): Promise<OpenProtocol<M>>;
+}
+
+/** Everybody averages what they have when a round closes. */
+export const averagingProtocol: Protocol = {
+  members: noMembers,
+  first: async (genesis) => genesis,
+  open: async (options) => ({
+    wire: createWire(options),
+    play: (start, session) => runWorker(start, session),
+  }),
+};

@@ -1,0 +1,17 @@
+/** Runs of profile `nostrain/0` for a worker that keeps no records of the Python reference: its events around any model. */
+import type { Protocol } from '../../node/protocol.ts';
+import { noMembers } from '../../worker/worker-record.ts';
+import type { BlockCodec } from '../codec/container.ts';
+import { createPythonWire } from '../wire/python-wire.ts';
+import { runPythonWorker } from '../worker/strategy.ts';
+import { openZstd } from './zstd.ts';
+
+/** The protocol; payloads it sends are compressed with that codec. */
+export const pythonProtocol = (codec: BlockCodec): Protocol => ({
+  members: noMembers,
+  first: async (genesis) => genesis,
+  async open(options) {
+    const { wire, events } = createPythonWire({ ...options, codec, zstd: await openZstd() });
+    return { wire, play: (start, session) => runPythonWorker(start, { ...session, events }) };
+  },
+});

@@ -1,0 +1,87 @@
+/**
+ * The plain strategy: every worker averages the contributions it has when the round closes and takes the outer step over them.
+ * Workers that close on the same contributions end in the same bits; nobody certifies which ones those are.
+ */
+import type { Mean } from '../consensus/aggregate/mean.ts';
+import type { RoundInbox } from '../network/wire/wire.ts';
+import type { WorkerId } from '../run/ids.ts';
+import { stateDigest } from '../tensor/digest.ts';
+import { applyRound } from './apply-round.ts';
+import { assignChunks } from './chunk-assignment.ts';
+import { collect } from './collect.ts';
+import { liveWorkers } from './peers.ts';
+import type { Session } from './ports.ts';
+import { publish } from './publish.ts';
+import { assertSealed, type SealedState, type WorkerState } from './state.ts';
+import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from './strategy.ts';
+
+/** A round that was averaged, with what it was averaged from. */
+export interface AveragedRound<S extends WorkerState> extends RoundResult<S> {
+  readonly mean: Mean;
+  readonly inbox: RoundInbox;
+}
+
+export interface OpenAveraging<S extends WorkerState> extends OpenRound<S> {
+  readonly start: RoundStart;
+  finish(state: S): Promise<AveragedRound<S>>;
+}
+
+export interface Averaging<S extends WorkerState> extends RoundStrategy<S> {
+  open(state: S): Promise<OpenAveraging<S>>;
+}
+
+export function createAveraging<S extends WorkerState = WorkerState>(
+  session: Session,
+): Averaging<S> {
+  const { plan, ports } = session;
+  const digestOf = (state: S) => stateDigest(state.params, ports.createSha256);
+  return {
+    digestOf,
+    prepare: async (state) => (state.round < plan.rounds ? state : undefined),
+    async open(state) {
+      const { clock, wire, report } = ports;
+      const startedMs = clock.now();
+      const start = startOf(state, digestOf(state), session);
+      const { round, folded } = state;
+      const isAsync = plan.sync.strategy === 'async';
+      const inbox = wire.openRound({
+        ...{ round, base: start.base, assignment: start.assignment },
+        ...(isAsync && { anyBase: { folded } }),
+      });
+      return {
+        start,
+        publish: (sealed) => publish(sealed, session),
+        async finish(played) {
+          const sealed: SealedState<S> = assertSealed(played);
+          const publishedMs = clock.now();
+          const reason = await collect(inbox, round, session);
+          const secondsWaiting = (clock.now() - publishedMs) / 1000;
+          const closing = { start, reason, startedMs, secondsWaiting };
+          const { state: next, mean } = await applyRound(sealed, inbox, closing, session);
+          const completed = async () => {
+            report({ type: 'round', ...next.rounds.at(-1)! });
+            return next;
+          };
+          return { state: next, mean, inbox, completed };
+        },
+        close: () => inbox.close(),
+      };
+    },
+  };
+}
+
+function startOf(state: WorkerState, base: string, session: Session): RoundStart {
+  const { run, owners, fragments } = session.plan;
+  const { round, params } = state;
+  const roster = rosterOf(state, session);
+  const { size } = params.layout;
+  return {
+    base,
+    roster,
+    assignment: assignChunks({ run, round, base, roster, owners, fragments, size }),
+  };
+}
+
+/** Roster: contributors to the current state; in round 0, live workers. A restart keeps the one its gradient was made for. */
+const rosterOf = ({ sent, cohort }: WorkerState, session: Session): readonly WorkerId[] =>
+  sent?.roster ?? cohort ?? liveWorkers(session);

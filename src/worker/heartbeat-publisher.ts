@@ -1,0 +1,71 @@
+/**
+ * Publishes heartbeats: the first at once, then one whenever this worker has published nothing for an interval, also while the
+ * inner steps run; a last one says goodbye. Relays that take any rate also hear of every change when it happens.
+ */
+import { within } from '../network/transport/deadline.ts';
+import type { OwnHeartbeat } from '../network/wire/wire.ts';
+import type { Session } from './ports.ts';
+
+/** What the next heartbeat says of the shared state: round, digest and cohort. */
+export type HeartbeatContent = Pick<OwnHeartbeat, 'round' | 'digest' | 'cohort'>;
+
+export interface HeartbeatPublisher {
+  /** Heartbeats say this from now on. */
+  say(content: HeartbeatContent): void;
+  /** Sends a heartbeat that says this now; true as soon as a relay took it. */
+  send(content: HeartbeatContent): Promise<boolean>;
+  /** Sends the leaving heartbeat and stops. */
+  stop(): Promise<void>;
+}
+
+/** A relay that is slower than this does not hear the goodbye. */
+const FAREWELL_MS = 3000;
+
+export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPublisher {
+  const { clock, wire, report } = ports;
+  const intervalMs = plan.heartbeatSeconds * 1000;
+  const stopping = new AbortController();
+  let content: HeartbeatContent | undefined;
+  let running: Promise<void> | undefined;
+
+  /** Resolves once a relay took it or none did; the run does not wait for that. */
+  async function publish(leaving: boolean): Promise<boolean> {
+    if (!content) return false;
+    const { taken, settled } = wire.sendHeartbeat({
+      ...content,
+      intervalSeconds: plan.heartbeatSeconds,
+      examples: undefined,
+      leaving,
+    });
+    if (await taken) return true;
+    if (leaving) return false;
+    const why = (await settled).failed.map(({ relay, message }) => `${relay} ${message}`);
+    report({ type: 'notice', message: `no relay took the heartbeat (${why.join('; ')})` });
+    return false;
+  }
+
+  async function publishWhenSilent(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const dueMs = intervalMs - wire.silentMs;
+      if (dueMs <= 0) void publish(false);
+      await clock.sleep(dueMs <= 0 ? intervalMs : dueMs, stopping.signal).catch(() => undefined);
+    }
+  }
+
+  return {
+    say(next) {
+      content = next;
+      if (!running || !wire.isPaced || plan.heartbeatEachRound) void publish(false);
+      running ??= publishWhenSilent();
+    },
+    send(next) {
+      content = next;
+      return publish(false);
+    },
+    async stop() {
+      stopping.abort();
+      await running;
+      await within(publish(true), FAREWELL_MS, clock);
+    },
+  };
+}

@@ -1,0 +1,48 @@
+/**
+ * How a run decides its rounds. The loop trains and publishes; a strategy says what a round starts from, what counts in it and
+ * which state it ends in. The loop never asks which strategy it plays: plain averaging is in averaging.ts, certified rounds are in
+ * src/certified, rounds of the Python reference's profile in src/python.
+ */
+import type { ChunkAssignment } from '../run/chunk-assignment.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { SealedState, WorkerState } from './state.ts';
+
+/** What the inner steps of a round start from, beside the worker's own state. */
+export interface RoundStart {
+  /** Digest of the shared state. */
+  readonly base: Digest;
+  /** Workers that the parameters are divided among. */
+  readonly roster: readonly WorkerId[];
+  readonly assignment: ChunkAssignment;
+  /** Digest of the outcome before, where rounds have outcomes. */
+  readonly parent?: Digest | undefined;
+  /** Keeps the whole delta in the state until the round is over, so that chunks which did not count can be taken back. */
+  readonly keepsDelta?: boolean;
+}
+
+/** Where a round ended. */
+export interface RoundResult<S extends WorkerState = WorkerState> {
+  readonly state: S;
+  /** Called once the state is on disk: tells of the round and publishes what follows from it. Returns the state to go on from. */
+  completed(): Promise<S>;
+}
+
+/** A round that is listened to. */
+export interface OpenRound<S extends WorkerState = WorkerState> {
+  /** Undefined where this worker does not train in the round. */
+  readonly start: RoundStart | undefined;
+  /** Sends the gradient; it is on disk already. */
+  publish(state: SealedState<S>): Promise<void>;
+  /** Waits for the end of the round and applies it. */
+  finish(state: S): Promise<RoundResult<S>>;
+  /** Called in any case, also after an error. */
+  close(): void;
+}
+
+export interface RoundStrategy<S extends WorkerState = WorkerState> {
+  /** The state the next round starts from; undefined where the run is over for this worker. */
+  prepare(state: S): Promise<S | undefined>;
+  /** What heartbeats call the shared state: equal digests are equal bits. */
+  digestOf(state: S): Digest;
+  open(state: S): Promise<OpenRound<S>>;
+}
