@@ -3,11 +3,12 @@
 import type { Connection } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
 import { EventFrames } from './frames.ts';
+import type { Work } from './turns.ts';
 
 /** Takes one published event through all stages; every way out answers the author. `isPlain` as in `parseArrival`. */
-export function addEvent(session: Connection, raw: unknown, isPlain: boolean): void {
+export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): Work<void> {
   const { counts, store } = session.core;
-  if (session.misdeeds.swallows()) {
+  if (session.adversary.swallows()) {
     counts.eventsSwallowed++;
     return;
   }
@@ -16,32 +17,33 @@ export function addEvent(session: Connection, raw: unknown, isPlain: boolean): v
     refuse(session, isRecord(raw) ? raw.id : undefined, `invalid: ${arrival}`);
     return;
   }
-  if (session.misdeeds.discards()) {
+  if (session.adversary.discards()) {
     counts.eventsDiscarded++;
     session.answer(arrival.id, true, '');
     return;
   }
-  if (session.misdeeds.throttles(session.core.nowMs())) {
+  if (session.adversary.throttles(session.core.nowMs())) {
     refuse(session, arrival.id, 'rate-limited: slow down');
     return;
   }
   if (store.has(arrival.id)) {
     counts.eventsDuplicate++;
-    const { duplicate } = session.core.profile.manners.words;
+    const { duplicate } = session.core.profile.dialect.words;
     const words = duplicate ?? 'duplicate: already have this event';
     onceSynced(session, arrival, session.core.log?.settled(), () =>
       session.answer(arrival.id, true, words),
     );
     return;
   }
-  const refusal = judge(session, arrival) ?? keep(session, arrival);
+  const refusal = judge(session, arrival) ?? (yield* keep(session, arrival));
   if (refusal !== undefined) {
     refuse(session, arrival.id, refusal);
     return;
   }
   const synced = store.has(arrival.id) ? persist(session, arrival) : undefined;
   // to those who listen now: who asks while the disk works finds the event in the store
-  const listeners = session.core.live.matching(arrival);
+  const { listeners, tested } = session.core.live.matching(arrival);
+  yield tested + listeners.size;
   onceSynced(session, arrival, synced, () => {
     counts.eventsAccepted++;
     session.answer(arrival.id, true, '');
@@ -70,7 +72,7 @@ function onceSynced(
 
 /** The first policy that objects, as it is worded on the wire. */
 function judge(session: Connection, arrival: Arrival): string | undefined {
-  const { words } = session.core.profile.manners;
+  const { words } = session.core.profile.dialect;
   for (const policy of session.core.policies) {
     const refusal = policy(arrival, session);
     if (!refusal) continue;
@@ -81,14 +83,16 @@ function judge(session: Connection, arrival: Arrival): string | undefined {
 }
 
 /** Keeps what its class says is kept, or says why not. */
-function keep(session: Connection, arrival: Arrival): string | undefined {
+function* keep(session: Connection, arrival: Arrival): Work<string | undefined> {
   const { core } = session;
   if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
   const { id, pubkey, created_at, kind, tags, json } = arrival;
-  const kept = core.store.add({ id, pubkey, created_at, kind, tags, json }, session.nowSeconds());
+  const entry = { id, pubkey, created_at, kind, tags, json };
+  const kept = yield* core.store.adding(entry, session.nowSeconds());
   if (kept === 'replaced') return 'replaced: have a newer event';
   if (kept === 'deleted') return 'deleted: its author has deleted this event';
   if (kept === 'too-large') return 'error: the event is more than this relay can keep';
+  if (kept === 'full') return 'error: there is no room for more events of this author';
   return undefined;
 }
 

@@ -3,10 +3,25 @@ import type { Entry } from './event.ts';
 import type { CompiledFilter } from './filter.ts';
 import { idKey, keysOf } from './index-keys.ts';
 
+/** What an event takes in memory besides its JSON, measured: itself, each tag, each item of a tag, each key it is filed under. */
+const [ENTRY_BYTES, TAG_BYTES, ITEM_BYTES, KEY_BYTES] = [1000, 80, 40, 120] as const;
+
+/** What an event takes in memory besides its JSON: an estimate that is rather too high. */
+export function indexBytesOf(entry: Entry): number {
+  let bytes = ENTRY_BYTES;
+  for (const tag of entry.tags) {
+    bytes += TAG_BYTES;
+    for (const item of tag) bytes += ITEM_BYTES + 2 * item.length;
+  }
+  for (const key of keysOf(entry)) bytes += KEY_BYTES + 2 * key.length;
+  return bytes;
+}
+
 export class EventIndex {
   /** By id, in order of arrival. */
   readonly #entries = new Map<string, Entry>();
-  readonly #filed = new Map<string, Set<Entry>>();
+  /** A key that files a single event needs no set. */
+  readonly #filed = new Map<string, Entry | Set<Entry>>();
 
   get size(): number {
     return this.#entries.size;
@@ -20,16 +35,18 @@ export class EventIndex {
     return this.#entries.values();
   }
 
-  under(key: string): Iterable<Entry> {
-    return this.#filed.get(key) ?? [];
+  under(key: string): readonly Entry[] {
+    const filed = key[0] === idKey('') ? this.#entries.get(key.slice(1)) : this.#filed.get(key);
+    if (!filed) return [];
+    return filed instanceof Set ? [...filed] : [filed];
   }
 
   add(entry: Entry): void {
     this.#entries.set(entry.id, entry);
     for (const key of keysOf(entry)) {
       const filed = this.#filed.get(key);
-      if (filed) filed.add(entry);
-      else this.#filed.set(key, new Set([entry]));
+      if (filed instanceof Set) filed.add(entry);
+      else this.#filed.set(key, filed ? new Set([filed, entry]) : entry);
     }
   }
 
@@ -37,35 +54,40 @@ export class EventIndex {
     this.#entries.delete(entry.id);
     for (const key of keysOf(entry)) {
       const filed = this.#filed.get(key);
-      filed?.delete(entry);
-      if (filed?.size === 0) this.#filed.delete(key);
+      if (filed === entry) this.#filed.delete(key);
+      if (!(filed instanceof Set)) continue;
+      filed.delete(entry);
+      if (filed.size === 0) this.#filed.delete(key);
     }
   }
 
-  /** A superset of what the filter matches, each entry once: the shortest of its groups. */
-  candidates({ groups }: CompiledFilter): Iterable<Entry> {
-    let best: readonly string[] | undefined;
-    let least = this.size;
-    for (const keys of groups) {
-      const count = keys.reduce((sum, key) => sum + this.#count(key), 0);
-      if (count > least) continue;
-      best = keys;
-      least = count;
-    }
-    if (!best) return this.values();
-    const found = new Set<Entry>();
-    for (const key of best) for (const entry of this.#lookUp(key)) found.add(entry);
+  /** A superset of what the filter matches as it is now, the shortest of its groups; some may be in it twice. */
+  candidates(filter: CompiledFilter): readonly Entry[] {
+    const { keys } = this.#shortest(filter);
+    if (!keys) return [...this.#entries.values()];
+    const found: Entry[] = [];
+    for (const key of keys) for (const entry of this.under(key)) found.push(entry);
     return found;
   }
 
-  #lookUp(key: string): Iterable<Entry> {
-    if (key[0] !== idKey('')) return this.under(key);
-    const entry = this.#entries.get(key.slice(1));
-    return entry ? [entry] : [];
+  /** How many candidates there are. */
+  countOf(filter: CompiledFilter): number {
+    return this.#shortest(filter).count;
+  }
+
+  /** The group with the fewest events; no keys when looking at all is shorter. */
+  #shortest({ groups }: CompiledFilter): { count: number; keys?: readonly string[] } {
+    let best: { count: number; keys?: readonly string[] } = { count: this.size };
+    for (const keys of groups) {
+      const count = keys.reduce((sum, key) => sum + this.#count(key), 0);
+      if (count <= best.count) best = { count, keys };
+    }
+    return best;
   }
 
   #count(key: string): number {
-    if (key[0] !== idKey('')) return this.#filed.get(key)?.size ?? 0;
-    return this.#entries.has(key.slice(1)) ? 1 : 0;
+    if (key[0] === idKey('')) return this.#entries.has(key.slice(1)) ? 1 : 0;
+    const filed = this.#filed.get(key);
+    return filed instanceof Set ? filed.size : filed ? 1 : 0;
   }
 }

@@ -25,7 +25,7 @@ export interface Arrival extends Entry {
 const CONTENT = ',"content":';
 
 const HEX = /^[0-9a-f]*$/;
-const isHex = (value: unknown, length: number): value is string =>
+export const isHex = (value: unknown, length: number): value is string =>
   typeof value === 'string' && value.length === length && HEX.test(value);
 
 const isTags = (value: unknown): value is string[][] =>

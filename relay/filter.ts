@@ -7,6 +7,10 @@ export interface CompiledFilter {
   readonly limit: number;
   /** One group per list in the filter: a match is filed under a key of every group. */
   readonly groups: readonly (readonly string[])[];
+  /** Values in all its lists. */
+  readonly size: number;
+  /** Conditions that look at every tag of an event. */
+  readonly tagTests: number;
   matches(entry: Entry): boolean;
 }
 
@@ -92,9 +96,12 @@ export function compileFilter(
     if (typeof field === 'string') return field;
     if (field) fields.push(field);
   }
+  const groups = fields.flatMap(({ keys }) => (keys ? [keys] : []));
   return {
     limit,
-    groups: fields.flatMap(({ keys }) => (keys ? [keys] : [])),
+    groups,
+    size: groups.reduce((sum, keys) => sum + keys.length, 0),
+    tagTests: tagFilters,
     matches: (entry) => fields.every(({ test }) => test(entry)),
   };
 }

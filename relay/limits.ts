@@ -1,6 +1,17 @@
 /** What this relay accepts, in one place: policies enforce these numbers and the NIP-11 document reports them. */
 import type { AddressRate, Rate } from './rates.ts';
 
+/** What one public address (IPv4) or network (IPv6 /64) may do; loopback and private networks are not counted. */
+export interface PublicAddressLimits {
+  /** Connections open at a time. */
+  readonly connections: number;
+  readonly newConnections: AddressRate;
+  readonly messages: AddressRate;
+  readonly events: AddressRate;
+  /** Bytes sent to us. */
+  readonly bytes: AddressRate;
+}
+
 export interface Limits {
   /** Largest event, as JSON with only the seven fields of NIP-01, in bytes. */
   readonly maxEventBytes: number;
@@ -43,13 +54,29 @@ export interface Limits {
   readonly connectionRates: readonly Rate[];
   /** Messages of one address over time. */
   readonly messageRates: readonly Rate[];
+  /** What each public address may do besides; undefined counts none of it. */
+  readonly publicAddress: PublicAddressLimits | undefined;
+  /** Connections open at a time, of all addresses; half as many of one loopback or private address. */
+  readonly maxConnections: number;
+  /** A connection that is silent for so long is asked for a sign of life, and after twice as long is closed. */
+  readonly idleSeconds: number;
+  /** Longest message that is no EVENT, in bytes. */
+  readonly maxQueryBytes: number;
+  /** Most events one REQ or COUNT may look at, and lists of a sync may hold together. */
+  readonly maxScanned: number;
   /** The only kinds accepted; undefined accepts all. */
   readonly kinds: readonly number[] | undefined;
   readonly maxStoredEvents: number;
   /** JSON of all events kept; the log on disk takes about twice that at most. */
   readonly maxStoredBytes: number;
+  /** What the events kept take in memory besides their JSON: tags, and the keys they are found by. */
+  readonly maxIndexBytes: number;
   /** A reader that lets this many bytes pile up is disconnected. */
   readonly maxUnsentBytes: number;
+  /** Of all readers together; then whoever lets most pile up is disconnected. */
+  readonly maxUnsentBytesInAll: number;
+  /** Bytes of messages that have not arrived whole, or wait for their turn, of all connections together. */
+  readonly maxUnreadBytesInAll: number;
 }
 
 const MIB = 1 << 20;
@@ -78,10 +105,24 @@ export const defaultLimits: Limits = {
   addressRate: undefined,
   connectionRates: [],
   messageRates: [],
+  publicAddress: {
+    connections: 64,
+    newConnections: { atOnce: 64, perMinute: 60 },
+    messages: { atOnce: 10_000, perMinute: 6000 },
+    events: { atOnce: 5000, perMinute: 3000 },
+    bytes: { atOnce: 512 * MIB, perMinute: 512 * MIB },
+  },
+  maxConnections: 1000,
+  idleSeconds: 60,
+  maxQueryBytes: MIB,
+  maxScanned: 1_000_000,
   kinds: undefined,
   maxStoredEvents: 100_000,
   maxStoredBytes: 1024 * MIB,
+  maxIndexBytes: 192 * MIB,
   maxUnsentBytes: 256 * MIB,
+  maxUnsentBytesInAll: 512 * MIB,
+  maxUnreadBytesInAll: 256 * MIB,
 };
 
 /** The longest message answered with OK true: an event of full size and its `["EVENT",…]` brackets. */

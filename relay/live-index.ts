@@ -41,16 +41,19 @@ export class LiveIndex {
     this.#places.delete(subscription);
   }
 
-  /** The subscriptions with a filter that matches, each once. */
-  matching(entry: Entry): Iterable<Subscription> {
-    const found = new Set<Subscription>();
+  /** The subscriptions with a filter that matches, each once, and how many filters were tried to find them. */
+  matching(entry: Entry): { listeners: ReadonlySet<Subscription>; tested: number } {
+    const listeners = new Set<Subscription>();
+    let tested = 0;
     for (const key of [...ALL, idKey(entry.id), ...keysOf(entry)]) {
       for (const subscription of this.#filed.get(key) ?? []) {
-        if (found.has(subscription)) continue;
-        if (subscription.filters.some((filter) => filter.matches(entry))) found.add(subscription);
+        if (listeners.has(subscription)) continue;
+        tested += subscription.filters.length;
+        const { filters } = subscription;
+        if (filters.some((filter) => filter.matches(entry))) listeners.add(subscription);
       }
     }
-    return found;
+    return { listeners, tested };
   }
 
   /** Of the lists of a filter, the one whose keys are in least demand so far; a match has a key of every list. */

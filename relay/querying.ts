@@ -5,6 +5,7 @@ import { type CompiledFilter, compileFilter } from './filter.ts';
 import { EventFrames } from './frames.ts';
 import type { Subscription } from './live-index.ts';
 import type { Found } from './store.ts';
+import type { Work } from './turns.ts';
 
 /** What a REQ or COUNT asks for. */
 interface Query {
@@ -12,33 +13,54 @@ interface Query {
   readonly filters: readonly CompiledFilter[];
 }
 
-/** Opens or replaces a subscription and sends what is stored, as fast as the reader takes it. */
-export async function openSubscription(
+/** Units that sending one stored event takes, and bytes of it that take another. */
+const [SENT_UNITS, UNIT_BYTES] = [8, 1024];
+
+/** Opens or replaces a subscription, and begins to send what is stored. */
+export function* openSubscription(
   session: Connection,
   rest: readonly unknown[],
   bytes: number,
-): Promise<void> {
-  const { core, misdeeds } = session;
+): Work<void> {
+  const { core, adversary } = session;
   const asked = readQuery(session, rest);
   const subscription = asked && hold(session, asked, bytes);
   if (!subscription) return;
   const { id, filters } = subscription;
-  if (misdeeds.liesAtEose()) {
+  if (adversary.liesAtEose()) {
     core.counts.eosesFalse++;
     sayEose(session, id, 'finish');
     return;
   }
+  const found = yield* core.store.querying(filters, session.nowSeconds());
+  const ids = found.entries.map((entry) => entry.id);
+  void sendStored(session, subscription, ids, found.hint);
+}
+
+/** Sends what was found, as fast as the reader takes it, and EOSE. What has left the store meanwhile is not held for it. */
+async function sendStored(
+  session: Connection,
+  subscription: Subscription,
+  ids: readonly string[],
+  hint: Found['hint'],
+): Promise<void> {
+  const { core, adversary, account } = session;
+  const { id } = subscription;
   const isWanted = () => session.subscriptions.get(id) === subscription;
-  const deliveries: (Promise<unknown> | undefined)[] = [];
-  const { entries, hint } = core.store.query(filters, session.nowSeconds());
-  for (const entry of entries) {
+  const deliveries: Promise<unknown>[] = [];
+  for (const stored of ids) {
     await session.room(isWanted);
+    await core.turns.next(account);
     if (!isWanted()) return;
-    deliveries.push(subscription.deliver(new EventFrames(entry.json)));
+    const entry = core.store.find(stored);
+    if (!entry) continue;
+    core.turns.spend(account, SENT_UNITS + entry.json.length / UNIT_BYTES);
+    const delivery = subscription.deliver(new EventFrames(entry.json));
+    if (delivery) deliveries.push(delivery);
   }
   await Promise.all(deliveries);
   if (!isWanted()) return;
-  if (misdeeds.stallsEose()) core.counts.eosesWithheld++;
+  if (adversary.stallsEose()) core.counts.eosesWithheld++;
   else sayEose(session, id, hint);
 }
 
@@ -51,7 +73,7 @@ function hold(
   const { core, subscriptions, limits } = session;
   const most = limits.maxSubscriptions;
   if (!subscriptions.has(id) && subscriptions.size >= most) {
-    session.say(...core.profile.manners.tooManySubscriptions(id, most));
+    session.say(...core.profile.dialect.tooManySubscriptions(id, most));
     return undefined;
   }
   forget(session, id);
@@ -82,20 +104,21 @@ function forget(session: Connection, id: string): void {
 }
 
 function sayEose(session: Connection, id: string, hint: Found['hint']): void {
-  if (hint && session.core.profile.manners.hints) session.say('EOSE', id, [hint]);
+  if (hint && session.core.profile.dialect.hints) session.say('EOSE', id, [hint]);
   else session.say('EOSE', id);
 }
 
 /** Answers how many stored events match (NIP-45). */
-export function countStored(session: Connection, rest: readonly unknown[]): void {
+export function* countStored(session: Connection, rest: readonly unknown[]): Work<void> {
   const { profile, store } = session.core;
-  if (!profile.manners.counts) {
+  if (!profile.dialect.counts) {
     session.say('NOTICE', 'error: unknown message type');
     return;
   }
   const asked = readQuery(session, rest);
   if (!asked) return;
-  session.say('COUNT', asked.id, { count: store.count(asked.filters, session.nowSeconds()) });
+  const count = yield* store.counting(asked.filters, session.nowSeconds());
+  session.say('COUNT', asked.id, { count });
 }
 
 /** Forgets a subscription; closing one that is not open does nothing. */
@@ -123,8 +146,8 @@ function readQuery(session: Connection, [id, ...raw]: readonly unknown[]): Query
 }
 
 /** Says that a REQ is not served, in the way of the profile. */
-function refuse(session: Connection, id: string, reason: string): void {
-  const { refusedReq, noticeWords } = session.core.profile.manners;
+export function refuse(session: Connection, id: string, reason: string): void {
+  const { refusedReq, noticeWords } = session.core.profile.dialect;
   forget(session, id);
   if (refusedReq === 'CLOSED') session.say('CLOSED', id, reason);
   else session.say('NOTICE', `${noticeWords}${reason.replace(/^(invalid|unsupported): /, '')}`);
@@ -139,9 +162,12 @@ function compileFilters(
   }
   const filters: CompiledFilter[] = [];
   for (const item of raw) {
-    const filter = compileFilter(item, limits, core.profile.manners.unknownFields);
+    const filter = compileFilter(item, limits, core.profile.dialect.unknownFields);
     if (typeof filter === 'string') return filter;
     filters.push(filter);
+  }
+  if (core.store.candidates(filters) > limits.maxScanned) {
+    return 'error: the filters ask for too much to look through';
   }
   return filters;
 }

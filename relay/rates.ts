@@ -1,6 +1,6 @@
-/** So many per period: sliding windows over what happened, one per name and rate. */
+/** So many per period: sliding windows that are exact, and buckets of tokens that are small. */
 
-/** The other way to limit: so many at once, then so many a minute. */
+/** So many at once, then so many a minute. */
 export interface AddressRate {
   readonly atOnce: number;
   readonly perMinute: number;
@@ -13,13 +13,24 @@ export interface Rate {
   readonly kinds?: readonly (readonly [number, number])[];
 }
 
-/** Windows remembered at most; beyond it the one longest unused is forgotten. */
-const MAX_WINDOWS = 10_000;
+/** Names remembered at most; beyond it the one longest unused is forgotten. */
+const MAX_NAMES = 10_000;
+const MINUTE_MS = 60_000;
 
 const covers = ({ kinds }: Rate, kind: number | undefined): boolean =>
   !kinds || (kind !== undefined && kinds.some(([from, to]) => kind >= from && kind <= to));
 
-/** Counts what happens under each name; refused attempts do not count. */
+/** Remembers the value as the latest used, and forgets those longest unused. */
+function remember<T>(map: Map<string, T>, name: string, value: T): void {
+  map.delete(name);
+  map.set(name, value);
+  for (const oldest of map.keys()) {
+    if (map.size <= MAX_NAMES) return;
+    map.delete(oldest);
+  }
+}
+
+/** Counts what happens under each name; refused attempts do not count. Remembers every time of a window: for low rates. */
 export class Meter {
   readonly #rates: readonly Rate[];
   readonly #times = new Map<string, number[]>();
@@ -40,17 +51,36 @@ export class Meter {
     }
     for (const { key, recent } of windows) {
       recent.push(nowMs);
-      this.#times.delete(key);
-      this.#times.set(key, recent);
+      remember(this.#times, key, recent);
     }
-    this.#forget();
     return true;
   }
+}
 
-  #forget(): void {
-    for (const key of this.#times.keys()) {
-      if (this.#times.size <= MAX_WINDOWS) return;
-      this.#times.delete(key);
-    }
+interface Bucket {
+  tokens: number;
+  atMs: number;
+}
+
+/** A bucket of tokens under each name; refused attempts take none. */
+export class Buckets {
+  readonly #rate: AddressRate | undefined;
+  readonly #buckets = new Map<string, Bucket>();
+
+  /** Without a rate everything is taken. */
+  constructor(rate: AddressRate | undefined) {
+    this.#rate = rate;
+  }
+
+  takes(name: string, nowMs: number, tokens = 1): boolean {
+    if (!this.#rate) return true;
+    const { atOnce, perMinute } = this.#rate;
+    const held = this.#buckets.get(name) ?? { tokens: atOnce, atMs: nowMs };
+    const gained = ((nowMs - held.atMs) * perMinute) / MINUTE_MS;
+    // waits are whole milliseconds: what rounding leaves missing must not refuse anybody
+    const has = Math.min(atOnce, held.tokens + gained + 1e-9);
+    if (has < Math.min(tokens, atOnce)) return false;
+    remember(this.#buckets, name, { tokens: has - tokens, atMs: nowMs });
+    return true;
   }
 }

@@ -1,13 +1,13 @@
 /**
- * A small Nostr relay for demos and tests, with seeded faults and the manners of others. Knows nothing of training.
+ * A small Nostr relay for training runs, demos and tests, with seeded faults and the dialects of other relays. Knows nothing of training.
  *
  * @module nostrain/relay
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
-import { type Core, type Counts, zeroCounts } from './core.ts';
+import { Admission } from './admission.ts';
+import { type Connection, type Core, type Counts, zeroCounts } from './core.ts';
 import type { EventLog } from './durable/event-log.ts';
 import { recover } from './durable/recover.ts';
 import type { FaultSettings } from './faults/fault.ts';
@@ -16,15 +16,20 @@ import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
 import { LiveIndex } from './live-index.ts';
 import type { AuthMode, Policy } from './policies/policy.ts';
 import { createStandardPolicies } from './policies/standard.ts';
-import { Meter } from './rates.ts';
-import { Session } from './session.ts';
+import { Buckets, Meter } from './rates.ts';
+import { hostOf, Session } from './session.ts';
 import { Store } from './store.ts';
 import { ours } from './strict/ours.ts';
 import type { Profile } from './strict/profile.ts';
 import { type ProfileName, profiles } from './strict/profiles.ts';
+import { Turns } from './turns.ts';
 
 /** How long a closing relay waits for readers to say goodbye. */
 const GOODBYE_MS = 200;
+/** How often silent, deaf and hoarding connections are looked for. */
+const CHECK_MS = 1000;
+/** How long an HTTP request may take to arrive. */
+const REQUEST_MS = 10_000;
 
 export interface RelayOptions {
   /** Default `127.0.0.1`. */
@@ -41,7 +46,11 @@ export interface RelayOptions {
   readonly auth?: AuthMode;
   /** Leading zero bits an id must have (NIP-13); default 0. */
   readonly minPow?: number;
-  /** The URL others know this relay by, when it is not the one they connect to (behind a proxy). */
+  /**
+   * The URL others know this relay by (by name, or behind a proxy): AUTH (NIP-42) and requests to vanish (NIP-62) must
+   * name its host. Without it they must name an address this relay is reached at; what clients call it in their `Host`
+   * header proves nothing. With it, `X-Forwarded-For` from a loopback or private address is believed.
+   */
   readonly publicUrl?: string;
   /** Folder to keep events in; without it they are gone with the relay. */
   readonly store?: string;
@@ -64,6 +73,8 @@ export interface RelayStats extends Readonly<Counts> {
   readonly eventsStored: number;
   /** JSON of the events kept now. */
   readonly bytesStored: number;
+  /** Most work done in one turn of the event loop so far, in units of about a microsecond. */
+  readonly mostWorkPerTurn: number;
   /** Bytes at the end of the folder's log that an earlier crash had torn. */
   readonly tornBytesCut: number;
 }
@@ -96,13 +107,17 @@ export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
       : await recover(options.store, store, Math.floor(nowMs() / 1000));
   const core = createCore(options, limits, store, recovered?.log);
   const host = options.host ?? '127.0.0.1';
+  const admission = new Admission(limits, options.publicUrl !== undefined);
   const server = createServer((request, response) => answerHttp(request, response, core));
+  guard(server, admission, core);
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: maxFrameBytes(limits),
     perMessageDeflate: false,
   });
-  server.on('upgrade', (request, socket, head) => upgrade(core, sockets, request, socket, head));
+  server.on('upgrade', (request, socket, head) =>
+    upgrade(core, admission, sockets, { request, socket: socket as Socket, head }),
+  );
   try {
     await listen(server, host, options.port ?? 0);
   } catch (cause) {
@@ -110,12 +125,14 @@ export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
     throw cause;
   }
   const { port } = server.address() as AddressInfo;
+  const timer = setInterval(() => checkSessions(core), CHECK_MS).unref();
   let closing: Promise<void> | undefined;
   return {
     url: `ws://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
     stats: () => statsOf(core, recovered?.cutBytes ?? 0),
     close: () => {
+      clearInterval(timer);
       closing ??= closeAll(core, server).then(() => recovered?.close());
       return closing;
     },
@@ -150,6 +167,8 @@ function createCore(
     publicUrl: options.publicUrl,
     messages: new Meter(limits.messageRates),
     connections: new Meter(limits.connectionRates),
+    publicMessages: new Buckets(limits.publicAddress?.messages),
+    publicBytes: new Buckets(limits.publicAddress?.bytes),
     policies: options.policies ?? createStandardPolicies(limits),
     faults: options.faults ?? {},
     seed: options.seed ?? 0,
@@ -157,6 +176,7 @@ function createCore(
     log,
     sessions: new Set(),
     live: new LiveIndex(),
+    turns: new Turns(),
     counts: zeroCounts(),
     nowMs: options.nowMs ?? Date.now,
   };
@@ -171,33 +191,90 @@ const listen = (server: Server, host: string, port: number): Promise<void> =>
     });
   });
 
-/** Turns an HTTP request into a session, unless the faults refuse this connection. */
+/** Keeps sockets that say nothing, or come too often, from taking the places of others. */
+function guard(server: Server, admission: Admission, { nowMs, counts }: Core): void {
+  server.maxConnections = admission.maxSockets;
+  server.headersTimeout = REQUEST_MS;
+  server.requestTimeout = REQUEST_MS;
+  server.on('connection', (socket) => {
+    if (admission.mayAsk(socket.remoteAddress ?? '', nowMs())) return;
+    counts.connectionsRefused++;
+    socket.destroy();
+  });
+}
+
+interface Upgrade {
+  readonly request: IncomingMessage;
+  readonly socket: Socket;
+  readonly head: Buffer;
+}
+
+/** Turns an HTTP request into a session, unless the faults refuse this connection or it is one too many. */
 function upgrade(
   core: Core,
+  admission: Admission,
   sockets: WebSocketServer,
-  request: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
+  { request, socket, head }: Upgrade,
 ): void {
   socket.on('error', () => socket.destroy());
   if (core.counts.connectionsRefused < (core.faults.refuseConnections ?? 0)) {
-    core.counts.connectionsRefused++;
-    socket.end(
-      'HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
-    );
+    refuse(core, socket, '503 Service Unavailable');
     return;
   }
-  const address = request.socket.remoteAddress ?? '';
-  const host = request.headers.host ?? '';
+  const admitted = admission.admit(request, core.nowMs());
+  if (!admitted) {
+    refuse(core, socket, '429 Too Many Requests');
+    return;
+  }
+  socket.once('close', admitted.leave);
   sockets.handleUpgrade(request, socket, head, (ws) => {
-    if (!core.connections.takes(address, core.nowMs())) {
+    if (!core.connections.takes(admitted.address, core.nowMs())) {
       core.counts.connectionsRefused++;
       ws.terminate();
       return;
     }
     const number = core.counts.connectionsTotal++;
-    core.sessions.add(new Session(core, ws, socket, { number, address, host }));
+    const origin = { number, ...admitted, hosts: hostsOf(core, socket) };
+    core.sessions.add(new Session(core, ws, socket, origin));
   });
+}
+
+function refuse(core: Core, socket: Socket, status: string): void {
+  core.counts.connectionsRefused++;
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+}
+
+/** Hosts by which a client of this socket may name the relay: its public one, else where the socket really ends. */
+function hostsOf({ publicUrl }: Core, { localAddress = '', localPort }: Socket): Set<string> {
+  if (publicUrl !== undefined) return new Set([hostOf(publicUrl) ?? '']);
+  const address = localAddress.replace(/^::ffff:/i, '');
+  const isLoopback = address === '::1' || address.startsWith('127.');
+  const names = [address, ...(isLoopback ? ['localhost', '127.0.0.1', '::1'] : [])];
+  const urls = names.map((name) => `ws://${name.includes(':') ? `[${name}]` : name}:${localPort}`);
+  return new Set(urls.flatMap((url) => hostOf(url) ?? []));
+}
+
+/** Ends connections that are silent or hoard; those that hoard most first. */
+function checkSessions({ sessions, limits, nowMs }: Core): void {
+  for (const session of sessions) session.checkIdle(nowMs());
+  const { maxUnsentBytesInAll, maxUnreadBytesInAll } = limits;
+  endLargest(sessions, (session) => session.unsentBytes, maxUnsentBytesInAll);
+  endLargest(sessions, (session) => session.unreadBytes, maxUnreadBytesInAll);
+}
+
+function endLargest(
+  sessions: Iterable<Connection>,
+  sizeOf: (session: Connection) => number,
+  most: number,
+): void {
+  const sized = Array.from(sessions, (session) => ({ session, size: sizeOf(session) }));
+  let total = sized.reduce((sum, { size }) => sum + size, 0);
+  if (total <= most) return;
+  for (const { session, size } of sized.sort((a, b) => b.size - a.size)) {
+    if (total <= most) return;
+    session.terminate();
+    total -= size;
+  }
 }
 
 function statsOf(core: Core, tornBytesCut: number): RelayStats {
@@ -209,6 +286,7 @@ function statsOf(core: Core, tornBytesCut: number): RelayStats {
     subscriptions,
     eventsStored: core.store.size,
     bytesStored: core.store.bytes,
+    mostWorkPerTurn: Math.ceil(core.turns.most),
     tornBytesCut,
   };
 }

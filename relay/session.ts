@@ -1,61 +1,89 @@
-/** One connection: reads frames, keeps its subscriptions, and writes without drowning a slow reader. */
+/** One connection: reads messages in turn with others, keeps its subscriptions, and writes without drowning a slow reader. */
 import { randomBytes } from 'node:crypto';
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import type { RawData, WebSocket } from 'ws';
 import { addEvent } from './adding.ts';
 import { authenticate } from './authenticating.ts';
-import type { Connection, Core } from './core.ts';
+import type { Connection, Core, Sync } from './core.ts';
+import { type Adversary, createAdversary } from './faults/adversary.ts';
 import type { Copies } from './faults/fault.ts';
-import { createMisdeeds, type Misdeeds } from './faults/misdeeds.ts';
 import { createFaultPlan } from './faults/plan.ts';
 import { EventFrames, type Frame, messageFrame } from './frames.ts';
 import type { Limits } from './limits.ts';
 import type { Subscription } from './live-index.ts';
-import type { IdList } from './negentropy/id-list.ts';
+import { type Message, readMessage, type Unreadable } from './message.ts';
 import { Outbox } from './outbox.ts';
 import type { AuthMode } from './policies/policy.ts';
-import { closeSubscription, countStored, openSubscription } from './querying.ts';
-import { closeSync, continueSync, openSync } from './syncing.ts';
+import { closeSubscription, countStored, openSubscription, refuse } from './querying.ts';
+import { closeIdleSyncs, closeSync, continueSync, openSync } from './syncing.ts';
+import type { Account, Work } from './turns.ts';
 
 /** Keys that one connection may authenticate. */
 const MAX_KEYS = 64;
 
-/** Which connection it is, and where it comes from and thinks it goes to. */
-interface Origin {
+/** Messages that wait for their turn are read ahead up to this. */
+const INBOX_BYTES = 256 << 10;
+/** Units of the event loop that any message takes, that a signature takes, and bytes of a message that take one. */
+const [MESSAGE_UNITS, SIGNATURE_UNITS, EVENT_BYTES, QUERY_BYTES] = [10, 250, 128, 32] as const;
+
+/** Which connection it is, where it comes from, and whom its work is counted to. */
+export interface Origin {
   readonly number: number;
   readonly address: string;
-  /** The `Host` header. */
-  readonly host: string;
+  readonly isNear: boolean;
+  readonly account: Account;
+  /** Hosts, with ports, by which a URL may name this relay. */
+  readonly hosts: ReadonlySet<string>;
 }
 
-const hostOf = (url: string): string | undefined =>
+/** A message that waits for its turn. */
+interface Unread {
+  readonly bytes: Buffer;
+  readonly isBinary: boolean;
+}
+
+/** Host and port of a WebSocket URL. */
+export const hostOf = (url: string): string | undefined =>
   /^wss?:/i.test(url) && URL.canParse(url) ? new URL(url).host : undefined;
 
 export class Session implements Connection {
   readonly number: number;
   readonly core: Core;
   readonly keys = new Set<string>();
-  readonly misdeeds: Misdeeds;
+  readonly adversary: Adversary;
   readonly subscriptions = new Map<string, Subscription>();
-  readonly syncs = new Map<string, IdList>();
+  readonly syncs = new Map<string, Sync>();
   readonly #ws: WebSocket;
+  readonly #socket: Socket;
   readonly #origin: Origin;
   readonly #plan: () => Copies;
   readonly #outbox: Outbox;
   readonly #timers = new Set<NodeJS.Timeout>();
+  #inbox: Unread[] = [];
+  #inboxBytes = 0;
+  #isReading = false;
+  /** Bytes the socket had brought when the last whole message was here. */
+  #wholeBytes = 0;
+  #heardMs: number;
   #framesIn = 0;
   #challenge: string | undefined;
 
-  constructor(core: Core, ws: WebSocket, socket: Duplex, origin: Origin) {
+  constructor(core: Core, ws: WebSocket, socket: Socket, origin: Origin) {
     const { number } = origin;
     this.core = core;
     this.number = number;
     this.#ws = ws;
+    this.#socket = socket;
+    this.#wholeBytes = socket.bytesRead;
+    this.#heardMs = core.nowMs();
     this.#origin = origin;
     this.#plan = createFaultPlan(core.faults, core.seed, number);
-    this.misdeeds = createMisdeeds(core.faults, core.seed, number);
+    this.adversary = createAdversary(core.faults, core.seed, number);
     this.#outbox = new Outbox(ws, socket, core.faults.bandwidth);
-    ws.on('message', (data, isBinary) => this.#read(data, isBinary));
+    ws.on('message', (data, isBinary) => this.#hear(data, isBinary));
+    ws.on('pong', () => {
+      this.#heardMs = core.nowMs();
+    });
     ws.on('error', () => ws.terminate());
     ws.on('close', () => this.#end());
     if (core.auth !== 'none') this.challenge();
@@ -63,6 +91,14 @@ export class Session implements Connection {
 
   get address(): string {
     return this.#origin.address;
+  }
+
+  get isNear(): boolean {
+    return this.#origin.isNear;
+  }
+
+  get account(): Account {
+    return this.#origin.account;
   }
 
   get limits(): Limits {
@@ -86,10 +122,7 @@ export class Session implements Connection {
   }
 
   isMine(url: string): boolean {
-    const host = hostOf(url);
-    if (host === undefined) return false;
-    const { publicUrl } = this.core;
-    return host === hostOf(`ws://${this.#origin.host}`) || host === hostOf(publicUrl ?? '');
+    return this.#origin.hosts.has(hostOf(url) ?? '');
   }
 
   nowSeconds(): number {
@@ -111,7 +144,7 @@ export class Session implements Connection {
   }
 
   deliver(frames: EventFrames, subscription: string): Promise<unknown> | undefined {
-    for (const twin of this.misdeeds.twinsOf(frames.json)) {
+    for (const twin of this.adversary.twinsOf(frames.json)) {
       this.core.counts.twinsSent++;
       this.#write(new EventFrames(twin).for(subscription));
     }
@@ -124,6 +157,23 @@ export class Session implements Connection {
 
   wake(): void {
     this.#outbox.wake();
+  }
+
+  get unsentBytes(): number {
+    return this.#outbox.unsent;
+  }
+
+  get unreadBytes(): number {
+    return this.#inboxBytes + this.#socket.bytesRead - this.#wholeBytes;
+  }
+
+  checkIdle(nowMs: number): void {
+    closeIdleSyncs(this.syncs, nowMs);
+    if (this.#isReading) this.#heardMs = nowMs;
+    const silentMs = nowMs - this.#heardMs;
+    const idleMs = this.limits.idleSeconds * 1000;
+    if (silentMs > 2 * idleMs) this.terminate();
+    else if (silentMs > idleMs && this.isOpen) this.#ws.ping();
   }
 
   close(): void {
@@ -158,12 +208,12 @@ export class Session implements Connection {
     });
   }
 
-  get #isOpen(): boolean {
+  get isOpen(): boolean {
     return this.#ws.readyState === this.#ws.OPEN;
   }
 
   #write(frame: Frame): void {
-    if (!this.#isOpen) return;
+    if (!this.isOpen) return;
     if (this.#outbox.unsent > this.limits.maxUnsentBytes) {
       this.#ws.terminate();
       return;
@@ -183,26 +233,53 @@ export class Session implements Connection {
     this.#outbox.close();
   }
 
-  #read(data: RawData, isBinary: boolean): void {
-    if (!this.#isOpen) return;
+  /** Takes in a message, to be read when it is this connection's turn. */
+  #hear(data: RawData, isBinary: boolean): void {
+    if (!this.isOpen) return;
     const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
     this.core.counts.framesIn++;
     this.core.counts.bytesIn += bytes.length;
-    this.#framesIn++;
-    if (isBinary) this.say('NOTICE', 'invalid: binary frames are not read');
-    else if (this.#takes(bytes)) this.#dispatch(bytes);
-    if (this.core.log?.isBehind) this.#pause(this.core.log.settled());
-    if (this.#outbox.isUnread) this.#pause(this.#outbox.caughtUp());
-    const isLast = this.#framesIn === this.core.faults.disconnectAfter;
-    if (this.misdeeds.hangsUp() || isLast) this.#ws.close(1012, 'fault');
+    this.#heardMs = this.nowMs();
+    this.#wholeBytes = this.#socket.bytesRead;
+    this.#inbox.push({ bytes, isBinary });
+    this.#inboxBytes += bytes.length;
+    if (!this.#isReading) void this.#read();
+    else if (this.#inboxBytes > INBOX_BYTES) this.#ws.pause();
   }
 
-  /** Reads no more until the disk, or the reader itself, has caught up. */
-  #pause(settled: Promise<void>): void {
-    if (!this.#isOpen || this.#ws.isPaused) return;
-    this.#ws.pause();
-    const resume = () => this.#ws.resume();
-    void settled.then(resume, resume);
+  /** Reads what is here, one message after the other; hears no more while others, the disk or the reader itself are waited for. */
+  async #read(): Promise<void> {
+    this.#isReading = true;
+    for (let next = this.#inbox.shift(); next; next = this.#inbox.shift()) {
+      await this.#hold(this.core.turns.next(this.account));
+      this.#inboxBytes -= next.bytes.length;
+      const work = this.#answer(next);
+      if (work) await this.core.turns.run(this.account, work);
+      this.#failOnPurpose();
+      if (this.core.log?.isBehind) await this.#hold(this.core.log.settled());
+      if (this.#outbox.isUnread) await this.#hold(this.#outbox.caughtUp());
+    }
+    this.#isReading = false;
+    if (this.#ws.isPaused) this.#ws.resume();
+  }
+
+  async #hold(until: Promise<void> | undefined): Promise<void> {
+    if (!until) return;
+    if (this.isOpen) this.#ws.pause();
+    await until.catch(() => undefined);
+  }
+
+  /** What is to be done about one message. Of a connection that is gone, events still count. */
+  #answer({ bytes, isBinary }: Unread): Work<void> | undefined {
+    if (!isBinary) return this.#takes(bytes) ? this.#dispatch(bytes) : undefined;
+    this.say('NOTICE', 'invalid: binary frames are not read');
+    return undefined;
+  }
+
+  /** Hangs up after a message if the faults say so. */
+  #failOnPurpose(): void {
+    const isLast = ++this.#framesIn === this.core.faults.disconnectAfter;
+    if (this.adversary.hangsUp() || isLast) this.#ws.close(1012, 'fault');
   }
 
   /** Whether a message is short and rare enough to be looked at; if not, a NOTICE says so. */
@@ -212,33 +289,47 @@ export class Session implements Connection {
       this.say('NOTICE', `message too large (${length} > ${most})`);
       return false;
     }
-    if (this.core.messages.takes(this.#origin.address, this.core.nowMs())) return true;
+    if (this.#isInTime(length)) return true;
     this.say('NOTICE', 'rate-limited: slow down');
     return false;
   }
 
-  #dispatch(bytes: Buffer): void {
-    const text = bytes.toString();
-    let message: unknown;
-    try {
-      message = JSON.parse(text);
-    } catch {
-      this.say('NOTICE', 'invalid: message is not JSON');
-      return;
-    }
-    if (!Array.isArray(message)) {
-      this.say('NOTICE', 'invalid: message is not a list');
-      return;
-    }
-    const [verb, ...rest] = message as unknown[];
-    if (verb === 'EVENT') addEvent(this, rest[0], !text.includes('\\'));
-    else if (verb === 'REQ') void openSubscription(this, rest, bytes.length);
-    else if (verb === 'COUNT') countStored(this, rest);
-    else if (verb === 'NEG-OPEN' && this.core.profile.manners.syncs) openSync(this, rest);
-    else if (verb === 'NEG-MSG') continueSync(this, rest);
-    else if (verb === 'NEG-CLOSE') closeSync(this, rest);
+  /** Whether its address has not sent too much lately. */
+  #isInTime(length: number): boolean {
+    const { messages, publicMessages, publicBytes } = this.core;
+    const [address, nowMs] = [this.address, this.nowMs()];
+    if (!messages.takes(address, nowMs)) return false;
+    if (this.isNear) return true;
+    return publicMessages.takes(address, nowMs) && publicBytes.takes(address, nowMs, length);
+  }
+
+  #dispatch(bytes: Buffer): Work<void> | undefined {
+    const message = readMessage(bytes, this.limits);
+    if ('reason' in message) return this.#complain(message);
+    const isEvent = message.verb === 'EVENT' || message.verb === 'AUTH';
+    const units = isEvent
+      ? SIGNATURE_UNITS + bytes.length / EVENT_BYTES
+      : bytes.length / QUERY_BYTES;
+    this.core.turns.spend(this.account, MESSAGE_UNITS + units);
+    if (!this.isOpen && !isEvent) return undefined;
+    return this.#obey(message, bytes.length);
+  }
+
+  #complain({ reason, id }: Unreadable): undefined {
+    if (id === undefined) this.say('NOTICE', reason);
+    else refuse(this, id, reason);
+  }
+
+  #obey({ verb, rest, isPlain }: Message, bytes: number): Work<void> | undefined {
+    if (verb === 'EVENT') return addEvent(this, rest[0], isPlain);
+    if (verb === 'REQ') return openSubscription(this, rest, bytes);
+    if (verb === 'COUNT') return countStored(this, rest);
+    if (verb === 'NEG-OPEN' && this.core.profile.dialect.syncs) return openSync(this, rest);
+    if (verb === 'NEG-MSG') return continueSync(this, rest);
+    if (verb === 'NEG-CLOSE') closeSync(this, rest);
     else if (verb === 'AUTH') authenticate(this, rest[0]);
     else if (verb === 'CLOSE') closeSubscription(this, rest[0]);
     else this.say('NOTICE', 'error: unknown message type');
+    return undefined;
   }
 }

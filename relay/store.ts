@@ -1,4 +1,7 @@
-/** Events in memory, indexed, bounded by count and bytes: when full, what is over leaves, then the oldest regular events. */
+/**
+ * Events in memory, indexed, bounded by count, bytes and index. Each class of events (small regular, large regular,
+ * addressable, ephemeral) is sure of a quarter, and within it each author of a share; what nobody uses others may.
+ */
 import {
   byRecency,
   DELETION_KIND,
@@ -9,22 +12,36 @@ import {
   VANISH_KIND,
   valuesOf,
 } from './event.ts';
-import { EventIndex } from './event-index.ts';
+import { EventIndex, indexBytesOf } from './event-index.ts';
+import { FairShares } from './fair-shares.ts';
 import type { CompiledFilter } from './filter.ts';
 import { authorKey, tagKey } from './index-keys.ts';
 import type { Limits } from './limits.ts';
-import { Tombstones } from './tombstones.ts';
+import { slotName, Tombstones } from './tombstones.ts';
+import { finish, type Work } from './turns.ts';
 
-/** What became of an event: kept, known, outdated by a newer version, deleted by its author before, or too large. */
-export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large';
-
-/** Of a full store so much is freed at once, so that looking for what may leave is rare. */
-const SPARE = 1 / 20;
+/** What became of an event: kept, known, outdated by a newer version, deleted by its author before, too large, or one too many of its author's. */
+export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large' | 'full';
 
 /** What a query found, and whether that is all there is: unknown when a filter wanted nothing stored. */
 export interface Found {
   readonly entries: readonly Entry[];
   readonly hint: 'finish' | 'more' | undefined;
+}
+
+/** The whole store, in whole units, so that sums of shares are exact. */
+const WHOLE = 2 ** 40;
+/** A regular event above this is of another class than votes and the like. */
+const SMALL_BYTES = 8192;
+/** Units of a scan between two looks at whether it is somebody else's turn. */
+const STEP_UNITS = 1000;
+
+type Class = 'small' | 'large' | 'addressable' | 'ephemeral';
+
+function classOf(entry: Entry): Class {
+  if (isEphemeral(entry.kind)) return 'ephemeral';
+  if (slotOf(entry) !== undefined) return 'addressable';
+  return entry.json.length > SMALL_BYTES ? 'large' : 'small';
 }
 
 export class Store {
@@ -33,6 +50,15 @@ export class Store {
   readonly #tombstones = new Tombstones();
   /** The id that now holds each replaceable or addressable slot. */
   readonly #slots = new Map<string, string>();
+  readonly #classes: Readonly<Record<Class, FairShares<Entry>>> = {
+    small: new FairShares(WHOLE / 4),
+    large: new FairShares(WHOLE / 4),
+    addressable: new FairShares(WHOLE / 4),
+    ephemeral: new FairShares(WHOLE / 4),
+  };
+  /** When events end that do. */
+  readonly #ends = new Map<Entry, number>();
+  #sweptSeconds = -1;
   #bytes = 0;
   #buried = 0;
 
@@ -67,11 +93,16 @@ export class Store {
     return this.find(id) !== undefined;
   }
 
-  /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or it alone is more than the store takes. */
   add(entry: Entry, nowSeconds: number): Kept {
+    return finish(this.adding(entry, nowSeconds));
+  }
+
+  /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or there is no room for it. */
+  *adding(entry: Entry, nowSeconds: number): Work<Kept> {
     if (this.has(entry.id)) return 'duplicate';
     if (this.#tombstones.covers(entry)) return 'deleted';
-    if (entry.json.length > this.#limits.maxStoredBytes) return 'too-large';
+    const weight = this.#weigh(entry);
+    if (weight > WHOLE) return 'too-large';
     const slot = slotOf(entry);
     if (slot !== undefined) {
       const held = this.#index.get(this.#slots.get(slot) ?? '');
@@ -80,34 +111,69 @@ export class Store {
       this.#slots.set(slot, entry.id);
     }
     this.#index.add(entry);
+    this.#classes[classOf(entry)].add(entry.pubkey, entry, weight);
     this.#bytes += entry.json.length;
-    this.#bury(entry);
-    this.#makeRoom(entry, nowSeconds);
-    return 'stored';
+    const end = this.#endOf(entry);
+    if (end !== undefined) this.#ends.set(entry, end);
+    this.#makeRoom(nowSeconds);
+    yield* this.#bury(entry);
+    return this.has(entry.id) ? 'stored' : 'full';
+  }
+
+  query(filters: readonly CompiledFilter[], nowSeconds: number): Found {
+    return finish(this.querying(filters, nowSeconds));
   }
 
   /** What the filters ask for, each event once, newest first; of one second, the lowest id first. */
-  query(filters: readonly CompiledFilter[], nowSeconds: number): Found {
-    const found = new Map<string, Entry>();
+  *querying(filters: readonly CompiledFilter[], nowSeconds: number): Work<Found> {
+    let found: Entry[] = [];
     let more = false;
     for (const filter of filters) {
       if (filter.limit === 0) continue;
-      const hits = this.#hits(filter, nowSeconds).sort(byRecency);
-      if (hits.length > filter.limit) more = true;
-      for (const entry of hits.slice(0, filter.limit)) found.set(entry.id, entry);
+      const newest = new Newest(filter.limit);
+      yield* this.#scan(filter, nowSeconds, (entry) => newest.add(entry));
+      const hits = newest.take();
+      more ||= newest.hasMore;
+      const all = new Newest(this.#limits.maxLimit);
+      for (const entry of new Set([...found, ...hits])) all.add(entry);
+      found = all.take();
+      more ||= all.hasMore;
+      yield found.length;
     }
     const all = !filters.some((filter) => filter.limit === 0);
     const hint = more ? 'more' : all ? 'finish' : undefined;
-    return { entries: [...found.values()].sort(byRecency), hint };
+    return { entries: found, hint };
+  }
+
+  /** Events that the filters may match, each looked at when they are asked for. */
+  candidates(filters: readonly CompiledFilter[]): number {
+    return filters.reduce((sum, filter) => sum + this.#index.countOf(filter), 0);
+  }
+
+  /** All that one filter asks for, whatever its limit, in no order. */
+  *matching(filter: CompiledFilter, nowSeconds: number): Work<readonly Entry[]> {
+    const found: Entry[] = [];
+    yield* this.#scan(filter, nowSeconds, (entry) => found.push(entry));
+    return found;
+  }
+
+  count(filters: readonly CompiledFilter[], nowSeconds: number): number {
+    return finish(this.counting(filters, nowSeconds));
   }
 
   /** How many events match any of the filters; their limits do not count. */
-  count(filters: readonly CompiledFilter[], nowSeconds: number): number {
-    return new Set(filters.flatMap((filter) => this.#hits(filter, nowSeconds))).size;
+  *counting(filters: readonly CompiledFilter[], nowSeconds: number): Work<number> {
+    const found = new Set<Entry>();
+    for (const filter of filters) {
+      yield* this.#scan(filter, nowSeconds, (entry) => found.add(entry));
+    }
+    return found.size;
   }
 
   remove(entry: Entry): void {
     this.#index.remove(entry);
+    this.#classes[classOf(entry)].remove(entry.pubkey, entry);
+    this.#ends.delete(entry);
     this.#bytes -= entry.json.length;
     const slot = slotOf(entry);
     if (slot !== undefined && this.#slots.get(slot) === entry.id) this.#slots.delete(slot);
@@ -115,73 +181,122 @@ export class Store {
 
   /** Takes away all events that are over. */
   removeOver(nowSeconds: number): void {
-    for (const entry of [...this.#index.values()]) {
-      if (this.#isOver(entry, nowSeconds)) this.remove(entry);
-    }
+    this.#sweptSeconds = nowSeconds;
+    for (const [entry, end] of this.#ends) if (end <= nowSeconds) this.remove(entry);
   }
 
-  /** Whether the event is over, by its own word or as an ephemeral one. */
-  #isOver(entry: Entry, nowSeconds: number): boolean {
-    if ((expirationOf(entry) ?? Number.POSITIVE_INFINITY) <= nowSeconds) return true;
-    return (
-      isEphemeral(entry.kind) && entry.created_at + this.#limits.ephemeralKeepSeconds <= nowSeconds
+  /** When the event is over, by its own word or as an ephemeral one. */
+  #endOf(entry: Entry): number | undefined {
+    const expiration = expirationOf(entry);
+    if (!isEphemeral(entry.kind)) return expiration;
+    const end = entry.created_at + this.#limits.ephemeralKeepSeconds;
+    return Math.min(end, expiration ?? end);
+  }
+
+  /** The share of the store that an event takes: of the number, the bytes or the index, whichever is most. */
+  #weigh(entry: Entry): number {
+    const { maxStoredEvents, maxStoredBytes, maxIndexBytes } = this.#limits;
+    const share = Math.max(
+      1 / maxStoredEvents,
+      entry.json.length / maxStoredBytes,
+      indexBytesOf(entry) / maxIndexBytes,
     );
+    return Math.floor(share * WHOLE);
   }
 
-  /** Matches that are not over; those that are leave the store. */
-  #hits(filter: CompiledFilter, nowSeconds: number): Entry[] {
-    const hits: Entry[] = [];
-    const over: Entry[] = [];
-    for (const entry of this.#index.candidates(filter)) {
-      if (filter.matches(entry)) (this.#isOver(entry, nowSeconds) ? over : hits).push(entry);
+  /** Looks at all that the filter may match and is here now; those that are over leave the store. */
+  *#scan(filter: CompiledFilter, nowSeconds: number, take: (entry: Entry) => void): Work<void> {
+    const candidates = this.#index.candidates(filter);
+    const seen = new Set<Entry>();
+    let units = Math.ceil((candidates.length + filter.size) / 32);
+    for (const entry of candidates) {
+      units += 1 + ((entry.tags.length * filter.tagTests) >> 6);
+      if (units > STEP_UNITS) {
+        yield units;
+        units = 0;
+      }
+      if (!filter.matches(entry) || seen.has(entry) || this.find(entry.id) !== entry) continue;
+      seen.add(entry);
+      if ((this.#ends.get(entry) ?? Number.POSITIVE_INFINITY) <= nowSeconds) this.remove(entry);
+      else take(entry);
     }
-    for (const entry of over) this.remove(entry);
-    return hits;
+    yield units;
   }
 
   /** Takes away what a deletion or a request to vanish names. */
-  #bury(entry: Entry): void {
+  *#bury(entry: Entry): Work<void> {
     if (entry.kind !== DELETION_KIND && entry.kind !== VANISH_KIND) return;
     this.#tombstones.mark(entry);
+    let units = entry.tags.length;
     for (const target of this.#targets(entry)) {
+      units += 4;
+      if (units > STEP_UNITS) {
+        yield units;
+        units = 0;
+      }
       if (target.id === entry.id || !this.#tombstones.covers(target)) continue;
-      if (!this.has(target.id)) continue;
+      if (this.find(target.id) !== target) continue;
       this.remove(target);
       this.#buried++;
     }
+    yield units;
   }
 
   #targets({ kind, pubkey, tags }: Entry): readonly Entry[] {
     if (kind === VANISH_KIND) {
       return [...this.#index.under(authorKey(pubkey)), ...this.#index.under(tagKey('p', pubkey))];
     }
-    const ids = valuesOf(tags, 'e');
-    const named = ids.map((id) => this.#index.get(id)).filter((target) => target !== undefined);
-    if (!tags.some((tag) => tag[0] === 'a')) return named;
-    return [...named, ...this.#index.under(authorKey(pubkey))];
+    const slots = valuesOf(tags, 'a').map((address) => this.#slots.get(slotName(address)) ?? '');
+    return [...valuesOf(tags, 'e'), ...slots].flatMap((id) => this.#index.get(id) ?? []);
   }
 
-  /** Once the store is full: away with what is over, then with the oldest regular arrivals, then with the oldest of all. */
-  #makeRoom(newest: Entry, nowSeconds: number): void {
-    if (!this.#isAbove(0)) return;
-    const leaving: readonly ((entry: Entry) => boolean)[] = [
-      (entry) => this.#isOver(entry, nowSeconds),
-      (entry) => slotOf(entry) === undefined,
-      () => true,
-    ];
-    for (const leaves of leaving) {
-      for (const entry of this.#index.values()) {
-        if (!this.#isAbove(SPARE)) return;
-        if (entry !== newest && leaves(entry)) this.remove(entry);
-      }
+  /** Once the store is full: away with what is over, then with what the fullest class gives up first. */
+  #makeRoom(nowSeconds: number): void {
+    if (this.#weight > WHOLE && this.#sweptSeconds !== nowSeconds) this.removeOver(nowSeconds);
+    while (this.#weight > WHOLE) {
+      const fullest = Object.values(this.#classes).reduce((a, b) => (b.weight > a.weight ? b : a));
+      const first = fullest.first();
+      if (!first) return;
+      this.remove(first[1]);
     }
   }
 
-  #isAbove(spare: number): boolean {
-    const { maxStoredEvents, maxStoredBytes } = this.#limits;
-    return (
-      this.#index.size > maxStoredEvents - Math.floor(maxStoredEvents * spare) ||
-      this.#bytes > maxStoredBytes - Math.floor(maxStoredBytes * spare)
-    );
+  get #weight(): number {
+    const { small, large, addressable, ephemeral } = this.#classes;
+    return small.weight + large.weight + addressable.weight + ephemeral.weight;
+  }
+}
+
+/** The newest of what is added, so many at most. */
+class Newest {
+  readonly #most: number;
+  #entries: Entry[] = [];
+  #hasMore = false;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Whether some had to go. */
+  get hasMore(): boolean {
+    return this.#hasMore;
+  }
+
+  add(entry: Entry): void {
+    this.#entries.push(entry);
+    if (this.#entries.length > 2 * this.#most + STEP_UNITS) this.#cut();
+  }
+
+  /** In order, newest first. */
+  take(): Entry[] {
+    this.#cut();
+    return this.#entries;
+  }
+
+  #cut(): void {
+    this.#entries.sort(byRecency);
+    if (this.#entries.length <= this.#most) return;
+    this.#hasMore = true;
+    this.#entries.length = this.#most;
   }
 }

@@ -1,14 +1,17 @@
 /** NEG-OPEN, NEG-MSG and NEG-CLOSE (NIP-77): finding out together which stored events the other side lacks. */
-import type { Connection } from './core.ts';
+import type { Connection, Core, Sync } from './core.ts';
 import { compileFilter } from './filter.ts';
 import { IdList } from './negentropy/id-list.ts';
 import { reconcile } from './negentropy/reconcile.ts';
+import type { Work } from './turns.ts';
 
-/** Syncs of one connection that may be open at once; each holds an entry per matching event. */
+/** Syncs of one connection that may be open at once; each holds 72 bytes per matching event. */
 const MAX_SYNCS = 2;
+/** A sync unused for so long is closed. */
+const IDLE_MS = 60_000;
 
 /** Opens or replaces a sync over what a filter matches; its limit does not count. */
-export function openSync(session: Connection, [id, raw, message]: readonly unknown[]): void {
+export function* openSync(session: Connection, [id, raw, message]: readonly unknown[]): Work<void> {
   const { core, syncs, limits } = session;
   if (typeof id !== 'string' || id === '' || id.length > limits.maxSubscriptionIdLength) {
     session.say('NOTICE', 'invalid: subscription id is missing or too long');
@@ -20,35 +23,51 @@ export function openSync(session: Connection, [id, raw, message]: readonly unkno
     session.say('NEG-ERR', id, 'auth-required: reading here needs AUTH');
     return;
   }
-  const filter = compileFilter(raw, limits, core.profile.manners.unknownFields);
+  const filter = compileFilter(raw, limits, core.profile.dialect.unknownFields);
   if (typeof filter === 'string' || syncs.size >= MAX_SYNCS) {
     session.say('NEG-ERR', id, typeof filter === 'string' ? filter : 'blocked: too many syncs');
     return;
   }
-  // the usual limit would hide older events from the other side
-  const everything = { ...filter, limit: limits.maxStoredEvents };
-  const { entries } = core.store.query([everything], session.nowSeconds());
-  syncs.set(id, new IdList(entries));
-  continueSync(session, [id, message]);
+  const matching = yield* core.store.matching(filter, session.nowSeconds());
+  if (matching.length + openItems(core) > limits.maxScanned) {
+    session.say('NEG-ERR', id, 'blocked: too many syncs are open, of all readers together');
+    return;
+  }
+  const ids = yield* IdList.build(matching);
+  syncs.set(id, { ids, usedMs: session.nowMs() });
+  yield* continueSync(session, [id, message]);
+}
+
+/** Ids that all open syncs hold. */
+function openItems({ sessions }: Core): number {
+  let items = 0;
+  for (const { syncs } of sessions) for (const { ids } of syncs.values()) items += ids.size;
+  return items;
 }
 
 /** Answers the next message of an open sync. */
-export function continueSync(session: Connection, [id, message]: readonly unknown[]): void {
-  const ids = session.syncs.get(String(id));
-  if (!ids) {
-    session.say('NEG-ERR', String(id).slice(0, 64), 'closed: no such sync is open');
+export function* continueSync(session: Connection, [id, message]: readonly unknown[]): Work<void> {
+  const name = typeof id === 'string' ? id.slice(0, session.limits.maxSubscriptionIdLength) : '';
+  const sync = session.syncs.get(name);
+  if (!sync) {
+    session.say('NEG-ERR', name, 'closed: no such sync is open');
     return;
   }
+  session.syncs.set(name, { ...sync, usedMs: session.nowMs() });
   try {
-    if (typeof message !== 'string') throw new RangeError('message is not hex');
-    session.say('NEG-MSG', String(id), reconcile(ids, message));
+    session.say('NEG-MSG', name, yield* reconcile(sync.ids, message));
   } catch (cause) {
-    session.syncs.delete(String(id));
+    session.syncs.delete(name);
     const why = cause instanceof Error ? cause.message : String(cause);
-    session.say('NEG-ERR', String(id), `invalid: ${why}`);
+    session.say('NEG-ERR', name, `invalid: ${why}`);
   }
 }
 
 export function closeSync(session: Connection, [id]: readonly unknown[]): void {
-  session.syncs.delete(String(id));
+  if (typeof id === 'string') session.syncs.delete(id);
+}
+
+/** Forgets what nobody goes on with. */
+export function closeIdleSyncs(syncs: Map<string, Sync>, nowMs: number): void {
+  for (const [id, { usedMs }] of syncs) if (nowMs - usedMs > IDLE_MS) syncs.delete(id);
 }

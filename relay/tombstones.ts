@@ -1,50 +1,74 @@
-/** What may not come back: events deleted by their authors (NIP-09) and authors who vanished (NIP-62). */
-import { DELETION_KIND, type Entry, ownersOf, slotOf, VANISH_KIND, valuesOf } from './event.ts';
+/** What may not come back: events deleted by their authors (NIP-09) and authors who vanished (NIP-62). Bounded, fairly by author. */
+import { createHash } from 'node:crypto';
+import {
+  DELETION_KIND,
+  type Entry,
+  isHex,
+  ownersOf,
+  slotOf,
+  VANISH_KIND,
+  valuesOf,
+} from './event.ts';
+import { FairShares } from './fair-shares.ts';
 
-/** Marks kept at most; beyond it the oldest are forgotten. */
-const MAX_MARKS = 1_000_000;
+/** Marks kept at most, some 200 bytes each. */
+const MAX_MARKS = 100_000;
+/** A longer name is marked by its hash. */
+const NAME_CHARS = 200;
 
 export class Tombstones {
   /** Until when, in seconds of `created_at`, what the name stands for is gone. */
   readonly #until = new Map<string, number>();
+  readonly #shares = new FairShares<string>(MAX_MARKS);
+
+  get size(): number {
+    return this.#until.size;
+  }
 
   /** Marks what a deletion or a request to vanish takes away. */
-  mark(event: Entry): void {
-    const { pubkey, kind, tags, created_at } = event;
-    if (kind === VANISH_KIND) this.#mark(`v${pubkey}`, created_at);
+  mark({ pubkey, kind, tags, created_at }: Entry): void {
+    if (kind === VANISH_KIND) this.#mark(pubkey, `v${pubkey}`, created_at);
     if (kind !== DELETION_KIND) return;
-    for (const id of valuesOf(tags, 'e')) this.#mark(`e${pubkey}${id}`, Number.MAX_SAFE_INTEGER);
+    for (const id of valuesOf(tags, 'e')) {
+      if (isHex(id, 64)) this.#mark(pubkey, `e${pubkey}${id}`, Number.MAX_SAFE_INTEGER);
+    }
     for (const address of valuesOf(tags, 'a')) {
-      if (address.split(':')[1] === pubkey) this.#mark(`s${slotName(address)}`, created_at);
+      if (address.split(':', 2)[1] !== pubkey) continue;
+      this.#mark(pubkey, nameOf(`s${slotName(address)}`), created_at);
     }
   }
 
   /** Whether a mark takes the event away. Deletions and requests to vanish are no target of deletions. */
   covers(event: Entry): boolean {
+    if (this.#until.size === 0) return false;
     const { id, pubkey, kind, created_at } = event;
     if (kind === VANISH_KIND) return false;
     if (ownersOf(event).some((key) => created_at <= this.#limit(`v${key}`))) return true;
     if (kind === DELETION_KIND) return false;
     if (created_at <= this.#limit(`e${pubkey}${id}`)) return true;
     const slot = slotOf(event);
-    return slot !== undefined && created_at <= this.#limit(`s${slot}`);
+    return slot !== undefined && created_at <= this.#limit(nameOf(`s${slot}`));
   }
 
   #limit(name: string): number {
     return this.#until.get(name) ?? -1;
   }
 
-  #mark(name: string, until: number): void {
+  #mark(author: string, name: string, until: number): void {
+    if (!this.#until.has(name)) this.#shares.add(author, name, 1);
     this.#until.set(name, Math.max(until, this.#limit(name)));
-    for (const oldest of this.#until.keys()) {
-      if (this.#until.size <= MAX_MARKS) return;
-      this.#until.delete(oldest);
-    }
+    const first = this.#until.size > MAX_MARKS ? this.#shares.first() : undefined;
+    if (!first) return;
+    this.#shares.remove(...first);
+    this.#until.delete(first[1]);
   }
 }
 
-/** An address of a replaceable event is written with an empty `d` and stored without one. */
-const slotName = (address: string): string => {
-  const kind = Number(address.split(':')[0]);
+const nameOf = (name: string): string =>
+  name.length > NAME_CHARS ? createHash('sha256').update(name).digest('base64') : name;
+
+/** The slot that an address names: that of a replaceable event is written with an empty `d` and kept without one. */
+export const slotName = (address: string): string => {
+  const kind = Number(address.split(':', 1)[0]);
   return kind >= 30_000 && kind < 40_000 ? address : address.replace(/:$/, '');
 };

@@ -1,20 +1,35 @@
-/** Ids in order of time, and the fingerprints of their ranges, as Negentropy V1 (NIP-77) wants them. */
+/** Ids in order of time, and the fingerprints of their ranges, as Negentropy V1 (NIP-77) wants them. Does not change once built. */
 import { createHash } from 'node:crypto';
+import { finish, type Work } from '../turns.ts';
 
 export interface Item {
   readonly timestamp: number;
   readonly id: Uint8Array;
 }
 
+/** What an item is made of. */
+interface Dated {
+  readonly id: string;
+  readonly created_at: number;
+}
+
 const ID_BYTES = 32;
 const FINGERPRINT_BYTES = 16;
-const MODULUS = 1n << 256n;
+/** Sums of ids are 256 bits, in words of 32, least significant first. */
+const WORDS = 8;
+const WORD = 2 ** 32;
+/** Entries sorted or read in one step of building. */
+const STEP = 2048;
 
 const compare = (a: Item, b: Item): number =>
   a.timestamp - b.timestamp || Buffer.compare(a.id, b.id);
 
+const compareDated = (a: Dated, b: Dated): number =>
+  a.created_at - b.created_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
 /** A number in base 128, most significant digit first; all but the last digit carry the high bit. */
 export function encodeVarint(value: number): Uint8Array {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${value} is no length`);
   const digits = [value % 128];
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) {
     digits.unshift((rest % 128) | 128);
@@ -22,22 +37,65 @@ export function encodeVarint(value: number): Uint8Array {
   return Uint8Array.from(digits);
 }
 
-export class IdList {
-  readonly #items: readonly Item[];
+/** Sorts in steps: runs first, then two neighbours at a time into one. */
+function* sortInSteps(entries: readonly Dated[]): Work<readonly Dated[]> {
+  let runs: Dated[][] = [];
+  for (let i = 0; i < entries.length; i += STEP) {
+    runs.push(entries.slice(i, i + STEP).sort(compareDated));
+    yield STEP;
+  }
+  while (runs.length > 1) {
+    const merged: Dated[][] = [];
+    for (let i = 0; i < runs.length; i += 2) {
+      merged.push(i + 1 < runs.length ? yield* merge(runs[i]!, runs[i + 1]!) : runs[i]!);
+    }
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
 
-  constructor(entries: Iterable<{ readonly id: string; readonly created_at: number }>) {
-    this.#items = Array.from(entries, ({ id, created_at }) => ({
-      timestamp: created_at,
-      id: Buffer.from(id, 'hex'),
-    })).sort(compare);
+function* merge(a: readonly Dated[], b: readonly Dated[]): Work<Dated[]> {
+  const all: Dated[] = [];
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    const takesA = j >= b.length || (i < a.length && compareDated(a[i]!, b[j]!) <= 0);
+    all.push(takesA ? a[i++]! : b[j++]!);
+    if (all.length % STEP === 0) yield STEP / 8;
+  }
+  return all;
+}
+
+export class IdList {
+  readonly size: number;
+  readonly #times: Float64Array;
+  readonly #ids: Buffer;
+  /** Before each item the sum of all ids before it, so that the sum of a range is one subtraction. */
+  readonly #sums: Uint32Array;
+
+  private constructor(size: number) {
+    this.size = size;
+    this.#times = new Float64Array(size);
+    this.#ids = Buffer.alloc(size * ID_BYTES);
+    this.#sums = new Uint32Array((size + 1) * WORDS);
   }
 
-  get size(): number {
-    return this.#items.length;
+  static of(entries: Iterable<Dated>): IdList {
+    return finish(IdList.build(entries));
+  }
+
+  static *build(entries: Iterable<Dated>): Work<IdList> {
+    const sorted = yield* sortInSteps([...entries]);
+    const list = new IdList(sorted.length);
+    for (const [i, entry] of sorted.entries()) {
+      list.#set(i, entry);
+      if (i % STEP === STEP - 1) yield STEP;
+    }
+    return list;
   }
 
   at(index: number): Item {
-    return this.#items[index]!;
+    const from = index * ID_BYTES;
+    return { timestamp: this.#times[index]!, id: this.#ids.subarray(from, from + ID_BYTES) };
   }
 
   /** The first index from `from` on that is not before the bound. */
@@ -53,15 +111,28 @@ export class IdList {
 
   /** Of the sum of the ids, little-endian, and their count. */
   fingerprint(from: number, to: number): Uint8Array {
-    let sum = 0n;
-    for (let i = from; i < to; i++) {
-      sum += BigInt(`0x${Buffer.from(this.at(i).id).reverse().toString('hex')}`);
+    const sum = Buffer.alloc(ID_BYTES);
+    let borrow = 0;
+    for (let word = 0; word < WORDS; word++) {
+      const difference = this.#sums[to * WORDS + word]! - this.#sums[from * WORDS + word]! - borrow;
+      borrow = difference < 0 ? 1 : 0;
+      sum.writeUInt32LE(difference + borrow * WORD, word * 4);
     }
-    const hex = (sum % MODULUS).toString(16).padStart(2 * ID_BYTES, '0');
-    const hash = createHash('sha256').update(Buffer.from(hex, 'hex').reverse());
-    return hash
-      .update(encodeVarint(to - from))
-      .digest()
-      .subarray(0, FINGERPRINT_BYTES);
+    const hash = createHash('sha256')
+      .update(sum)
+      .update(encodeVarint(to - from));
+    return hash.digest().subarray(0, FINGERPRINT_BYTES);
+  }
+
+  #set(index: number, { id, created_at }: Dated): void {
+    this.#times[index] = created_at;
+    this.#ids.write(id, index * ID_BYTES, 'hex');
+    let carry = 0;
+    for (let word = 0; word < WORDS; word++) {
+      const added = this.#ids.readUInt32LE(index * ID_BYTES + word * 4);
+      const sum = this.#sums[index * WORDS + word]! + added + carry;
+      carry = sum >= WORD ? 1 : 0;
+      this.#sums[(index + 1) * WORDS + word] = sum - carry * WORD;
+    }
   }
 }

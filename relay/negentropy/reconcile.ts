@@ -1,4 +1,5 @@
 /** The answering side of Negentropy V1 (NIP-77): what a relay says to a message about a range of ids. Does not start a sync. */
+import type { Work } from '../turns.ts';
 import { encodeVarint, type IdList, type Item } from './id-list.ts';
 
 const VERSION = 0x61;
@@ -9,6 +10,11 @@ const ID_BYTES = 32;
 const BUCKETS = 16;
 /** An answer that has grown to this leaves the rest to the next round. */
 const ANSWER_BYTES = 60_000;
+/** A longer message is not read; clients write up to 60,000 bytes. */
+const MESSAGE_BYTES = 1 << 19;
+/** Ranges looked at in one step, and what one costs: a search and a hash. */
+const RANGES = 256;
+const RANGE_UNITS = 4;
 
 const END: Item = { timestamp: Number.MAX_VALUE, id: new Uint8Array() };
 
@@ -37,14 +43,19 @@ class Reader {
     for (;;) {
       const byte = this.bytes(1)[0]!;
       value = value * 128 + (byte & 127);
+      if (value > Number.MAX_SAFE_INTEGER) throw new RangeError('number is too large');
       if (byte < 128) return value;
     }
   }
 
   /** Timestamps are written as the distance to the one before, plus one; 0 is the end of time. */
   bound(): Item {
+    if (this.#timestamp === END.timestamp) throw new RangeError('message goes on after its end');
     const step = this.varint();
-    this.#timestamp = step === 0 ? Number.MAX_VALUE : this.#timestamp + step - 1;
+    this.#timestamp = step === 0 ? END.timestamp : this.#timestamp + step - 1;
+    if (step > 0 && this.#timestamp > Number.MAX_SAFE_INTEGER) {
+      throw new RangeError('time is too late');
+    }
     const length = this.varint();
     if (length > ID_BYTES) throw new RangeError('bound is longer than an id');
     return { timestamp: this.#timestamp, id: this.bytes(length) };
@@ -83,29 +94,40 @@ class Writer {
   }
 }
 
-/** The answer to a hex message about the ids of a list; throws when the message makes no sense. */
-export function reconcile(ids: IdList, message: string): string {
-  const query = new Reader(Buffer.from(message, 'hex'));
+/** The bytes of a hex message; throws when it is none or too long. */
+function readHex(message: unknown): Buffer {
+  if (typeof message !== 'string') throw new RangeError('message is not hex');
+  if (message.length > 2 * MESSAGE_BYTES) throw new RangeError('message is too long');
+  const bytes = Buffer.from(message, 'hex');
+  if (2 * bytes.length !== message.length) throw new RangeError('message is not hex');
+  return bytes;
+}
+
+/** The answer to a hex message about the ids of a list, as work in steps; throws when the message makes no sense. */
+export function* reconcile(ids: IdList, message: unknown): Work<string> {
+  const query = new Reader(readHex(message));
   const answer = new Writer();
   answer.bytes(Uint8Array.of(VERSION));
   if (query.bytes(1)[0] !== VERSION) return answer.hex();
   let lower = 0;
   let skipped: Item | undefined;
-  while (!query.done) {
+  for (let count = 1; !query.done; count++) {
+    if (count % RANGES === 0) yield RANGES * RANGE_UNITS;
     const bound = query.bound();
     const mode = query.varint();
     const upper = ids.lowerBound(lower, bound);
+    let end = upper;
     const agreed = mode === SKIP || (mode === FINGERPRINT && agrees(ids, lower, upper, query));
     if (mode === ID_LIST) query.bytes(query.varint() * ID_BYTES);
     else if (mode !== SKIP && mode !== FINGERPRINT) throw new RangeError(`unknown mode ${mode}`);
     if (!agreed) {
       if (skipped) answer.range(skipped, SKIP!);
-      if (mode === ID_LIST) list(ids, lower, upper, bound, answer);
-      else split(ids, lower, upper, bound, answer);
+      const say = mode === ID_LIST ? list : split;
+      end = say(ids, lower, upper, bound, answer);
     }
     skipped = agreed ? bound : undefined;
-    lower = upper;
-    if (answer.length > ANSWER_BYTES && bound.timestamp !== END.timestamp) {
+    lower = end;
+    if (answer.length > ANSWER_BYTES && (bound.timestamp !== END.timestamp || end < upper)) {
       answer.range(END, FINGERPRINT!);
       answer.bytes(ids.fingerprint(lower, ids.size));
       break;
@@ -119,22 +141,24 @@ function agrees(ids: IdList, lower: number, upper: number, query: Reader) {
   return theirs.equals(ids.fingerprint(lower, upper));
 }
 
-function list(ids: IdList, lower: number, upper: number, bound: Item, answer: Writer): void {
-  answer.range(bound, ID_LIST!);
-  answer.varint(upper - lower);
-  for (let i = lower; i < upper; i++) answer.bytes(ids.at(i).id);
+/** Lists as many ids of the range as an answer holds, and says where it stopped. */
+function list(ids: IdList, lower: number, upper: number, bound: Item, answer: Writer): number {
+  const room = Math.max(1, Math.ceil((ANSWER_BYTES - answer.length) / ID_BYTES) + 1);
+  const end = Math.min(upper, lower + room);
+  answer.range(end === upper ? bound : ids.at(end), ID_LIST!);
+  answer.varint(end - lower);
+  for (let i = lower; i < end; i++) answer.bytes(ids.at(i).id);
+  return end;
 }
 
-function split(ids: IdList, lower: number, upper: number, bound: Item, answer: Writer): void {
+function split(ids: IdList, lower: number, upper: number, bound: Item, answer: Writer): number {
   const count = upper - lower;
-  if (count < 2 * BUCKETS) {
-    list(ids, lower, upper, bound, answer);
-    return;
-  }
+  if (count < 2 * BUCKETS) return list(ids, lower, upper, bound, answer);
   for (let bucket = 0; bucket < BUCKETS; bucket++) {
     const from = lower + Math.floor((count * bucket) / BUCKETS);
     const to = lower + Math.floor((count * (bucket + 1)) / BUCKETS);
     answer.range(to === upper ? bound : ids.at(to), FINGERPRINT!);
     answer.bytes(ids.fingerprint(from, to));
   }
+  return upper;
 }

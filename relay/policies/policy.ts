@@ -35,8 +35,10 @@ export type AuthMode = 'none' | 'write' | 'all';
 /** What a policy may know of the connection the event came by. */
 export interface PolicySession {
   readonly number: number;
-  /** Where it comes from; several connections may share it. */
+  /** Where it comes from, an IPv4 address or an IPv6 /64; several connections may share it. */
   readonly address: string;
+  /** Whether it comes from a loopback or private network. */
+  readonly isNear: boolean;
   readonly limits: Limits;
   readonly auth: AuthMode;
   /** Keys that proved themselves on this connection. */

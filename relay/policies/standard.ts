@@ -15,7 +15,11 @@ import { tagLimits } from './tag-limits.ts';
 import { verifiedSignature } from './verified-signature.ts';
 
 /** One relay's own list: rates are counted in it. */
-export const createStandardPolicies = ({ eventRates, addressRate }: Limits): readonly Policy[] => [
+export const createStandardPolicies = ({
+  eventRates,
+  addressRate,
+  publicAddress,
+}: Limits): readonly Policy[] => [
   eventSize,
   contentLength,
   tagLimits,
@@ -28,4 +32,5 @@ export const createStandardPolicies = ({ eventRates, addressRate }: Limits): rea
   verifiedSignature,
   createEventRates(eventRates),
   ...(addressRate === undefined ? [] : [createAddressRate(addressRate)]),
+  ...(publicAddress === undefined ? [] : [createAddressRate(publicAddress.events, true)]),
 ];

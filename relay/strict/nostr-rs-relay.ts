@@ -12,7 +12,7 @@ export const nostrRsRelay: Profile = {
     maxSubscriptionIdLength: 256,
     createdAtFutureSeconds: 1800,
   },
-  manners: {
+  dialect: {
     refusedReq: 'NOTICE',
     noticeWords: 'Subscription error: ',
     unknownFields: 'ignore',

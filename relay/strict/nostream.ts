@@ -31,7 +31,7 @@ export const nostream: Profile = {
     ],
     messageRates: [{ count: 240, periodMs: MINUTE_MS }],
   },
-  manners: {
+  dialect: {
     refusedReq: 'NOTICE',
     noticeWords: 'Subscription rejected: ',
     unknownFields: 'refuse',

@@ -7,7 +7,7 @@ const ENVELOPE_BYTES = 1024;
 
 export const ours: Profile = {
   limits: {},
-  manners: {
+  dialect: {
     refusedReq: 'CLOSED',
     noticeWords: '',
     unknownFields: 'refuse',

@@ -2,7 +2,7 @@
 import type { Limits } from '../limits.ts';
 import type { RefusalCode } from '../policies/policy.ts';
 
-export interface Manners {
+export interface Dialect {
   /** How a REQ that is not served is answered; before the reason of a NOTICE come `noticeWords`. */
   readonly refusedReq: 'CLOSED' | 'NOTICE';
   readonly noticeWords: string;
@@ -22,7 +22,7 @@ export interface Manners {
 
 export interface Profile {
   readonly limits: Partial<Limits>;
-  readonly manners: Manners;
+  readonly dialect: Dialect;
   /** The NIP-11 document without its name. */
   document(limits: Limits): Readonly<Record<string, unknown>>;
 }

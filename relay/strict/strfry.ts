@@ -22,7 +22,7 @@ export const strfry: Profile = {
     ephemeralKeepSeconds: 300,
     maxUnsentBytes: 33_554_432,
   },
-  manners: {
+  dialect: {
     refusedReq: 'NOTICE',
     noticeWords: 'ERROR: bad req: ',
     unknownFields: 'refuse',

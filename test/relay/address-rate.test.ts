@@ -15,7 +15,14 @@ function taken(attempts: readonly (readonly [address: string, seconds: number])[
   const policy = createAddressRate({ atOnce: 5, perMinute: 5 });
   const passed = attempts.filter(([address, seconds]) => {
     const session: PolicySession = {
-      ...{ number: 0, address, limits: defaultLimits, auth: 'none', keys: new Set() },
+      ...{
+        number: 0,
+        address,
+        isNear: false,
+        limits: defaultLimits,
+        auth: 'none',
+        keys: new Set(),
+      },
       ...{ nowSeconds: () => seconds, nowMs: () => seconds * 1000, isMine: () => false },
     };
     return policy(event, session) === undefined;

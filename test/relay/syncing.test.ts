@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { IdList } from '../../relay/negentropy/id-list.ts';
 import { reconcile } from '../../relay/negentropy/reconcile.ts';
 import { createRelay } from '../../relay/server.ts';
+import { finish } from '../../relay/turns.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { eventOf } from '../support/signers.ts';
 
@@ -17,7 +18,7 @@ function storageOf(numbers: Iterable<number>): nip77.NegentropyStorageVector {
 }
 
 const listOf = (numbers: readonly number[]): IdList =>
-  new IdList(numbers.map((n) => ({ id: idOf(n), created_at: 1000 + (n % 50) })));
+  IdList.of(numbers.map((n) => ({ id: idOf(n), created_at: 1000 + (n % 50) })));
 
 /** What an independent implementation learns from our answers. */
 async function sync(
@@ -44,7 +45,9 @@ test('both sides learn exactly what the other lacks', async () => {
   await fc.assert(
     fc.asyncProperty(numbers, numbers, async (ours, theirs) => {
       const list = listOf(theirs);
-      const found = await sync(storageOf(ours), async (message) => reconcile(list, message));
+      const found = await sync(storageOf(ours), async (message) =>
+        finish(reconcile(list, message)),
+      );
       const without = (a: number[], b: number[]) =>
         a
           .filter((number) => !b.includes(number))
@@ -61,7 +64,7 @@ test('thousands of missing events take several rounds', async () => {
   const list = listOf(all);
   const half = all.filter((i) => i % 2 === 0);
   const found = await sync(storageOf(half), async (message) => {
-    const answer = reconcile(list, message);
+    const answer = finish(reconcile(list, message));
     expect(answer.length).toBeLessThan(2 * 65_000);
     return answer;
   });

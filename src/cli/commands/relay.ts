@@ -27,7 +27,7 @@ interface RelayFlags {
 }
 
 export const relay = (): Command =>
-  addManners(
+  addFaultFlags(
     new Command('relay')
       .description(
         'run a relay for a training run: signatures checked, events in memory or on disk',
@@ -65,7 +65,7 @@ export const relay = (): Command =>
   });
 
 /** Flags for who may do what, and for trying a client against other relays and against failures. */
-const addManners = (command: Command): Command =>
+const addFaultFlags = (command: Command): Command =>
   command
     .addOption(
       new Option(

@@ -3,7 +3,7 @@ import { Meter } from '../rates.ts';
 import { createDraws } from './draws.ts';
 import type { FaultSettings } from './fault.ts';
 
-export interface Misdeeds {
+export interface Adversary {
   /** Whether the next published event vanishes on arrival. */
   swallows(): boolean;
   /** Whether the next published event is one too many. */
@@ -42,11 +42,11 @@ const postdate = (json: Buffer): Buffer =>
       .replace(/"created_at":(\d+)/, (_, time) => `"created_at":${Number(time) + YEAR_SECONDS}`),
   );
 
-export function createMisdeeds(
+export function createAdversary(
   settings: FaultSettings,
   seed: number,
   connection: number,
-): Misdeeds {
+): Adversary {
   const chance = (name: string, share = 0): (() => boolean) => {
     const draws = createDraws(seed, `${name}:${connection}`);
     return () => share > 0 && draws() < share;
