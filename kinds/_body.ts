@@ -1,6 +1,6 @@
 /**
- * A text inside an event's content or, where the event would be too large with it, in chunks (7811) that the content names. The sizes
- * alone say which, so that the same text always makes the same content.
+ * A body text that is inline in an event's content or, where the event would become too large, in chunks (7811) that the content
+ * names. Size alone decides which, so the same text always makes the same content.
  */
 import { optionalMember } from './_content.ts';
 import type { Rule } from './_define.ts';

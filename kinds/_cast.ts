@@ -1,4 +1,4 @@
-/** What votes and proposals have in common: where in a run they belong, and what is said there of which outcome. */
+/** Fields that votes and proposals share: run, round, recovery epoch, committee and view, and the digest of the outcome. */
 import { member } from './_content.ts';
 import { hex32, index, type Text } from './_text.ts';
 

@@ -1,4 +1,4 @@
-/** What an event's content may be. Sizes are bounded here; what is inside a payload is judged by whoever decodes it. */
+/** Content formats of events: empty, base64, JSON. Checks form and size; payloads are validated by their decoders. */
 import type { Read } from './_tags.ts';
 import { base64Text, type Text } from './_text.ts';
 
@@ -101,13 +101,13 @@ const readPlain = <T>(text: Text<T>, raw: unknown): T | undefined =>
   typeof raw === 'string' || typeof raw === 'number' ? text.read(String(raw)) : undefined;
 
 type Members = Readonly<Record<string, Member>>;
-type Held<M> = M extends Member<infer T> ? T : never;
+type ValueOf<M> = M extends Member<infer T> ? T : never;
 type Needed<M extends Members> = {
-  readonly [K in keyof M as M[K]['presence'] extends 'required' ? K : never]: Held<M[K]>;
+  readonly [K in keyof M as M[K]['presence'] extends 'required' ? K : never]: ValueOf<M[K]>;
 };
 type Allowed<M extends Members> = {
   readonly [K in keyof M as M[K]['presence'] extends 'optional' ? K : never]?:
-    | Held<M[K]>
+    | ValueOf<M[K]>
     | undefined;
 };
 

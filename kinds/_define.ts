@@ -1,4 +1,4 @@
-/** Makes a kind out of its declaration: types, builder, parser, filter and the generated page all follow from one value. */
+/** `defineKind`: derives types, builder, parser, filter and documentation of an event kind from one declaration. */
 import type { Content } from './_content.ts';
 import { type Draft, openEnvelope, type Parsed, refuse } from './_event.ts';
 import { fill, type Presence, type Rows, type Tag } from './_tags.ts';
@@ -8,13 +8,13 @@ type Tags = Readonly<Record<string, Tag<any, Presence>>>;
 type Of<F extends Tags, P extends Presence> = {
   [K in keyof F]: F[K]['presence'] extends P ? K : never;
 }[keyof F];
-type Held<T> = T extends Tag<infer V, Presence> ? V : never;
+type ValueOf<T> = T extends Tag<infer V, Presence> ? V : never;
 type Flat<T> = { readonly [K in keyof T]: T[K] };
 
 /** What a declaration's parser gives and its builder takes. */
 export type Value<F extends Tags, C extends object> = Flat<
-  { [K in Of<F, 'required'>]: Held<F[K]> } & {
-    [K in Of<F, 'optional'>]?: Held<F[K]> | undefined;
+  { [K in Of<F, 'required'>]: ValueOf<F[K]> } & {
+    [K in Of<F, 'optional'>]?: ValueOf<F[K]> | undefined;
   } & C
 >;
 

@@ -1,4 +1,4 @@
-/** The outer form of an event: what it must look like before its tags mean anything. Signatures are not judged here. */
+/** The NIP-01 event envelope: checks the form of an event before its tags are read. Does not verify signatures. */
 import type { Rows } from './_tags.ts';
 
 /** An event before its author signs it. */

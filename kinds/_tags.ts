@@ -1,4 +1,4 @@
-/** The shapes a kind's tags come in: one value, many tags, one tag with a list, a fixed mark, or text made of other tags. */
+/** Tag shapes for kind declarations: one value, repeated tags, a list in one tag, a fixed marker, or text derived from other tags. */
 import { name, type Text } from './_text.ts';
 
 export type Presence = 'required' | 'optional' | 'derived';

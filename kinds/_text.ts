@@ -1,4 +1,4 @@
-/** How single values are spelled inside tags. A reader accepts exactly the spellings its writer makes. */
+/** Text encodings of single tag values (integers, hex, names). A parser accepts exactly what its encoder writes. */
 
 export interface Text<T> {
   /** What the generated page says of it. */

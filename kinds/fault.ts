@@ -1,5 +1,5 @@
 /**
- * Fault proof (7817, regular): two events of one key that no honest key signs both of, in full.
+ * Fault proof (7817, regular): two complete events of one key that no honest member signs both of (equivocation).
  * Sent by whoever holds both; anybody may send it again under their own key. Nothing replaces it.
  */
 import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_body.ts';

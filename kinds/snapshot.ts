@@ -1,6 +1,6 @@
 /**
- * Stake snapshot (7816, regular): the table of who had how much at stake at one block, or where its chunks are.
- * Sent by whoever has it when a run names its id and somebody may lack it; anybody may send it again under their own key.
+ * Stake snapshot (7816, regular): the table of stakes by key at one block, or where its chunks are.
+ * Sent when a run names its id, by any worker that has it; anybody may send it again under their own key.
  */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';

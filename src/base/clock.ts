@@ -1,4 +1,4 @@
-/** Time as an argument: everything that waits takes a `Clock`, so tests can hold it in their hands. */
+/** The clock as an argument: everything that waits takes a `Clock`, so tests control time. */
 
 export interface Clock {
   /** Milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-/** A promise that somebody else settles. */
+/** A promise with its `resolve` function outside. */
 
 export interface Deferred<T> {
   readonly promise: Promise<T>;

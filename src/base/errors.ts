@@ -8,7 +8,7 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A failure of this machine or of what the person asked for; never used for what others sent (see `Issue`). */
+/** A failure of this machine or a wrong request of its user; invalid input from the network is an `Issue` instead. */
 export class NostrainError extends Error {
   /** `area/what`, stable across versions, for example `relay/timeout`. */
   readonly code: string;
@@ -37,5 +37,5 @@ export class TrainingError extends NostrainError {}
 /** Saved state is missing, broken or belongs to something else. */
 export class CheckpointError extends NostrainError {}
 
-/** A chain, or those who serve it, did not give what was needed, or gave what could not be proved. */
+/** A blockchain or its RPC nodes did not return the needed data, or returned data whose proof fails. */
 export class ChainError extends NostrainError {}

@@ -9,7 +9,7 @@ export const sha256Hex = (bytes: Uint8Array): string => toHex(nobleSha256(bytes)
 /** An incremental SHA-256 for data that never sits in one buffer. */
 export type CreateSha256 = () => { update(bytes: Uint8Array): unknown; digest(): Uint8Array };
 
-/** By @noble/hashes: runs everywhere. */
+/** The implementation of @noble/hashes, which runs everywhere. */
 export const createSha256: CreateSha256 = () => nobleSha256.create();
 
 /** SHA-256 over length-prefixed UTF-8 fields after a label, so that no two field lists collide. */

@@ -1,21 +1,21 @@
 /**
- * The one hash tree of the house, so that a part of something large can be checked alone. Its shape is that of RFC 6962 section
- * 2.1: neighbours are joined level by level and the last node of an odd level moves up as it is, never joined with itself.
- * Leaves, nodes and the root are hashed under different prefixes; the root also binds how many parts and bytes there are.
+ * The Merkle tree used for all chunked data, so that one chunk can be verified alone. Shape of RFC 6962 section 2.1: siblings are
+ * joined level by level, and the last node of an odd level moves up unchanged. Leaves, inner nodes and the root have different
+ * hash prefixes (domain separation); the root also commits to the number of chunks and bytes.
  */
 import { concatBytes, toHex, utf8 } from './bytes.ts';
 import { sha256 } from './hash.ts';
 
-/** All hashes over some parts. */
+/** All hashes of a tree. */
 export interface MerkleTree {
-  /** In lowercase hex. */
+  /** Lowercase hex. */
   readonly root: string;
   readonly count: number;
-  /** Leaves first, the top last. */
+  /** From the leaves to the top. */
   readonly levels: readonly (readonly Uint8Array[])[];
 }
 
-/** What the root binds beside the parts. */
+/** Sizes that the root commits to: number of leaves and bytes in all. */
 export interface TreeSize {
   readonly count: number;
   readonly bytes: number;
@@ -26,7 +26,7 @@ const NODE = utf8('nostrain:node:');
 const ROOT = utf8('nostrain:root:');
 export const HASH_BYTES = 32;
 
-/** Hashes parts in their order; there is at least one. A part may be overwritten once the next one is asked for. */
+/** Builds the tree over at least one part. The iterator may reuse a part's buffer for the next one. */
 export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTree {
   let level: Uint8Array[] = [];
   let bytes = 0;
@@ -49,7 +49,7 @@ export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTr
   return { root: rootOf(level[0]!, { count, bytes }, hash), count, levels };
 }
 
-/** Binds the number of parts (u32) and bytes (u64, both little-endian) into the root. */
+/** Hashes the number of parts (u32) and bytes (u64, both little-endian) into the root. */
 function rootOf(top: Uint8Array, { count, bytes }: TreeSize, hash: typeof sha256): string {
   const sizes = new DataView(new ArrayBuffer(12));
   sizes.setUint32(0, count, true);
@@ -57,7 +57,7 @@ function rootOf(top: Uint8Array, { count, bytes }: TreeSize, hash: typeof sha256
   return toHex(hash(concatBytes(ROOT, new Uint8Array(sizes.buffer), top)));
 }
 
-/** The neighbours of a part's ancestors, from the leaf up. */
+/** The Merkle path of a part: its sibling hashes from the leaf up. */
 export function merklePath({ levels, count }: MerkleTree, index: number): readonly Uint8Array[] {
   if (!Number.isSafeInteger(index) || index < 0 || index >= count) {
     throw new RangeError(`part ${index} of ${count}`);
@@ -69,7 +69,7 @@ export function merklePath({ levels, count }: MerkleTree, index: number): readon
 
 const neighbour = (position: number): number => position + (position % 2 === 0 ? 1 : -1);
 
-/** Whether the node at each height below the top is joined with a neighbour, and from which side. */
+/** For each height below the top: on which side the path's sibling is, or `alone` without one. */
 function joins(index: number, count: number): readonly ('left' | 'right' | 'alone')[] {
   const sides: ('left' | 'right' | 'alone')[] = [];
   for (let at = index, width = count; width > 1; at >>>= 1, width = (width + 1) >>> 1) {
@@ -79,11 +79,11 @@ function joins(index: number, count: number): readonly ('left' | 'right' | 'alon
   return sides;
 }
 
-/** How many hashes lead from a part to the top. */
+/** Length of a part's Merkle path. */
 export const pathLength = (index: number, count: number): number =>
   joins(index, count).filter((side) => side !== 'alone').length;
 
-/** The root that a part and its path lead to. Its place is one of the count, and the path has the length that belongs there. */
+/** Computes the root from a part and its path. The caller has checked that `index < count` and the length of the path. */
 export function rootFrom(
   part: Uint8Array,
   index: number,

@@ -1,4 +1,4 @@
-/** How often something transient is tried again, and how long each wait is. Waiting itself is the caller's, on its `Clock`. */
+/** Retry policy with exponential backoff. Computes delays only; the caller waits on its `Clock`. */
 
 export interface RetryPolicy {
   /** Tries in all, the first included: 1 never tries again. */
@@ -9,7 +9,7 @@ export interface RetryPolicy {
   readonly maxMs: number;
   /** Growth of the wait from one failure to the next, at least 1. */
   readonly multiplier: number;
-  /** `full` draws the wait uniformly from 0 to its computed length, so that many workers do not return at once. */
+  /** `full` draws the wait uniformly from 0 to the computed delay, so that many workers do not retry at once. */
   readonly jitter: 'full' | 'none';
 }
 

@@ -1,6 +1,6 @@
 /**
- * A counter-based random generator: Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as
- * 1, 2, 3"). Any draw can be recomputed from (key, counter) alone; nothing here holds state between draws.
+ * A counter-based pseudo-random generator: Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as
+ * 1, 2, 3"). Stateless: any draw can be recomputed from (key, counter) alone.
  */
 import { hashFields } from './hash.ts';
 

@@ -1,11 +1,11 @@
-/** Things with a life, ended together: what was opened last is closed first, also when opening the next one failed. */
+/** Closes resources together in reverse order of opening, also when opening a later one fails. */
 
 export interface Scope {
   /** Calls `close` when the scope ends. */
   defer(close: () => Promise<unknown> | unknown): void;
 }
 
-/** Runs `work` and then closes everything it deferred, whatever happened. */
+/** Runs `work`, then closes everything it deferred, also after an error. */
 export async function withScope<T>(work: (scope: Scope) => Promise<T>): Promise<T> {
   const closers: (() => Promise<unknown> | unknown)[] = [];
   try {

@@ -1,6 +1,6 @@
 /**
- * SHA-256 of many messages that begin with the same 64 bytes and end with 32 bytes of their own (FIPS 180-4). The beginning is
- * hashed once and each ending is one block, in words and without allocation: four times as fast as hashing them one by one.
+ * SHA-256 (FIPS 180-4) of many messages with a common 64-byte prefix and a 32-byte suffix each, for the committee draw. The
+ * prefix is hashed once (midstate), each suffix is one block without allocation: four times as fast as hashing one by one.
  */
 
 /** Words of a digest, and of an ending. */

@@ -1,4 +1,4 @@
-/** SHA-256 over a tag that names what is hashed, and fields of fixed size: what rounds, committees and entropy are bound by. */
+/** Tagged SHA-256 over fields of fixed size (domain separation), used for outcomes, committees and round randomness. */
 import { concatBytes, fromHex, utf8 } from './bytes.ts';
 import { sha256 } from './hash.ts';
 

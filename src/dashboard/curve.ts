@@ -1,4 +1,4 @@
-/** A curve of any length kept in a few points: when it is full, neighbours are averaged and the grid gets coarser. */
+/** A loss curve in bounded memory: when it is full, neighbouring points are averaged (downsampling). */
 
 export interface Curve {
   /** Finished points, each the mean of `stride` values. */

@@ -1,7 +1,4 @@
-/**
- * What there is to see of a run: a pure fold of what its workers say. Nothing here draws; nothing here knows the time.
- */
-
+/** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/cli. */
 import type { CertifiedRound, RunEvent } from '../certified/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
@@ -19,7 +16,7 @@ export interface WorkerView {
   /** Workers or gradients it has while joining or collecting, and how many it waits for. */
   readonly have: number;
   readonly want?: number;
-  /** Chunks that are through while it sends or pulls payloads, and how many there are. */
+  /** Transfer progress: chunks sent or fetched so far, and how many there are. */
   readonly moved?: { readonly have: number; readonly of: number };
   /** The newest training loss, and all of them. */
   readonly loss?: number;
@@ -91,7 +88,7 @@ export const createView = (names: readonly string[]): View => ({
   notices: [],
 });
 
-/** The view after worker `name` said `event`; names the view does not know are ignored. */
+/** The view after an event of worker `name`; unknown names are ignored. */
 export function fold(view: View, name: string, event: RunEvent): View {
   const at = view.workers.findIndex((worker) => worker.name === name);
   if (at < 0) return view;
@@ -129,7 +126,7 @@ export function fold(view: View, name: string, event: RunEvent): View {
 
 type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
 
-/** What is wrong in a certified round, in words. */
+/** Describes a problem in a certified round. */
 export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
   const at = `round ${event.round + 1}`;
   switch (event.type) {
@@ -156,7 +153,7 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
 
 type Fork = Extract<RunEvent, { type: 'fork' }>;
 
-/** Why a worker does not follow a branch by itself, and what a person can do. */
+/** Why a worker does not follow another branch automatically, and what its user can do. */
 const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
   'too-deep': ({ depth, ours, theirs }) =>
     `${depth} rounds would be undone, more than the run lets a worker decide: start again with --branch ${theirs} to follow, --branch ${ours} to stay`,
@@ -168,7 +165,7 @@ const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
 
 const short = (id: string): string => id.slice(0, 8);
 
-/** Adds a line about the whole (`name` empty) or one worker. */
+/** Adds a notice about the run (`name` empty) or one worker. */
 export const notify = (view: View, name: string, message: string): View => ({
   ...view,
   notices: [...view.notices, { name, message }].slice(-MAX_NOTICES),
@@ -206,7 +203,7 @@ function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
     }
     case 'trained': {
       const { round, loss, tokens, seconds } = event;
-      // Where no progress was told, the round's mean is all there is.
+      // without progress events, the round's mean loss is the newest known
       const told = before.round === round && before.step > 0;
       return {
         ...before,

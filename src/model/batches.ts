@@ -1,8 +1,17 @@
-/** Which rows each step trains on: drawn by counter, so that anybody with the key can recompute any step alone. */
+/**
+ * Batch sampling: which rows each training step uses (counter-based, so any step can be recomputed alone from the key), and into
+ * how many microbatches a batch is split.
+ */
 import { below, type Key, philox } from '../base/rng.ts';
+import type { AnyModel } from './architectures/table.ts';
+import { tokensPerRow } from './data-form.ts';
 
-export interface Draw {
-  /** Of this worker's stream: `deriveKey(..., seed, worker)`. */
+/** In smaller microbatches the fixed cost of each dominates. */
+const LEAST_TOKENS = 1024;
+const MOST_PARTS = 8;
+
+export interface BatchDraw {
+  /** Key of this worker's random stream: `deriveKey(..., seed, worker)`. */
   readonly key: Key;
   readonly round: number;
   /** Within the round, from 0. */
@@ -15,7 +24,7 @@ export interface Draw {
 }
 
 /** Row numbers of consecutive steps, step after step: uniform, with replacement. */
-export function drawRows({ key, round, firstStep, steps, batch, bound }: Draw): Int32Array {
+export function drawRows({ key, round, firstStep, steps, batch, bound }: BatchDraw): Int32Array {
   const rows = new Int32Array(steps * batch);
   for (let step = 0; step < steps; step++) {
     for (let at = 0; at < batch; at += 4) {
@@ -33,4 +42,21 @@ export function evenRows(bound: number, stride: number, count: number): Int32Arr
   const available = Math.floor((bound + stride - 1) / stride);
   const taken = Math.min(available, count);
   return Int32Array.from({ length: taken }, (_, i) => Math.floor((i * available) / taken) * stride);
+}
+
+/**
+ * Microbatches per batch, one or more for each data-parallel thread: the largest power of two that divides the batch into parts of
+ * at least 1024 tokens; at most 8. It depends on model and batch only, so the bits do not depend on the number of threads.
+ */
+export function countParts(model: AnyModel, batch: number): number {
+  const tokens = batch * tokensPerRow(model);
+  let parts = 1;
+  while (
+    2 * parts <= MOST_PARTS &&
+    batch % (2 * parts) === 0 &&
+    tokens >= 2 * parts * LEAST_TOKENS
+  ) {
+    parts *= 2;
+  }
+  return parts;
 }

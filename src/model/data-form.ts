@@ -1,4 +1,4 @@
-/** What a model reads: windows of tokens, or rows of numbers. */
+/** The input format of a model: windows of tokens, or rows of numbers. */
 import type { DataForm } from './architectures/architecture.ts';
 import type { AnyModel } from './architectures/table.ts';
 
@@ -8,7 +8,7 @@ export function dataFormOf(model: AnyModel): DataForm {
   return { kind: 'tokens', vocabulary: model.vocabulary, context: model.context };
 }
 
-/** What the counters count: tokens of a window, or 1 for a row. */
+/** Tokens per example for throughput counters: the window length, or 1 for a row of numbers. */
 export function tokensPerRow(model: AnyModel): number {
   const form = dataFormOf(model);
   return form.kind === 'tokens' ? form.context : 1;

@@ -1,4 +1,4 @@
-/** A model's parameters before training: their layout, their number and their first values. */
+/** Parameter layout, parameter count and initialization of a model. */
 import { deriveKey, type Key, philox } from '../base/rng.ts';
 import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
@@ -44,9 +44,8 @@ const MEAN = 4 * 0xffff;
 const SPREAD = Math.sqrt((8 * 0xffff_ffff) / 12);
 
 /**
- * Nearly normal draws by the central limit theorem, from one Philox block each: the sum of its eight 16-bit halves.
- * Whole numbers, one division and one product, so every engine gets the same bits; logarithms would not promise that.
- * No draw is further than 4.9 deviations out.
+ * Approximately normal draws by the central limit theorem: the sum of the eight 16-bit halves of one Philox block. Integers,
+ * one division and one product give the same bits on every engine, which logarithms do not. No draw is beyond 4.9 deviations.
  */
 function drawNormal(into: Float32Array, key: Key, deviation: number): void {
   for (let i = 0; i < into.length; i++) {

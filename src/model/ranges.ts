@@ -1,6 +1,6 @@
 /**
- * How flat vectors are cut for several threads: evenly, but never through a stretch that must stay whole. The cut follows
- * from sizes only, never from the number of threads, so that the bits do not either.
+ * Splits flat vectors for several threads: evenly, but never inside a range that must stay whole. The split depends on sizes
+ * only, never on the number of threads, so the results are bit-identical for any thread count.
  */
 
 /** The elements `from` to `to - 1` of a flat vector. */

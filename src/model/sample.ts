@@ -1,4 +1,4 @@
-/** Text from a language model: one token after the other, each drawn from the logits at the last position. */
+/** Autoregressive sampling from a language model: draws one token after the other from the logits at the last position. */
 import { deriveKey, philox, unit } from '../base/rng.ts';
 
 export interface SampleOptions {
@@ -24,7 +24,7 @@ export async function sampleTokens(logits: Logits, options: SampleOptions): Prom
   const tokens = new Uint8Array(start + length);
   tokens.set(prompt);
   for (let end = start; end < tokens.length; end++) {
-    // right padding is harmless: no position sees a later one
+    // right padding is harmless: attention is causal
     const window = new Int32Array(context);
     const from = Math.max(0, end - context);
     window.set(tokens.subarray(from, end));

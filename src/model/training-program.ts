@@ -1,8 +1,8 @@
 /**
- * Everything a worker runs, as ONNX models: forward, backward and optimizer of one model in one graph.
+ * Compiles a model to the ONNX programs a worker runs: forward, backward and optimizer in one graph.
  *
- * All of them read flat vectors and the whole corpus, and find their batch by `rows`: for tokens, `corpus` u8 (L) and the
- * offsets of windows in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
+ * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` u8 (L) and
+ * window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
  */
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';

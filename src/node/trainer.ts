@@ -1,9 +1,8 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { AnyModel } from '../model/architectures/table.ts';
-import { drawRows, evenRows } from '../model/batches.ts';
+import { countParts, drawRows, evenRows } from '../model/batches.ts';
 import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
-import { countParts } from '../model/microbatches.ts';
 import { sampleTokens } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';

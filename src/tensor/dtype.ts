@@ -1,4 +1,4 @@
-/** Numbers as files store them: every type of NumPy and PyTorch that a double can stand for. */
+/** Element types of tensor files (NumPy, PyTorch, safetensors) and how to read them as f32 or f64. */
 import type { Vector } from './params.ts';
 
 export type StoredType =

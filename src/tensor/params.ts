@@ -1,6 +1,6 @@
 /**
  * A model's parameters: one flat vector and a layout that names its slices. Deltas, momentum, residuals and optimizer
- * moments are vectors over the same layout, so whatever walks one can walk them all.
+ * moments are vectors over the same layout.
  */
 import { ConfigError } from '../base/errors.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What a payload of owned chunks says: values for some chunks of a vector. A chunk that is not listed is not zero, nothing
- * is said of it. The values stay packed; they are added to a vector where they are needed.
+ * A delta that covers some chunks of the parameter vector, as decoded from a payload. A chunk that is not listed is absent, which
+ * is different from zero. Values stay packed until they are added to a dense vector.
  */
 
 /** The vector is cut into chunks of this many values; the last one may be shorter. */
@@ -9,21 +9,21 @@ export const CHUNK_LENGTH = 4096;
 export interface PartialVector {
   /** Length of the whole vector. */
   readonly size: number;
-  /** Chunks it speaks of, strictly ascending. */
+  /** Chunks it covers, strictly ascending. */
   readonly chunks: Uint32Array;
   /**
    * Adds weight × value to `target` from `at` on, for every value of the chunk at this position of `chunks`. Each term is
    * rounded once, so that every worker gets the same bits.
    */
   addChunk(position: number, weight: number, target: Float64Array, at: number): void;
-  /** Adds the weight alone, for every value of the chunk that was sent; what is not sent of a listed chunk is taken as zero. */
+  /** Adds the weight alone, for every value of the chunk that was sent; values of a listed chunk that were not sent are zero. */
   weighChunk(position: number, weight: number, target: Float64Array, at: number): void;
 }
 
 /** How many chunks a vector of this size has. */
 export const chunkCount = (size: number): number => Math.ceil(size / CHUNK_LENGTH);
 
-/** target += weight × partial, in f64, by ascending index. With weight -1 it takes what was sent out of a residual, with 1 it gives it back. */
+/** target += weight × partial, in f64, by ascending index; weights -1 and 1 take a sent delta out of a residual and put it back. */
 export function addPartial(target: Float64Array, partial: PartialVector, weight: number): void {
   if (target.length !== partial.size) {
     throw new RangeError(`${partial.size} values do not fit a vector of ${target.length}`);

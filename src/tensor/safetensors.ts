@@ -1,7 +1,6 @@
 /**
  * The safetensors file format: 8-byte header length, JSON header, raw little-endian tensors that fill the rest.
- * Writes F32 and F64, reads all numbers but the 8-bit floats, checks every offset before use, and knows nothing of what
- * the tensors mean.
+ * Writes F32 and F64; reads all number types except 8-bit floats; checks every offset before use.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
@@ -19,7 +18,7 @@ export interface SafetensorsFile {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** No header of ours comes near this; a longer one is not read. */
+/** Longer headers are refused. */
 const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 
 const METADATA = '__metadata__';

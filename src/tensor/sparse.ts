@@ -1,4 +1,4 @@
-/** Some values of a vector, by ascending index; every other value is zero. */
+/** Sparse vectors: values by ascending index, zero elsewhere. */
 import { CHUNK_LENGTH, chunkCount, type PartialVector } from './partial-vector.ts';
 
 export interface SparseVector {
@@ -10,7 +10,7 @@ export interface SparseVector {
   readonly values: Float64Array;
 }
 
-/** The same as something said of every chunk: what is not listed is zero. */
+/** The same values as a partial vector that covers every chunk. */
 export function partialOf({ size, indices, values }: SparseVector): PartialVector {
   const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, chunk) => chunk);
   const firsts = new Uint32Array(chunks.length + 1);

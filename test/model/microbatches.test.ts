@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { countParts } from '../../src/model/microbatches.ts';
+import { countParts } from '../../src/model/batches.ts';
 import { charGpt } from '../support/ort-models.ts';
 
 test('parts divide the batch and have at least 1024 tokens', () => {

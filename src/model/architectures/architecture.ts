@@ -1,4 +1,4 @@
-/** What every architecture says of itself: its tensors, how they start, and the losses of a batch. */
+/** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
 import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import type { Shape } from '../onnx/model.ts';
@@ -29,7 +29,7 @@ export interface Model {
   readonly tensors: readonly TensorSpec[];
   /** Logits (B * T, V) for token windows, one number per row (B) for features. */
   predict(weights: Weights, inputs: Value): Value;
-  /** What training minimizes the mean of, one row per row of the batch. */
+  /** Loss per row of the batch; training minimizes the mean. */
   losses(weights: Weights, batch: Batch): Value;
 }
 
@@ -48,7 +48,7 @@ export interface RowForm {
 
 export type DataForm = TokenForm | RowForm;
 
-/** A model of one's own beside the built-in ones: what it reads, its tensors, and the losses of a batch, over the verbs of the graph. */
+/** A user-defined model: its input format, its tensors, and the losses of a batch, written with the graph's `ops`. */
 export interface OwnModel extends Model {
   readonly architecture: 'own';
   readonly data: DataForm;

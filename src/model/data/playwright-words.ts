@@ -1,10 +1,10 @@
-/** What the built-in playwright knows: a cast, places, words by class and sentence patterns, all its own. */
+/** Vocabulary and sentence patterns of the built-in corpus generator. */
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 export type Rank = 'ruler' | 'lord' | 'lady' | 'low';
 
-/** Who may stand on the stage. The low speak prose, the others verse. */
+/** Character names by rank. The lowest rank speaks prose, the others verse. */
 export const cast: Readonly<Record<Rank, readonly string[]>> = {
   ruler: words('ALDREMAR OSWENNA TERVANE MIRABETH'),
   lord: words(`CORVENNE HALDRIC MELVANDER ORSWIN PERRAULD QUILLON RAVENSHAW SELDOMER THORNEBY VALENCOR
@@ -19,7 +19,7 @@ export const places =
   Hartspool Illmarsh Kestrelby Lorrendale Marrowgate Nethercombe Oxmere Pellimore Rushwater Saltern
   Tyrwold Umberlee Vexholm Wintermarch`);
 
-/** A scene turns around one of these. */
+/** Topic nouns; each scene uses one topic. */
 export const themes: readonly (readonly string[])[] = [
   words(`ship sail anchor tide harbour wave storm mast oar pilot island shore deck voyage wreck gull
     rope lantern cargo haven current rudder hull fog`),

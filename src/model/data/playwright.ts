@@ -1,7 +1,7 @@
 /**
- * The built-in corpus: about 1.1 MB of made-up dialogue, mostly in verse lines, for machines that have no text at hand.
- * A seeded grammar writes it with integers only, so every machine writes the same bytes. It means nothing; it has
- * speakers, scenes, spelling, agreement and line lengths that a character model can learn.
+ * The built-in corpus generator: about 1.1 MB of synthetic dialogue for machines without a text to train on. A seeded grammar in
+ * integer arithmetic, so every machine generates the same bytes. The text has speakers, scenes, spelling, agreement and verse
+ * lines that a character model can learn, but no meaning.
  */
 import { utf8 } from '../../base/bytes.ts';
 import { below, deriveKey, philox } from '../../base/rng.ts';

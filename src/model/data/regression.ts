@@ -1,6 +1,6 @@
 /**
- * Examples for regression: a made-up linear truth that any shard only samples, and the dataset JSON of the Python
- * reference (`{"task", "examples": [{"inputs", "target"}]}`).
+ * Regression data: synthetic samples of a linear function, dealt into shards, and the dataset JSON of the Python reference
+ * (`{"task", "examples": [{"inputs", "target"}]}`).
  */
 import { ConfigError } from '../../base/errors.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
@@ -23,7 +23,7 @@ export interface RegressionDataset extends RegressionSet {
   readonly task: RegressionTask | undefined;
 }
 
-/** What the made-up examples follow: y = 3 x1 - 1.5 x2 + 0.5 x3 + 1. */
+/** The function behind the synthetic examples: y = 3 x1 - 1.5 x2 + 0.5 x3 + 1. */
 export const linearTruth = { weights: [3, -1.5, 0.5], bias: 1 } as const;
 
 export interface LinearExamplesOptions {
@@ -31,7 +31,7 @@ export interface LinearExamplesOptions {
   readonly shard: Shard;
   /** Examples per shard. */
   readonly size?: number;
-  /** Standard deviation of what is added to each target. */
+  /** Standard deviation of the noise on each target. */
   readonly noise?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Who trains on which part of a text: the last part is kept for validation and no worker trains on it, the rest is
- * dealt into shards that never overlap and together cover it.
+ * Splits a text into training and validation parts, and the training part into one shard per worker. Shards never overlap and
+ * together cover the training part.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';

@@ -1,6 +1,6 @@
 /**
- * Text to token ids and back. A token fits a byte, so a text is a `Uint8Array` of ids; the ids are part of what a run
- * agrees on and never change.
+ * Tokenizers: text to token ids and back. Ids fit a byte, so a tokenized text is a `Uint8Array`. The ids of a tokenizer never
+ * change, since all workers of a run must agree on them.
  */
 import { utf8 } from '../../base/bytes.ts';
 

@@ -1,4 +1,4 @@
-/** A graph under construction: inputs, constants and recorded ops, every type checked as it is added. */
+/** The graph builder: records inputs, constants and ops, and checks shapes and types as each op is added. */
 import { ops } from './ops/table.ts';
 import type { Derive, Emitter, NamedValue } from './rule.ts';
 import type { OpName } from './signatures.ts';

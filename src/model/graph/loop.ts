@@ -1,6 +1,6 @@
 /**
- * Many training steps in one ONNX Loop: state goes round, losses come out stacked, everything else is read from outside.
- * Backends without Loop run the body alone, one call per step.
+ * Lowers many training steps to one ONNX Loop: state is carried from step to step, losses are stacked, all other inputs are read
+ * from outside. Backends without Loop run the body alone, one call per step.
  */
 import type { OnnxGraph, OnnxNode, OnnxValue } from '../onnx/model.ts';
 import type { Graph } from './builder.ts';

@@ -1,4 +1,4 @@
-/** From a recorded graph to ONNX: drops what no output needs, names the rest, keeps equal constants once. */
+/** Lowers a recorded graph to ONNX: removes dead ops, names values, deduplicates constants. */
 import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx/model.ts';
 import type { Graph, Step } from './builder.ts';
 import type { Emitter, NamedValue } from './rule.ts';

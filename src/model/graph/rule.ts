@@ -1,4 +1,4 @@
-/** What the op table says of each op: the type of its results, its ONNX nodes and its derivative. */
+/** The interface of an op rule: shape inference, emission of ONNX nodes, and the derivative. */
 import type { DType, OnnxAttribute, Shape } from '../onnx/model.ts';
 import type { Value, ValueType } from './value.ts';
 
@@ -38,7 +38,7 @@ export interface Emission<A> {
   readonly to: Emitter;
 }
 
-/** Where ONNX nodes go. */
+/** Sink for emitted ONNX nodes. */
 export interface Emitter {
   /** Standard operators only, of the few that every backend has. */
   readonly portable: boolean;

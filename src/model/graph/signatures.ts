@@ -1,4 +1,4 @@
-/** Every op by name, with its attributes. The table in `ops/table.ts` must hold a rule for each, or nothing compiles. */
+/** Every op by name, with its attributes. `ops/table.ts` must have a rule for each; a missing one does not compile. */
 import type { DType, Shape } from '../onnx/model.ts';
 
 /** No attributes. */

@@ -1,4 +1,4 @@
-/** Typed values: what the ops of a graph take and give. Shapes are static, so every mistake shows while building. */
+/** Typed values, the operands and results of ops. Shapes are static, so shape errors show while the graph is built. */
 import type { DType, Shape } from '../onnx/model.ts';
 import type { OpAttributes, OpName } from './signatures.ts';
 

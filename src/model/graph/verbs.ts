@@ -1,6 +1,6 @@
 /**
- * The ops as functions over values: models, optimizers and derivatives are written with these. A plain number stands for
- * a scalar constant of the other operand's type.
+ * The ops as functions over values, for writing models, optimizers and derivatives (exported as `ops`). A plain number is a
+ * scalar constant of the other operand's type.
  */
 import type { DType, Shape } from '../onnx/model.ts';
 import type { OpAttributes, OpName } from './signatures.ts';

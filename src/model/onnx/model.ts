@@ -1,4 +1,4 @@
-/** An ONNX model as plain data: what `encode.ts` turns into bytes. Only what training graphs need. */
+/** An ONNX model as plain data, the subset that training graphs need; `encode.ts` serializes it. */
 
 /** Element types, by the names used throughout `src/model`. */
 export type DType = 'f32' | 'f64' | 'i64' | 'i32' | 'u8' | 'bool';

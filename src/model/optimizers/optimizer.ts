@@ -1,4 +1,4 @@
-/** What an inner optimizer is: numbers per step, computed outside the graph, and an update of flat vectors inside it. */
+/** The interface of an inner optimizer: scalars per step (learning rates) computed outside the graph, and the update inside it. */
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import { add, div, minimum, reshape, slice, sqrt } from '../graph/verbs.ts';
@@ -31,7 +31,7 @@ export interface Optimizer {
   readonly moments: readonly string[];
   /** Largest norm of the gradient over all parameters; 0 does not clip. */
   readonly clipNorm: number;
-  /** What an update must see whole, in order; where this is empty, ranges may have any length. */
+  /** Ranges that one update must see whole (matrices), in order; empty where any split is fine. */
   readonly whole: readonly Range[];
   /** How many numbers `rates` gives. */
   readonly rateCount: number;
@@ -52,7 +52,7 @@ export const scalars = (rates: Value): readonly Value[] =>
 /** Keeps a zero gradient from dividing by zero, as PyTorch's clip_grad_norm_ does. */
 const NORM_EPSILON = 1e-6;
 
-/** What brings a gradient, the sum of whose squares is given, down to the norm `clipNorm`. */
+/** Factor that clips a gradient with this sum of squares to the norm `clipNorm`. */
 export const clipFactor = (squares: Value, clipNorm: number): Value =>
   minimum(div(clipNorm, add(sqrt(squares), NORM_EPSILON)), 1);
 

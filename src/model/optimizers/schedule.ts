@@ -1,4 +1,4 @@
-/** The learning rate by global step, so that a worker who joins late takes the same steps as everybody else. */
+/** The learning-rate schedule by global step, so that late joiners use the same rate as everybody else. */
 import type { Schedule } from '../../run/model-spec.ts';
 
 /** Linear warm-up to `learningRate`, then a cosine down to `finalShare` of it at the last step. Steps count from 0. */

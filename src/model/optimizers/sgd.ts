@@ -1,4 +1,4 @@
-/** Plain stochastic gradient descent: no momentum, nothing carried. */
+/** Plain stochastic gradient descent, without momentum or other state. */
 import type { SgdSpec } from '../../run/model-spec.ts';
 import { mul, sub } from '../graph/verbs.ts';
 import type { OptimizerRule } from './optimizer.ts';

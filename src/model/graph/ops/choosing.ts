@@ -1,4 +1,4 @@
-/** Comparisons, and choosing by them. */
+/** Comparison ops, `where` and `cast`. */
 import { ELEMENT_TYPE } from '../../onnx/model.ts';
 import { direct, each, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';

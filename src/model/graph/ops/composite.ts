@@ -1,6 +1,6 @@
 /**
- * Patterns with a derivative better than that of their parts: fewer passes over large tensors, or no difference of two
- * nearly equal numbers.
+ * Fused ops (softmax, cross-entropy, normalization, attention) whose own derivative is faster or numerically more stable than
+ * that of their parts.
  */
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';

@@ -1,4 +1,4 @@
-/** Ops that treat every element alike; two operands broadcast as in NumPy. */
+/** Elementwise ops; two operands broadcast as in NumPy. */
 import { type Derivation, type Derive, direct, each, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';
 import { broadcast, isFloat, type Value, type ValueType } from '../value.ts';

@@ -1,4 +1,4 @@
-/** Rows and elements by number. Indices are i32 and must be in range. */
+/** Indexing ops: gather, scatter, pick and one-hot. Indices are i32 and must be in range. */
 import { ELEMENT_TYPE } from '../../onnx/model.ts';
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';

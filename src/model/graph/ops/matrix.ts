@@ -1,4 +1,4 @@
-/** Products of matrices. */
+/** Matrix products. */
 import type { Shape } from '../../onnx/model.ts';
 import { type Emission, each, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';

@@ -1,4 +1,4 @@
-/** Ops that fold axes into one number each. */
+/** Reductions over axes: sum, mean, max, argmax. */
 import { each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes, Reduction } from '../signatures.ts';
 import { sizeOf, type Value, type ValueType, withDim } from '../value.ts';

@@ -1,4 +1,4 @@
-/** Ops that move elements without computing. */
+/** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad. */
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { broadcast, sameShape, sizeOf, type ValueType, withDim } from '../value.ts';

@@ -1,4 +1,4 @@
-/** The op table: what every op infers, emits and derives. An op without a rule does not compile. */
+/** The table of op rules by name. An op without a rule does not compile. */
 import type { OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { choosing } from './choosing.ts';
