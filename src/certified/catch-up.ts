@@ -40,8 +40,6 @@ interface Options extends CheckpointOptions, DecisionOptions {
 
 /** How long the chunks of one checkpoint may take. */
 const PULL_MS = 120_000;
-/** Nor may it take longer than this until the next of them. */
-const IDLE_MS = 45_000;
 /** Checkpoints that are tried, the newest first. */
 const MOST_TRIED = 3;
 /** Checkpoints that are named when they are passed over: there may be any number of them. */
@@ -141,7 +139,7 @@ async function pullModel(
 ): Promise<Uint8Array | undefined> {
   // parameters and momentum, four bytes each
   const wanted = { root, bytes: 8 * layout.size, worker };
-  const limits = { timeoutMs: PULL_MS, idleMs: IDLE_MS, signal };
+  const limits = { timeoutMs: PULL_MS, signal };
   const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
   return pulled.ok ? pulled.value : undefined;
 }

@@ -1,5 +1,5 @@
 /** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
-import { type Clock, systemClock } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
 import { heapChunks } from '../network/attachments/chunk-heap.ts';
 import { partsOf } from '../network/attachments/parts.ts';
@@ -21,6 +21,8 @@ export interface Asked extends Hashing {
   readonly signal: AbortSignal;
   /** Default the system's. */
   readonly clock?: Clock;
+  /** Told of relays that never said that they have sent all they have: they may have more. */
+  onUnanswered?(relays: readonly string[]): void;
 }
 
 export interface Asking extends Asked {
@@ -30,7 +32,6 @@ export interface Asking extends Asked {
   onProgress?(have: number): void;
 }
 
-const POLL_MS = 100;
 const PATIENCE_MS = 60_000;
 /** Roots in one filter, and rounds. */
 const MOST_ROOTS = 50;
@@ -132,21 +133,15 @@ export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
 /** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
 export async function collectEvents(
   filters: readonly Filter[],
-  { relays, signal, clock = systemClock }: Asked,
+  { relays, signal, onUnanswered }: Asked,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   if (filters.length === 0) return;
-  const untilMs = clock.now() + PATIENCE_MS;
-  const subscription = relays.subscribe(
-    filters,
-    { onEvent: take },
-    { recheck: false, maxPerAuthor: MOST_PER_AUTHOR },
-  );
-  try {
-    while (!subscription.caughtUp && clock.now() < untilMs) {
-      await clock.sleep(POLL_MS, signal);
-    }
-  } finally {
-    subscription.close();
-  }
+  const onEvent = (event: SignedEvent) => {
+    take(event);
+    return false;
+  };
+  const limits = { waitMs: PATIENCE_MS, maxPerAuthor: MOST_PER_AUTHOR };
+  const { unanswered } = await relays.query(filters, { ...limits, signal, onEvent });
+  if (unanswered.length > 0) onUnanswered?.(unanswered);
 }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { chunk } from '../../kinds/chunk.ts';
 import { collectEvents } from '../../src/certified/from-relays.ts';
+import { queryRelays } from '../../src/network/transport/query.ts';
 import { toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
 import { runIdOf } from '../../src/run/run-spec.ts';
 import { certifiedRounds, certifiedSpec, rootsOf } from '../support/certified-swarm.ts';
@@ -56,7 +57,8 @@ describe('reading what relays have of a run', () => {
     const usual = relay.connect();
     const silent: typeof usual = {
       ...usual,
-      subscribe: (...args) => ({ ...usual.subscribe(...args), caughtUp: false }),
+      subscribe: (filters, { onEvent }) => usual.subscribe(filters, { onEvent }),
+      query: (filters, options) => queryRelays(filters, options, silent, clock),
     };
     const found: unknown[] = [];
     let isDone = false;

@@ -35,6 +35,7 @@ export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): Rel
     send,
     publish: (event, options) => Promise.all(send(event, options)),
     subscribe: (...args) => relays.subscribe(...args),
+    query: (...args) => relays.query(...args),
     status: () => relays.status(),
     workFor: (kind) => relays.workFor(kind),
     ready: (signal) => relays.ready(signal),

@@ -1,7 +1,9 @@
 /** One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, and is never slow. */
 import { isEphemeral, slotOf } from '../../relay/event.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';
+import { queryRelays } from '../../src/network/transport/query.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 
 export interface MemoryRelay {
@@ -33,40 +35,44 @@ export function createMemoryRelay(url: string): MemoryRelay {
   return {
     events,
     put,
-    connect: (hears = () => true) => ({
-      relays: [url],
-      publish: (event) => {
-        put(event);
-        return Promise.resolve([accepted(url)]);
-      },
-      send: (event) => {
-        put(event);
-        return [Promise.resolve(accepted(url))];
-      },
-      subscribe(filters, handlers) {
-        const onEvent = (event: SignedEvent) => hears(event) && handlers.onEvent(event, url);
-        const listener = { filters, onEvent };
-        const stored = events.filter((event) => wants(listener, event));
-        listeners.add(listener);
-        let caughtUp = false;
-        queueMicrotask(() => {
-          for (const event of stored) onEvent(event);
-          caughtUp = true;
-          handlers.onCaughtUp?.(url);
-        });
-        return {
-          get caughtUp() {
-            return caughtUp;
-          },
-          close: () => void listeners.delete(listener),
-        };
-      },
-      // as far as the worker's wire looks at it
-      status: () => [{ relay: url, state: 'open', bytesIn: 0, bytesOut: 0, limits: {} }] as never,
-      workFor: () => 0,
-      ready: async () => undefined,
-      close: async () => undefined,
-    }),
+    connect: (hears = () => true) => {
+      const relays: RelaySet = {
+        relays: [url],
+        publish: (event) => {
+          put(event);
+          return Promise.resolve([accepted(url)]);
+        },
+        send: (event) => {
+          put(event);
+          return [Promise.resolve(accepted(url))];
+        },
+        subscribe(filters, handlers) {
+          const onEvent = (event: SignedEvent) => hears(event) && handlers.onEvent(event, url);
+          const listener = { filters, onEvent };
+          const stored = events.filter((event) => wants(listener, event));
+          listeners.add(listener);
+          let caughtUp = false;
+          queueMicrotask(() => {
+            for (const event of stored) onEvent(event);
+            caughtUp = true;
+            handlers.onCaughtUp?.(url);
+          });
+          return {
+            get caughtUp() {
+              return caughtUp;
+            },
+            close: () => void listeners.delete(listener),
+          };
+        },
+        // as far as the worker's wire looks at it
+        status: () => [{ relay: url, state: 'open', bytesIn: 0, bytesOut: 0, limits: {} }] as never,
+        workFor: () => 0,
+        ready: async () => undefined,
+        query: (filters, options) => queryRelays(filters, options, relays, systemClock),
+        close: async () => undefined,
+      };
+      return relays;
+    },
   };
 }
 

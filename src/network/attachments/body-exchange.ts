@@ -42,6 +42,8 @@ const MOST_OPEN = 4;
 /** Bodies of one author that are pulled unasked, in a minute. */
 const MOST_PER_MINUTE = 8;
 const MINUTE_MS = 60_000;
+/** A body of which no chunk comes for so long is pulled again when its event is heard again. */
+const IDLE_MS = 5 * MINUTE_MS;
 /** Events of others than members, until they may be some. */
 const MOST_OFFERED = 1000;
 /** Bodies in memory, in bytes; older ones are pulled again where they are needed again. */
@@ -179,11 +181,13 @@ export class BodyExchange {
       const authors = [...wanted.values()].map(({ event: { pubkey } }) => pubkey);
       return [...new Set(authors)].filter((author) => author !== worker);
     };
-    const pull = this.#puller.pull({ root, bytes, worker, others });
+    const pull = this.#puller.pull({ root, bytes, worker, others }, { idleMs: IDLE_MS });
     const job: Job = { apart, pull, round, wanted };
     this.#jobs.set(nameOf(apart), job);
     void pull.done.then((found) => {
-      if (found && this.#jobs.get(nameOf(apart)) === job) this.keep(apart, found.payload, round);
+      if (this.#jobs.get(nameOf(apart)) !== job) return;
+      if (found) this.keep(apart, found.payload, round);
+      else this.#jobs.delete(nameOf(apart));
     });
     return job;
   }

@@ -84,16 +84,12 @@ export const createPuller = (options: PullerOptions): Puller => new Pulls(option
 /** One payload, or how far it came within `timeoutMs`; rejects only with `signal.reason`. */
 export async function pullOnce(
   wanted: Wanted,
-  options: PullerOptions & {
-    readonly timeoutMs: number;
-    readonly idleMs?: number;
-    readonly signal: AbortSignal;
-  },
+  options: PullerOptions & { readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<Result<Uint8Array>> {
-  const { clock, timeoutMs, idleMs, signal } = options;
+  const { clock, timeoutMs, signal } = options;
   const puller = createPuller(options);
   try {
-    const { done, progress } = puller.pull(wanted, { idleMs });
+    const { done, progress } = puller.pull(wanted);
     const found = await within(done, timeoutMs, clock, signal);
     if (found) return ok(found.payload);
     const { have, of } = progress();

@@ -12,6 +12,7 @@ import { Link, type LinkState } from './link.ts';
 import { Listening } from './listening.ts';
 import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
 import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
+import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
 import { defaultQuota, type RelayQuota } from './quota.ts';
 import { parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
@@ -83,6 +84,8 @@ export interface RelaySet {
     handlers: SubscriptionHandlers,
     options?: SubscribeOptions,
   ): Subscription;
+  /** What the relays have stored, verified, each event once; `unanswered` names those that never said they are through. */
+  query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   status(): readonly RelayStatus[];
   /** Leading zero bits to give an event of this kind (NIP-13): the most that a relay wants and we are willing to do. */
   workFor(kind: number): number;
@@ -148,6 +151,10 @@ class Relays implements RelaySet {
     options: SubscribeOptions = {},
   ): Subscription {
     return this.#listening.subscribe(this.#named(options.only), filters, handlers, options);
+  }
+
+  query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult> {
+    return queryRelays(filters, options, this, this.#settings.clock);
   }
 
   status(): readonly RelayStatus[] {

@@ -175,17 +175,10 @@ class Events<N> implements Control<N> {
 
   /** A question that is over when it is answered. */
   #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean): void {
-    const { clock, signal } = this.#options;
-    const over = new AbortController();
-    const onCaughtUp = () => void (listening.caughtUp && over.abort());
-    const taking: Hearing<N> = {
-      take: (noun) => hearing.take(noun),
-      refuse: (rejection, id) => hearing.refuse?.(rejection, id),
-      onCaughtUp,
-    };
-    const listening = this.#hear(filter, taking, this.#keep, isAsked);
-    const either = AbortSignal.any([signal, over.signal]);
-    void clock.sleep(FETCH_MS, either).then(listening.close, listening.close);
+    const { relays, signal } = this.#options;
+    const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
+    const asking = relays.query([filter], { waitMs: FETCH_MS, signal, onEvent, onRefused });
+    void asking.catch(() => undefined); // nothing is asked any more
   }
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
@@ -258,19 +251,13 @@ class Events<N> implements Control<N> {
   }
 
   /** A subscription that can be asked again. */
-  #hear(
-    filter: Filter,
-    hearing: Hearing<N>,
-    keep: (event: SignedEvent) => void,
-    isAsked = false,
-  ): Listening {
+  #hear(filter: Filter, hearing: Hearing<N>, keep: (event: SignedEvent) => void): Listening {
     const { relays } = this.#options;
-    const { refuse, onCaughtUp } = hearing;
-    const onEvent = (event: SignedEvent) => this.#take(event, { hearing, keep, isAsked });
-    const onRefused = (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
-      refuse?.({ reason, detail, worker: undefined }, id);
-    const subscribe = () =>
-      relays.subscribe([filter], { onEvent, onRefused, onCaughtUp: () => onCaughtUp?.() });
+    const handlers = {
+      ...this.#handlersOf({ hearing, keep, isAsked: false }),
+      onCaughtUp: () => hearing.onCaughtUp?.(),
+    };
+    const subscribe = () => relays.subscribe([filter], handlers);
     let subscription = subscribe();
     return {
       get caughtUp() {
@@ -281,6 +268,14 @@ class Events<N> implements Control<N> {
         subscription = subscribe();
       },
       close: () => subscription.close(),
+    };
+  }
+
+  #handlersOf(hear: Hear<N>) {
+    return {
+      onEvent: (event: SignedEvent) => this.#take(event, hear),
+      onRefused: (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
+        hear.hearing.refuse?.({ reason, detail, worker: undefined }, id),
     };
   }
 

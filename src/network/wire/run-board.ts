@@ -11,7 +11,6 @@ import { pullOnce } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Delivery } from '../transport/delivery.ts';
-import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { buildRun, type PublishedRun, type RunAddress, runFilter, toRun } from './runs.ts';
 
@@ -24,7 +23,6 @@ export interface BoardOptions {
 
 /** Relays are asked to keep a run for a year. */
 const KEPT_SECONDS = 365 * 86_400;
-const POLL_MS = 100;
 /** Of as many specs as relays are asked for in one go; each is at most an event. */
 const MOST_HELD = 500;
 
@@ -49,25 +47,31 @@ export async function fetchRun(
 ): Promise<Result<RunSpec>> {
   let found: RunSpec | undefined;
   let refusal = 'no relay has it';
-  await gather(runFilter(address), options, (event) => {
+  const onEvent = (event: SignedEvent) => {
     const judged = toRun(event);
     if (judged.ok && judged.value.run === address.run) found = judged.value.spec;
     else if (!judged.ok) refusal = `what relays have does not count: ${judged.rejection.detail}`;
     return found !== undefined;
-  });
+  };
+  const { relays, signal, timeoutMs: waitMs } = options;
+  const { unanswered } = await relays.query([runFilter(address)], { waitMs, signal, onEvent });
+  if (unanswered.length > 0) refusal += `; no answer from ${unanswered.join(', ')}`;
   return found ? ok(found) : refuse('no-run', 'naddr', refusal);
 }
 
 /** Every valid run the relays have, the newest first. */
-export async function listRuns(
-  options: BoardOptions & { readonly timeoutMs: number },
-): Promise<readonly PublishedRun[]> {
+export async function listRuns({
+  relays,
+  signal,
+  timeoutMs: waitMs,
+}: BoardOptions & { readonly timeoutMs: number }): Promise<readonly PublishedRun[]> {
   const runs = new Map<string, PublishedRun>();
-  await gather(runFilter(), options, (event) => {
+  const onEvent = (event: SignedEvent) => {
     const judged = toRun(event);
     if (judged.ok) runs.set(judged.value.run, judged.value);
     return runs.size >= MOST_HELD;
-  });
+  };
+  await relays.query([runFilter()], { waitMs, signal, onEvent });
   return [...runs.values()].sort((a, b) => b.createdAt - a.createdAt || (a.run < b.run ? -1 : 1));
 }
 
@@ -82,25 +86,4 @@ export async function fetchSlice(
   const hash = toHex(options.sha256(pulled.value));
   if (hash === sha256) return pulled;
   return refuse('wrong-slice', 'evaluation.sha256', `the text of that root hashes to ${hash}`);
-}
-
-/** Hands over stored events until `take` has enough, every reachable relay sent what it had, or time is up. */
-async function gather(
-  filter: Filter,
-  { relays, clock, signal, timeoutMs }: BoardOptions & { readonly timeoutMs: number },
-  take: (event: SignedEvent) => boolean,
-): Promise<void> {
-  const untilMs = clock.now() + timeoutMs;
-  let isEnough = false;
-  const onEvent = (event: SignedEvent) => {
-    isEnough ||= take(event);
-  };
-  const subscription = relays.subscribe([filter], { onEvent }, { recheck: false });
-  try {
-    while (!isEnough && !subscription.caughtUp && clock.now() < untilMs) {
-      await clock.sleep(POLL_MS, signal);
-    }
-  } finally {
-    subscription.close();
-  }
 }

@@ -1,7 +1,6 @@
 /** Gradients of earlier rounds that relays still hold: asked for once, judged, the newest of each worker and round. */
 import { gradient } from '../../../kinds/gradient.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { within } from '../../network/transport/deadline.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import { judgeClaim } from '../../network/wire/judged.ts';
 import { newer, slotOf } from '../../network/wire/newest.ts';
@@ -21,25 +20,16 @@ export async function findLateGradients(
 ): Promise<readonly LateGradient[]> {
   const found = new Map<string, LateGradient>();
   const anyKey = options.reference?.isCompatible;
-  function onEvent(event: SignedEvent): void {
+  function take(event: SignedEvent): void {
     const late = lateOf(event, { run: options.run, nowSeconds: clock.now() / 1000, anyKey });
     if (!late || late.round >= round || late.payload.length > 2 * maxContainerBytes) return;
     const slot = slotOf(late);
     const held = found.get(slot);
     if (held ? newer(late, held) : found.size < MAX_LATE) found.set(slot, late);
   }
-  let caughtUp = () => {};
-  const allCaughtUp = new Promise<void>((resolve) => {
-    caughtUp = resolve;
-  });
   const filter = { ...scope, kinds: [gradient.kind], ...(since === undefined ? {} : { since }) };
-  const onCaughtUp = () => void (subscription.caughtUp && caughtUp());
-  const subscription = relays.subscribe([filter], { onEvent, onCaughtUp });
-  try {
-    await within(allCaughtUp, waitMs, clock, signal);
-  } finally {
-    subscription.close();
-  }
+  const { events } = await relays.query([filter], { waitMs, signal });
+  for (const event of events) take(event);
   return [...found.values()].sort(
     (a, b) =>
       a.round - b.round ||

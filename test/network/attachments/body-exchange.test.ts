@@ -54,6 +54,7 @@ async function join(url: string, signer: Signer, admitted: readonly Signer[]): P
       for (const key of filters[0]?.['#c'] ?? []) asked.add(key.slice(0, 16));
       return relays.subscribe(filters, ...rest);
     },
+    query: (...args) => relays.query(...args),
     ready: () => relays.ready(),
     close: () => relays.close(),
   };

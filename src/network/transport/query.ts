@@ -1,0 +1,92 @@
+/**
+ * One question to several relays, answered once: what they have stored, verified, each event once. A relay that does not say that it is
+ * through (EOSE) holds nobody up for the whole time: when the others are, it is waited for a little longer, and named.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
+import type { SignedEvent } from '../event.ts';
+import type { SubscribeOptions, SubscriptionHandlers } from './feed.ts';
+import type { Filter } from './filter.ts';
+import type { RelaySet } from './relay-set.ts';
+
+export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
+  /** The longest that relays may take together. */
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Hears of each event at once; `true` says that no more are needed. */
+  onEvent?(event: SignedEvent): unknown;
+  readonly onRefused?: SubscriptionHandlers['onRefused'];
+}
+
+export interface QueryResult {
+  readonly events: readonly SignedEvent[];
+  /** Connected relays that had not said they are through: they may have more. Empty where enough came before. */
+  readonly unanswered: readonly string[];
+}
+
+/** How long a relay is waited for after the others were through and it brought anything new: when most are, and when some are. */
+const GRACE_MOST_MS = 2000;
+const GRACE_SOME_MS = 10_000;
+
+/** Rejects only with `signal.reason`. */
+export async function queryRelays(
+  filters: readonly Filter[],
+  { waitMs, signal, onEvent, onRefused, ...which }: QueryOptions,
+  relays: Pick<RelaySet, 'subscribe' | 'status'>,
+  clock: Clock,
+): Promise<QueryResult> {
+  signal?.throwIfAborted();
+  const events: SignedEvent[] = [];
+  const through = new Set<string>();
+  const lost = new Set<string>();
+  const changed = createNotifier();
+  const untilMs = clock.now() + waitMs;
+  let isEnough = false;
+  let newestMs = clock.now();
+  const note = (act: () => void) => {
+    act();
+    newestMs = clock.now();
+    changed.notify();
+  };
+  const handlers: SubscriptionHandlers = {
+    onEvent(event) {
+      if (isEnough) return;
+      events.push(event);
+      isEnough = onEvent?.(event) === true;
+      newestMs = clock.now();
+      if (isEnough) changed.notify();
+    },
+    onAsked: (relay) => void lost.delete(relay),
+    onCaughtUp: (relay) => note(() => through.add(relay)),
+    onLost: (relay) => note(() => lost.add(relay)),
+    ...(onRefused && { onRefused }),
+  };
+  /** Relays that are there, or may be in a moment, and are not through. */
+  const waitedFor = () =>
+    relays
+      .status()
+      .filter(({ relay }) => which.only?.includes(relay) !== false)
+      .filter(({ relay }) => !through.has(relay) && !lost.has(relay))
+      .filter(
+        ({ state, failures }) => state === 'open' || (state === 'connecting' && failures === 0),
+      )
+      .map(({ relay }) => relay);
+  const dueMs = () => {
+    if (through.size === 0) return untilMs;
+    const left = waitedFor().length;
+    if (left === 0) return 0;
+    const graceMs = through.size > left ? GRACE_MOST_MS : GRACE_SOME_MS;
+    return Math.min(untilMs, newestMs + graceMs);
+  };
+  const subscription = relays.subscribe(filters, handlers, { ...which, recheck: false });
+  try {
+    while (!isEnough && clock.now() < dueMs()) {
+      await notifiedOrDeadline(changed, clock, dueMs(), signal ?? NEVER);
+    }
+  } finally {
+    subscription.close();
+  }
+  return { events, unanswered: isEnough ? [] : waitedFor() };
+}
+
+const NEVER = new AbortController().signal;
