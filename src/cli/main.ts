@@ -24,18 +24,18 @@ import { writeNote, writeOut } from '../terminal/output.ts';
 import { wordError } from '../terminal/word-error.ts';
 import { archive } from './commands/archive.ts';
 import { demo } from './commands/demo/demo.ts';
-import { doctor } from './commands/doctor.ts';
+import { doctor } from './commands/doctor/doctor.ts';
 import { explain } from './commands/explain.ts';
 import { keygen } from './commands/keygen.ts';
-import { plan } from './commands/plan.ts';
+import { plan } from './commands/plan/plan.ts';
 import { relay } from './commands/relay.ts';
 import { relays } from './commands/relays/relays.ts';
-import { replay } from './commands/replay.ts';
-import { run } from './commands/run.ts';
+import { replay } from './commands/replay/replay.ts';
+import { run } from './commands/run/run.ts';
 import { runTraining } from './commands/run-training.ts';
 import { sample } from './commands/sample.ts';
-import { stake } from './commands/stake.ts';
-import { witness } from './commands/witness.ts';
+import { stake } from './commands/stake/stake.ts';
+import { witness } from './commands/witness/witness.ts';
 
 /** The whole program; tests read its flags from here. */
 export function createProgram(): Command {

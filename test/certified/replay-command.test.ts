@@ -7,7 +7,7 @@ import { sha256Hex } from '../../src/base/hash.ts';
 import { decisionsOf } from '../../src/certified/decisions.ts';
 import { genesisOf } from '../../src/certified/history.ts';
 import { startOf } from '../../src/certified/start.ts';
-import { toEvents } from '../../src/cli/stake/events.ts';
+import { toEvents } from '../../src/cli/shared/stake-events.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';

@@ -14,7 +14,7 @@ import {
   type SourceFlags,
   slowly,
   withRelays,
-} from '../run/archive-source.ts';
+} from '../shared/archive-source.ts';
 
 interface Flags extends SourceFlags {
   readonly out: string;

@@ -11,7 +11,7 @@ import {
   historyOptions,
   openSource,
   type SourceFlags,
-} from '../run/archive-source.ts';
+} from '../shared/archive-source.ts';
 
 interface Flags extends SourceFlags {
   readonly round: number;

@@ -26,8 +26,8 @@ import {
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../terminal/worker-command.ts';
-import { trainIn } from '../run/join.ts';
-import { addMemberFlags, type MemberFlags } from '../run/member-flags.ts';
+import { addMemberFlags, type MemberFlags } from '../shared/member-flags.ts';
+import { trainIn } from './run/join.ts';
 
 const command = (): Command =>
   addWorkerFlags(

@@ -8,8 +8,8 @@ import { evmAddress } from '../../../src/chain/evm/address.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import { createTokenSource } from '../../../src/chain/evm/token-source.ts';
 import type { Endpoint } from '../../../src/chain/json-rpc.ts';
-import { publishOver } from '../../../src/cli/stake/events.ts';
-import { createRefreshPort } from '../../../src/cli/stake/refresh-port.ts';
+import { publishOver } from '../../../src/cli/shared/stake-events.ts';
+import { createRefreshPort } from '../../../src/cli/shared/stake-refresh.ts';
 import {
   type StakeSnapshot,
   snapshotId,

@@ -4,7 +4,7 @@ import { makeSpec } from '../../../../certified/make-spec.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
 import type { Untyped } from '../../../../run/read-spec.ts';
 import type { RunSpec } from '../../../../run/run-spec.ts';
-import { dataOfSpec } from '../../../run/spec-data.ts';
+import { dataOfSpec } from '../../../shared/spec-data.ts';
 
 export interface DemoSpecOptions {
   readonly stake: Untyped;

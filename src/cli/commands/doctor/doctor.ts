@@ -1,0 +1,32 @@
+/** `nostrain doctor`: tries what training needs on this machine, and what the given relays offer. */
+import { Command } from 'commander';
+import { ConfigError } from '../../../base/errors.ts';
+import { asJson, writeOut } from '../../../terminal/output.ts';
+import { formatChecks } from './check.ts';
+import { checkMachine } from './machine.ts';
+import { checkRelays } from './relays.ts';
+
+interface Flags {
+  readonly relay: readonly string[];
+  readonly json?: boolean;
+}
+
+export const doctor = (): Command =>
+  new Command('doctor')
+    .description('try whether this machine and the given relays can train')
+    .option(
+      '--relay <url>',
+      'look at this relay too, repeatable',
+      (url: string, before: readonly string[]) => [...before, url],
+      [],
+    )
+    .option('--json', 'tell it as JSON')
+    .action(async ({ relay, json }: Flags) => {
+      const [relays, machine] = await Promise.all([checkRelays(relay), checkMachine()]);
+      const checks = [...machine, ...relays];
+      const broken = checks.filter(({ level }) => level === 'broken');
+      writeOut(json ? asJson({ ok: broken.length === 0, checks }) : formatChecks(checks));
+      if (broken.length === 0) return;
+      const names = broken.map(({ name }) => name).join(', ');
+      throw new ConfigError('doctor/broken', `training will not work here: ${names}`);
+    });

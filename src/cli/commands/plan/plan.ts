@@ -1,0 +1,139 @@
+/** `nostrain plan`: what a run will cost on the wire, and which relays can carry it. Nothing is trained or published. */
+
+import { Command } from 'commander';
+import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/cost.ts';
+import { combineSettings, presets } from '../../../run/presets.ts';
+import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import {
+  addSettingFlags,
+  positiveFlag,
+  settingsFromFile,
+  settingsFromFlags,
+  wholeFlag,
+} from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { expectedWorkers } from '../../../terminal/prepare.ts';
+import { stripeOver } from '../../../terminal/relays.ts';
+import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
+import { checkRelaysHere } from '../relays/check-here.ts';
+import { advise } from './advice.ts';
+import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
+import { formatPlan, type Plan } from './words.ts';
+
+interface Flags {
+  readonly settings?: string;
+  readonly workers?: number;
+  readonly workersPerIp: number;
+  readonly roundSeconds: number;
+  readonly payloadBytes?: number;
+  readonly check?: boolean;
+  readonly json?: boolean;
+}
+
+const CHECK_MS = 60_000;
+/** As long as chunks of one payload can be named. */
+const MOST_PAYLOAD_BYTES = CHUNK_BYTES * MAX_CHUNKS;
+
+export const plan = (): Command =>
+  addSettingFlags(
+    new Command('plan')
+      .description('say what a run costs in events and bytes, and which of the relays can carry it')
+      .option('--settings <file>', 'settings as JSON; flags win over it')
+      .option(
+        '--workers <n>',
+        'workers of the run (default: those of --sync strict:N, else of --shard)',
+        wholeFlag('--workers', 1, 100_000),
+      )
+      .option(
+        '--workers-per-ip <n>',
+        'workers that relays see behind one address',
+        wholeFlag('--workers-per-ip', 1, 100_000),
+        1,
+      )
+      .option(
+        '--round-seconds <s>',
+        'how long a round lasts, training included',
+        positiveFlag('--round-seconds'),
+        60,
+      )
+      .option(
+        '--payload-bytes <n>',
+        'take this as the payload of a round instead of measuring one',
+        wholeFlag('--payload-bytes', 1, MOST_PAYLOAD_BYTES),
+      )
+      .option('--check', 'try the relays, as `nostrain relays check` does')
+      .option('--json', 'tell it as JSON'),
+  ).action(async (flags: Flags, command: Command) => {
+    const interrupt = onInterrupt();
+    try {
+      const made = await makePlan(await readAll(command, flags), flags, interrupt.signal);
+      writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
+      const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
+      if (isHopeless) process.exitCode = 1;
+    } finally {
+      interrupt.dispose();
+    }
+  });
+
+/** Preset, then file, then flags; a run without a name or relays can be planned too. */
+async function readAll(command: Command, flags: Flags): Promise<Settings> {
+  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
+  const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
+  if (asked.model === undefined && flags.payloadBytes === undefined) {
+    throw new ConfigError('flag/model', 'nothing to plan: give --model NAME or --payload-bytes N', {
+      hint: `the models are ${Object.keys(presets).join(', ')}`,
+    });
+  }
+  const model = asked.model ?? 'char-gpt';
+  return combineSettings(presets[model], { run: 'plan', relay: [], model, ...asked });
+}
+
+async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): Promise<Plan> {
+  const { workersPerIp, roundSeconds } = flags;
+  const { rounds, profile, run, stripe, heartbeatInterval } = settings;
+  const workers = flags.workers ?? expectedWorkers(settings);
+  const urls = settings.relay.length === 0 ? [] : parseRelayUrls(settings.relay);
+  if (urls.length > 0) stripeOver(urls, stripe);
+  const estimate = measure(settings, workers, flags.payloadBytes);
+  const { payloadBytes, checkpointBytes } = estimate;
+  const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
+  const sizes = { profile, run, payloadBytes, checkpointBytes, stripe };
+  const input = { ...sizes, workers, relays: urls, roundSeconds, ...pace };
+  const cost = roundCost(input);
+  const { fixedEvents, sent } = cost;
+  const facts = await factsOfAll(urls, flags.check === true, signal);
+  const relays = facts.map((each) => judgeFit(each, { cost, roundSeconds, ...pace }));
+  const hasModel = flags.payloadBytes === undefined;
+  const advice = advise({ input, workersPerIp, relays });
+  return {
+    model: hasModel ? settings.model : undefined,
+    parameters: estimate.parameters,
+    ...{ rounds, workersPerIp, input, cost, relays, advice },
+    total: { events: sent.events * workers * rounds, bytes: sent.bytes * workers * rounds },
+    floorSeconds: floorSeconds({ ...PUBLIC_BUDGET, ...pace, fixedEvents }),
+  };
+}
+
+const measure = (
+  settings: Settings,
+  workers: number,
+  payloadBytes: number | undefined,
+): Partial<Estimate> & Pick<Estimate, 'payloadBytes'> =>
+  payloadBytes === undefined ? estimatePayload(settings, workers, writeNote) : { payloadBytes };
+
+async function factsOfAll(
+  urls: readonly string[],
+  isTried: boolean,
+  signal: AbortSignal,
+): Promise<readonly RelayFacts[]> {
+  if (urls.length === 0) return [];
+  if (!isTried) return Promise.all(urls.map((url) => askRelay(url, signal)));
+  return (await checkRelaysHere(urls, { timeLimitMs: CHECK_MS, signal })).map(factsOf);
+}
+
+/** JSON has no Infinity: null stands for "no round is long enough" and "no limit". */
+const written = ({ input, ...rest }: Plan): unknown => ({ ...input, ...rest });

@@ -1,0 +1,181 @@
+/** Whether a relay can carry a run: from what it says of itself, or from what it did when it was tried. */
+import {
+  type FloorInput,
+  floorSeconds,
+  PUBLIC_BUDGET,
+  type RoundCost,
+  wholeSeconds,
+} from '../../../network/wire/cost.ts';
+import { brokenLimit, type StatedLimits } from '../../../network/wire/event-size.ts';
+import { fetchRelayInfo } from '../../../node/relay-info.ts';
+import { type CheckedRelay, workerAbilities, workLimit } from '../../../probe/index.ts';
+
+/** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
+export type Basis = 'tried' | 'stated' | 'assumed';
+
+export interface RelayFacts {
+  readonly url: string;
+  /** Why no run can use it, and what to do. */
+  readonly problem?: string;
+  readonly next?: string;
+  readonly limits: StatedLimits;
+  /** Larger events are not taken; Infinity where only the stated limits count. */
+  readonly mostBytes: number;
+  readonly takesChunks: boolean;
+  readonly sizeBasis: Basis;
+  /** Events a minute from one IP that are known to go through. */
+  readonly perMinute: number;
+  /** The same for people. */
+  readonly rateWords: string;
+  readonly rateBasis: Basis;
+}
+
+export interface RelayFit {
+  readonly url: string;
+  readonly manifests: boolean;
+  /** Undefined where the payload needs none. */
+  readonly chunks?: boolean;
+  readonly sizeBasis: Basis;
+  readonly rateBasis: Basis;
+  readonly perMinute: number;
+  /** Shortest round it can keep up with; Infinity where none is long enough. */
+  readonly floorSeconds: number;
+  readonly carries: boolean;
+  readonly why: readonly string[];
+}
+
+/** What most relays take at least when they say nothing. */
+const USUAL_BYTES = 65_536;
+/** Our own relay meters nobody, unless it was told to behave like another one, and then it has the other one's name. */
+const OWN_SOFTWARE = 'nostrain-relay';
+
+const UNMETERED = { perMinute: Number.POSITIVE_INFINITY, rateWords: 'takes any rate' } as const;
+
+/** What a relay says of itself, and what is assumed of the rest. */
+export async function askRelay(url: string, signal: AbortSignal): Promise<RelayFacts> {
+  const info = await fetchRelayInfo(url, { signal });
+  const assumed: RelayFacts = {
+    ...{ url, limits: {}, mostBytes: USUAL_BYTES, takesChunks: true },
+    sizeBasis: 'assumed',
+    perMinute: PUBLIC_BUDGET.perMinute,
+    rateWords: `taken to take ${PUBLIC_BUDGET.perMinute} events a minute, as public relays do`,
+    rateBasis: 'assumed',
+  };
+  if (!info.ok) {
+    const { code, message } = info.issue;
+    return code === 'unreachable'
+      ? { ...assumed, problem: `cannot be reached: ${message}` }
+      : assumed;
+  }
+  const { limitation, software } = info.value;
+  const { maxMessageLength, maxContentLength, authRequired, paymentRequired } = limitation;
+  const isStated = maxMessageLength !== undefined || maxContentLength !== undefined;
+  const bits = limitation.minPowDifficulty ?? 0;
+  const problem = paymentRequired
+    ? 'asks for payment'
+    : authRequired && !workerAbilities.authenticates
+      ? 'asks for authentication, which nostrain does not do'
+      : workLimit(bits) === 0
+        ? `asks for ${bits} bits of work, more than nostrain does`
+        : undefined;
+  const isOwn = software === OWN_SOFTWARE;
+  return {
+    ...assumed,
+    limits: limitation,
+    mostBytes: Math.min(workLimit(bits), isStated ? Number.POSITIVE_INFINITY : USUAL_BYTES),
+    sizeBasis: isStated ? 'stated' : 'assumed',
+    ...(isOwn ? { ...UNMETERED, rateBasis: 'stated' } : {}),
+    ...(problem === undefined ? {} : { problem }),
+  };
+}
+
+/** What a relay did when it was tried. */
+export function factsOf({ report, verdict }: CheckedRelay): RelayFacts {
+  const { url, stated, size, rate, work } = report;
+  const { carries, why, next } = verdict;
+  const isUsable = carries === 'chunks' || carries === 'manifests';
+  return {
+    url,
+    limits: stated?.limitation ?? {},
+    mostBytes: Math.min(
+      workLimit(work?.bits ?? 0),
+      size.refusedBytes === undefined ? Number.POSITIVE_INFINITY : size.keptBytes,
+    ),
+    takesChunks: carries === 'chunks',
+    sizeBasis: 'tried',
+    ...(stated?.software === OWN_SOFTWARE && rate.throttled === undefined
+      ? UNMETERED
+      : rateOf(rate)),
+    rateBasis: 'tried',
+    ...(isUsable ? {} : { problem: why.join('; ') }),
+    ...(isUsable || next === undefined ? {} : { next }),
+  };
+}
+
+/** The pace after the first refusal, or as many as it took without one. */
+function rateOf({
+  accepted,
+  throttled,
+  againAfterSeconds,
+}: CheckedRelay['report']['rate']): Pick<RelayFacts, 'perMinute' | 'rateWords'> {
+  if (throttled === undefined) {
+    return { perMinute: accepted, rateWords: `took ${accepted} events; more was not tried` };
+  }
+  const first = `took ${accepted} events at once`;
+  return againAfterSeconds === undefined
+    ? {
+        perMinute: Math.min(accepted, PUBLIC_BUDGET.perMinute),
+        rateWords: `${first} and no other in the time there was`,
+      }
+    : {
+        // a bucket that fills one by one, or a count that starts anew: up to the usual budget the better of both
+        perMinute: Math.max(
+          60 / againAfterSeconds,
+          Math.min((60 * accepted) / againAfterSeconds, PUBLIC_BUDGET.perMinute),
+        ),
+        rateWords: `${first}, the next after ${againAfterSeconds.toFixed(0)} s`,
+      };
+}
+
+export interface Needs extends Omit<FloorInput, 'perMinute' | 'fixedEvents'> {
+  readonly cost: RoundCost;
+  readonly roundSeconds: number;
+}
+
+/** Whether the relay carries such rounds, and what speaks against it. */
+export function judgeFit(facts: RelayFacts, { cost, roundSeconds, ...pace }: Needs): RelayFit {
+  const { url, problem, perMinute, sizeBasis, rateBasis } = facts;
+  const manifests = problem === undefined && takes(facts, cost.commit.bytes);
+  const needsChunks = cost.chunks.events > 0;
+  const chunks = facts.takesChunks && manifests && takes(facts, cost.largestChunkBytes);
+  const floor = floorSeconds({ ...pace, perMinute, fixedEvents: cost.fixedEvents });
+  const why = [
+    ...(problem === undefined ? [] : [problem]),
+    ...(problem === undefined && !manifests ? [wordSize(cost.commit.bytes, facts)] : []),
+    ...(manifests && needsChunks && !chunks ? ['carries no chunks'] : []),
+    ...(problem === undefined && floor > roundSeconds
+      ? [wordPace(floor, roundSeconds, facts)]
+      : []),
+  ];
+  return {
+    ...{ url, manifests, sizeBasis, rateBasis, perMinute, floorSeconds: floor, why },
+    ...(needsChunks ? { chunks } : {}),
+    carries: why.length === 0,
+  };
+}
+
+const brokenBy = (eventBytes: number, { limits }: RelayFacts): number | undefined =>
+  brokenLimit({ payloadBytes: 0, eventBytes }, limits);
+
+const takes = (facts: RelayFacts, eventBytes: number): boolean =>
+  eventBytes <= facts.mostBytes && brokenBy(eventBytes, facts) === undefined;
+
+const wordSize = (eventBytes: number, facts: RelayFacts): string => {
+  const most = Math.min(facts.mostBytes, brokenBy(eventBytes, facts) ?? facts.mostBytes);
+  return `takes ${most} bytes (${facts.sizeBasis}), an event of this run has ${eventBytes}`;
+};
+
+const wordPace = (floor: number, seconds: number, { rateWords }: RelayFacts): string =>
+  Number.isFinite(floor)
+    ? `${rateWords}: rounds of ${wholeSeconds(floor)} s, not ${seconds} s`
+    : `${rateWords}: heartbeats alone are as many`;

@@ -1,0 +1,53 @@
+/** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
+import { Command } from 'commander';
+import { replayRun } from '../../../certified/replay-run.ts';
+import type { Digest } from '../../../run/ids.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import {
+  addSourceFlags,
+  historyOptions,
+  openSource,
+  type SourceFlags,
+} from '../../shared/archive-source.ts';
+import { branchOption } from '../../shared/member-flags.ts';
+import { formatEnd, formatLine } from './words.ts';
+
+interface Flags extends SourceFlags {
+  readonly branch?: Digest;
+  readonly json?: boolean;
+}
+
+export const replay = (): Command =>
+  addSourceFlags(
+    new Command('replay').description(
+      'recompute a certified run from its events and name the first bad round; needs no key',
+    ),
+  )
+    .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
+    .addOption(branchOption())
+    .option('--json', 'tell it as JSON')
+    .action(async (flags: Flags) => {
+      const interrupt = onInterrupt();
+      try {
+        const options = await historyOptions(flags, interrupt.signal);
+        const archive = await openSource(flags, options, interrupt.signal);
+        const report = await replayRun(archive, {
+          ...options,
+          through: flags.branch,
+          onRound: (round) => {
+            if (!flags.json) writeOut(formatLine(round));
+          },
+        });
+        writeOut(flags.json ? asJson(report) : formatEnd(report));
+        const { believed } = report;
+        if (believed > 0) {
+          writeNote(
+            `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain`,
+          );
+        }
+        if (!report.ok) process.exitCode = 1;
+      } finally {
+        interrupt.dispose();
+      }
+    });

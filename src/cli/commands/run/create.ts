@@ -1,0 +1,191 @@
+/** `nostrain run create`: a spec out of flags and a file, what it means, and where relays are given its publication. */
+
+import { readFile, writeFile } from 'node:fs/promises';
+import { Argument, Command } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { type Made, makeSpec } from '../../../certified/make-spec.ts';
+import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
+import type { Signer } from '../../../network/event.ts';
+import { publishRun } from '../../../network/wire/run-board.ts';
+import { encodeRunAddress } from '../../../network/wire/runs.ts';
+import { connectRelays } from '../../../node/connect-relays.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
+import { sharedNames, writeSettings } from '../../../run/settings.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import {
+  addSettingFlags,
+  positiveFlag,
+  settingsFromFlags,
+  wholeFlag,
+} from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { measuring } from '../../shared/estimate.ts';
+import { homeSigner } from '../../shared/member-flags.ts';
+import { dataOfSpec } from '../../shared/spec-data.ts';
+import { readDocument } from '../../shared/spec-file.ts';
+import { describeReport, describeSpec } from './describe.ts';
+import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly corpus?: string;
+  readonly evaluation?: string;
+  readonly keyFile?: string;
+  readonly secKey?: string;
+  readonly relay?: readonly string[];
+  readonly workers?: number;
+  readonly workersPerIp: number;
+  readonly roundSeconds?: number;
+  readonly output?: string;
+  readonly json?: boolean;
+}
+
+/** The command; flags win over the file. */
+export const createRun = (): Command =>
+  addConnectionFlags(
+    addSpecFlags(
+      addSettingFlags(
+        new Command('create')
+          .description('make a run: writes its spec, says what it means, publishes it with --relay')
+          .addArgument(new Argument('[file]', 'what to start from, as TOML or JSON'))
+          .option('--corpus <file>', 'text that everybody trains on (default: tiny Shakespeare)')
+          .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
+          .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
+          .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
+          .option(
+            '--workers <n>',
+            'workers to reckon with (default: the founders)',
+            wholeFlag('--workers', 1, 100_000),
+          )
+          .option(
+            '--workers-per-ip <n>',
+            'workers that relays see behind one address',
+            wholeFlag('--workers-per-ip', 1, 100_000),
+            1,
+          )
+          .option(
+            '--round-seconds <s>',
+            'how long a round will last, training included; warns where relays need longer',
+            positiveFlag('--round-seconds'),
+          )
+          .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
+          .option('--json', 'tell it as JSON'),
+        [...sharedNames, 'relay'],
+      ),
+    ),
+  ).action(create);
+
+async function create(file: string | undefined, flags: Flags, command: Command): Promise<void> {
+  const interrupt = onInterrupt();
+  const onNotice = writeNote;
+  try {
+    const signer = await homeSigner(flags, onNotice);
+    const made = await makeSpec({
+      document: file === undefined ? {} : await readDocument(file),
+      typed: documentFromFlags(command),
+      training: settingsFromFlags(command),
+      me: signer.publicKey,
+      ...(await dataOfSpec(flags, { onNotice, signal: interrupt.signal })),
+    });
+    const { relay: relays = [] } = flags;
+    const outlook = securityReportOf(made.spec, { ...flags, relays, measure: measuring(onNotice) });
+    const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
+    if (relays.length > 0) assertAuthor(made.spec, signer);
+    await writeSpec(output, made.spec);
+    const published =
+      relays.length === 0
+        ? []
+        : await publish(made, signer, { flags, relays, signal: interrupt.signal });
+    tell({ spec: made.spec, outlook, output, published }, flags.json === true);
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+/** Never over another run: the spec others joined by must not be lost. The same one may be made, and published, again. */
+async function writeSpec(file: string, spec: RunSpec): Promise<void> {
+  const text = asJson({ ...spec, training: writeSettings(spec.training) });
+  const before = await readFile(file, 'utf8').catch(() => undefined);
+  if (before === text) return;
+  await writeFile(file, text, { flag: 'wx' }).catch((cause: unknown) => {
+    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
+    throw new ConfigError(
+      'output/file',
+      exists ? `${file} exists and is left as it is` : `cannot write ${file}`,
+      { hint: 'name another file with -o FILE', cause },
+    );
+  });
+}
+
+function assertAuthor(spec: RunSpec, signer: Signer): void {
+  if (signer.publicKey === spec.author) return;
+  throw new ConfigError(
+    'run/author',
+    `your key is ${signer.publicKey}, the author ${spec.author}`,
+    {
+      hint: "publish with the author's key (--key-file FILE), or leave the author out",
+    },
+  );
+}
+
+/** The relays that took it. Throws when none did. */
+async function publish(
+  { spec, slice }: Made,
+  signer: Signer,
+  { flags, relays: urls, signal }: { flags: Flags; relays: readonly string[]; signal: AbortSignal },
+): Promise<readonly string[]> {
+  const relays = await connectRelays(urls, connectionOf(flags), signer, signal);
+  try {
+    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+    const sign = signer.sign.bind(signer);
+    const { accepted, failed } = await publishRun(spec, slice, { ...board, sign });
+    const lines = failed.map(({ relay, message }) => `${relay} ${message}`);
+    for (const line of lines) writeNote(line);
+    if (accepted.length > 0) return accepted;
+    throw new RelayError('run/not-published', `no relay took the run: ${lines.join('; ')}`, {
+      hint: 'use another --relay, or send the file',
+    });
+  } finally {
+    await relays.close();
+  }
+}
+
+interface Told {
+  readonly spec: RunSpec;
+  readonly outlook: SecurityReport;
+  readonly output: string;
+  readonly published: readonly string[];
+}
+
+function tell({ spec, outlook, output, published }: Told, isJson: boolean): void {
+  const run = runIdOf(spec);
+  const isPublished = published.length > 0;
+  const naddr = isPublished
+    ? encodeRunAddress({ run, author: spec.author, relays: published })
+    : undefined;
+  const line = `nostrain run join ${naddr ?? output}`;
+  if (isJson) {
+    const address = naddr === undefined ? {} : { naddr };
+    writeOut(asJson({ run, file: output, ...address, relays: published, join: line, outlook }));
+    return;
+  }
+  const lines = [
+    `run id   ${run}`,
+    `file     ${output}`,
+    ...(naddr === undefined ? [] : [`address  ${naddr}`]),
+    '',
+    ...describeSpec(spec),
+    '',
+    ...describeReport(outlook),
+    '',
+    isPublished ? 'send this line to your friends:' : 'send them the file and this line:',
+    `  ${line}`,
+  ];
+  writeOut(`${lines.join('\n')}\n`);
+}

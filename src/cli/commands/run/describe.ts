@@ -1,0 +1,99 @@
+/** A run spec for people: every field with what it means, then what to expect of its rounds. */
+
+import { safeLine } from '../../../base/safe-text.ts';
+import type { SecurityReport } from '../../../certified/security-report.ts';
+import { wholeSeconds } from '../../../network/wire/cost.ts';
+import { toNpub } from '../../../node/keys.ts';
+import type { RunSpec } from '../../../run/run-spec.ts';
+import { writeSettings } from '../../../run/settings.ts';
+import type { Group } from '../../../run/spec-fields.ts';
+import { groupFields, plainFields, variantFields, variantTags } from '../../../run/spec-table.ts';
+import { formatBytes } from '../../../terminal/render/numbers.ts';
+import { wrap } from '../../../terminal/render/text.ts';
+
+const WIDTH = 100;
+/** Room for a path and a value before what it means. */
+const INDENT = 44;
+const MOST_KEYS = 8;
+/** Fields that hold keys, shown as npub. */
+const KEYS = ['author', 'founders', 'keys'];
+
+/** Every field in sections, one line each. */
+export function describeSpec(spec: RunSpec): readonly string[] {
+  const groups = Object.entries<Group>(groupFields).flatMap(([name, fields]) => [
+    '',
+    ...rows(spec[name as keyof typeof groupFields], fields, `${name}.`),
+  ]);
+  const variants = Object.entries(variantTags).flatMap(([name, tag]) =>
+    describeVariant(spec, name as keyof typeof variantTags, tag),
+  );
+  const training = Object.entries(writeSettings(spec.training)).map(
+    ([name, value]) => `${name} ${formatValue(value)}`,
+  );
+  return [
+    ...rows(spec, plainFields, ''),
+    '',
+    ...wrap(`training: ${training.join(', ')}`, WIDTH),
+    ...groups,
+    '',
+    ...variants,
+    row('evaluation', evaluationWords(spec), 'a text on which everybody evaluates'),
+  ].flat();
+}
+
+function describeVariant(
+  spec: RunSpec,
+  name: keyof typeof variantTags,
+  tag: string,
+): readonly string[] {
+  const value: Readonly<Record<string, unknown>> = spec[name];
+  const groups: Readonly<Record<string, Group>> = variantFields[name];
+  const word = String(value[tag]);
+  return [...row(`${name}.${tag}`, word, ''), ...rows(value, groups[word]!, `${name}.`)];
+}
+
+const evaluationWords = ({ evaluation }: RunSpec): string =>
+  evaluation === null
+    ? 'none'
+    : `${formatBytes(evaluation.bytes)}, SHA-256 ${evaluation.sha256}, root ${evaluation.root}`;
+
+const rows = (values: object, fields: Group, path: string): readonly string[] =>
+  Object.entries(fields).flatMap(([name, { help }]) =>
+    row(
+      path + name,
+      formatValue((values as Readonly<Record<string, unknown>>)[name], KEYS.includes(name)),
+      help,
+    ),
+  );
+
+/** Path and value, and what it means beside them, or under them where they are long. */
+function row(path: string, value: string, meaning: string): readonly string[] {
+  const head = safeLine(`${path.padEnd(30)} ${value}`);
+  const words = meaning === '' ? [] : wrap(meaning, WIDTH - INDENT);
+  const indented = words.map((line) => ' '.repeat(INDENT) + line);
+  if (words.length === 0 || head.length >= INDENT) return [head, ...indented];
+  return [head.padEnd(INDENT) + words[0], ...indented.slice(1)];
+}
+
+function formatValue(value: unknown, isKey = false): string {
+  if (!Array.isArray(value)) return isKey ? toNpub(String(value)) : String(value);
+  const shown = value.slice(0, MOST_KEYS).map((each) => formatValue(each, isKey));
+  const rest = value.length - MOST_KEYS;
+  return `${shown.join(' ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+/** What rounds will ask of relays, in sentences. */
+export function describeReport(outlook: SecurityReport): readonly string[] {
+  const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = outlook;
+  const floor = Number.isFinite(outlook.floorSeconds)
+    ? `at least ${wholeSeconds(outlook.floorSeconds)} s on public relays`
+    : 'longer than public relays allow';
+  return [
+    `${workers} worker${workers === 1 ? '' : 's'}: ${seats} seat${seats === 1 ? '' : 's'}, ${quorum} decide`,
+    `${eventsPerRound} events a round, ${eventsPerMember} of each member, payload at most ${formatBytes(payloadBytes)}`,
+    `a round lasts ${floor}`,
+    ...outlook.warnings.flatMap((warning) =>
+      wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
+    ),
+  ];
+}

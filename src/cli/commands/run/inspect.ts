@@ -1,0 +1,139 @@
+/** `nostrain run inspect` and `run list`: what a run says, and which runs there are. Nothing is published. */
+
+import { Argument, Command } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { safeLine } from '../../../base/safe-text.ts';
+import { securityReportOf } from '../../../certified/security-report.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { listRuns } from '../../../network/wire/run-board.ts';
+import { encodeRunAddress, type PublishedRun } from '../../../network/wire/runs.ts';
+import { connectRelays } from '../../../node/connect-relays.ts';
+import { toNpub } from '../../../node/keys.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { writeSettings } from '../../../run/settings.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import { addSettingFlags, wholeFlag } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { measuring } from '../../shared/estimate.ts';
+import { findRun, passingSigner } from '../../shared/find-run.ts';
+import { describeReport, describeSpec } from './describe.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly relay?: readonly string[];
+  readonly workers?: number;
+  readonly json?: boolean;
+}
+
+const LIST_MS = 10_000;
+
+/** Shows one run. */
+export const inspectRun = (): Command =>
+  addConnectionFlags(
+    addSettingFlags(
+      new Command('inspect')
+        .description('show what a run says, field by field, and what its rounds ask of relays')
+        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+        .option(
+          '--workers <n>',
+          'workers to reckon with (default: the founders)',
+          wholeFlag('--workers', 1, 100_000),
+        )
+        .option('--json', 'the spec and its security report as JSON ("outlook")'),
+      ['relay'],
+    ),
+  ).action(async (source: string, flags: Flags) => {
+    const { signal, dispose } = onInterrupt();
+    try {
+      const asked = { relays: flags.relay, connection: connectionOf(flags), signal };
+      const { run, spec, relays } = await findRun(source, asked);
+      const onNotice = writeNote;
+      const outlook = securityReportOf(spec, {
+        workers: flags.workers,
+        workersPerIp: 1,
+        relays,
+        measure: measuring(onNotice),
+      });
+      const written = { ...spec, training: writeSettings(spec.training) };
+      const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeReport(outlook)];
+      writeOut(flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`);
+    } finally {
+      dispose();
+    }
+  });
+
+/** Shows all runs of some relays. */
+export const listOfRuns = (): Command =>
+  addConnectionFlags(
+    addSettingFlags(
+      new Command('list')
+        .description('show the runs that relays have, the newest first')
+        .option('--json', 'tell it as JSON'),
+      ['relay'],
+    ),
+  ).action(async (flags: Flags) => {
+    const { signal, dispose } = onInterrupt();
+    try {
+      const runs = await askForRuns(flags, signal);
+      const told = runs.map((each) => summary(each, flags.relay ?? []));
+      writeOut(flags.json ? asJson(told) : words(told));
+    } finally {
+      dispose();
+    }
+  });
+
+async function askForRuns(flags: Flags, signal: AbortSignal): Promise<readonly PublishedRun[]> {
+  if (flags.relay === undefined) {
+    throw new ConfigError('flag/relay', 'no relay to ask', { hint: 'give --relay URL' });
+  }
+  const urls = parseRelayUrls(flags.relay);
+  const relays = await connectRelays(urls, connectionOf(flags), passingSigner(), signal);
+  try {
+    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+    return await listRuns({ ...board, timeoutMs: LIST_MS });
+  } finally {
+    await relays.close();
+  }
+}
+
+interface Summary {
+  readonly name: string;
+  readonly run: string;
+  readonly model: string;
+  readonly founders: number;
+  readonly author: string;
+  readonly publishedAt: string;
+  readonly naddr: string;
+}
+
+function summary({ run, spec, createdAt }: PublishedRun, relays: readonly string[]): Summary {
+  const { name, training, founders, author } = spec;
+  return {
+    ...{ name, run, model: training.model, founders: founders.length },
+    author: toNpub(author),
+    publishedAt: timeOf(createdAt),
+    naddr: encodeRunAddress({ run, author, relays }),
+  };
+}
+
+/** A signed time may be beyond what a date can be. */
+function timeOf(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  return Number.isNaN(date.getTime()) ? 'never' : date.toISOString();
+}
+
+function words(runs: readonly Summary[]): string {
+  if (runs.length === 0) return 'no runs there\n';
+  const lines = runs.flatMap(({ name, run, model, founders, author, publishedAt, naddr }) => [
+    safeLine(`${name}: ${model}, ${founders} founder${founders === 1 ? '' : 's'}, ${publishedAt}`),
+    `  run ${run}`,
+    `  by ${author}`,
+    `  nostrain run join ${naddr}`,
+  ]);
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,174 @@
+/** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
+
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Argument, Command } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { sha256Hex } from '../../../base/hash.ts';
+import { assertFits } from '../../../certified/make-spec.ts';
+import { assertAdmitted, assertNoContradiction, placeIn } from '../../../certified/place.ts';
+import type { RelaySet } from '../../../network/transport/relay-set.ts';
+import { fetchSlice } from '../../../network/wire/run-board.ts';
+import { connectRelays } from '../../../node/connect-relays.ts';
+import { dataHome } from '../../../node/data-home.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { addStateOutput, assertWritable } from '../../../python/commands/state-formats.ts';
+import { settingsOf } from '../../../run/complete-spec.ts';
+import type { RunSpec } from '../../../run/run-spec.ts';
+import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import { connectionOf } from '../../../terminal/connection.ts';
+import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { writeNote } from '../../../terminal/output.ts';
+import type { FixedData } from '../../../terminal/prepare.ts';
+import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../../terminal/worker-command.ts';
+import { neededBeacon } from '../../shared/beacon.ts';
+import { accessOf } from '../../shared/endpoints.ts';
+import { findRun, keepSpec, runDir } from '../../shared/find-run.ts';
+import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
+import {
+  createRefreshPort,
+  readStakeFile,
+  type StakeOptions,
+  tablesOf,
+} from '../../shared/stake-refresh.ts';
+import { certifiedProtocol } from './certified-protocol.ts';
+
+const SLICE_MS = 120_000;
+
+const tell = writeNote;
+
+/** The command. */
+export const joinRun = (): Command =>
+  addMemberFlags(
+    addStateOutput(
+      addWorkerFlags(
+        addSettingFlags(
+          new Command('join')
+            .description('train as one worker of a run; repeat the command to go on after a stop')
+            .addArgument(new Argument('<run>', 'file or naddr1… of the run')),
+        ),
+        'your data folder',
+      ),
+    ),
+  ).action(trainIn);
+
+interface JoinFlags extends WorkerFlags, MemberFlags {}
+
+/** Trains in the run of this file or address, to its end or to Ctrl-C. */
+export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
+  assertWritable(flags);
+  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
+  const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
+  // what is wrong with a key on the command line is said when the worker starts
+  const signer = await homeSigner(flags, flags.secKey === undefined ? tell : () => undefined);
+  const connection = connectionOf(flags);
+  const interrupt = onInterrupt();
+  const { signal } = interrupt;
+  try {
+    const find = { relays: asked.relay, dir: flags.dir, connection, signer, signal };
+    const { run, spec, relays } = await findRun(source, find);
+    assertNoContradiction(spec, asked);
+    const beacon = neededBeacon(spec, flags);
+    assertAdmitted(spec, signer.publicKey);
+    const { branch } = flags;
+    const place = placeIn(spec, signer.publicKey, asked);
+    const given = await readStakeFile(flags.stake);
+    const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
+    assertReady(spec, settings, flags);
+    const dir = flags.dir ?? runDir(run);
+    await openDir(dir, spec);
+    const connect = () => connectRelays(relays, connection, signer, signal);
+    const slice = await sliceOf(spec, dir, connect, signal);
+    assertFits(spec, slice);
+    await playToEnd(
+      {
+        ...{ settings, dir, keyDir: dataHome() },
+        fixed: fixedData(spec, slice),
+        protocol: certifiedProtocol({
+          ...{ spec, beacon, branch, sha256: nativeSha256, crypto: nativeCrypto },
+          tables: tablesOf(given),
+          stakes: createRefreshPort(
+            spec,
+            { given, chain: chainOf(spec, flags) },
+            settings.relay,
+            signal,
+          ),
+        }),
+      },
+      flags,
+      { title: `run ${spec.name}`, interrupt },
+    );
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+/** How the next stakes are read, where the worker names endpoints; it waits for their block as long as a round may last. */
+const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain'] =>
+  flags.rpc.length === 0
+    ? undefined
+    : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
+
+/** What only a joiner can say. */
+function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags): void {
+  if (settings.relay.length === 0) {
+    throw new ConfigError('flag/relay', 'the file of a run names no relay', {
+      hint: 'say where its workers meet: --relay URL',
+    });
+  }
+  if (data.kind === 'own' && flags.corpus === undefined) {
+    throw new ConfigError('flag/corpus', 'each worker of this run trains on a text of its own', {
+      hint: 'name yours with --corpus FILE',
+    });
+  }
+}
+
+async function openDir(dir: string, spec: RunSpec): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
+    throw new ConfigError('run/folder', `cannot make the run folder ${dir}`, {
+      hint: 'name another one with --dir DIR',
+      cause,
+    });
+  });
+  await keepSpec(dir, spec);
+}
+
+/** What the spec fixes of the data. */
+function fixedData({ data }: RunSpec, slice: Uint8Array | undefined): FixedData {
+  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form };
+  return slice === undefined ? {} : { evaluation: slice };
+}
+
+/** The evaluation slice from the folder, or from relays and then kept there. */
+async function sliceOf(
+  { evaluation, author }: RunSpec,
+  dir: string,
+  connect: () => Promise<RelaySet>,
+  signal: AbortSignal,
+): Promise<Uint8Array | undefined> {
+  if (evaluation === null) return undefined;
+  const file = join(dir, 'evaluation.txt');
+  const kept = await readFile(file).catch(() => undefined);
+  if (kept && sha256Hex(kept) === evaluation.sha256) return new Uint8Array(kept);
+  const relays = await connect();
+  try {
+    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+    const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
+    if (!found.ok) {
+      throw new RelayError(
+        'run/slice',
+        `the evaluation slice is not there: ${found.issue.message}`,
+        {
+          hint: 'ask other relays with --relay URL, or have its author publish the run again',
+        },
+      );
+    }
+    await writeFile(file, found.value);
+    return found.value;
+  } finally {
+    await relays.close();
+  }
+}

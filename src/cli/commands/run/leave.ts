@@ -1,0 +1,119 @@
+/** `nostrain run leave`: says that a key leaves the roster of a run. Its worker, if one is running, ends with the outcome that lists it. */
+
+import { Argument, Command } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { standOf } from '../../../certified/decisions.ts';
+import type { Chain } from '../../../certified/history.ts';
+import type { Signer } from '../../../network/event.ts';
+import type { RelaySet } from '../../../network/transport/relay-set.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { buildMessage, controlLifetime } from '../../../network/wire/certified-events.ts';
+import { connectRelays } from '../../../node/connect-relays.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import type { RunSpec } from '../../../run/run-spec.ts';
+import { runIdOf } from '../../../run/run-spec.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import { addSettingFlags, wholeFlag } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { neededBeacon } from '../../shared/beacon.ts';
+import { findRun } from '../../shared/find-run.ts';
+import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
+import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
+
+interface Flags extends ConnectionFlags, MemberFlags {
+  readonly relay?: readonly string[];
+  readonly keyFile?: string;
+  readonly secKey?: string;
+  readonly last?: number;
+}
+
+const tell = writeNote;
+
+/** The command. */
+export const leaveRun = (): Command =>
+  addMemberFlags(
+    addConnectionFlags(
+      addSettingFlags(
+        new Command('leave')
+          .description('leave the roster of a run; a worker that is running ends by itself')
+          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .option(
+            '--last <round>',
+            'the last round to take part in, from 1 (default: the one in progress)',
+            wholeFlag('--last', 1),
+          )
+          .option('--key-file <file>', 'secret key of the worker (default: in your data folder)')
+          .option(
+            '--sec-key <key>',
+            'secret key as hex or nsec; other users of this machine see it',
+          ),
+        ['relay'],
+      ),
+    ),
+  ).action(leave);
+
+async function leave(source: string, flags: Flags): Promise<void> {
+  const signer = await homeSigner(flags, tell);
+  const connection = connectionOf(flags);
+  const { signal, dispose } = onInterrupt();
+  try {
+    const found = await findRun(source, { relays: flags.relay, connection, signer, signal });
+    const { spec } = found;
+    if (found.relays.length === 0) {
+      throw new ConfigError('flag/relay', 'the file of a run names no relay', {
+        hint: 'say where its workers meet: --relay URL',
+      });
+    }
+    const relays = await connectRelays(parseRelayUrls(found.relays), connection, signer, signal);
+    try {
+      const beacon = neededBeacon(spec, flags);
+      const tables = tablesOf(await readStakeFile(flags.stake));
+      const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+      const stand = await standOf(spec, { relays, signal, beacon, tables, ...hashing });
+      const last = lastOf(stand, signer.publicKey, flags.last);
+      await send(spec, last, signer, { relays, signal });
+      writeOut(`leaves ${spec.name} after round ${last + 1}\n`);
+    } finally {
+      await relays.close();
+    }
+  } finally {
+    dispose();
+  }
+}
+
+interface On {
+  readonly relays: RelaySet;
+  readonly signal: AbortSignal;
+}
+
+/** The round asked for, or the one in progress; the key must be in the roster by then. */
+function lastOf({ spec, round, ledger }: Chain, me: string, asked: number | undefined): number {
+  const member = ledger.members.find(({ key }) => key === me);
+  if (member === undefined) {
+    throw new ConfigError('run/not-a-member', `key ${me} is not in the roster of ${spec.name}`, {
+      hint: 'name the key that joined with --key-file FILE, and relays that have the run',
+    });
+  }
+  return asked === undefined ? Math.max(round, member.joined) : Math.max(asked - 1, member.joined);
+}
+
+async function send(
+  spec: RunSpec,
+  last: number,
+  signer: Signer,
+  { relays, signal }: On,
+): Promise<void> {
+  const lifetime = controlLifetime(systemClock);
+  const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));
+  const outcomes = await relays.publish(event, { signal });
+  if (outcomes.some(({ status }) => status === 'accepted')) return;
+  const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
+  throw new RelayError('relay/refused', `no relay took the leave: ${words}`);
+}

@@ -1,0 +1,81 @@
+/** Flags for the fields of a run spec, made from their table, and what a person typed as a document. */
+import { type Command, Option } from 'commander';
+import type { Field } from '../../../run/field.ts';
+import { isObject, type Untyped } from '../../../run/read-spec.ts';
+import type { Group } from '../../../run/spec-fields.ts';
+import { groupFields, plainFields, variantFields, variantTags } from '../../../run/spec-table.ts';
+
+interface SpecFlag {
+  /** `committee.size` */
+  readonly path: readonly string[];
+  readonly option: Option;
+}
+
+/** Given once for each key. */
+const REPEATABLE = ['founders', 'admission.keys'];
+
+const HEADING = 'Rules of the run (docs/run-spec.md):';
+
+/** Adds one flag per field; a field of several variants has one. */
+export function addSpecFlags(command: Command): Command {
+  for (const { option } of createFlags()) command.addOption(option.helpGroup(HEADING));
+  return command;
+}
+
+/** The fields typed as flags, as a document; which variant they mean is added where only one has them. */
+export function documentFromFlags(command: Command): Untyped {
+  const document: Record<string, unknown> = {};
+  for (const { path, option } of createFlags()) {
+    const attribute = option.attributeName();
+    if (command.getOptionValueSource(attribute) !== 'cli') continue;
+    const value: unknown = command.getOptionValue(attribute);
+    const [first, second] = path;
+    const before = document[first!];
+    document[first!] =
+      second === undefined
+        ? value
+        : { ...impliedTag(path), ...(isObject(before) ? before : {}), [second]: value };
+  }
+  return document;
+}
+
+function createFlags(): readonly SpecFlag[] {
+  const flags = new Map<string, SpecFlag>();
+  const add = (path: readonly string[], { flag, help }: Pick<Field<unknown>, 'flag' | 'help'>) => {
+    const name = path.join('.');
+    const option = new Option(flag, help);
+    if (REPEATABLE.includes(name)) {
+      option.argParser((value: string, before: readonly string[] = []) => [...before, value]);
+    }
+    if (!flags.has(name)) flags.set(name, { path, option });
+  };
+  for (const [name, field] of Object.entries(plainFields)) add([name], field);
+  for (const [group, fields] of Object.entries(groupFields)) {
+    for (const [name, field] of Object.entries(fields)) add([group, name], field);
+  }
+  for (const [group, variants] of Object.entries<Readonly<Record<string, Group>>>(variantFields)) {
+    const tag = variantTags[group as keyof typeof variantTags];
+    const words = Object.keys(variants).join(', ');
+    add([group, tag], { flag: `--${group}-${tag} <name>`, help: `${MEANINGS[group]} (${words})` });
+    for (const fields of Object.values(variants)) {
+      for (const [name, field] of Object.entries(fields)) add([group, name], field);
+    }
+  }
+  return [...flags.values()];
+}
+
+/** What the choice of a variant decides. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  data: 'what is trained on: one text, each its own, or made-up examples',
+  stake: 'where stakes come from',
+  beacon: 'public randomness that enters each draw',
+  admission: 'who may join',
+};
+
+function impliedTag([group = '', name = '']: readonly string[]): Untyped {
+  if (!Object.hasOwn(variantFields, group)) return {};
+  const variant = group as keyof typeof variantFields;
+  const variants = Object.entries<Group>(variantFields[variant]);
+  const having = variants.filter(([, fields]) => Object.hasOwn(fields, name));
+  return having.length === 1 ? { [variantTags[variant]]: having[0]![0] } : {};
+}

@@ -1,0 +1,130 @@
+/** `nostrain stake link`: says with both signatures which Nostr key a Solana account counts for, and keeps it in a list for `--links`. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import {
+  type Link,
+  linkStatement,
+  parseLinks,
+  type SignedLink,
+} from '../../../chain/psyche/links.ts';
+import {
+  completeLink,
+  linkIssue,
+  parseAccountKey,
+  readAccountSig,
+  signAsAccount,
+} from '../../../chain/psyche/sign-link.ts';
+import { dataHome } from '../../../node/data-home.ts';
+import { loadKey, publicKeyOf } from '../../../node/keys.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { orRefuse, readText } from '../../shared/files.ts';
+import { MAINNET } from './snapshot-flags.ts';
+
+interface Flags {
+  readonly run: string;
+  readonly chain: string;
+  readonly account?: string;
+  readonly accountKey?: string;
+  readonly accountSig?: string;
+  readonly keyFile?: string;
+  readonly secKey?: string;
+  readonly made?: number;
+  readonly days: number;
+  readonly output?: string;
+}
+
+const DAY = 86_400;
+
+export const link = (): Command =>
+  new Command('link')
+    .description('sign that a Solana account counts for your Nostr key in a Psyche run')
+    .requiredOption('--run <name>', 'the Psyche run that it is for')
+    .option('--chain <caip2>', 'the Solana cluster', MAINNET)
+    .option('--account-key <file>', 'key of the account, as solana-keygen writes it')
+    .option(
+      '--account <base58>',
+      'the account, where its key is not here: prints what it must sign',
+    )
+    .option('--account-sig <sig>', 'what it signed, as hex or base58; with the same --made')
+    .option('--key-file <file>', 'your Nostr secret key (default: the one in your data folder)')
+    .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
+    .option(
+      '--made <s>',
+      'unix seconds from which it counts (default: now)',
+      wholeFlag('--made', 0),
+    )
+    .option('--days <n>', 'how long it counts', wholeFlag('--days', 1, 36_500), 365)
+    .option('-o, --output <file>', 'list of links to add it to; without it to stdout')
+    .action(run);
+
+async function run(flags: Flags): Promise<void> {
+  const dir = dataHome();
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const { secretKey, notices } = await loadKey({ ...flags, dir });
+  for (const notice of notices) writeNote(notice);
+  const accountKey =
+    flags.accountKey === undefined
+      ? undefined
+      : orRefuse(flags.accountKey, parseAccountKey(await readText(flags.accountKey)));
+  const said: Link = linkOf(flags, accountKey?.account ?? flags.account, publicKeyOf(secretKey));
+  const accountSig = accountKey ? signAsAccount(said, accountKey) : givenSig(flags);
+  if (accountSig === undefined) {
+    writeOut(linkStatement(said));
+    writeNote(
+      `\nlet ${said.account} sign exactly this, without a newline at its end, then add: --made ${said.made} --account-sig SIGNATURE`,
+    );
+    return;
+  }
+  const made = completeLink(said, accountSig, secretKey, nativeCrypto.schnorr);
+  if (!made.ok) {
+    throw new ConfigError('stake/link', `no link of ${said.account}: ${made.issue.message}`, {
+      hint: 'say the same --run, --chain, --made, --days and Nostr key as when it was signed',
+    });
+  }
+  await keep(made.value, flags.output);
+}
+
+function linkOf(flags: Flags, account: string | undefined, key: string): Link {
+  if (account === undefined) {
+    throw new ConfigError('flag/missing', 'which account is not said', {
+      hint: 'add --account-key FILE, or --account BASE58 to have it signed elsewhere',
+    });
+  }
+  if (flags.account !== undefined && flags.account !== account) {
+    throw new ConfigError('flag/account', `--account-key is of ${account}, not ${flags.account}`);
+  }
+  const made = flags.made ?? Math.floor(systemClock.now() / 1000);
+  const { chain, run } = flags;
+  const said = { chain, account, key, run, made, expires: made + DAY * flags.days };
+  const issue = linkIssue(said);
+  if (issue === undefined) return said;
+  throw new ConfigError('flag/link', issue);
+}
+
+function givenSig({ accountSig, made }: Flags): string | undefined {
+  if (accountSig === undefined) return undefined;
+  if (made === undefined) {
+    throw new ConfigError('flag/missing', '--account-sig needs the --made of what was signed');
+  }
+  const hex = readAccountSig(accountSig);
+  if (hex !== undefined) return hex;
+  throw new ConfigError('flag/account-sig', 'not a signature of 64 bytes in hex or base58');
+}
+
+/** A file that has links already keeps them; one with anything else is not written over. */
+async function keep(made: SignedLink, output: string | undefined): Promise<void> {
+  if (output === undefined) {
+    writeOut(asJson([made]));
+    return;
+  }
+  const before = await readFile(output, 'utf8').catch(() => undefined);
+  const links = before === undefined ? [] : orRefuse(output, parseLinks(before));
+  await writeFile(output, asJson([...links, made])).catch((cause: unknown) => {
+    throw new ConfigError('output/file', `cannot write ${output}`, { cause });
+  });
+  writeNote(`${made.account} counts for ${made.key} in ${made.run}: ${output}`);
+}

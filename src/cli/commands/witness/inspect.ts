@@ -1,0 +1,73 @@
+/** `nostrain witness inspect`: what committees stand up to, and how often a draw gives one that does not. */
+import { Command, Option } from 'commander';
+import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson, writeOut } from '../../../terminal/output.ts';
+import { findRun } from '../../shared/find-run.ts';
+import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from './flags.ts';
+import { readMembers } from './members-file.ts';
+import { formatOdds, type OddsInput, oddsOf } from './odds.ts';
+
+const MOST_KEYS = 10_000_000;
+
+interface InspectFlags extends ConnectionFlags {
+  readonly spec?: string;
+  readonly relay?: readonly string[];
+  readonly keys?: number;
+  readonly members?: string;
+  readonly hostile?: readonly number[];
+  readonly seats?: readonly number[];
+  readonly quorum?: QuorumRule;
+  readonly differ: number;
+  readonly rounds?: number;
+  readonly json?: boolean;
+}
+
+export const witnessInspect = (): Command =>
+  addConnectionFlags(
+    new Command('inspect')
+      .description('the odds that a committee is drawn whose quorum protects nobody')
+      .option('--spec <run>', 'file or naddr1… of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
+      .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
+      .option('--keys <n>', 'keys that may sit (default: 1000)', wholeFlag('--keys', 1, MOST_KEYS))
+      .option('--members <file>', 'count them from a file instead')
+      .option('--hostile <share>', 'of the keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
+      .option('-k, --seats <n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', many(seatsFlag)) // biome-ignore format: one option
+      .addOption(new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(['bft', 'cft'])) // biome-ignore format: one option
+      .option('--differ <n>', 'keys by which two recovery attempts differ', wholeFlag('--differ', 0, MOST_SEATS), 0) // biome-ignore format: one option
+      .option('--rounds <n>', 'rounds of the run (default: 1000)', wholeFlag('--rounds', 1, U32))
+      .option('--json', 'tell it as JSON'),
+  ).action(async (flags: InspectFlags) => {
+    const said = await saidBy(flags);
+    const counted =
+      flags.members === undefined ? said.keys : (await readMembers(flags.members)).size;
+    const { json, differ, keys = counted, quorum: rule = said.rule } = flags;
+    const { hostile = [0.1, 0.2, 0.33], seats = said.seats, rounds = said.rounds } = flags;
+    const input = { keys, hostile, seats, rule, differ, rounds };
+    const rows = oddsOf(input);
+    writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
+  });
+
+/** What a run says, or what is usual. */
+async function saidBy(
+  flags: InspectFlags,
+): Promise<Pick<OddsInput, 'keys' | 'seats' | 'rule' | 'rounds'>> {
+  if (flags.spec === undefined) {
+    return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 };
+  }
+  const { signal, dispose } = onInterrupt();
+  try {
+    const asked = { relays: flags.relay, connection: connectionOf(flags), signal };
+    const { founders, committee, training } = (await findRun(flags.spec, asked)).spec;
+    const { size, quorum: rule } = committee;
+    return { keys: founders.length, seats: [size], rule, rounds: training.rounds };
+  } finally {
+    dispose();
+  }
+}

@@ -1,0 +1,161 @@
+/** `nostrain witness who`: the committee of a round, drawn from members and entropy alone, or as the relays of a run have it. */
+import { Command, Option } from 'commander';
+import { isHex32, utf8 } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { sha256Hex } from '../../../base/hash.ts';
+import { committeeInRun } from '../../../certified/committee-of.ts';
+import { drawCommittee } from '../../../consensus/committee/committee.ts';
+import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
+import { firstRandomness } from '../../../consensus/committee/randomness.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { connectRelays } from '../../../node/connect-relays.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import type { Committee } from '../../../run/committee.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
+import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { neededBeacon } from '../../shared/beacon.ts';
+import { findRun, passingSigner } from '../../shared/find-run.ts';
+import { addMemberFlags, type MemberFlags } from '../../shared/member-flags.ts';
+import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
+import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from './flags.ts';
+import { readMembers } from './members-file.ts';
+
+interface DrawFlags {
+  readonly run: string;
+  readonly members: string;
+  readonly epoch: number;
+  readonly batch: number;
+  readonly seats: number;
+  readonly entropy?: string;
+  readonly weights: 'stake' | 'equal';
+  readonly minStake: string;
+  readonly quorum: QuorumRule;
+  readonly json?: boolean;
+}
+
+interface WhoFlags
+  extends Omit<DrawFlags, 'run' | 'members' | 'epoch'>,
+    ConnectionFlags,
+    MemberFlags {
+  readonly relay?: readonly string[];
+  readonly run?: string;
+  readonly members?: string;
+  readonly epoch?: number;
+  readonly spec?: string;
+}
+
+export const witnessWho = (): Command =>
+  addMemberFlags(
+    addConnectionFlags(
+      new Command('who')
+        .description('the keys on the committee of a round, best first')
+        .option('--spec <run>', 'file or naddr1… of a run: it says the rules, its relays the rest')
+        .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
+        .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
+        .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
+        .option('--epoch <n>', 'round (with --spec: the one in progress)', wholeFlag('--epoch', 0, U32)) // biome-ignore format: one option
+        .option('--batch <n>', 'attempt at the round', wholeFlag('--batch', 0, U32), 0)
+        .option('-k, --seats <n>', 'seats', seatsFlag, 64)
+        .option('--entropy <hex>', 'of the round; without it that of round 0', digestFlag('--entropy')) // biome-ignore format: one option
+        .option('--min-stake <n>', 'who has less has no seat', decimalFlag('--min-stake'), '0')
+        .addOption(
+          new Option('--weights <rule>', 'the chance of a seat')
+            .choices(['stake', 'equal'])
+            .default('stake'),
+        )
+        .addOption(quorumOption())
+        .option('--json', 'tell it as JSON'),
+    ),
+  ).action((flags: WhoFlags) =>
+    flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags),
+  );
+
+/** What a draw without a run needs. */
+function asked(flags: WhoFlags): DrawFlags {
+  const { run, members, epoch } = flags;
+  if (run !== undefined && members !== undefined && epoch !== undefined) {
+    return { ...flags, run, members, epoch };
+  }
+  throw new ConfigError('flag/missing', 'there is nothing to draw from', {
+    hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --epoch N',
+  });
+}
+
+async function drawFrom(flags: DrawFlags): Promise<void> {
+  const { epoch: round, batch: attempt, seats, weights, minStake, quorum } = flags;
+  const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
+  if (flags.entropy === undefined) {
+    writeNote('no --entropy: drawn from the run id alone, which anybody can foresee');
+  }
+  const entropy = flags.entropy ?? firstRandomness(run);
+  const stakes = await readMembers(flags.members);
+  const rules = { size: seats, quorum, weights, minStake };
+  const draw = { run, round, attempt, entropy };
+  const eligible = [...stakes.keys()];
+  tell(drawCommittee({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
+}
+
+async function drawIn(source: string, flags: WhoFlags): Promise<void> {
+  const interrupt = onInterrupt();
+  try {
+    const { epoch, batch: attempt } = flags;
+    const wanted = { round: epoch, attempt };
+    const found = await committeeOn(source, flags, wanted, interrupt.signal);
+    const { run, round, ledger } = found.chain;
+    const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
+    tell(found.committee, draw, found.stakes, flags.json);
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+/** Of a run by its file or address, from its relays. */
+async function committeeOn(
+  source: string,
+  flags: WhoFlags,
+  wanted: Parameters<typeof committeeInRun>[1],
+  signal: AbortSignal,
+): ReturnType<typeof committeeInRun> {
+  const connection = connectionOf(flags);
+  const { spec, relays: urls } = await findRun(source, {
+    ...{ relays: flags.relay, connection, signal },
+  });
+  const tables = tablesOf(await readStakeFile(flags.stake));
+  const relays = await connectRelays(parseRelayUrls(urls), connection, passingSigner(), signal);
+  try {
+    const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+    const beacon = neededBeacon(spec, flags);
+    return await committeeInRun(spec, wanted, { relays, signal, beacon, tables, ...hashing });
+  } finally {
+    await relays.close();
+  }
+}
+
+interface Draw {
+  readonly run: string;
+  readonly round: number;
+  readonly attempt: number;
+  readonly entropy: string;
+}
+
+function tell(
+  { members, size, quorum }: Committee,
+  draw: Draw,
+  stakes: ReadonlyMap<WorkerId, bigint> | null,
+  json: boolean | undefined,
+): void {
+  const rows = members.map((key) => ({ key, stake: String(stakes?.get(key) ?? 1n) }));
+  writeOut(
+    json
+      ? asJson({ ...draw, seats: size, quorum, witnesses: rows })
+      : members.map((key) => `${key}\n`).join(''),
+  );
+}

@@ -1,0 +1,51 @@
+/** Flags and key of somebody who takes part in a run with a spec: stakes, branch, endpoints of chains, and whose key it is. */
+
+import { mkdir } from 'node:fs/promises';
+import { type Command, Option } from 'commander';
+import { isHex32 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { createSigner, type Signer } from '../../network/event.ts';
+import { dataHome } from '../../node/data-home.ts';
+import { loadKey } from '../../node/keys.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import type { Digest } from '../../run/ids.ts';
+import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
+
+export interface MemberFlags extends EndpointFlags {
+  readonly stake?: string;
+  readonly branch?: Digest;
+}
+
+/** Adds `--stake`, `--branch` and the endpoints of chains. */
+export const addMemberFlags = (command: Command): Command =>
+  addEndpointFlags(
+    command
+      .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
+      .addOption(branchOption()),
+  );
+
+/** An outcome by its digest. */
+export const branchOption = (): Option =>
+  new Option(
+    '--branch <digest>',
+    'where the run has forked: an outcome of the branch to be on',
+  ).argParser(toOutcome);
+
+function toOutcome(text: string): Digest {
+  if (isHex32(text)) return text;
+  throw new ConfigError('flag/branch', `--branch ${text} is no outcome`, {
+    hint: 'give the 64 hex digits that a worker or `nostrain replay` named at the fork',
+  });
+}
+
+/** The key named by a flag or the environment, else the one in the data folder, which is made when absent. */
+export async function homeSigner(
+  flags: { readonly keyFile?: string; readonly secKey?: string },
+  onNotice: (words: string) => void,
+): Promise<Signer> {
+  const dir = dataHome();
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const { secretKey, notices } = await loadKey({ ...flags, dir });
+  notices.forEach(onNotice);
+  return createSigner(secretKey, nativeCrypto);
+}

@@ -1,0 +1,296 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { sha256Hex } from '../../../../src/base/hash.ts';
+import { assertAdmitted, placeIn } from '../../../../src/certified/place.ts';
+import { securityReportOf } from '../../../../src/certified/security-report.ts';
+import { describeReport } from '../../../../src/cli/commands/run/describe.ts';
+import { measuring } from '../../../../src/cli/shared/estimate.ts';
+import { toNpub } from '../../../../src/node/keys.ts';
+import { parseRunSpec } from '../../../../src/run/read-spec.ts';
+import { runIdOf } from '../../../../src/run/run-spec.ts';
+import { runCommand } from '../../../support/command-line.ts';
+import { sampleSpec } from '../../../support/run-spec.ts';
+import { signerOf } from '../../../support/signers.ts';
+import { temporaryFolder } from '../../../support/temporary-folder.ts';
+
+const file = temporaryFolder();
+const [alice, bob, carol] = [1, 2, 3].map((number) => signerOf(number).publicKey);
+const KEY = '01'.repeat(32);
+const TEXT = 'the cat sat on the mat\n'.repeat(500);
+
+beforeEach(() => vi.stubEnv('NOSTRAIN_HOME', file('home')));
+afterEach(() => vi.unstubAllEnvs());
+
+const create = (...flags: readonly string[]) =>
+  runCommand('run', 'create', '--sec-key', KEY, '-o', file('run.json'), ...flags);
+const written = async () => parseRunSpec(await readFile(file('run.json'), 'utf8'));
+
+describe('nostrain run create', () => {
+  it('fills in everything, and says what it made', async () => {
+    const { exitCode, stdout } = await create('--model', 'linear');
+    expect(exitCode).toBe(0);
+    const spec = await written();
+    expect(spec).toMatchObject({
+      ...{ version: 1, name: 'linear', author: alice, founders: [alice], late: 'discard' },
+      committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
+      limits: { payloadBytes: 1560, weightCap: 320 },
+      ...{ data: { kind: 'made', shards: 1 }, stake: { source: 'none' }, evaluation: null },
+    });
+    expect(stdout).toContain(`run id   ${runIdOf(spec)}`);
+    expect(stdout).toMatch(/timing\.viewMs +10000 +time for one proposal/);
+    expect(stdout).toContain('3 events a round');
+    expect(stdout).toContain(`nostrain run join ${file('run.json')}`);
+    expect((await create('--model', 'linear')).exitCode).toBe(0);
+    const again = await create('--model', 'linear', '--rounds', '9');
+    expect(again).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(again.stderr).toContain('exists and is left as it is');
+  });
+
+  it('makes the key that a founder needs, once', async () => {
+    const first = await runCommand(
+      'run',
+      'create',
+      '--model',
+      'mlp',
+      '-o',
+      file('a.json'),
+      '--json',
+    );
+    const second = await runCommand(
+      'run',
+      'create',
+      '--model',
+      'mlp',
+      '-o',
+      file('b.json'),
+      '--json',
+    );
+    expect(first.stderr).toContain('made a new key');
+    expect(second.stderr).not.toContain('made a new key');
+    expect(JSON.parse(first.stdout).run).toBe(JSON.parse(second.stdout).run);
+  });
+
+  it('takes TOML, over which flags win', async () => {
+    await writeFile(
+      file('run.toml'),
+      `name = "four friends"\nliveRounds = 5\nfounders = ["${alice}", "${toNpub(bob!)}"]\n[training]\nmodel = "linear"\nrounds = 7\n[committee]\nquorum = "cft"\nsize = 8\n`,
+    );
+    const made = await create(
+      file('run.toml'),
+      '--rounds',
+      '9',
+      '--committee-size',
+      '16',
+      '--invite',
+      carol!,
+    );
+    expect(made.exitCode).toBe(0);
+    const spec = await written();
+    expect(spec).toMatchObject({
+      ...{ name: 'four friends', liveRounds: 5, training: { rounds: 9 } },
+      committee: { quorum: 'cft', size: 16 },
+      ...{ admission: { kind: 'list', keys: [carol] }, data: { kind: 'made', shards: 2 } },
+    });
+    expect(spec.founders).toEqual([alice, bob].sort());
+  });
+
+  it('names the text by its hash, and the slice by its root', async () => {
+    await writeFile(file('text.txt'), TEXT);
+    await create('--corpus', file('text.txt'), '--founder', bob!, '--context', '16');
+    expect((await written()).data).toEqual({
+      ...{ kind: 'corpus', sha256: sha256Hex(Buffer.from(TEXT)), bytes: TEXT.length },
+      ...{ form: 'interleaved', shards: 2 },
+    });
+    await runCommand('run', 'create', '-o', file('own.json'), '--evaluation', file('text.txt'));
+    const own = parseRunSpec(await readFile(file('own.json'), 'utf8'));
+    expect(own.data).toEqual({ kind: 'own' });
+    expect(own.evaluation).toMatchObject({ bytes: TEXT.length });
+  });
+
+  it.each([
+    [['--committee-size', '0'], 'committee.size is "0"; it must be a whole number from 1 to 1024'],
+    [['--founder', 'x'], 'founders is'],
+    [['--late', 'defer', '--owners', '1'], 'late is "defer": it must be that it is discard'],
+    [['--stake-source', 'file'], 'stake.snapshot is missing'],
+    [['/none.toml'], 'cannot read the run spec /none.toml'],
+    [['--evaluation', '/none.txt'], 'cannot read the evaluation slice /none.txt'],
+  ])('%j is refused', async (flags, message) => {
+    const { exitCode, stdout, stderr } = await create('--model', 'linear', ...flags);
+    expect({ isRefused: exitCode > 0, stdout }).toEqual({ isRefused: true, stdout: '' });
+    expect(stderr).toContain(message);
+  });
+
+  it("publishes under the author's key only", async () => {
+    const author = ['--author', toNpub(bob!), '--relay', 'ws://127.0.0.1:9'];
+    const { stderr } = await create('--model', 'linear', ...author);
+    expect(stderr).toContain(`your key is ${alice}, the author ${bob}`);
+  });
+
+  it.each([
+    ['speed = 1\n', 'speed is unknown'],
+    [
+      '[training]\nmodel = "linear"\nrelay = ["ws://a"]\n',
+      'training.relay is not shared by the workers',
+    ],
+    ['[training]\nmodel = "linear"\nrounds = "many"\n', 'training: rounds is "many"'],
+    ['[committee\n', 'is not TOML (line 1'],
+  ])('TOML %j is refused', async (text, message) => {
+    await writeFile(file('run.toml'), text);
+    const printed = await create('--model', 'linear', file('run.toml'));
+    expect(printed.exitCode).toBeGreaterThan(0);
+    expect(printed.stderr).toContain(message);
+  });
+});
+
+describe('nostrain run inspect and list', () => {
+  it('shows a file', async () => {
+    await create('--model', 'linear');
+    const { stdout } = await runCommand('run', 'inspect', file('run.json'), '--workers', '16');
+    expect(stdout).toContain('16 workers: 16 seats, 11 decide');
+    expect(stdout).toContain('48 events a round, 3 of each member');
+    const shown = await runCommand('run', 'inspect', file('run.json'), '--json');
+    expect(JSON.parse(shown.stdout).spec).toEqual(
+      JSON.parse(await readFile(file('run.json'), 'utf8')),
+    );
+  });
+
+  it.each([
+    [['inspect', '/none.json'], 'cannot read the run spec /none.json'],
+    [['inspect', 'naddr1xyz'], 'cut or mistyped'],
+    [['list'], 'give --relay URL'],
+    [['list', '--relay', 'ws://127.0.0.1:9'], 'no relay can be reached'],
+  ])('%j fails in words', async (argv, message) => {
+    const { exitCode, stderr } = await runCommand('run', ...argv);
+    expect(exitCode).toBeGreaterThan(0);
+    expect(stderr).toContain(message);
+  });
+});
+
+describe('what to expect of a run', () => {
+  const outlook = (change: Parameters<typeof sampleSpec>[0], more = {}) =>
+    securityReportOf(sampleSpec(change), {
+      workersPerIp: 1,
+      relays: [],
+      measure: measuring(() => {}),
+      ...more,
+    });
+
+  it('counts as protocol.md does', () => {
+    for (const [workers, events, quorum] of [
+      [4, 12, 3],
+      [16, 48, 11],
+      [64, 192, 43],
+      [1000, 1128, 43],
+    ] as const) {
+      const { eventsPerRound, quorum: decide, eventsPerMember } = outlook({}, { workers });
+      expect({ eventsPerRound, decide, eventsPerMember }).toEqual({
+        ...{ eventsPerRound: events, decide: quorum, eventsPerMember: 3 },
+      });
+    }
+    expect(outlook({ committee: { quorum: 'cft' } }, { workers: 7 }).quorum).toBe(4);
+  });
+
+  it('bears with a model as large as a spec can name', () => {
+    const training = {
+      width: 65_536,
+      layers: 1024,
+      ffn: 262_144,
+      context: 65_536,
+      packing: 'nstr',
+    };
+    const data = { kind: 'own' };
+    const { payloadBytes } = outlook({ training: { ...training, model: 'gpt', heads: 4 }, data });
+    expect(payloadBytes).toBe(1560);
+  });
+
+  it('warns of rounds under the floor, of queues, of stalls and of forks', () => {
+    const { floorSeconds } = outlook({});
+    expect(floorSeconds).toBeGreaterThanOrEqual(36);
+    const short = outlook({ timing: { graceMaxMs: 20_000 } }, { roundSeconds: 30 });
+    expect(short.warnings.join('\n')).toMatch(
+      /graceMaxMs closes a round after 20 s.*rounds would end void/,
+    );
+    expect(short.warnings.join('\n')).toMatch(/rounds of 30 s are under the floor of \d+ s/);
+    expect(outlook({}, { workersPerIp: 4 }).warnings.join('\n')).toMatch(
+      /graceMinMs is 5000.*12 events/,
+    );
+    expect(outlook({}).warnings.join('\n')).toContain(
+      '2 of 2 founders decide (bft): one away stalls',
+    );
+    expect(outlook({ timing: { recoveryFloorPermille: 0 } }).warnings.join('\n')).toContain(
+      'may fork',
+    );
+    expect(outlook({}).beaconSeconds).toBe(0);
+    const closed = outlook({ admission: { kind: 'list', keys: [carol] } }, { workers: 4 });
+    expect(closed.warnings).toEqual([]);
+  });
+});
+
+describe('a run with a beacon', () => {
+  const outlook = (beacon: object, more = {}) => {
+    const change = { beacon, admission: { kind: 'list', keys: [carol] } };
+    const options = {
+      workers: 4,
+      workersPerIp: 1,
+      relays: [],
+      measure: measuring(() => {}),
+      ...more,
+    };
+    return securityReportOf(sampleSpec({ ...change, timing: { skewMs: 2000 } }), options);
+  };
+
+  it('says how long its rounds wait: the lag and a period of drand', () => {
+    const { beaconSeconds, warnings } = outlook({
+      ...{ kind: 'drand', lagSeconds: 5, periodSeconds: 30 },
+    });
+    expect(beaconSeconds).toBe(35);
+    expect(warnings).toEqual([
+      'each round waits 5 to 35 s for its beacon (beacon.lagSeconds, and up to one period of 30 s) before anybody trains; with timing.skewMs 2000 the lag may be 5 s at the least',
+    ]);
+    const described = describeReport(outlook({ kind: 'drand', lagSeconds: 150 }));
+    expect(described.join('\n')).toContain('warning: each round waits 150 to 153 s');
+  });
+
+  it('the lag of blocks, and then until one is final', () => {
+    const { beaconSeconds, warnings } = outlook({
+      ...{ kind: 'block', chain: 'eip155:1', lagSeconds: 60 },
+    });
+    expect(beaconSeconds).toBe(60);
+    expect(warnings.join('\n')).toMatch(
+      /waits at least 60 s for its beacon .* until a block of eip155:1 is final/,
+    );
+  });
+
+  it('names rounds that are shorter than what they wait for', () => {
+    const drand = { kind: 'drand', lagSeconds: 150 };
+    const words = 'rounds of 100 s are shorter than the 153 s that they wait for the beacon';
+    expect(outlook(drand, { roundSeconds: 100 }).warnings).toContain(words);
+    expect(outlook(drand, { roundSeconds: 153 }).warnings).toHaveLength(1);
+  });
+});
+
+describe('a place in a run', () => {
+  it('follows from the founders, or from the key', () => {
+    const spec = sampleSpec();
+    const [first, second] = spec.founders;
+    expect(placeIn(spec, first!, {})).toEqual({
+      shard: { index: 1, count: 2 },
+    });
+    expect(placeIn(spec, second!, {}).shard).toEqual({ index: 2, count: 2 });
+    const drawn = placeIn(spec, carol!, {});
+    expect(drawn).toEqual(placeIn(spec, carol!, {}));
+    expect(placeIn(spec, carol!, { shard: { index: 2, count: 2 } }).shard.index).toBe(2);
+    expect(() => placeIn(spec, carol!, { shard: { index: 1, count: 3 } })).toThrow(
+      'the run says 2 parts',
+    );
+  });
+
+  it('is for those on the list, where there is one', () => {
+    const spec = sampleSpec({ admission: { kind: 'list', keys: [carol] } });
+    assertAdmitted(spec, carol!);
+    assertAdmitted(spec, alice!);
+    expect(() => assertAdmitted(spec, signerOf(9).publicKey)).toThrow(
+      'not among those the run admits',
+    );
+  });
+});

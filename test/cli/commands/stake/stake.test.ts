@@ -1,0 +1,178 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createRelay } from '../../../../relay/server.ts';
+import { toHex } from '../../../../src/base/bytes.ts';
+import {
+  type DeployedRegistry,
+  requestExit,
+} from '../../../../src/chain/registry/registry-calls.ts';
+import { toNpub } from '../../../../src/node/keys.ts';
+import { formatStakeJson, parseStakeJson } from '../../../../src/run/stake-json.ts';
+import type { StakeSnapshot } from '../../../../src/run/stake-snapshot.ts';
+import { anvilMissing, startAnvil, type TestChain } from '../../../support/anvil.ts';
+import { runCommand } from '../../../support/command-line.ts';
+import { describeWith } from '../../../support/needs.ts';
+import { temporaryFolder } from '../../../support/temporary-folder.ts';
+
+const file = temporaryFolder();
+const [ALICE, BOB] = ['aa', 'bb'].map((part) => part.repeat(32)) as [string, string];
+
+const idOf = async (name: string): Promise<string> =>
+  (JSON.parse(await readFile(file(name), 'utf8')) as { id: string }).id;
+
+/** A document of a list that a person typed. */
+async function typed(name: string, text = `# friends\n${toNpub(ALICE)} 300\n${BOB}, 100\n`) {
+  await writeFile(file('list'), text);
+  return runCommand(
+    'stake',
+    'snapshot',
+    '--from',
+    'file',
+    '--list',
+    file('list'),
+    '-o',
+    file(name),
+  );
+}
+
+describe('of a list', () => {
+  test('a document is made, shown and checked', async () => {
+    const made = await typed('typed.json');
+    expect(made).toMatchObject({ exitCode: 0, stdout: '' });
+    const id = await idOf('typed.json');
+    expect(made.stderr).toBe(`snapshot ${id}: 2 keys at block 0\n`);
+    const shown = await runCommand('stake', 'show', file('typed.json'));
+    expect(shown.stdout).toMatch(/2 keys, 400 stake in all/);
+    expect(shown.stdout).toMatch(new RegExp(`${toNpub(ALICE)} +300 +75\\.00 % +█{18}░{6}\n`));
+    const checked = await runCommand('stake', 'verify', file('typed.json'), '--id', id);
+    expect(checked).toMatchObject({ exitCode: 0 });
+    expect(checked.stdout).toContain('not compared with anything: it is of no chain');
+  });
+
+  test.each([
+    ['nobody 5', 'line 1: nobody is no npub'],
+    [`${ALICE} -5`, 'line 1: after the key comes one whole number'],
+    [`${ALICE} 5\n\n${ALICE} 5`, 'line 3'],
+  ])('%j is refused with its line', async (text, message) => {
+    const made = await typed('wrong.json', text);
+    expect(made).toMatchObject({ exitCode: 1 });
+    expect(made.stderr).toContain(message);
+  });
+
+  test('an edited document is refused', async () => {
+    await typed('edited.json');
+    const text = await readFile(file('edited.json'), 'utf8');
+    await writeFile(file('edited.json'), text.replace('"300"', '"310"').replace('"400"', '"410"'));
+    const checked = await runCommand('stake', 'verify', file('edited.json'));
+    expect(checked).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(checked.stderr).toContain('id is not');
+    await typed('typed.json');
+    const other = await runCommand('stake', 'verify', file('typed.json'), '--id', '00'.repeat(32));
+    expect(other.stderr).toContain('stake/other');
+  });
+
+  test('what is missing is named', async () => {
+    const made = await runCommand(
+      'stake',
+      'snapshot',
+      '--from',
+      'registry',
+      '--contract',
+      `0x${'00'.repeat(20)}`,
+    );
+    expect(made).toMatchObject({ exitCode: 2 });
+    expect(made.stderr).toContain('add --rpc URL');
+    expect((await runCommand('stake', 'snapshot', '--from', 'event')).stderr).toContain(
+      'needs --id',
+    );
+    expect((await runCommand('stake', 'snapshot', '--from', 'moon')).exitCode).toBe(2);
+  });
+});
+
+/** Makes a snapshot of a list, sends it to a relay and writes it. */
+const publishList = (list: string, relay: string, out: string) =>
+  runCommand(
+    ...['stake', 'snapshot', '--from', 'file', '--list', file(list)],
+    ...['--publish', '--relay', relay, '-o', file(out)],
+  );
+
+test('a document travels as an event', async () => {
+  const relay = await createRelay({ port: 0 });
+  try {
+    await typed('sent.json');
+    const sent = await publishList('list', relay.url, 'sent.json');
+    expect(sent.exitCode).toBe(0);
+    const id = await idOf('sent.json');
+    const find = ['stake', 'snapshot', '--from', 'event', '--relay', relay.url, '--id'];
+    const found = await runCommand(...find, id);
+    expect(found).toMatchObject({ exitCode: 0, stdout: await readFile(file('sent.json'), 'utf8') });
+    const missing = await runCommand(...find, '00'.repeat(32));
+    expect(missing).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(missing.stderr).toContain('chain/no-event');
+  } finally {
+    await relay.close();
+  }
+});
+
+test('one too large for an event travels in chunks', async () => {
+  const relay = await createRelay({ port: 0 });
+  try {
+    const keys = Array.from({ length: 2500 }, (_, i) => (i + 1).toString(16).padStart(64, '0'));
+    await writeFile(file('many'), keys.map((key, i) => `${key} ${i + 1}\n`).join(''));
+    const sent = await publishList('many', relay.url, 'many.json');
+    expect(sent.exitCode, sent.stderr).toBe(0);
+    const find = ['stake', 'snapshot', '--from', 'event', '--relay', relay.url, '--id'];
+    const found = await runCommand(...find, await idOf('many.json'), '-o', file('found.json'));
+    expect(found.exitCode, found.stderr).toBe(0);
+    expect(await readFile(file('found.json'), 'utf8')).toBe(
+      await readFile(file('many.json'), 'utf8'),
+    );
+  } finally {
+    await relay.close();
+  }
+});
+
+describeWith(anvilMissing)('of a registry', () => {
+  let chain: TestChain;
+  let registry: DeployedRegistry;
+  beforeAll(async () => {
+    chain = await startAnvil();
+    registry = await chain.deploy();
+    await chain.bond(registry, 0, ALICE, 5n);
+    await chain.bond(registry, 1, BOB, 15n);
+    await chain.mine(2);
+  });
+  afterAll(() => chain.stop());
+
+  test('a document is derived, and derived again by whoever doubts it', async () => {
+    const contract = `0x${toHex(registry.contract)}`;
+    const rpc = ['--rpc', chain.url, '--rpc', `${chain.url}/`];
+    const derive = ['stake', 'snapshot', '--from', 'registry', '--contract', contract, ...rpc];
+    const made = await runCommand(...derive, '-o', file('chain.json'));
+    expect(made).toMatchObject({ exitCode: 0 });
+    expect(made.stderr).toContain('2 keys at block 3');
+    await chain.send(requestExit(registry, chain.accounts[0]!, ALICE));
+    await chain.mine(2);
+    const same = await runCommand('stake', 'verify', file('chain.json'), ...rpc);
+    expect(same).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(same.stdout).toContain('gives the same at block 3');
+    const later = await runCommand(...derive, '--height', '6');
+    expect(later.stdout).toContain('"total": "15"');
+
+    // a document that is whole and says something else than the chain
+    const parsed = parseStakeJson(await readFile(file('chain.json'), 'utf8'));
+    if (!parsed.ok) throw new Error(parsed.issue.message);
+    const forge = async (changes: Partial<StakeSnapshot>) => {
+      await writeFile(file('forged.json'), formatStakeJson({ ...parsed.value, ...changes }));
+      return runCommand('stake', 'verify', file('forged.json'), '--rpc', chain.url);
+    };
+    const rows = parsed.value.rows.map((row) => ({ ...row, stake: row.stake + 1n }));
+    const generous = await forge({ rows });
+    expect(generous).toMatchObject({ exitCode: 1 });
+    expect(generous.stderr).toContain(`rows.${ALICE} is 6 in the document, 5 by registry`);
+    const blockHash = '11'.repeat(32);
+    expect((await forge({ blockHash })).stderr).toContain(`blockHash is ${blockHash} in the doc`);
+    expect((await forge({ chain: 'eip155:1' })).stderr).toContain('chain/wrong-chain');
+    expect((await forge({ height: 99 })).stderr).toContain('chain/not-final');
+  });
+});

@@ -1,0 +1,87 @@
+/** Witnesses of a real run: by its spec and what its relays have. */
+import { writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../../relay/server.ts';
+import { systemClock } from '../../../../src/base/clock.ts';
+import { electorateOf } from '../../../../src/certified/electorate.ts';
+import { gather } from '../../../../src/certified/gather.ts';
+import { genesisOf, withEntropy } from '../../../../src/certified/history.ts';
+import { replay } from '../../../../src/certified/replay.ts';
+import { startOf } from '../../../../src/certified/start.ts';
+import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
+import { openSocket } from '../../../../src/node/sockets.ts';
+import { canonicalSpec } from '../../../../src/run/run-spec.ts';
+import { generateRun } from '../../../support/certified-run.ts';
+import { runCommand } from '../../../support/command-line.ts';
+import { temporaryFolder } from '../../../support/temporary-folder.ts';
+
+const made = generateRun();
+const gathered = gather(made.events, made);
+const inFolder = temporaryFolder();
+let spec: string;
+let relay: Relay;
+beforeAll(async () => {
+  relay = await createRelay();
+  const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+  const { signal } = new AbortController();
+  for (const event of made.events) await relays.publish(event, { signal });
+  await relays.close();
+});
+afterAll(() => relay.close());
+beforeEach(async () => {
+  spec = inFolder('run.json');
+  await writeFile(spec, canonicalSpec(made.spec));
+});
+
+/** The committee that a replay finds. */
+function committeeOf(round: number): readonly string[] {
+  for (const { before } of replay(genesisOf(made.spec, startOf(made.spec)), gathered)) {
+    if (before.round !== round) continue;
+    const ready = withEntropy(before, gathered);
+    if (ready.ok) return electorateOf(ready.value, null).committee.members;
+  }
+  throw new Error(`no round ${round}`);
+}
+
+const who = (...flags: readonly string[]) =>
+  runCommand('witness', 'who', '--spec', spec, '--relay', relay.url, ...flags);
+
+describe('witness who --spec', () => {
+  it('prints the committee of a round as the run itself has it', async () => {
+    for (const round of [0, 5]) {
+      const { exitCode, stdout, stderr } = await who('--epoch', String(round));
+      expect(exitCode, stderr).toBe(0);
+      expect(stdout.trimEnd().split('\n')).toEqual(committeeOf(round));
+    }
+  });
+
+  it('of the round in progress, where none is named', async () => {
+    const { stdout } = await who('--json');
+    const told = JSON.parse(stdout);
+    const { state } = made;
+    expect(told).toMatchObject({ run: made.run, round: 7, entropy: state.ledger.entropy });
+    const keys = told.witnesses.map(({ key }: { readonly key: string }) => key);
+    expect(keys).toEqual(electorateOf(state, null).committee.members);
+  });
+
+  it('of a round that nobody reached there is none', async () => {
+    const { exitCode, stderr } = await who('--epoch', '9');
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('round 7 is in progress');
+  });
+
+  it('without a run or its parts there is nothing to draw from', async () => {
+    const { exitCode, stderr } = await runCommand('witness', 'who', '--run', 'x');
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('say --spec FILE');
+  });
+});
+
+it('witness inspect --spec takes seats, quorum and rounds from the run', async () => {
+  const ask = (...flags: readonly string[]) =>
+    runCommand('witness', 'inspect', '--spec', spec, '--hostile', '0.25', '--json', ...flags);
+  const told = JSON.parse((await ask()).stdout);
+  expect(told).toMatchObject({ keys: 4, rule: 'bft', rounds: 8, rows: [{ seats: 4, quorum: 3 }] });
+  const more = JSON.parse((await ask('--keys', '1000', '--quorum', 'cft')).stdout);
+  expect(more).toMatchObject({ keys: 1000, rule: 'cft', rows: [{ seats: 64, quorum: 33 }] });
+});
