@@ -1,5 +1,6 @@
 /** Sample events for a relay trial: the kinds and sizes a run sends, of a run that does not exist, expiring after five minutes. */
 import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
+import { gradient } from '../../kinds/gradient.ts';
 import { heartbeat } from '../../kinds/heartbeat.ts';
 import { presence } from '../../kinds/presence.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
@@ -69,7 +70,7 @@ export function createSamples(publicKey: string, nowSeconds: () => number): Samp
       const built = heartbeat.build({ ...said, scope: true }, nowSeconds());
       return { ...built, tags: [...built.tags, ['expiration', String(expiration())]] };
     },
-    gradient: () => draft(33_333, [['d', `run:${run}:worker:${publicKey}:round:0`]]),
+    gradient: () => draft(gradient.kind, [['d', `run:${run}:worker:${publicKey}:round:0`]]),
     ephemeral: () => draft(27_811, []),
     padded(kind, bytes) {
       const slot = kind >= 30_000 ? [['d', `${run}:${bytes}`]] : [];

@@ -3,6 +3,11 @@
  * What it leaves is deleted at the end, and expires in five minutes where a relay does not delete.
  */
 
+import { chunk } from '../../kinds/chunk.ts';
+import { gradient } from '../../kinds/gradient.ts';
+import { heartbeat } from '../../kinds/heartbeat.ts';
+import { manifest } from '../../kinds/manifest.ts';
+import { presence } from '../../kinds/presence.ts';
 import type { EventDraft, SignedEvent } from '../network/event.ts';
 import type { FilterVerdict, KindReport, KindVerdict, RelayReport, SizeReport } from './report.ts';
 import type { Samples } from './samples.ts';
@@ -18,11 +23,11 @@ const SMALL = 700;
 const FRAME_BYTES = 64;
 const DELETION_MS = 300;
 
-const MANIFEST = 7810;
-const CHUNK = 7811;
-const PRESENCE = 37_811;
-const HEARTBEAT = 33_334;
-const GRADIENT = 33_333;
+const MANIFEST = manifest.kind;
+const CHUNK = chunk.kind;
+const PRESENCE = presence.kind;
+const HEARTBEAT = heartbeat.kind;
+const GRADIENT = gradient.kind;
 const EPHEMERAL = 27_811;
 
 /** Kinds that can stand in for a manifest where a relay takes no manifests. */

@@ -1,5 +1,8 @@
 /** What a relay that was tried can carry, why not more, and what to do next. */
-
+import { chunk } from '../../kinds/chunk.ts';
+import { heartbeat } from '../../kinds/heartbeat.ts';
+import { manifest } from '../../kinds/manifest.ts';
+import { presence } from '../../kinds/presence.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../network/proof-of-work.ts';
 import type { RelayReport } from './report.ts';
 
@@ -46,10 +49,10 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
   const refusal = (kind: number) => `kind ${kind}: ${kinds[kind]?.words ?? 'not tried'}`;
   const isFound = (filter: RelayReport['filters']['s']) =>
     filter === 'works' || filter === 'brings too much' || filter === 'unknown';
-  if (!takes(7810)) {
-    const why = [refusal(7810)];
+  if (!takes(manifest.kind)) {
+    const why = [refusal(manifest.kind)];
     const next = 'give a run another relay that carries manifests';
-    if (takes(37_811) || takes(33_334)) return { carries: 'heartbeats', why, next };
+    if (takes(presence.kind) || takes(heartbeat.kind)) return { carries: 'heartbeats', why, next };
     return { carries: 'nothing', why, next: OWN_RELAY };
   }
   if (!isFound(filters.s)) {
@@ -61,7 +64,7 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
     ...(workBytes < FULL_BYTES
       ? [`asks for work, done for events of ${workBytes} bytes at most`]
       : []),
-    ...(takes(7811) ? [] : [refusal(7811)]),
+    ...(takes(chunk.kind) ? [] : [refusal(chunk.kind)]),
     ...(isFound(filters.c) ? [] : [`its #c filter ${wordFilter(filters.c)}`]),
   ];
   if (why.length === 0) return { carries: 'chunks', why, ...nextForPace(report) };
@@ -87,7 +90,7 @@ function findBar(
   { problem, auth, work, clockWords, kinds }: RelayReport,
   abilities: Abilities,
 ): Omit<Verdict, 'carries'> | undefined {
-  const manifest = kinds[7810];
+  const tried = kinds[manifest.kind];
   if (problem !== undefined) {
     return { why: [`cannot be reached: ${problem}`], next: 'check the address and try again' };
   }
@@ -105,7 +108,7 @@ function findBar(
     const next = 'set the clock of this machine, best by NTP';
     return { why: [`refuses events dated now: ${clockWords}`], next };
   }
-  if (manifest?.verdict === 'lost') {
+  if (tried?.verdict === 'lost') {
     return { why: ['accepts events and does not have them when asked'], next: OWN_RELAY };
   }
   return undefined;

@@ -1,11 +1,10 @@
-/** Short exchanges with one relay beside the subscriptions: a query of what it stores, a reconciliation of ids. */
+/** Short exchanges with one relay beside the subscriptions: a query of what it stores, a reconciliation of ids (NIP-77, Negentropy by `nostr-tools`). */
 import type { Clock } from '../../base/clock.ts';
+import type { RelayConnection } from './connection.ts';
 import { within } from './deadline.ts';
 import type { Filter } from './filter.ts';
 import type { EventFrame, RelayFrame } from './frames.ts';
-import type { Link } from './link.ts';
 import type { Page } from './paging.ts';
-import { createReconciliation } from './reconciliation.ts';
 
 type Hear = (frame: RelayFrame | undefined) => void;
 
@@ -16,7 +15,7 @@ const RECONCILE_MS = 20_000;
 export class Exchanges {
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
-  readonly #open = new Map<string, { readonly link: Link; readonly hear: Hear }>();
+  readonly #open = new Map<string, { readonly connection: RelayConnection; readonly hear: Hear }>();
   #begun = 0;
 
   constructor(clock: Clock, signal: AbortSignal) {
@@ -25,30 +24,30 @@ export class Exchanges {
   }
 
   /** True when the frame belonged to an exchange with this relay. */
-  read(link: Link, frame: RelayFrame): boolean {
+  read(connection: RelayConnection, frame: RelayFrame): boolean {
     const exchange = 'subscription' in frame ? this.#open.get(frame.subscription) : undefined;
-    if (exchange?.link !== link) return false;
+    if (exchange?.connection !== connection) return false;
     exchange.hear(frame);
     return true;
   }
 
   /** The connection is gone: nothing more will be answered. */
-  drop(link: Link): void {
+  drop(connection: RelayConnection): void {
     for (const exchange of [...this.#open.values()]) {
-      if (exchange.link === link) exchange.hear(undefined);
+      if (exchange.connection === connection) exchange.hear(undefined);
     }
   }
 
   /** Stored events, each given to `take`, which returns the time of one that counts; undefined when refused or silent. */
   query(
-    link: Link,
+    connection: RelayConnection,
     filters: readonly Filter[],
     take: (frame: EventFrame) => number | undefined,
   ): Promise<Page | undefined> {
     let count = 0;
     let last = 0;
-    return this.#hold(link, QUERY_MS, 'CLOSE', (name, end) => {
-      link.say('REQ', name, ...filters);
+    return this.#hold(connection, QUERY_MS, 'CLOSE', (name, end) => {
+      connection.say('REQ', name, ...filters);
       return (frame) => {
         if (frame?.type === 'event') {
           const createdAt = take(frame);
@@ -62,13 +61,13 @@ export class Exchanges {
 
   /** Ids of events the relay has for the filter and we lack; undefined when it cannot or does not tell. */
   async reconcile(
-    link: Link,
+    connection: RelayConnection,
     filter: Filter,
     known: Iterable<readonly [id: string, createdAt: number]>,
   ): Promise<readonly string[] | undefined> {
     const side = await createReconciliation(known);
-    return this.#hold(link, RECONCILE_MS, 'NEG-CLOSE', (name, end) => {
-      link.say('NEG-OPEN', name, filter, side.opening);
+    return this.#hold(connection, RECONCILE_MS, 'NEG-CLOSE', (name, end) => {
+      connection.say('NEG-OPEN', name, filter, side.opening);
       return (frame) => {
         if (frame?.type !== 'neg-msg') {
           end(undefined);
@@ -77,9 +76,9 @@ export class Exchanges {
         try {
           const next = side.answer(frame.message);
           if (next === null) end([...side.need]);
-          else link.say('NEG-MSG', name, next);
+          else connection.say('NEG-MSG', name, next);
         } catch {
-          link.blame();
+          connection.blame();
           end(undefined);
         }
       };
@@ -88,7 +87,7 @@ export class Exchanges {
 
   /** Runs one exchange until it ends, `ms` pass or the set is closed. */
   async #hold<T>(
-    link: Link,
+    connection: RelayConnection,
     ms: number,
     farewell: 'CLOSE' | 'NEG-CLOSE',
     begin: (name: string, end: (result: T | undefined) => void) => Hear,
@@ -96,14 +95,57 @@ export class Exchanges {
     const name = `x${++this.#begun}`;
     try {
       const ended = new Promise<T | undefined>((resolve) => {
-        this.#open.set(name, { link, hear: begin(name, resolve) });
+        this.#open.set(name, { connection, hear: begin(name, resolve) });
       });
       return await within(ended, ms, this.#clock, this.#signal);
     } catch {
       return undefined; // closed meanwhile
     } finally {
       this.#open.delete(name);
-      link.say(farewell, name);
+      connection.say(farewell, name);
     }
   }
+}
+
+/** One side of a set reconciliation (NIP-77): which events a relay has that we lack. */
+interface Reconciliation {
+  /** What NEG-OPEN says first. */
+  readonly opening: string;
+  /** Ids the relay has and we lack, as far as it has told. */
+  readonly need: ReadonlySet<string>;
+  /** What to say next, or null at the end; throws when the message makes no sense or the relay claims too much. */
+  answer(message: string): string | null;
+}
+
+/** A relay that names more ids than this is asked in the ordinary way instead. */
+const MAX_NEED = 8192;
+const MAX_ROUNDS = 100;
+/** The codec counts seconds in 32 bits. */
+const LATEST = 2 ** 31 - 1;
+
+/** Starts one over the events we know, by id and the time they name. */
+async function createReconciliation(
+  known: Iterable<readonly [id: string, createdAt: number]>,
+): Promise<Reconciliation> {
+  // this codec has no entry of its own, and the whole package is much to load for something rarely needed
+  const { Negentropy, NegentropyStorageVector } = (await import('nostr-tools')).nip77;
+  const storage = new NegentropyStorageVector();
+  for (const [id, createdAt] of known) {
+    if (createdAt <= LATEST) storage.insert(createdAt, id);
+  }
+  storage.seal();
+  const side = new Negentropy(storage);
+  const need = new Set<string>();
+  let rounds = 0;
+  return {
+    opening: side.initiate(),
+    need,
+    answer(message) {
+      if (++rounds > MAX_ROUNDS) throw new RangeError('no end after so many rounds');
+      return side.reconcile(message, undefined, (id) => {
+        need.add(id);
+        if (need.size > MAX_NEED) throw new RangeError(`more than ${MAX_NEED} ids`);
+      });
+    },
+  };
 }

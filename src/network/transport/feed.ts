@@ -2,10 +2,10 @@
 import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
+import type { RelayConnection } from './connection.ts';
 import type { Filter } from './filter.ts';
 import type { EventFrame } from './frames.ts';
 import { Handed, type Inbox } from './inbox.ts';
-import type { Link } from './link.ts';
 
 export interface SubscriptionHandlers {
   /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
@@ -71,26 +71,26 @@ export class Feed {
   readonly handed: Handed;
   readonly recheck: boolean;
   /** Whom it asks. */
-  readonly links: readonly Link[];
+  readonly connections: readonly RelayConnection[];
   readonly #handlers: SubscriptionHandlers;
   readonly #longLived: boolean;
-  readonly #askings = new Map<Link, Asking>();
+  readonly #askings = new Map<RelayConnection, Asking>();
   /** Everything a relay had before this time of our clock has been asked for and answered. */
-  readonly #coveredMs = new Map<Link, number>();
+  readonly #coveredMs = new Map<RelayConnection, number>();
   /** CLOSED in a row, per relay. */
-  readonly #closings = new Map<Link, number>();
+  readonly #closings = new Map<RelayConnection, number>();
 
   constructor(
     id: string,
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
-    links: readonly Link[],
+    connections: readonly RelayConnection[],
     clock: Clock,
     { longLived = false, recheck = true, maxPerAuthor = MAX_PER_AUTHOR }: SubscribeOptions,
   ) {
     this.id = id;
     this.filters = filters;
-    this.links = links;
+    this.connections = connections;
     this.recheck = recheck;
     this.handed = new Handed(maxPerAuthor, clock);
     this.#handlers = handlers;
@@ -98,21 +98,21 @@ export class Feed {
   }
 
   /** Notes that a relay is being asked. */
-  begin(link: Link, stage: Stage): Asking {
+  begin(connection: RelayConnection, stage: Stage): Asking {
     const asking = { stage, count: 0, last: 0 };
-    this.#askings.set(link, asking);
-    this.#handlers.onAsked?.(link.url);
+    this.#askings.set(connection, asking);
+    this.#handlers.onAsked?.(connection.url);
     return asking;
   }
 
   /** What the relay has been asked on its present connection, if anything. */
-  asking(link: Link): Asking | undefined {
-    return this.#askings.get(link);
+  asking(connection: RelayConnection): Asking | undefined {
+    return this.#askings.get(connection);
   }
 
   /** What to ask a relay now: all there is, or what is new since it was last known to have sent everything. */
-  filtersFor(link: Link): readonly Filter[] {
-    const coveredMs = this.#longLived ? this.#coveredMs.get(link) : undefined;
+  filtersFor(connection: RelayConnection): readonly Filter[] {
+    const coveredMs = this.#longLived ? this.#coveredMs.get(connection) : undefined;
     if (coveredMs === undefined) return this.filters;
     const since = Math.floor((coveredMs - OVERLAP_MS) / 1000);
     return this.filters.map((filter) => ({ ...filter, since: Math.max(since, filter.since ?? 0) }));
@@ -127,20 +127,20 @@ export class Feed {
   }
 
   /** The connection is gone, and with it what the relay knew of us; `heardMs` is when it was last heard. */
-  forget(link: Link, heardMs: number): void {
-    if (!this.links.includes(link)) return;
-    this.#leave(link, heardMs);
-    this.#askings.delete(link);
-    this.lose(link, link.lastError);
+  forget(connection: RelayConnection, heardMs: number): void {
+    if (!this.connections.includes(connection)) return;
+    this.#leave(connection, heardMs);
+    this.#askings.delete(connection);
+    this.lose(connection, connection.lastError);
   }
 
-  lose(link: Link, message: string): void {
-    this.#handlers.onLost?.(link.url, message);
+  lose(connection: RelayConnection, message: string): void {
+    this.#handlers.onLost?.(connection.url, message);
   }
 
   /** Reads an event from a relay; returns the time it names when it is one that was asked for. */
   take(
-    link: Link,
+    connection: RelayConnection,
     frame: EventFrame,
     inbox: Inbox,
     counts: FeedCounts,
@@ -150,7 +150,7 @@ export class Feed {
     switch (received.verdict) {
       case 'known':
         counts.duplicates++;
-        if (!isReread) this.#handlers.onRepeated?.(received.id, link.url);
+        if (!isReread) this.#handlers.onRepeated?.(received.id, connection.url);
         return received.createdAt;
       case 'surplus':
         counts.surplus++;
@@ -160,27 +160,27 @@ export class Feed {
         return undefined;
       case 'refused':
         counts.refused++;
-        this.#handlers.onRefused?.(received.reason, received.detail, link.url, received.id);
-        if (received.isFault) link.blame();
+        this.#handlers.onRefused?.(received.reason, received.detail, connection.url, received.id);
+        if (received.isFault) connection.blame();
         return undefined;
       case 'new':
         counts.events++;
-        this.#handlers.onEvent(received.event, link.url);
+        this.#handlers.onEvent(received.event, connection.url);
         return received.event.created_at;
     }
   }
 
-  catchUp(link: Link, asking: Asking): void {
+  catchUp(connection: RelayConnection, asking: Asking): void {
     asking.stage = 'caught-up';
-    this.#closings.delete(link);
-    this.#handlers.onCaughtUp?.(link.url);
+    this.#closings.delete(connection);
+    this.#handlers.onCaughtUp?.(connection.url);
   }
 
   /** The relay ended it; returns how often in a row. */
-  close(link: Link, asking: Asking, heardMs: number): number {
-    const closings = (this.#closings.get(link) ?? 0) + 1;
-    this.#closings.set(link, closings);
-    this.#leave(link, heardMs);
+  close(connection: RelayConnection, asking: Asking, heardMs: number): number {
+    const closings = (this.#closings.get(connection) ?? 0) + 1;
+    this.#closings.set(connection, closings);
+    this.#leave(connection, heardMs);
     asking.stage = 'closed';
     return closings;
   }
@@ -188,16 +188,17 @@ export class Feed {
   /** Every relay that can be reached has sent EOSE, and there is one; a first attempt under way is waited for. */
   isCaughtUp(): boolean {
     let caughtUp = false;
-    for (const link of this.links) {
-      if (link.state === 'connecting' && link.failures === 0) return false;
-      const stage = this.#askings.get(link)?.stage;
-      if (link.state === 'open' && stage !== 'caught-up' && stage !== 'closed') return false;
+    for (const connection of this.connections) {
+      if (connection.state === 'connecting' && connection.failures === 0) return false;
+      const stage = this.#askings.get(connection)?.stage;
+      if (connection.state === 'open' && stage !== 'caught-up' && stage !== 'closed') return false;
       if (stage === 'caught-up') caughtUp = true;
     }
     return caughtUp;
   }
 
-  #leave(link: Link, heardMs: number): void {
-    if (this.#askings.get(link)?.stage === 'caught-up') this.#coveredMs.set(link, heardMs);
+  #leave(connection: RelayConnection, heardMs: number): void {
+    if (this.#askings.get(connection)?.stage === 'caught-up')
+      this.#coveredMs.set(connection, heardMs);
   }
 }

@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import type { EventCrypto } from '../event-crypto.ts';
+import type { RelayConnection } from './connection.ts';
 import { Exchanges } from './exchanges.ts';
 import {
   type Asking,
@@ -16,7 +17,6 @@ import {
 import type { Filter } from './filter.ts';
 import type { EoseHint, EventFrame, RelayFrame } from './frames.ts';
 import { Inbox } from './inbox.ts';
-import type { Link } from './link.ts';
 import { mayHaveMore, readOn } from './paging.ts';
 import { judgeAnswer } from './verdict.ts';
 
@@ -28,7 +28,7 @@ export interface ListeningOptions {
   /** Whether a relay offers NIP-77. */
   readonly reconciles: (relay: string) => boolean;
   /** Whether a subscription closed as `auth-required` is worth asking again, once we have said who we are. */
-  readonly mayAskAgain: (link: Link, subscription: string) => Promise<boolean>;
+  readonly mayAskAgain: (connection: RelayConnection, subscription: string) => Promise<boolean>;
 }
 
 /** How long a throttled REQ pauses. */
@@ -43,9 +43,9 @@ export class Listening {
   readonly #feeds = new Map<string, Feed>();
   readonly #inbox: Inbox;
   readonly #exchanges: Exchanges;
-  readonly #counts = new Map<Link, FeedCounts>();
+  readonly #counts = new Map<RelayConnection, FeedCounts>();
   /** When each relay was last heard: the last moment its connection certainly was there. */
-  readonly #heardMs = new Map<Link, number>();
+  readonly #heardMs = new Map<RelayConnection, number>();
   #subscriptions = 0;
 
   constructor(options: ListeningOptions, signal: AbortSignal) {
@@ -55,60 +55,60 @@ export class Listening {
     this.#exchanges = new Exchanges(options.clock, signal);
   }
 
-  counts(link: Link): FeedCounts {
-    let counts = this.#counts.get(link);
+  counts(connection: RelayConnection): FeedCounts {
+    let counts = this.#counts.get(connection);
     if (!counts) {
       counts = { events: 0, duplicates: 0, strays: 0, refused: 0, surplus: 0 };
-      this.#counts.set(link, counts);
+      this.#counts.set(connection, counts);
     }
     return counts;
   }
 
   subscribe(
-    links: readonly Link[],
+    connections: readonly RelayConnection[],
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
     options: SubscribeOptions,
   ): { readonly caughtUp: boolean; close(): void } {
     const id = `n${++this.#subscriptions}`;
-    const feed = new Feed(id, filters, handlers, links, this.#options.clock, options);
+    const feed = new Feed(id, filters, handlers, connections, this.#options.clock, options);
     this.#feeds.set(id, feed);
-    for (const link of links) this.#ask(feed, link);
+    for (const connection of connections) this.#ask(feed, connection);
     return {
       get caughtUp() {
         return feed.isCaughtUp();
       },
       close: () => {
         if (!this.#feeds.delete(id)) return;
-        for (const link of links) link.say('CLOSE', id);
+        for (const connection of connections) connection.say('CLOSE', id);
       },
     };
   }
 
   /** A connection came to be. */
-  opened(link: Link): void {
-    this.#heardMs.set(link, this.#options.clock.now());
-    for (const feed of this.#feeds.values()) this.#ask(feed, link);
+  opened(connection: RelayConnection): void {
+    this.#heardMs.set(connection, this.#options.clock.now());
+    for (const feed of this.#feeds.values()) this.#ask(feed, connection);
   }
 
   /** A connection ended, or an attempt failed. */
-  lost(link: Link): void {
-    this.#exchanges.drop(link);
-    for (const feed of this.#feeds.values()) feed.forget(link, this.#heard(link));
+  lost(connection: RelayConnection): void {
+    this.#exchanges.drop(connection);
+    for (const feed of this.#feeds.values()) feed.forget(connection, this.#heard(connection));
   }
 
-  read(link: Link, frame: RelayFrame): void {
-    this.#heardMs.set(link, this.#options.clock.now());
-    if (this.#exchanges.read(link, frame)) return;
+  read(connection: RelayConnection, frame: RelayFrame): void {
+    this.#heardMs.set(connection, this.#options.clock.now());
+    if (this.#exchanges.read(connection, frame)) return;
     if (frame.type !== 'event' && frame.type !== 'eose' && frame.type !== 'closed') return;
     const feed = this.#feeds.get(frame.subscription);
-    const asking = feed?.asking(link);
+    const asking = feed?.asking(connection);
     if (!feed || !asking) {
-      if (frame.type === 'event') this.counts(link).strays++;
-    } else if (frame.type === 'event') this.#take(feed, link, asking, frame);
+      if (frame.type === 'event') this.counts(connection).strays++;
+    } else if (frame.type === 'event') this.#take(feed, connection, asking, frame);
     else if (asking.stage === 'closed') return;
-    else if (frame.type === 'closed') void this.#reopen(feed, link, asking, frame.message);
-    else if (asking.stage === 'asked') void this.#endStored(feed, link, asking, frame.hint);
+    else if (frame.type === 'closed') void this.#reopen(feed, connection, asking, frame.message);
+    else if (asking.stage === 'asked') void this.#endStored(feed, connection, asking, frame.hint);
   }
 
   clear(): void {
@@ -116,32 +116,33 @@ export class Listening {
   }
 
   /** When this relay was last heard, or connected to; 0 before. */
-  heardMs(link: Link): number {
-    return this.#heardMs.get(link) ?? 0;
+  heardMs(connection: RelayConnection): number {
+    return this.#heardMs.get(connection) ?? 0;
   }
 
-  #heard(link: Link): number {
-    return this.#heardMs.get(link) ?? this.#options.clock.now();
+  #heard(connection: RelayConnection): number {
+    return this.#heardMs.get(connection) ?? this.#options.clock.now();
   }
 
-  #ask(feed: Feed, link: Link): void {
-    if (link.state !== 'open' || !feed.links.includes(link)) return;
-    if (feed.isWorthSyncing && this.#options.reconciles(link.url)) void this.#sync(feed, link);
-    else this.#askAll(feed, link);
+  #ask(feed: Feed, connection: RelayConnection): void {
+    if (connection.state !== 'open' || !feed.connections.includes(connection)) return;
+    if (feed.isWorthSyncing && this.#options.reconciles(connection.url))
+      void this.#sync(feed, connection);
+    else this.#askAll(feed, connection);
   }
 
-  #askAll(feed: Feed, link: Link): void {
-    const filters = feed.filtersFor(link);
-    feed.begin(link, 'asked');
-    link.say('REQ', feed.id, ...filters);
+  #askAll(feed: Feed, connection: RelayConnection): void {
+    const filters = feed.filtersFor(connection);
+    feed.begin(connection, 'asked');
+    connection.say('REQ', feed.id, ...filters);
   }
 
-  #isCurrent(feed: Feed, link: Link, asking: Asking): boolean {
-    return this.#feeds.get(feed.id) === feed && feed.asking(link) === asking;
+  #isCurrent(feed: Feed, connection: RelayConnection, asking: Asking): boolean {
+    return this.#feeds.get(feed.id) === feed && feed.asking(connection) === asking;
   }
 
-  #take(feed: Feed, link: Link, asking: Asking, frame: EventFrame): void {
-    const createdAt = feed.take(link, frame, this.#inbox, this.counts(link));
+  #take(feed: Feed, connection: RelayConnection, asking: Asking, frame: EventFrame): void {
+    const createdAt = feed.take(connection, frame, this.#inbox, this.counts(connection));
     if (createdAt === undefined) return;
     asking.count++;
     asking.last = createdAt;
@@ -150,81 +151,87 @@ export class Listening {
   /** EOSE: reads on where the relay seems to have stopped early. */
   async #endStored(
     feed: Feed,
-    link: Link,
+    connection: RelayConnection,
     asking: Asking,
     hint: EoseHint | undefined,
   ): Promise<void> {
     const first = { count: asking.count, last: asking.last, hint };
-    const filters = feed.filtersFor(link);
+    const filters = feed.filtersFor(connection);
     asking.stage = 'filling';
     if (filters.some((filter) => mayHaveMore(filter, first))) {
-      const ask = (filter: Filter) => this.#query(feed, link, [filter]);
+      const ask = (filter: Filter) => this.#query(feed, connection, [filter]);
       for (const filter of filters) {
         // which of several filters an event was sent for is not told, so each is then read from its top
         const page = filters.length === 1 ? first : await ask(filter);
         const isWhole = page !== undefined && (await readOn(filter, page, ask));
-        if (!this.#isCurrent(feed, link, asking)) return;
-        if (!isWhole) link.lastNotice = 'more is stored than could be read; events may be missing';
+        if (!this.#isCurrent(feed, connection, asking)) return;
+        if (!isWhole)
+          connection.lastNotice = 'more is stored than could be read; events may be missing';
       }
     }
-    this.#catchUp(feed, link, asking);
+    this.#catchUp(feed, connection, asking);
   }
 
-  #catchUp(feed: Feed, link: Link, asking: Asking): void {
-    feed.catchUp(link, asking);
-    if (!feed.recheck || !this.#isCurrent(feed, link, asking)) return;
+  #catchUp(feed: Feed, connection: RelayConnection, asking: Asking): void {
+    feed.catchUp(connection, asking);
+    if (!feed.recheck || !this.#isCurrent(feed, connection, asking)) return;
     const since = Math.floor((this.#options.clock.now() - RECHECK_MS) / 1000);
     const recent = feed.filters.map((filter) => ({
       ...filter,
       since: Math.max(since, filter.since ?? 0),
     }));
-    void this.#query(feed, link, recent);
+    void this.#query(feed, connection, recent);
   }
 
-  #query(feed: Feed, link: Link, filters: readonly Filter[]) {
-    const counts = this.counts(link);
-    return this.#exchanges.query(link, filters, (frame) => {
+  #query(feed: Feed, connection: RelayConnection, filters: readonly Filter[]) {
+    const counts = this.counts(connection);
+    return this.#exchanges.query(connection, filters, (frame) => {
       if (this.#feeds.get(feed.id) !== feed) return undefined;
-      return feed.take(link, frame, this.#inbox, counts, true);
+      return feed.take(connection, frame, this.#inbox, counts, true);
     });
   }
 
   /** Asks for new events only, and finds out by NIP-77 which stored ones are missing. */
-  async #sync(feed: Feed, link: Link): Promise<void> {
-    const asking = feed.begin(link, 'filling');
-    link.say('REQ', feed.id, ...feed.filters.map((filter) => ({ ...filter, limit: 0 })));
+  async #sync(feed: Feed, connection: RelayConnection): Promise<void> {
+    const asking = feed.begin(connection, 'filling');
+    connection.say('REQ', feed.id, ...feed.filters.map((filter) => ({ ...filter, limit: 0 })));
     for (const filter of feed.filters) {
-      const need = await this.#exchanges.reconcile(link, filter, feed.handed.seen.entries());
-      if (!this.#isCurrent(feed, link, asking)) return;
-      if (!need || !(await this.#fetch(feed, link, need))) {
-        if (this.#isCurrent(feed, link, asking)) this.#askAll(feed, link);
+      const need = await this.#exchanges.reconcile(connection, filter, feed.handed.seen.entries());
+      if (!this.#isCurrent(feed, connection, asking)) return;
+      if (!need || !(await this.#fetch(feed, connection, need))) {
+        if (this.#isCurrent(feed, connection, asking)) this.#askAll(feed, connection);
         return;
       }
     }
-    if (this.#isCurrent(feed, link, asking)) this.#catchUp(feed, link, asking);
+    if (this.#isCurrent(feed, connection, asking)) this.#catchUp(feed, connection, asking);
   }
 
   /** Whether the relay answered for all of these ids. */
-  async #fetch(feed: Feed, link: Link, ids: readonly string[]): Promise<boolean> {
+  async #fetch(feed: Feed, connection: RelayConnection, ids: readonly string[]): Promise<boolean> {
     for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
       const batch = ids.slice(from, from + IDS_PER_REQUEST);
-      if (!(await this.#query(feed, link, [{ ids: batch }]))) return false;
+      if (!(await this.#query(feed, connection, [{ ids: batch }]))) return false;
     }
     return true;
   }
 
   /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
-  async #reopen(feed: Feed, link: Link, asking: Asking, message: string): Promise<void> {
+  async #reopen(
+    feed: Feed,
+    connection: RelayConnection,
+    asking: Asking,
+    message: string,
+  ): Promise<void> {
     const { clock, retry, random, mayAskAgain } = this.#options;
-    link.lastNotice = message;
-    const closings = feed.close(link, asking, this.#heard(link));
+    connection.lastNotice = message;
+    const closings = feed.close(connection, asking, this.#heard(connection));
     const { status, transient } = judgeAnswer(false, message);
-    if (status === 'auth-needed' && (await mayAskAgain(link, feed.id))) {
-      this.#askAgain(feed, link, asking);
+    if (status === 'auth-needed' && (await mayAskAgain(connection, feed.id))) {
+      this.#askAgain(feed, connection, asking);
       return;
     }
     if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
-      feed.lose(link, message);
+      feed.lose(connection, message);
       return;
     }
     const delayMs = status === 'throttled' ? THROTTLE_MS : backoffMs(retry, closings, random);
@@ -233,10 +240,11 @@ export class Listening {
     } catch {
       return; // closed while waiting
     }
-    this.#askAgain(feed, link, asking);
+    this.#askAgain(feed, connection, asking);
   }
 
-  #askAgain(feed: Feed, link: Link, asking: Asking): void {
-    if (this.#isCurrent(feed, link, asking) && asking.stage === 'closed') this.#ask(feed, link);
+  #askAgain(feed: Feed, connection: RelayConnection, asking: Asking): void {
+    if (this.#isCurrent(feed, connection, asking) && asking.stage === 'closed')
+      this.#ask(feed, connection);
   }
 }

@@ -2,10 +2,10 @@
 import type { Clock } from '../../base/clock.ts';
 import type { RetryPolicy } from '../../base/retry.ts';
 import type { Signer } from '../event.ts';
+import type { RelayConnection } from './connection.ts';
 import { within } from './deadline.ts';
 import type { RelayFrame } from './frames.ts';
 import { Limits, type Parcel, PUBLIC_EVENT_BYTES, type RelayLimits } from './limits.ts';
-import type { Link } from './link.ts';
 import { type Outlet, type PublishOutcome, publishTo, type SendOptions } from './publishing.ts';
 import { ReadBack, type Stores } from './read-back.ts';
 import type { FetchInfo } from './relay-info.ts';
@@ -51,15 +51,15 @@ export class Outbox {
   #hasOpened = false;
   #describe: () => void = () => {};
 
-  constructor(link: Link, options: OutboxOptions, stop: AbortSignal) {
+  constructor(connection: RelayConnection, options: OutboxOptions, stop: AbortSignal) {
     const { clock, retry, random, publishTimeoutMs, auth, fetchInfo } = options;
     const { maxEventBytes, eventsPerMinute } = options;
-    const isPrivate = isPrivateRelay(link.url);
+    const isPrivate = isPrivateRelay(connection.url);
     const bytes = maxEventBytes ?? (isPrivate ? 0 : PUBLIC_EVENT_BYTES);
     const perMinute = eventsPerMinute ?? (isPrivate ? 0 : PUBLIC_EVENTS_PER_MINUTE);
     this.#fetchInfo = fetchInfo;
     this.#outlet = {
-      link,
+      connection,
       clock,
       retry,
       random,
@@ -67,8 +67,8 @@ export class Outbox {
       stop,
       limits: new Limits(bytes || Number.POSITIVE_INFINITY, maxEventBytes !== undefined),
       bucket: new TokenBucket({ clock, random, perMinute: perMinute || Number.POSITIVE_INFINITY }),
-      readBack: new ReadBack(link, clock, random, stop),
-      signIn: auth && new SignIn(link, auth, clock),
+      readBack: new ReadBack(connection, clock, random, stop),
+      signIn: auth && new SignIn(connection, auth, clock),
       described: new Promise<void>((resolve) => {
         this.#describe = resolve;
       }),
@@ -109,11 +109,11 @@ export class Outbox {
 
   /** The connection ended, or none came to be. */
   down(): void {
-    const { link, limits, bucket, signIn } = this.#outlet;
+    const { connection, limits, bucket, signIn } = this.#outlet;
     limits.unlock();
     signIn?.forget();
     this.#askedAgain.clear();
-    if (link.isOverloaded) bucket.refuse(undefined, link.retryMs);
+    if (connection.isOverloaded) bucket.refuse(undefined, connection.retryMs);
   }
 
   /** Whether a subscription closed as `auth-required` is worth asking again: once per connection, after AUTH. */
@@ -130,10 +130,10 @@ export class Outbox {
   }
 
   async #readInfo(): Promise<void> {
-    const { link, limits, clock, stop } = this.#outlet;
+    const { connection, limits, clock, stop } = this.#outlet;
     try {
       if (!this.#fetchInfo) return;
-      const reading = this.#fetchInfo(link.url, stop).then((info) => {
+      const reading = this.#fetchInfo(connection.url, stop).then((info) => {
         if (info.ok) limits.readInfo(info.value);
       });
       await within(reading, DESCRIPTION_MS, clock, stop);

@@ -4,9 +4,9 @@ import type { Clock } from '../../base/clock.ts';
 import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Answer } from './answers.ts';
+import type { RelayConnection } from './connection.ts';
 import { anySignal, unlessAborted, within } from './deadline.ts';
 import type { Foreseen, Limits, Parcel } from './limits.ts';
-import type { Link } from './link.ts';
 import { askFor, type ReadBack } from './read-back.ts';
 import type { SignIn } from './sign-in.ts';
 import type { Token, TokenBucket } from './token-bucket.ts';
@@ -37,7 +37,7 @@ export interface SendOptions {
 
 /** Everything one relay is published through. */
 export interface Outlet {
-  readonly link: Link;
+  readonly connection: RelayConnection;
   readonly limits: Limits;
   readonly bucket: TokenBucket;
   readonly readBack: ReadBack;
@@ -55,8 +55,8 @@ export interface Outlet {
 
 interface Try extends Verdict {
   readonly message: string;
-  /** The link already waits this long before it connects again. */
-  readonly linkRetryMs?: number;
+  /** The connection already waits this long before it connects again. */
+  readonly reconnectMs?: number;
 }
 
 /** The slowest line we wait for. */
@@ -112,18 +112,18 @@ class Publishing {
     this.#outlet = outlet;
     this.#parcel = parcel;
     this.#signal = signal;
-    this.#noticeBefore = outlet.link.lastNotice;
+    this.#noticeBefore = outlet.connection.lastNotice;
   }
 
   outcome({ status, message }: Foreseen): PublishOutcome {
-    const { link, readBack } = this.#outlet;
+    const { connection, readBack } = this.#outlet;
     const told = { attempts: this.#attempts, delaysMs: this.#delaysMs };
     if (status !== 'accepted' || readBack.stores !== 'no') {
-      return { relay: link.url, status, message, ...told };
+      return { relay: connection.url, status, message, ...told };
     }
     const words = `this relay says yes and does not keep events, ${readBack.missing} were missing`;
     const said = message === '' ? words : `${message}; ${words}`;
-    return { relay: link.url, status, message: said, ...told, kept: false };
+    return { relay: connection.url, status, message: said, ...told, kept: false };
   }
 
   async run(gives: { readonly up: boolean; readonly early: boolean }): Promise<PublishOutcome> {
@@ -136,14 +136,14 @@ class Publishing {
       if (this.#token === undefined) return this.outcome(wordBusy(bucket));
       const tried = await this.#try();
       if (!tried) continue; // something was learned while waiting
-      const { status, transient, linkRetryMs } = tried;
+      const { status, transient, reconnectMs } = tried;
       if (status !== 'accepted') this.refused = tried;
       if (status === 'auth-needed') {
         await this.#prove(tried.message);
         continue;
       }
       const isLast = transient ? ++this.#failures >= retry.maxAttempts : status !== 'throttled';
-      if (isLast || (transient && this.#outlet.link.isDown)) return this.outcome(tried);
+      if (isLast || (transient && this.#outlet.connection.isDown)) return this.outcome(tried);
       if (status === 'throttled') {
         if (gives.early || (gives.up && ++this.#pauses >= retry.maxAttempts)) {
           return this.outcome(tried);
@@ -151,22 +151,23 @@ class Publishing {
         this.#delaysMs.push(bucket.waitMs); // waited for with the next token
         continue;
       }
-      const delayMs = linkRetryMs ?? backoffMs(retry, this.#failures, this.#outlet.random);
+      const delayMs = reconnectMs ?? backoffMs(retry, this.#failures, this.#outlet.random);
       this.#delaysMs.push(delayMs);
-      if (linkRetryMs === undefined) await clock.sleep(delayMs, this.#signal);
+      if (reconnectMs === undefined) await clock.sleep(delayMs, this.#signal);
     }
   }
 
   #foresee(): Foreseen | undefined {
-    const { link, limits } = this.#outlet;
-    if (link.isDown) return { status: 'unreachable', message: link.lastError || 'closed' };
+    const { connection, limits } = this.#outlet;
+    if (connection.isDown)
+      return { status: 'unreachable', message: connection.lastError || 'closed' };
     return limits.foresee(this.#parcel);
   }
 
   /** One try; nothing when it turns out, once connected, that none is worth making. */
   async #try(): Promise<Try | undefined> {
-    const { link, limits, bucket, readBack, described } = this.#outlet;
-    const opened = await link.opened(this.#signal);
+    const { connection, limits, bucket, readBack, described } = this.#outlet;
+    const opened = await connection.opened(this.#signal);
     if (!opened.open) {
       this.#attempts++;
       return unreachable(opened.message, opened.retryMs);
@@ -183,12 +184,12 @@ class Publishing {
   }
 
   async #send(): Promise<Try> {
-    const { link, clock, publishTimeoutMs } = this.#outlet;
+    const { connection, clock, publishTimeoutMs } = this.#outlet;
     const { event, frame, bytes } = this.#parcel;
-    const { answer, forget } = link.answers.expectOk(event.id);
+    const { answer, forget } = connection.answers.expectOk(event.id);
     try {
-      if (!(await link.sendWhenRoom(frame, bytes, this.#signal))) {
-        return unreachable('connection ended', link.retryMs);
+      if (!(await connection.sendWhenRoom(frame, bytes, this.#signal))) {
+        return unreachable('connection ended', connection.retryMs);
       }
       const timeoutMs = publishTimeoutMs + bytes / UPLINK_BYTES_PER_MS;
       const heard = await within(answer, timeoutMs, clock, this.#signal);
@@ -196,15 +197,16 @@ class Publishing {
     } finally {
       forget();
     }
-    if ((await askFor(link, event, clock, this.#signal)) === 'there') {
+    if ((await askFor(connection, event, clock, this.#signal)) === 'there') {
       return { status: 'accepted', message: 'no answer, but the relay has it' };
     }
-    const notice = link.lastNotice === this.#noticeBefore ? '' : `; it said: ${link.lastNotice}`;
+    const notice =
+      connection.lastNotice === this.#noticeBefore ? '' : `; it said: ${connection.lastNotice}`;
     return { status: 'no-verdict', transient: true, message: `no answer in time${notice}` };
   }
 
   #read(answer: Answer): Try {
-    const { link, limits } = this.#outlet;
+    const { connection, limits } = this.#outlet;
     if (answer.type === 'ok') {
       const verdict = judgeAnswer(answer.accepted, answer.message);
       const bits = limits.workFor(this.#parcel.event.kind);
@@ -215,8 +217,8 @@ class Publishing {
     if (answer.code === 1009) {
       return { status: 'refused', refuses: 'size', message: 'too large: the relay hung up (1009)' };
     }
-    // the link is about to wait, or already connecting again
-    return unreachable(answer.message, link.retryMs);
+    // the connection is about to wait, or already connecting again
+    return unreachable(answer.message, connection.retryMs);
   }
 
   /** Shows the relay whose key this is, once per event; where that does not help, its kind is not sent again. */
@@ -233,11 +235,11 @@ class Publishing {
   }
 }
 
-const unreachable = (message: string, linkRetryMs: number): Try => ({
+const unreachable = (message: string, reconnectMs: number): Try => ({
   status: 'unreachable',
   transient: true,
   message,
-  linkRetryMs,
+  reconnectMs,
 });
 
 /** The rate has no room now, in words. */

@@ -2,8 +2,8 @@
 import type { Clock } from '../../base/clock.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Found } from './answers.ts';
+import type { RelayConnection } from './connection.ts';
 import { anySignal, within } from './deadline.ts';
-import type { Link } from './link.ts';
 
 /** Whether a relay has been found to keep what it accepts. */
 export type Stores = 'unknown' | 'yes' | 'no';
@@ -26,25 +26,25 @@ const isReplaceable = (kind: number): boolean =>
 
 /** Asks for one event by id; undefined when there was no answer. Nobody keeps ephemeral events, so they are not asked for. */
 export async function askFor(
-  link: Link,
+  connection: RelayConnection,
   { id, kind }: SignedEvent,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Found | undefined> {
-  if (link.state !== 'open' || isEphemeral(kind)) return undefined;
-  const { name, found, forget } = link.answers.expectFound(id);
+  if (connection.state !== 'open' || isEphemeral(kind)) return undefined;
+  const { name, found, forget } = connection.answers.expectFound(id);
   try {
-    link.say('REQ', name, { ids: [id], limit: 1 });
+    connection.say('REQ', name, { ids: [id], limit: 1 });
     const answer = await within(found, QUESTION_MS, clock, signal);
     return answer === 'unanswered' ? undefined : answer;
   } finally {
     forget();
-    link.say('CLOSE', name);
+    connection.say('CLOSE', name);
   }
 }
 
 export class ReadBack {
-  readonly #link: Link;
+  readonly #connection: RelayConnection;
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #stop: AbortSignal;
@@ -55,8 +55,8 @@ export class ReadBack {
   #missing = 0;
   #stores: Stores = 'unknown';
 
-  constructor(link: Link, clock: Clock, random: () => number, stop: AbortSignal) {
-    this.#link = link;
+  constructor(connection: RelayConnection, clock: Clock, random: () => number, stop: AbortSignal) {
+    this.#connection = connection;
     this.#clock = clock;
     this.#random = random;
     this.#stop = stop;
@@ -84,7 +84,7 @@ export class ReadBack {
     const { signal, release } = anySignal(this.#stop);
     try {
       await this.#clock.sleep(SETTLE_MS, signal);
-      const found = await askFor(this.#link, event, this.#clock, signal);
+      const found = await askFor(this.#connection, event, this.#clock, signal);
       if (found === 'there') {
         this.#missesInARow = 0;
         this.#stores = 'yes';

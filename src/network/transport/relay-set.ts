@@ -5,10 +5,10 @@ import { defaultRetry, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { MAX_WORK_BITS } from '../proof-of-work.ts';
+import { type ConnectionState, RelayConnection } from './connection.ts';
 import { within } from './deadline.ts';
 import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './filter.ts';
-import { Link, type LinkState } from './link.ts';
 import { Listening } from './listening.ts';
 import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
 import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
@@ -49,7 +49,7 @@ export interface Subscription {
 
 export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly relay: string;
-  readonly state: LinkState;
+  readonly state: ConnectionState;
   /** Connections opened. */
   readonly opens: number;
   /** Attempts to connect. */
@@ -118,8 +118,8 @@ type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DE
 class Relays implements RelaySet {
   readonly relays: readonly string[];
   readonly #settings: Settings;
-  readonly #links: readonly Link[];
-  readonly #outboxes = new Map<Link, Outbox>();
+  readonly #connections: readonly RelayConnection[];
+  readonly #outboxes = new Map<RelayConnection, Outbox>();
   readonly #listening: Listening;
   readonly #stop = new AbortController();
   readonly #runs: Promise<unknown>;
@@ -127,11 +127,11 @@ class Relays implements RelaySet {
   constructor(urls: readonly string[], settings: Settings) {
     this.relays = urls;
     this.#settings = settings;
-    const mayAskAgain = (link: Link, subscription: string) =>
-      this.#outboxes.get(link)!.mayAskAgain(subscription);
+    const mayAskAgain = (connection: RelayConnection, subscription: string) =>
+      this.#outboxes.get(connection)!.mayAskAgain(subscription);
     this.#listening = new Listening({ ...settings, mayAskAgain }, this.#stop.signal);
-    this.#links = urls.map((url) => this.#createLink(url));
-    this.#runs = Promise.all(this.#links.map((link) => link.run()));
+    this.#connections = urls.map((url) => this.#createConnection(url));
+    this.#runs = Promise.all(this.#connections.map((connection) => connection.run()));
   }
 
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]> {
@@ -140,8 +140,8 @@ class Relays implements RelaySet {
 
   send(event: SignedEvent, options: SendOptions = {}): readonly Promise<PublishOutcome>[] {
     const parcel = createParcel(event);
-    return this.#named(options.only).map((link) =>
-      this.#outboxes.get(link)!.publish(parcel, options),
+    return this.#named(options.only).map((connection) =>
+      this.#outboxes.get(connection)!.publish(parcel, options),
     );
   }
 
@@ -158,18 +158,18 @@ class Relays implements RelaySet {
   }
 
   status(): readonly RelayStatus[] {
-    return this.#links.map((link) => ({
-      relay: link.url,
-      state: link.state,
-      failures: link.failures,
-      lastError: link.lastError,
-      lastNotice: link.lastNotice,
-      notices: [...link.notices],
-      delaysMs: [...link.delaysMs],
-      heardMs: this.#listening.heardMs(link),
-      ...link.counts,
-      ...this.#listening.counts(link),
-      ...this.#outboxes.get(link)!.status(),
+    return this.#connections.map((connection) => ({
+      relay: connection.url,
+      state: connection.state,
+      failures: connection.failures,
+      lastError: connection.lastError,
+      lastNotice: connection.lastNotice,
+      notices: [...connection.notices],
+      delaysMs: [...connection.delaysMs],
+      heardMs: this.#listening.heardMs(connection),
+      ...connection.counts,
+      ...this.#listening.counts(connection),
+      ...this.#outboxes.get(connection)!.status(),
     }));
   }
 
@@ -180,12 +180,12 @@ class Relays implements RelaySet {
 
   async ready(signal?: AbortSignal): Promise<void> {
     const { clock, openTimeoutMs } = this.#settings;
-    const anyOpen = Promise.any(this.#links.map((link) => untilOpen(link))).then(
+    const anyOpen = Promise.any(this.#connections.map((connection) => untilOpen(connection))).then(
       () => true,
       () => false,
     );
     if (await within(anyOpen, openTimeoutMs, clock, signal)) return;
-    const errors = this.#links.map(
+    const errors = this.#connections.map(
       ({ url, lastError }) => `${url}: ${lastError || 'no answer yet'}`,
     );
     throw new RelayError('relay/none-reachable', `no relay can be reached: ${errors.join('; ')}`, {
@@ -197,46 +197,46 @@ class Relays implements RelaySet {
   async close(): Promise<void> {
     this.#stop.abort(new Error('closed'));
     this.#listening.clear();
-    for (const link of this.#links) link.close();
+    for (const connection of this.#connections) connection.close();
     await within(this.#runs, GOODBYE_MS, this.#settings.clock);
   }
 
-  /** The links of the relays named; all of them without names. */
-  #named(only: readonly string[] | undefined): readonly Link[] {
-    return only ? this.#links.filter(({ url }) => only.includes(url)) : this.#links;
+  /** The connections of the relays named; all of them without names. */
+  #named(only: readonly string[] | undefined): readonly RelayConnection[] {
+    return only ? this.#connections.filter(({ url }) => only.includes(url)) : this.#connections;
   }
 
-  #createLink(url: string): Link {
+  #createConnection(url: string): RelayConnection {
     const { openTimeoutMs, ...rest } = this.#settings;
-    const link: Link = new Link(
+    const connection: RelayConnection = new RelayConnection(
       url,
       { ...rest, connectTimeoutMs: openTimeoutMs },
       {
         onOpen: () => {
           outbox.open();
-          this.#listening.opened(link);
+          this.#listening.opened(connection);
         },
         onFrame: (frame) => {
           outbox.hear(frame);
-          this.#listening.read(link, frame);
+          this.#listening.read(connection, frame);
         },
         onDown: () => {
           outbox.down();
-          this.#listening.lost(link);
+          this.#listening.lost(connection);
         },
       },
     );
-    const outbox = new Outbox(link, this.#settings, this.#stop.signal);
-    this.#outboxes.set(link, outbox);
-    return link;
+    const outbox = new Outbox(connection, this.#settings, this.#stop.signal);
+    this.#outboxes.set(connection, outbox);
+    return connection;
   }
 }
 
-/** Resolves when the link is open, rejects when its retries are exhausted. */
-async function untilOpen(link: Link): Promise<void> {
+/** Resolves when the connection is open, rejects when its retries are exhausted. */
+async function untilOpen(connection: RelayConnection): Promise<void> {
   for (;;) {
-    const opened = await link.opened();
+    const opened = await connection.opened();
     if (opened.open) return;
-    if (link.isDown) throw new RelayError('relay/unreachable', opened.message);
+    if (connection.isDown) throw new RelayError('relay/unreachable', opened.message);
   }
 }

@@ -1,8 +1,8 @@
 /** Proving to a relay whose key this is (NIP-42): one AUTH per challenge, for all that waits for it. */
 import type { Clock } from '../../base/clock.ts';
 import type { SignedEvent, Signer } from '../event.ts';
+import type { RelayConnection } from './connection.ts';
 import { unlessAborted, within } from './deadline.ts';
-import type { Link } from './link.ts';
 
 const AUTH_KIND = 22_242;
 /** A challenge may come after the refusal it explains. */
@@ -12,7 +12,7 @@ const ANSWER_MS = 10_000;
 const MAX_CHALLENGE_LENGTH = 500;
 
 export class SignIn {
-  readonly #link: Link;
+  readonly #connection: RelayConnection;
   readonly #signer: Signer;
   readonly #clock: Clock;
   #challenge: string | undefined;
@@ -20,8 +20,8 @@ export class SignIn {
   #proof: Promise<string | undefined> | undefined;
   #waiting: (() => void)[] = [];
 
-  constructor(link: Link, signer: Signer, clock: Clock) {
-    this.#link = link;
+  constructor(connection: RelayConnection, signer: Signer, clock: Clock) {
+    this.#connection = connection;
     this.#signer = signer;
     this.#clock = clock;
   }
@@ -52,10 +52,10 @@ export class SignIn {
   }
 
   async #answer(challenge: string): Promise<string | undefined> {
-    const { answers, url } = this.#link;
+    const { answers, url } = this.#connection;
     const event = authEvent(this.#signer, url, challenge, this.#clock.now());
     const { answer, forget } = answers.expectOk(event.id);
-    this.#link.say('AUTH', event);
+    this.#connection.say('AUTH', event);
     const heard = await within(answer, ANSWER_MS, this.#clock);
     forget();
     if (!heard) return 'no answer to AUTH';

@@ -2,11 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import {
+  addMultiple,
   encodeStripe,
+  inverse,
+  multiply,
   restoreStripe,
   shardBytes,
 } from '../../../src/network/attachments/erasure.ts';
-import { addMultiple, inverse, multiply } from '../../../src/network/attachments/gf256.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const payloadOf = (bytes: number) =>

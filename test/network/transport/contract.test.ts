@@ -1,4 +1,4 @@
-/** The transport suite over our own relay: as it is, with the manners of others, and at fault. */
+/** The transport suite over our own relay: as it is, in the dialect of others, and at fault. */
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
 import { testTransport } from '../../contract/transport.ts';
 

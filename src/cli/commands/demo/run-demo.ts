@@ -136,8 +136,8 @@ async function ownRelay(
   scope: Scope,
   reporter: Reporter,
 ): Promise<string> {
-  const manners = profile === 'nostrain/0' ? {} : ({ strict: 'strfry' } as const);
-  const relay = await startRelay({ host: '127.0.0.1', port: 0, ...manners });
+  const dialect = profile === 'nostrain/0' ? {} : ({ strict: 'strfry' } as const);
+  const relay = await startRelay({ host: '127.0.0.1', port: 0, ...dialect });
   scope.defer(() => relay.close());
   reporter.notice(`relay: ${relay.url}`);
   return relay.url;

@@ -1,4 +1,4 @@
-/** What the Python reference printed about relays, on a relay with the manners of the one it was recorded at, and on ours. */
+/** What the Python reference printed about relays, on a relay in the dialect of the one it was recorded at, and on ours. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../../../relay/server.ts';

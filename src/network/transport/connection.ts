@@ -9,28 +9,28 @@ import { RelayMeter, type RelayQuota } from './quota.ts';
 import type { OpenSocket, Socket } from './socket.ts';
 import { speaksOfOverload, speaksOfPace, speaksOfSize } from './verdict.ts';
 
-export interface LinkOptions {
+export interface ConnectionOptions {
   readonly openSocket: OpenSocket;
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
   /** One connection attempt gives up after this. */
   readonly connectTimeoutMs: number;
-  /** Longest wait between attempts once `retry` is exhausted; the link itself never gives up. */
+  /** Longest wait between attempts once `retry` is exhausted; the connection itself never gives up. */
   readonly reconnectMaxMs: number;
   /** Longer frames are dropped unread. */
   readonly maxFrameBytes: number;
   readonly quota: RelayQuota;
 }
 
-export interface LinkHandlers {
+export interface ConnectionHandlers {
   onOpen(): void;
   onFrame(frame: RelayFrame): void;
   /** The state changed in another way: an attempt failed or a connection ended. */
   onDown(): void;
 }
 
-export type LinkState = 'connecting' | 'open' | 'waiting' | 'closed';
+export type ConnectionState = 'connecting' | 'open' | 'waiting' | 'closed';
 
 /** How a connection attempt went; `retryMs` is the wait before the next one. */
 export type Opened =
@@ -53,7 +53,7 @@ const REMEMBERED = 100;
 /** A relay that answers HTTP 429 or 503 is left alone this long, and half as long again by chance. */
 const OVERLOAD_MS = 60_000;
 
-export class Link {
+export class RelayConnection {
   readonly url: string;
   readonly answers = new Answers();
   readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };
@@ -65,25 +65,25 @@ export class Link {
   retryMs = 0;
   /** The latest of these waits, oldest first. */
   readonly delaysMs: number[] = [];
-  readonly #options: LinkOptions;
-  readonly #handlers: LinkHandlers;
+  readonly #options: ConnectionOptions;
+  readonly #handlers: ConnectionHandlers;
   readonly #meter: RelayMeter;
   readonly #stop = new AbortController();
-  #state: LinkState = 'connecting';
+  #state: ConnectionState = 'connecting';
   #socket: Socket | undefined;
   #failures = 0;
   /** Wait at least this long before the next attempt. */
   #pauseMs = 0;
   #waiting: ((opened: Opened) => void)[] = [];
 
-  constructor(url: string, options: LinkOptions, handlers: LinkHandlers) {
+  constructor(url: string, options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.url = url;
     this.#options = options;
     this.#handlers = handlers;
     this.#meter = new RelayMeter(options.quota, options.clock);
   }
 
-  get state(): LinkState {
+  get state(): ConnectionState {
     return this.#state;
   }
 
@@ -128,7 +128,7 @@ export class Link {
     }
   }
 
-  /** Resolves when the link is open, or with the outcome of the attempt in progress or next. */
+  /** Resolves when the connection is open, or with the outcome of the attempt in progress or next. */
   opened(signal?: AbortSignal): Promise<Opened> {
     if (this.#state === 'open') return Promise.resolve({ open: true });
     if (this.#state === 'closed') {
@@ -137,7 +137,7 @@ export class Link {
     return unlessAborted(new Promise((resolve) => this.#waiting.push(resolve)), signal);
   }
 
-  /** Sends a control message now, or not at all when the link is not open. */
+  /** Sends a control message now, or not at all when the connection is not open. */
   say(...message: readonly unknown[]): void {
     const text = JSON.stringify(message);
     if (this.#state === 'open') this.#send(text, utf8(text).length);
