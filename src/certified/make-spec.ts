@@ -27,18 +27,18 @@ export interface NamedCorpus {
 }
 
 export interface SpecRequest {
-  /** Of the file; {} without one. */
-  readonly document: Untyped;
-  /** Typed: fields of the spec. */
-  readonly typed: Untyped;
-  /** Typed: training settings. */
-  readonly training: PartialSettings;
+  /** Fields of a spec, as a file has them. */
+  readonly document?: Untyped;
+  /** Fields that win over those of the document. */
+  readonly typed?: Untyped;
+  /** Training settings, over those of the document. */
+  readonly training?: PartialSettings;
   /** The text on which everybody evaluates, where each worker has its own to train on. */
   readonly slice?: Uint8Array | undefined;
   /** Whether a corpus was named, so that its hash and length are those of the text that is read. */
   readonly namesCorpus?: boolean;
-  /** Reads the corpus: the one named, else the usual one; with a hash, none but that. */
-  corpus(sha256: string | undefined): Promise<NamedCorpus>;
+  /** Reads the corpus: the one named, else the usual one; with a hash, none but that. Regressions need none. */
+  corpus?(sha256: string | undefined): Promise<NamedCorpus>;
   /** The key that makes the run, where the document does not name another. */
   readonly me: string;
   readonly sha256?: Sha256 | undefined;
@@ -52,13 +52,13 @@ export interface Made {
 
 /** The spec and its slice. Throws a `ConfigError` that names what is wrong. */
 export async function makeSpec(asked: SpecRequest): Promise<Made> {
-  const said = overlay(asked.document, asked.typed);
-  const training = trainingOf(said, asked.training);
+  const { document = {}, typed = {}, slice } = asked;
+  const said = overlay(document, typed);
+  const training = trainingOf(said, asked.training ?? {});
   const author = keyOf(said.author ?? asked.me);
-  const founders = Array.isArray(asked.typed.founders)
-    ? [...new Set([author, ...asked.typed.founders.map(keyOf)])]
+  const founders = Array.isArray(typed.founders)
+    ? [...new Set([author, ...typed.founders.map(keyOf)])]
     : (said.founders ?? [author]);
-  const { slice } = asked;
   const layout = layoutOf(training);
   const derived = {
     name: training.model,
@@ -135,6 +135,9 @@ async function dataOf(
   const isSaid = data.sha256 !== undefined && data.bytes !== undefined;
   if (isSaid && !namesCorpus) return { kind, shards };
   const wanted = typeof data.sha256 === 'string' ? data.sha256 : undefined;
+  if (corpus === undefined) {
+    throw new ConfigError('spec/data', 'a model of text needs a corpus, and none is named');
+  }
   const { sha256, bytes } = await corpus(wanted);
   return { kind, sha256, bytes, shards };
 }

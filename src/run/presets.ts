@@ -110,7 +110,7 @@ export const presets = {
  * What being asked for something changes of what was not asked for: the reference's wire, or a worker alone. Only the presets
  * that pack for one event are so adapted.
  */
-export function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
+function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
   const isPacked = preset.packing === 'auto';
   if (asked.profile === 'nostrain/0')
     return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;

@@ -1,0 +1,37 @@
+/**
+ * Certified runs: every round ends in an outcome that a quorum of a committee signed. Join one as a worker, archive it from relays,
+ * replay an archive without any key, explain what became of a contribution, prove that a round belongs to a run.
+ *
+ * @module nostrain/certified
+ */
+export { isRoundOf, proveRound, type RoundProof, runRoot } from '../consensus/run-root.ts';
+export { layoutOf } from '../model/from-settings.ts';
+export { type RunSpec, runIdOf } from '../run/run-spec.ts';
+export {
+  type Archive,
+  type ArchiveFile,
+  type ArchiveOptions,
+  archiveRun,
+  type BadLine,
+  formatArchive,
+  readArchive,
+} from './archive.ts';
+export type { BeaconRecord } from './beacons.ts';
+export { type Explanation, explainRound, type Question } from './explain.ts';
+export type { Hashing } from './hashing.ts';
+export {
+  type CertifiedOptions,
+  type CertifiedWorker,
+  type JoinOptions,
+  joinCertifiedRun,
+} from './join.ts';
+export type { Entry, Journal } from './journal.ts';
+export { type Made, makeSpec, type NamedCorpus, type SpecRequest } from './make-spec.ts';
+export type { RefreshPort } from './refresh.ts';
+export {
+  type ReplayOptions,
+  type ReplayReport,
+  type RoundReport,
+  replayRun,
+} from './replay-run.ts';
+export type { HistoryOptions, Opened } from './run-history.ts';

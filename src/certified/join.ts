@@ -1,0 +1,238 @@
+/** Joining a certified run: one worker from its spec to its last round, on whatever relays, trainer and store it is given. */
+import { systemClock } from '../base/clock.ts';
+import { sha256 as pureSha256 } from '../base/hash.ts';
+import { createRevealChain, revealOf, tipOf } from '../consensus/committee/reveal.ts';
+import { createSigner, type Signer } from '../network/event.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
+import { createControl } from '../network/wire/control.ts';
+import { createWire } from '../network/wire/create-wire.ts';
+import type { BeaconSource } from '../run/beacon-source.ts';
+import { settingsOf } from '../run/complete-spec.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { stakeOf } from '../run/stake-snapshot.ts';
+import { runWorker } from '../worker/loop.ts';
+import { type Plan, planOf } from '../worker/plan.ts';
+import type { Store, Trainer } from '../worker/ports.ts';
+import { genesis } from '../worker/state.ts';
+import { valueAfter } from './beacons.ts';
+import { createHistory } from './branch-history.ts';
+import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
+import { chainHeadOf } from './chain-head.ts';
+import type { CertifiedPorts, CertifiedSession, CertifiedState } from './events.ts';
+import type { Noun } from './evidence.ts';
+import type { GatherOptions } from './gather.ts';
+import type { Hashing } from './hashing.ts';
+import { genesisOf } from './history.ts';
+import type { Entry, Journal } from './journal.ts';
+import { Member } from './member.ts';
+import { toNoun } from './nouns.ts';
+import type { RefreshPort } from './refresh.ts';
+import { startOf } from './start.ts';
+import { createCertifiedStrategy } from './strategy.ts';
+
+export interface CertifiedOptions extends Hashing {
+  readonly spec: RunSpec;
+  /** Where stake tables come from; needed in a run with stakes. */
+  readonly stakes?: RefreshPort | undefined;
+  /** Stake tables that somebody handed over, by their ids; relays are asked for the others. */
+  readonly tables?: GatherOptions['tables'] | undefined;
+  /** Needed where the run has a beacon. */
+  readonly beacon?: BeaconSource | undefined;
+  /** Where the run has forked: an outcome of the branch to be on. */
+  readonly branch?: Digest | undefined;
+}
+
+/** The machine a worker runs on. What is left out is kept in memory: who is killed then comes back without a vote in that round. */
+export interface JoinOptions extends CertifiedOptions {
+  /** Connected. */
+  readonly relays: RelaySet;
+  readonly secretKey: Uint8Array;
+  readonly trainer: Trainer;
+  /** Where the worker's state is kept; default in memory. */
+  readonly store?: Store<CertifiedState> | undefined;
+  /** Where votes are kept before they are sent; default in memory. */
+  readonly journal?: Journal | undefined;
+  /** What the spec leaves to each worker. */
+  readonly plan?: Partial<Plan> | undefined;
+  readonly createSha256?: CertifiedPorts['createSha256'];
+  report?: CertifiedPorts['report'];
+  readonly clock?: CertifiedPorts['clock'] | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface CertifiedWorker {
+  /** Its public key. */
+  readonly me: WorkerId;
+  /** The saved state; else the one after the newest certified checkpoint; else that of round 0. */
+  readonly start: CertifiedState;
+  /** Plays the rounds that are left; resolves with the final state, rejects when the signal aborts. */
+  run(): Promise<CertifiedState>;
+  /** Ends listening, and closes the relays. */
+  close(): Promise<void>;
+}
+
+/** Batches of its own shard on which a worker measures its loss before the first round. */
+const SHARD_BATCHES = 4;
+
+/**
+ * Joins a run as one worker: catches up from relays, then trains, votes, and ends each round in the state that its committee certified.
+ *
+ * @example
+ * ```ts
+ * import { createRelaySet, createSigner, systemClock } from 'nostrain';
+ * import { joinCertifiedRun, layoutOf, makeSpec } from 'nostrain/certified';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+ * await relays.ready();
+ * const secretKey = new Uint8Array(32).fill(7);
+ * const me = createSigner(secretKey).publicKey;
+ * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
+ * const trainer = {
+ *   ...{ device: { device: 'none', threads: 1 }, layout: layoutOf(spec.training) },
+ *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
+ *     ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(1) },
+ *     ...{ moments: [], examples: 1, seconds: 0 },
+ *   }),
+ *   evaluate: async () => 1,
+ *   sample: async () => new Uint8Array(),
+ *   close: async () => undefined,
+ * };
+ *
+ * const worker = await joinCertifiedRun({ spec, secretKey, relays, trainer });
+ * const { round, rounds } = await worker.run();
+ * round; // => 2
+ * rounds.map(({ certified }) => certified?.result); // => ['final', 'final']
+ * await worker.close();
+ * await relay.close();
+ * ```
+ */
+export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedWorker> {
+  const { spec, relays, secretKey, trainer, clock = systemClock, sha256, crypto } = options;
+  const { report = () => undefined, signal = new AbortController().signal } = options;
+  const { store = memoryStore(), journal = memoryJournal(), createSha256 } = options;
+  const signer = createSigner(secretKey, crypto);
+  const { layout } = trainer;
+  const onNotice = (message: string) => report({ type: 'notice', message });
+  const loss = () => trainer.evaluate(startOf(spec).values, 'shard', { batches: SHARD_BATCHES });
+  const start =
+    (await store.load(layout)) ??
+    (await firstCertified(options, await loss(), { relays, signal, clock, onNotice }));
+  const settings = settingsOf(spec, { relay: relays.relays });
+  const { packing, eventBudget, topk: ratio } = settings;
+  const wire = createWire({
+    ...{ run: runIdOf(spec), layout, relays, signer, clock, sha256 },
+    ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
+  });
+  const plan = { ...planOf(settings, {}), ...options.plan };
+  const ports = { clock, trainer, wire, store, report, createSha256 };
+  const parts = { relays, signer, secretKey, journal };
+  return {
+    ...{ me: signer.publicKey, start, close: () => wire.close() },
+    run: () => playCertified(start, { plan, ports, signal }, options, parts),
+  };
+}
+
+/** Plays the rounds that are left with the certified strategy, over a wire that is open. */
+export async function playCertified(
+  start: CertifiedState,
+  session: CertifiedSession,
+  options: CertifiedOptions,
+  parts: Parts,
+): Promise<CertifiedState> {
+  const member = createMember(options, session, parts);
+  try {
+    return await runWorker(start, session, createCertifiedStrategy(member, session));
+  } finally {
+    member.close();
+  }
+}
+
+function memoryStore(): Store<CertifiedState> {
+  let state: CertifiedState | undefined;
+  return {
+    load: async () => state,
+    save: async (next) => {
+      state = next as CertifiedState;
+    },
+  };
+}
+
+function memoryJournal(): Journal {
+  let entry: Entry | undefined;
+  return {
+    load: async () => entry,
+    save: async (next) => {
+      entry = next;
+    },
+  };
+}
+
+/** Of a run without stakes. */
+const noStakes: RefreshPort = {
+  find: (id) => Promise.reject(new Error(`nobody was named who has the stakes ${id}`)),
+  publish: async () => undefined,
+};
+
+interface Parts {
+  readonly relays: RelaySet;
+  readonly signer: Signer;
+  readonly secretKey: Uint8Array;
+  readonly journal: Journal;
+}
+
+function createMember(
+  options: CertifiedOptions,
+  { ports, signal }: CertifiedSession,
+  { relays, signer, secretKey, journal }: Parts,
+): Member {
+  const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
+  const run = runIdOf(spec);
+  const chain = createRevealChain(secretKey, run, spec.training.rounds);
+  const control = createControl<Noun>({
+    ...{ run, relays, signer, clock: ports.clock, sha256, signal },
+    read: (event, bodyOf) => toNoun(event, run, crypto, bodyOf),
+  });
+  const history = createHistory(spec, {
+    ...{ relays, signal, beacon, layout: ports.trainer.layout, tables: options.tables },
+    ...{ clock: ports.clock, sha256, crypto },
+    genesis: () => genesisOf(spec, startOf(spec), sha256),
+  });
+  return new Member({
+    ...{ spec, run, control, journal, ports, signal },
+    chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
+    stakes: async (id) => stakeOf(await stakes.find(id)),
+    ...{ refresh: stakes, history, through: branch },
+    beacon: async (time) => {
+      if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
+      return valueAfter(spec, beacon, time, signal);
+    },
+  });
+}
+
+/** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
+export async function firstCertified(
+  { spec, tables, beacon, branch, sha256, crypto }: CertifiedOptions,
+  lossBefore: number,
+  parts: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'>,
+): Promise<CertifiedState> {
+  const params = startOf(spec);
+  const start = genesisOf(spec, params, sha256);
+  const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, []) };
+  const { layout } = params;
+  const later = await fromCheckpoint(spec, {
+    ...parts,
+    ...{ sha256, crypto, layout },
+    genesis: start,
+    beacon,
+    tables,
+    through: branch,
+  });
+  if (later === undefined) return first;
+  const { state, votes } = later;
+  const { round, params: at, momentum } = state;
+  return { ...first, round, params: at, momentum, head: chainHeadOf(state, votes) };
+}
