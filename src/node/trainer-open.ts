@@ -1,11 +1,11 @@
 /** Opening a trainer thread on the device asked for, or on the best that works. */
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { TrainingError } from '../base/errors.ts';
 import type { TrainingProgram } from '../model/training-program.ts';
 import { type Engine, openLanes, openWhole } from './trainer-engine.ts';
 import type { DataName, Device, Feeds } from './trainer-messages.ts';
+import { requireEngine } from './training-engine.ts';
 
 export interface Opening {
   /** The program for batches of `rows`, with portable operators only or with all of them. */
@@ -33,8 +33,9 @@ const HINTS: Readonly<Record<Device, string>> = {
   webgpu: 'it needs a GPU with a Vulkan, Metal or Direct3D 12 driver; or choose the cpu device',
 };
 
-/** Throws `training/no-device` when a device was named and does not work. */
+/** Throws `training/no-device` when a device was named and does not work, `training/no-engine` without onnxruntime-node. */
 export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
+  requireEngine();
   if (wanted !== 'auto') return await openOn(wanted, opening);
   if (process.platform !== 'linux' || process.arch !== 'x64') return await openOn('cpu', opening);
   try {
@@ -48,8 +49,7 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
 /** The CUDA part of onnxruntime is not in its npm package; asking for it in vain prints errors of its own. */
 function requireCuda(): void {
   const name = 'libonnxruntime_providers_cuda.so';
-  const entry = createRequire(import.meta.url).resolve('onnxruntime-node');
-  const folder = join(dirname(entry), '../bin/napi-v6', process.platform, process.arch);
+  const folder = join(dirname(requireEngine()), '../bin/napi-v6', process.platform, process.arch);
   if (!existsSync(join(folder, name))) throw noDevice('cuda', `${name} is not installed`);
 }
 

@@ -1,12 +1,14 @@
-/** The packed tarball in a folder of its own, as somebody who installed it has it; its dependencies are links to ours. */
+/** The packed tarball in a folder of its own, installed by npm from its registry and nothing else. */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { DemoDocument } from '../../src/cli/commands/demo/document.ts';
+import { itWith, type Missing } from '../support/needs.ts';
 import { temporaryFolder } from '../support/processes.ts';
 
 const run = promisify(execFile);
@@ -15,28 +17,103 @@ const fromRoot = createRequire(join(root, 'package.json'));
 const app = temporaryFolder();
 const installed = join(app, 'node_modules', 'nostrain');
 
+const registry = process.env.npm_config_registry ?? 'https://registry.npmjs.org/';
+const isReachable = await fetch(registry, { signal: AbortSignal.timeout(5000) }).then(
+  () => true,
+  () => false,
+);
+const registryMissing: Missing = isReachable ? undefined : `${registry} cannot be reached`;
+
+/** What a stranger has who never heard of our settings. */
+const plain = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/onnxruntime|^npm_(config|package)_/i.test(name)),
+);
+
 beforeAll(async () => {
   const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts'], {
     cwd: root,
     env: { ...process.env, npm_config_pack_destination: app },
   });
   const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
-  await mkdir(installed, { recursive: true });
   const tarball = join(app, filename);
-  await run('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
-  const { dependencies } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
-  for (const name of [...Object.keys(dependencies), '@types/node']) await link(name);
   await writeFile(join(app, 'package.json'), '{ "type": "module" }');
-});
+  if (isReachable) {
+    const quiet = ['--no-audit', '--no-fund', '--prefer-offline'];
+    await run('npm', ['install', tarball, ...quiet], { cwd: app, env: plain });
+  } else {
+    await mkdir(installed, { recursive: true });
+    await run('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
+    const { dependencies } = await manifestAt(installed);
+    for (const name of Object.keys(dependencies)) await link(name);
+  }
+  await link('@types/node');
+}, 180_000);
 
-/** As npm would have put it there. */
+const manifestAt = async (folder: string) =>
+  JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+
+/** As if it had been installed as well. */
 async function link(name: string): Promise<void> {
   const at = join(app, 'node_modules', name);
   await mkdir(dirname(at), { recursive: true });
   await symlink(join(root, 'node_modules', name), at);
 }
 
+/** Every package that lies in the folder, however deep. */
+async function packagesIn(modules: string): Promise<string[]> {
+  const names = (await readdir(modules)).filter((name) => !name.startsWith('.'));
+  const folders = await Promise.all(
+    names.map(async (name) => {
+      const at = join(modules, name);
+      if (name.startsWith('@')) return packagesIn(at);
+      const inner = join(at, 'node_modules');
+      return [at, ...(existsSync(inner) ? await packagesIn(inner) : [])];
+    }),
+  );
+  return folders.flat();
+}
+
+const nostrain = async (...args: readonly string[]) => {
+  const { bin } = await manifestAt(installed);
+  const program = join(installed, bin.nostrain);
+  return run(process.execPath, [program, ...args], { cwd: app, env: plain });
+};
+
 describe('the packed tarball', () => {
+  itWith(registryMissing)(
+    'installs from the npm registry alone: nothing that it brings runs a script',
+    async () => {
+      const folders = await packagesIn(join(app, 'node_modules'));
+      const brought = folders.filter((folder) => !folder.endsWith('@types/node'));
+      expect(brought.length).toBeGreaterThan(10);
+      const manifests = await Promise.all(brought.map(manifestAt));
+      const scripted = manifests.filter(({ scripts = {} }) =>
+        ['preinstall', 'install', 'postinstall'].some((name) => name in scripts),
+      );
+      expect(scripted.map(({ name }) => name)).toEqual([]);
+    },
+  );
+
+  it('works without the engine, and says how to get it where it is needed', async () => {
+    expect((await nostrain('--help')).stdout).toContain('run-training');
+    const dir = join(app, 'no-engine');
+    const failed: { code: number; stdout: string; stderr: string } = await nostrain(
+      'demo',
+      'linear',
+      '--dir',
+      dir,
+    ).then(
+      () => Promise.reject(new Error('it trained')),
+      (error) => error,
+    );
+    expect(failed.code).toBe(1);
+    const { peerDependencies } = await manifestAt(installed);
+    const wanted = `onnxruntime-node@${peerDependencies['onnxruntime-node']}`;
+    expect(failed.stdout + failed.stderr).toContain(`npm install ${wanted} --ignore-scripts`);
+    // from here on it is there
+    await link('onnxruntime-node');
+  });
+
   it('trains a model of the reader’s own', { timeout: 120_000 }, async () => {
     const example = join(app, 'own-model.ts');
     await cp(join(root, 'demos/own-model/run.ts'), example);
@@ -46,13 +123,8 @@ describe('the packed tarball', () => {
   });
 
   it('is a program: nostrain demo linear', { timeout: 120_000 }, async () => {
-    const { bin } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
     const dir = join(app, 'demo');
-    const { stdout } = await run(
-      process.execPath,
-      [join(installed, bin.nostrain), 'demo', 'linear', '--json', '--dir', dir],
-      { cwd: app },
-    );
+    const { stdout } = await nostrain('demo', 'linear', '--json', '--dir', dir);
     const document: DemoDocument = JSON.parse(stdout);
     expect(document.agreed).toBe(true);
   });

@@ -2,11 +2,11 @@
  * The two regression models on onnxruntime in double precision: forward, backward and the step of gradient descent are one
  * graph, and many steps one call. Batches and losses are those of the plain loop, which is faster where models are tiny.
  */
-import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import type { InferenceSession } from 'onnxruntime-node';
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { compileTraining } from '../../model/training-program.ts';
-import { createSession } from '../../node/trainer-sessions.ts';
+import { requireEngine } from '../../node/training-engine.ts';
 import type { ModelSpec, SgdSpec } from '../../run/model-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type RegressionModel, writeModel } from '../regression/layout.ts';
@@ -78,6 +78,9 @@ export async function trainOnBackend(
   const lossBefore = evaluateRegression(params, dataset);
   const { learningRate, batchSize } = options;
   const program = compileTraining(specOf(model), sgd(learningRate), batchSize, { dtype: 'f64' });
+  requireEngine();
+  // loaded by who trains with it: the plain loop needs no engine
+  const { createSession } = await import('../../node/trainer-sessions.ts');
   const session = await createSession(program.loop(), 'cpu', 1);
   try {
     const start = writeModel(model);
@@ -99,6 +102,7 @@ async function runSteps(
     options,
   }: { readonly dataset: RegressionDataset; readonly options: RegressionOptions },
 ): Promise<Float64Array> {
+  const { Tensor } = await import('onnxruntime-node');
   const { steps, batchSize, learningRate } = options;
   const { size, features, inputs, targets } = dataset;
   const stride = Math.max(1, Math.floor(MAX_ROWS / batchSize));

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { dataHome } from '../../../node/data-home.ts';
 import { type DeviceReport, probeDevices } from '../../../node/device.ts';
 import { physicalCores } from '../../../node/trainer-cores.ts';
+import { ENGINE_HINT } from '../../../node/training-engine.ts';
 import type { Check } from './check.ts';
 
 const NEEDED_NODE = [20, 19] as const;
@@ -37,8 +38,7 @@ function checkEngine(): Check {
     const { version } = createRequire(import.meta.url)(`${name}/package.json`);
     return { name, level: 'ok', words: String(version) };
   } catch {
-    const hint = 'npm install, in the folder of nostrain';
-    return { name, level: 'broken', words: 'not installed', hint };
+    return { name, level: 'broken', words: 'not installed', hint: ENGINE_HINT };
   }
 }
 
