@@ -65,7 +65,7 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
   const payloadBytes = payloadOf(spec, settings, () => options.measure(settings, workers));
   const { heartbeatInterval: heartbeatSeconds, stripe } = settings;
   const cost = roundCost({
-    ...{ profile: spec.profile, run: runIdOf(spec), payloadBytes, stripe, workers, relays },
+    ...{ run: runIdOf(spec), payloadBytes, stripe, workers, relays },
     ...{ roundSeconds: options.roundSeconds ?? 60, heartbeatSeconds },
   });
   const fixedEvents = cost.fixedEvents + VOTES;

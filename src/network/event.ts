@@ -1,6 +1,6 @@
 /** Nostr events (NIP-01): strict reading, ids, BIP-340 signatures. Says nothing about what an event means. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
-import { fromHex, isHex32, toHex } from '../base/bytes.ts';
+import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import { type EventCrypto, pureCrypto, pureSchnorr, type Sha256Text } from './event-crypto.ts';
@@ -158,4 +158,10 @@ function parseTags(tags: unknown): Result<readonly (readonly string[])[]> {
     }
   }
   return ok(tags as string[][]);
+}
+
+/** Bytes of an event's JSON once it is signed, which adds a key, an id and a signature of fixed length. */
+export function signedEventBytes(draft: EventDraft): number {
+  const placeholders = { id: '0'.repeat(64), pubkey: '0'.repeat(64), sig: '0'.repeat(128) };
+  return utf8(JSON.stringify({ ...draft, ...placeholders })).length;
 }

@@ -6,9 +6,13 @@ import { presence } from '../../kinds/presence.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
 import { chunkTree } from '../network/attachments/merkle.ts';
-import { type EventDraft, parseEvent, type SignedEvent } from '../network/event.ts';
+import {
+  type EventDraft,
+  parseEvent,
+  type SignedEvent,
+  signedEventBytes,
+} from '../network/event.ts';
 import { buildManifest } from '../network/wire/manifests.ts';
-import { signedEventBytes } from '../python/wire/gradients.ts';
 
 /** Relays may forget a probe after this. */
 const LIFETIME_SECONDS = 300;

@@ -20,7 +20,7 @@ const common: PartialSettings = {
   clipNorm: 0,
   outerLearningRate: 1,
   momentum: 0,
-  packing: 'nstr',
+  packing: 'int8',
   codec: 'zlib',
   eventBudget: 65_536,
   owners: 0,
@@ -85,7 +85,6 @@ export const referenceDefaults: PartialSettings = {
 
 /** What the reference's wire can carry, under any model: whole deltas with classic error feedback. */
 const referenceWire: PartialSettings = {
-  packing: 'nstr',
   owners: 0,
   fragments: 1,
   residual: 'feedback',

@@ -17,10 +17,9 @@ import {
   yesNo,
 } from './field.ts';
 
-/** How a delta becomes a payload; all but `nstr` (the Python reference's) are in docs/payload.md. */
+/** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
   'auto',
-  'nstr',
   'int8',
   'int4',
   'q2',
@@ -113,7 +112,7 @@ export const fields = {
     'stretches of the model that are sent in turn, one a round; 1 sends all of it in every round',
     1,
   ),
-  topk: real('--topk <ratio>', 'nstr and topk codecs: share of the values that is sent', {
+  topk: real('--topk <ratio>', 'nostrain/0 and topk codecs: share of the values that is sent', {
     from: 0,
     to: 1,
     open: 'from',

@@ -92,11 +92,6 @@ export const specRules: readonly Rule[] = [
       late === 'discard' || (owners === 0 && fragments === 1),
   },
   {
-    at: 'training.packing',
-    says: 'it is not nstr where training.fragments is above 1: nstr sends the whole model',
-    holds: ({ training }) => training.packing !== 'nstr' || training.fragments === 1,
-  },
-  {
     at: 'limits.weightCap',
     says: 'it is training.maxExamples, or where that is 0 training.innerSteps x training.batchSize',
     holds: ({ limits, training }) => limits.weightCap === weightCapOf(training),

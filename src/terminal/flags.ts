@@ -62,13 +62,13 @@ const FORM =
 
 /** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {
-  const { sync, owners, fragments, waitFor, packing } = settings;
-  if (packing === 'nstr' && fragments > 1) {
-    throw new ConfigError('flag/fragments', 'nstr sends the whole model, never a fragment of it', {
-      hint: 'give --packing auto, or --fragments 1',
+  const { sync, owners, fragments, waitFor, profile } = settings;
+  if (profile === 'nostrain/0' && fragments > 1) {
+    throw new ConfigError('flag/fragments', 'nostrain/0 sends the whole model, never a fragment', {
+      hint: 'give --profile nostrain/1, or --fragments 1',
     });
   }
-  const all = '--owners 0 --fragments 1 --packing nstr --topk 0.3 --residual feedback';
+  const all = '--owners 0 --fragments 1 --packing topk-int8 --topk 0.3 --residual feedback';
   if (sync.strategy === 'async' && (owners > 0 || fragments > 1)) {
     throw new ConfigError(
       'flag/owners',

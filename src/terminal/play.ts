@@ -7,7 +7,6 @@ import { initialParameters } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { estimateEventSize } from '../network/wire/event-size.ts';
 import type { Connection } from '../node/connect-relays.ts';
 import { connectRelays } from '../node/connect-relays.ts';
 import { loadKey } from '../node/keys.ts';
@@ -23,7 +22,7 @@ import type { Params } from '../tensor/params.ts';
 import type { Plan } from '../worker/plan.ts';
 import { planOf } from '../worker/plan.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
-import { type FixedData, measuredOf, prepareTask, type Task } from './prepare.ts';
+import { type FixedData, largestEvent, prepareTask, type Task } from './prepare.ts';
 import { assertRelaysFit, stripeOver } from './relays.ts';
 
 export interface PlayOptions<M extends object = object> {
@@ -88,7 +87,7 @@ export const play = <M extends object>(options: PlayOptions<M>): Promise<WorkerS
     const { run, relay, topk, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
-    await assertRelaysFit(relay, estimateEventSize(measuredOf(settings, layout)), signal);
+    await assertRelaysFit(relay, largestEvent(settings, layout), signal);
 
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());

@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { linearExamples, type RegressionSet } from '../model/data/regression.ts';
 import { type ShardForm, shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
-import type { Measured } from '../network/wire/event-size.ts';
+import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
 import { type Corpus, loadCorpus } from '../node/corpus.ts';
 import { dataHome } from '../node/data-home.ts';
 import type { TrainerData } from '../node/trainer.ts';
+import { measureGradient } from '../python/wire/sizes.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
@@ -118,15 +119,16 @@ export function gptSpec(
 export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
   sync.strategy === 'strict' ? sync.workers : Math.max(1, shard.count, waitFor);
 
-/** What decides how large the events of a run are. */
-export function measuredOf(
+/** The largest event that a worker of these settings will send. */
+export function largestEvent(
   settings: Settings,
   layout: Layout,
   workers = expectedWorkers(settings),
-): Measured {
+): EventSize {
   const { profile, run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
+  if (profile === 'nostrain/0') return measureGradient(run, layout, ratio);
   const most = mostChunks({ size: layout.size, owners, fragments }, workers);
-  return { profile, run, layout, packing, eventBudget, most, ratio };
+  return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
 }
 
 /** The inner optimizer and its schedule over the whole run. */

@@ -116,7 +116,7 @@ async function simulate(setup: Setup): Promise<void> {
   const model = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
   const packer = createPacker({
     ...{ run: RUN, layout, packing: settings.packing, eventBudget: settings.eventBudget },
-    ...{ ratio: topk, maxContainerBytes: 1e9, sha256: nativeSha256 },
+    ...{ ratio: topk, sha256: nativeSha256 },
   });
   let params: Params = { layout, values: initialParameters(model, seed) };
   let momentum = new Float32Array(layout.size) as Params['values'];

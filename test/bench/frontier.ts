@@ -62,7 +62,11 @@ function nameOf(given: Readonly<Record<string, unknown>>): string {
   const words = [
     Number(fragments) === 1 ? 'all' : `1/${fragments}`,
     owners === 0 ? 'of everybody' : `of ${owners}`,
-    packing === 'nstr' ? `top ${given.topk}` : packing === 'auto' ? 'ternary' : String(packing),
+    String(packing) === 'nstr'
+      ? `top ${given.topk}`
+      : packing === 'auto'
+        ? 'ternary'
+        : String(packing),
     ...(residual === 'none' ? ['no residual'] : []),
     ...(given.finalShare === 0 ? ['rate to 0'] : []),
   ];

@@ -17,6 +17,7 @@ import { createLayout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { scopeOf } from '../support/drawn-delta.ts';
+import { packWhole } from '../support/pack-whole.ts';
 import { forgedTwin } from '../support/signers.ts';
 
 /** Two rounds are over; members 1 to 4 are in the roster of the third. */
@@ -27,8 +28,10 @@ const life = { createdAt: 1_790_000_500, expiresAt: 2_500_000_000 };
 const member = signerOf(2);
 const stranger = signerOf(9);
 
-const payloadOf = (of = layout): Uint8Array =>
-  encodeNstr({ layout: of, values: new Float64Array(of.size).fill(0.5) }, { ratio: 1 }).container;
+const { round, parent, modelRoot: base } = state;
+const roster = assignmentOf(terms).digest;
+const payloadOf = (size = layout.size): Uint8Array =>
+  packWhole(new Float64Array(size).fill(0.5), { run, round, roster });
 
 /** A contribution to the third round with nothing wrong but what is changed. */
 function manifest(
@@ -36,9 +39,7 @@ function manifest(
   signer: Signer = member,
   payload = payloadOf(),
 ): SignedEvent {
-  const { round, parent, modelRoot: base } = state;
-  const roster = assignmentOf(terms).digest;
-  const own = { run, round, parent, base, codec: 'nstr', roster, examples: 8, steps: 4 };
+  const own = { run, round, parent, base, codec: 'int8', roster, examples: 8, steps: 4 };
   return signer.sign(buildManifest({ ...own, ...change }, payload, life).draft);
 }
 
@@ -78,9 +79,10 @@ function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
   return judged.ok ? 'admitted' : judged.rejection.reason;
 }
 
-const other = createLayout([{ name: 'w', shape: [layout.size + 3] }]);
 const inTheNameOfAMember = { ...manifest({}, stranger), pubkey: member.publicKey };
 
+const halves = { layout: wide, values: new Float64Array(wide.size).fill(0.5) };
+const nstrPayload = encodeNstr(halves, { ratio: 1 }).container;
 const inTernary = (payload: Uint8Array) => manifest({ codec: 'ternary' }, member, payload);
 
 /** Stages, sealed shards and attestations come with the tiers that have them. */
@@ -88,9 +90,9 @@ const cases: readonly (readonly [string, RejectReason, unknown, to?: Terms])[] =
   ['not enrolled', 'not-a-member', manifest({}, stranger)],
   ['a past round', 'wrong-round', manifest({ round: 1 })],
   ['a future round', 'wrong-round', manifest({ round: 3 })],
-  ['wrong quantization', 'unknown-codec', manifest({ codec: 'int8' })],
+  ['wrong quantization', 'unknown-codec', manifest({ codec: 'nstr' })],
   ['a fragment of another round', 'wrong-shape', inTernary(packed(2)), inFragments],
-  ['another kind of payload', 'malformed', inTernary(payloadOf(wide)), inFragments],
+  ['another kind of payload', 'malformed', inTernary(nstrPayload), inFragments],
   ['no commitment to a history', 'uncommitted', manifest({ parent: undefined })],
   ['a bad signature', 'bad-signature', forgedTwin(manifest())],
   ['the signer is not the worker', 'bad-id', inTheNameOfAMember],
@@ -114,9 +116,10 @@ describe('T-04: admission to a certified round is fail-closed', () => {
   });
 
   it.each<readonly [string, RejectReason, unknown]>([
-    ['another shape', 'wrong-shape', manifest({}, member, payloadOf(other))],
+    ['another shape', 'wrong-shape', manifest({}, member, payloadOf(layout.size + 3))],
     ['another history', 'base-mismatch', manifest({ parent: 'c'.repeat(64) })],
     ['other bits', 'base-mismatch', manifest({ base: 'c'.repeat(64) })],
+    ['packed otherwise than it says', 'malformed', manifest({ codec: 'int4' })],
     ['another roster', 'other-roster', manifest({ roster: 'c'.repeat(64) })],
     ['too much of it', 'too-large', manifest({}, member, new Uint8Array(40_000))],
     ['unsigned', 'unsigned', { ...manifest(), sig: undefined }],

@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import type { EventDraft, Signer } from '../../src/network/event.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import type { ProfileName } from '../../src/network/wire/profile.ts';
-import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import { buildGradient } from '../../src/python/wire/gradients.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { type Block, blockBytes } from '../support/nstr-blocks.ts';
+import { packWhole } from '../support/pack-whole.ts';
 import { publishRaw } from '../support/publish-raw.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
 import { createStage } from '../support/stage.ts';
@@ -41,15 +41,14 @@ const forms = {
     },
   },
   'nostrain/1': {
-    draft: (more: More = {}) =>
-      manifestOf(encodeNstr({ layout, values }, { ratio: 1 }).container, more),
-    withPayload: (container: Buffer, signer: Signer) => signer.sign(manifestOf(container, {})),
+    draft: (more: More = {}) => manifestOf(packWhole(values, own), more),
+    withPayload: (payload: Buffer, signer: Signer) => signer.sign(manifestOf(payload, {})),
   },
 };
 
 function manifestOf(payload: Uint8Array, { base: said = base }: More): EventDraft {
   const lifetime = { createdAt: nowSeconds(), expiresAt: nowSeconds() + 60 };
-  return buildManifest({ ...own, base: said, codec: 'nstr' }, payload, lifetime).draft;
+  return buildManifest({ ...own, base: said, codec: 'int8' }, payload, lifetime).draft;
 }
 
 const containerOf = (block: Uint8Array): Buffer =>
@@ -72,17 +71,17 @@ const named = Array.from({ length: 10_000 }, () => ({ name: 't', shape: [1] }));
 interface Hostile {
   readonly name: string;
   readonly reason: RejectReason;
-  readonly container: Buffer;
+  readonly payload: Buffer;
 }
 
 const sealed = (name: string, reason: RejectReason, change: Partial<Block>): Hostile => ({
   ...{ name, reason },
-  container: containerOf(blockBytes({ ...block, ...change })),
+  payload: containerOf(blockBytes({ ...block, ...change })),
 });
-const fine = containerOf(blockBytes(block));
+const container = containerOf(blockBytes(block));
 
 /** A payload each of those that lie, are too many, or are none. */
-const hostile: readonly Hostile[] = [
+const hostileContainers: readonly Hostile[] = [
   sealed('2^32 - 1 values', 'wrong-shape', { total: most, selected: most }),
   sealed('2^32 - 1 values sent', 'wrong-shape', { selected: most }),
   sealed('ten thousand tensors', 'wrong-shape', { tensors: 10_000, named }),
@@ -92,10 +91,47 @@ const hostile: readonly Hostile[] = [
   sealed('an index out of range', 'bad-index', last(layout.size)),
   sealed('fewer values than announced', 'malformed', { quantized: [1] }),
   sealed('six megabytes behind it', 'malformed', { trailing: zeros }),
-  { name: 'six megabytes of zeros', reason: 'malformed', container: containerOf(zeros) },
-  { name: 'cut in two', reason: 'malformed', container: fine.subarray(0, fine.length >> 1) },
-  { name: 'one byte', reason: 'malformed', container: Buffer.of(78) },
+  { name: 'six megabytes of zeros', reason: 'malformed', payload: containerOf(zeros) },
+  {
+    name: 'cut in two',
+    reason: 'malformed',
+    payload: container.subarray(0, container.length >> 1),
+  },
+  { name: 'one byte', reason: 'malformed', payload: Buffer.of(78) },
 ];
+
+const packedWhole = Buffer.from(packWhole(values, own));
+const altered = (name: string, reason: RejectReason, at: number, ...bytes: number[]): Hostile => {
+  const payload = Buffer.from(packedWhole);
+  payload.set(bytes, at);
+  return { name, reason, payload };
+};
+
+/** The same of the payload of docs/payload.md: a header of 84 bytes, and a chunk that starts with its level. */
+const hostilePayloads: readonly Hostile[] = [
+  altered('2^32 - 1 parameters', 'wrong-shape', 12, 255, 255, 255, 255),
+  altered('2^32 - 1 chunks', 'wrong-shape', 16, 255, 255, 255, 255),
+  altered('another run', 'other-run', 20, 1, 2, 3),
+  altered('another round', 'wrong-round', 8, 1),
+  altered('another roster', 'other-roster', 52, 1, 2, 3),
+  altered('an unknown packing', 'unknown-codec', 5, 255),
+  altered('a packing that its manifest does not name', 'malformed', 5, 2),
+  altered('a level of NaN', 'malformed', 84, 0xc0, 0x7f),
+  altered('an infinite level', 'malformed', 84, 0x80, 0x7f),
+  {
+    name: 'four kilobytes behind it',
+    reason: 'malformed',
+    payload: Buffer.concat([packedWhole, Buffer.alloc(4000)]),
+  },
+  { name: 'a container of nostrain/0', reason: 'malformed', payload: container },
+  { name: 'cut in two', reason: 'malformed', payload: packedWhole.subarray(0, 100) },
+  { name: 'one byte', reason: 'malformed', payload: Buffer.of(78) },
+];
+
+const cases = {
+  'nostrain/0': { fine: container, hostile: hostileContainers },
+  'nostrain/1': { fine: packedWhole, hostile: hostilePayloads },
+};
 
 /** A run of one round whose own gradient comes a second late, so that everything hostile is judged before it closes. */
 async function refusalsOf(
@@ -119,6 +155,7 @@ describe.each(['nostrain/0', 'nostrain/1'] as const)(
   'a relay that carries anything, %s',
   (profile) => {
     const { draft, withPayload } = forms[profile];
+    const { fine, hostile } = cases[profile];
 
     it('N-13: forged, altered and misattributed gradients are refused by reason, the victim still counts', async () => {
       // a key each, or the relay would keep only the newest at one address
@@ -158,7 +195,7 @@ describe.each(['nostrain/0', 'nostrain/1'] as const)(
     it('N-14: each hostile payload is refused for its own reason, in little memory, and the run is unaffected', async () => {
       // what the first run of a worker leaves behind is not theirs
       await refusalsOf(profile, [forgedTwin(withPayload(fine, stranger))]);
-      const events = hostile.map(({ container }, i) => withPayload(container, signerOf(20 + i)));
+      const events = hostile.map(({ payload }, i) => withPayload(payload, signerOf(20 + i)));
       const before = process.memoryUsage.rss();
       const { member } = await refusalsOf(profile, events);
       const grownBy = process.memoryUsage.rss() - before;

@@ -91,12 +91,7 @@ describe('run id', () => {
     // these say something about another field, too
     expect(atOdds.sort()).toEqual([
       ...['committee.minStake', 'committee.weights', 'limits.weightCap'],
-      ...[
-        'training.batchSize',
-        'training.fragments',
-        'training.innerSteps',
-        'training.maxExamples',
-      ],
+      ...['training.batchSize', 'training.innerSteps', 'training.maxExamples'],
       'training.model',
     ]);
     const looked = [...ids.keys(), ...atOdds];
@@ -212,7 +207,6 @@ describe('a spec is refused by path and accepted form', () => {
     ['timing.graceMinMs', { timing: { graceMinMs: 60_001 } }],
     ['absentRounds', { absentRounds: 2 }],
     ['late', { late: 'defer', training: { owners: 1 } }],
-    ['training.packing', { training: { fragments: 2 } }],
     ['limits.weightCap', { limits: { weightCap: 5 } }],
   ])('at odds: %s', (at, change) => {
     expect(problemOf(() => sampleSpec(change))).toMatch(
@@ -221,7 +215,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule', () => {
-    expect(specRules).toHaveLength(18);
+    expect(specRules).toHaveLength(17);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -293,7 +293,6 @@ function manifestOf(at: Generating, state: Certified, number: number): SignedEve
   const { packing, eventBudget, topk } = spec.training;
   const packer = createPacker({
     ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },
-    maxContainerBytes: spec.limits.payloadBytes,
   });
   const delta = deltaOf(params.layout.size, round, number);
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, assignment });

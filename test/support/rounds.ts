@@ -64,7 +64,7 @@ function train(start: Float32Array, worker: number, round: number, recipe: Recip
 export function playRounds(recipe: Recipe, rounds: number, until: number): readonly Played[] {
   const { packing, ratio, residual: rule, normalize = 'workers' } = recipe;
   const packer = createPacker({
-    ...{ run: 'r', layout, packing, ratio, maxContainerBytes: 1e6, sha256: nativeSha256 },
+    ...{ run: 'r', layout, packing, ratio, sha256: nativeSha256 },
   });
   const names = Array.from({ length: WORKERS }, (_, i) => `${i}`.repeat(64));
   const assignment = assignChunks({

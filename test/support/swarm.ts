@@ -38,7 +38,7 @@ export function secretOf(index: number): Uint8Array {
 const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
 
 /** Its delta does not fit one event. */
-export const largeLayout = createLayout([{ name: 'w', shape: [40_000] }]);
+export const largeLayout = createLayout([{ name: 'w', shape: [60_000] }]);
 
 /** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
 export const arithmeticTrainer = (

@@ -21,7 +21,7 @@ describe('settings of a run', () => {
     const reference = { ...asked, ...strict(3), profile: 'nostrain/0' } as const;
     expect(combineSettings(char, reference)).toMatchObject({
       optimizer: 'adamw',
-      packing: 'nstr',
+      residual: 'feedback',
       owners: 0,
       fragments: 1,
     });

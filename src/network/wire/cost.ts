@@ -3,18 +3,22 @@
  * events built from stand-in values. Bytes are those of the events' JSON, as relays count them.
  */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
-import { gradient } from '../../../kinds/gradient.ts';
 import { manifest } from '../../../kinds/manifest.ts';
-import { signedEventBytes } from '../../python/wire/gradients.ts';
-import { buildHeartbeat } from '../../python/wire/heartbeats.ts';
 import type { Spread } from '../../run/field.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 import { chunkCount } from '../attachments/split.ts';
+import { signedEventBytes } from '../event.ts';
 import { buildPresence } from './presences.ts';
-import type { ProfileName } from './profile.ts';
+
+/** Sizes of the events of a profile that sends each payload whole, in one event. */
+export interface WholePayloadEvents {
+  gradientBytes(input: CostInput): number;
+  heartbeatBytes(input: CostInput): number;
+}
 
 export interface CostInput {
-  /** `nostrain/1`: manifest and chunks; `nostrain/0`: one gradient event. */
-  readonly profile: ProfileName;
+  /** For a profile that sends payloads whole; without it a payload goes out as a manifest and chunks. */
+  readonly whole?: WholePayloadEvents | undefined;
   readonly run: string;
   readonly payloadBytes: number;
   /** How a payload in chunks is spread over relays. */
@@ -65,8 +69,11 @@ const CODEC = 'topk-0.1000-int8-zlib';
 const MOST_COHORT = 512;
 const MOST_NAMED = 64;
 
+/** The longest values that fields of a worker's events have, for measuring an event before it exists. */
+export const longest = { hex: ZEROS, seconds: TIME, round: ROUND, codec: CODEC } as const;
+
 /** Base64 of that many bytes. */
-const filler = (bytes: number): string => {
+export const filler = (bytes: number): string => {
   const rest = bytes % 3;
   const tail = rest === 0 ? '' : rest === 1 ? 'AA==' : 'AAA=';
   return 'AAAA'.repeat(Math.floor(bytes / 3)) + tail;
@@ -81,15 +88,15 @@ const NOTHING = load(0, 0);
 
 /** The cost of a round of one worker. */
 export function roundCost(input: CostInput): RoundCost {
-  const { payloadBytes, profile, checkpointBytes, workers, stripe } = input;
-  const isInside = profile === 'nostrain/0' || payloadBytes <= CHUNK_BYTES;
+  const { payloadBytes, whole, checkpointBytes, workers, stripe } = input;
+  const isInside = whole !== undefined || payloadBytes <= CHUNK_BYTES;
   const isStriped = !isInside && stripe.of > 1;
   const relays = Math.max(1, input.relays.length, isStriped ? stripe.of : 1);
-  const commit = load(1, profile === 'nostrain/0' ? gradientBytes(input) : manifestBytes(input));
+  const commit = load(1, whole?.gradientBytes(input) ?? manifestBytes(input));
   const part = isStriped ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
   const chunks = isInside ? NOTHING : chunksOf(part);
   const count = input.roundSeconds / input.heartbeatSeconds;
-  const heartbeats = load(count, count * heartbeatBytes(input));
+  const heartbeats = load(count, count * (whole?.heartbeatBytes(input) ?? presenceBytes(input)));
   const checkpoint = checkpointBytes === undefined ? NOTHING : load(1, checkpointBytes);
   const toEachRelay = total(commit, chunks, heartbeats, checkpoint);
   const pulled = times(chunks, isStriped ? stripe.need : 1);
@@ -147,30 +154,18 @@ function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
   return signedEventBytes(draft);
 }
 
-function gradientBytes({ run, payloadBytes }: CostInput): number {
-  const draft = gradient.build(
-    {
-      ...{ run, round: ROUND, worker: ZEROS, model: ZEROS, steps: ROUND, examples: ROUND },
-      ...{ compression: CODEC, params: ROUND, values: 9_999_999, selected: 9_999_999 },
-      payload: filler(payloadBytes),
-      scope: true,
-    },
-    TIME,
-  );
-  return signedEventBytes(draft);
-}
+const presenceBytes = (input: CostInput): number =>
+  signedEventBytes(buildPresence(input.run, longestHeartbeat(input)));
 
 /** A heartbeat names the workers of the last round, so it grows with them. */
-function heartbeatBytes({ run, relays, workers, profile, heartbeatSeconds }: CostInput): number {
-  const build = profile === 'nostrain/0' ? buildHeartbeat : buildPresence;
-  const draft = build(run, {
+export function longestHeartbeat({ relays, workers, heartbeatSeconds }: CostInput): Heartbeat {
+  return {
     ...{ worker: ZEROS, round: ROUND, intervalSeconds: heartbeatSeconds, createdAt: TIME },
     ...{ digest: ZEROS, examples: undefined, leaving: false },
     capabilities: ['gradient-event'],
     relays: [...new Set(relays)].slice(0, MOST_NAMED),
     cohort: keys(Math.min(workers, MOST_COHORT)),
-  });
-  return signedEventBytes(draft);
+  };
 }
 
 /** What public relays are taken to let one IP publish until one has been measured: so many at once, then so many a minute. */

@@ -1,4 +1,4 @@
-/** How the wire answers for one event: the noun it carries, or why its sender is out. */
+/** Result of judging one event from a relay: the message it carries, or the reason why it is rejected. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
@@ -26,7 +26,7 @@ export const refusal = (
   detail: string,
 ): { ok: false; rejection: Rejection } => ({ ok: false, rejection: { reason, worker, detail } });
 
-/** Issues of the codec that have a name of their own in a round's summary; the rest are `malformed`. */
+/** Codec issues with a name of their own in a round's summary; all others are `malformed`. */
 const REASONS: Readonly<Record<string, RejectReason>> = {
   'too-large': 'too-large',
   'wrong-shape': 'wrong-shape',
@@ -39,7 +39,7 @@ const REASONS: Readonly<Record<string, RejectReason>> = {
   'wrong-round': 'wrong-round',
 };
 
-/** What a codec's issue is called in a round's summary. */
+/** The reason under which a round's summary counts a codec's issue. */
 export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'malformed';
 
 interface Claim {
@@ -47,10 +47,11 @@ interface Claim {
   readonly worker: string;
 }
 
-interface Ours {
+/** The run, clock and identity rule that an event is held against. */
+export interface ClaimContext {
   readonly run: string;
   readonly nowSeconds: number;
-  /** Workers may go by a name: whoever signs for one is believed, as the reference does. */
+  /** Accepts worker names that are not the signing key, as the Python reference does. */
   readonly anyKey?: boolean | undefined;
 }
 
@@ -58,7 +59,7 @@ interface Ours {
 export function judgeClaim(
   event: SignedEvent,
   claim: Claim,
-  ours: Ours,
+  ours: ClaimContext,
 ): { ok: false; rejection: Rejection } | undefined {
   if (claim.worker !== event.pubkey && !ours.anyKey) {
     return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${claim.worker}`);

@@ -6,14 +6,13 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
-import { signedEventBytes } from '../../python/wire/gradients.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { expirationOf, type Lifetime, planChunks } from '../attachments/chunk-events.ts';
 import type { Stripe } from '../attachments/erasure.ts';
 import { chunkTree, isPayload } from '../attachments/merkle.ts';
 import { cutParts, type Striped } from '../attachments/parts.ts';
-import type { EventDraft, SignedEvent } from '../event.ts';
+import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';
 

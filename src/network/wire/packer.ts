@@ -1,14 +1,12 @@
-/** How `nostrain/1` turns a delta into the bytes of a payload and back: as the reference does, or chunk by chunk. */
+/** Packs a worker's delta into the bytes of a `nostrain/1` payload (docs/payload.md) and opens the payloads of others. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
-import { decodeNstr, encodeNstr } from '../../python/codec/nstr.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
-import { partialOf } from '../../tensor/sparse.ts';
 import { choosePacking, payloadBudget } from '../codec/budget.ts';
 import { codecs, type Packing } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
@@ -42,11 +40,9 @@ export interface PackerOptions {
   readonly packing?: PackingName | undefined;
   readonly eventBudget?: number | undefined;
   readonly ratio: number;
-  readonly maxContainerBytes: number;
   readonly sha256: Sha256;
 }
 
-const NSTR = 'nstr';
 const ONE_EVENT = 65_536;
 /** Of a manifest beside its payload, with names of any length. */
 const ENVELOPE_BYTES = 2048;
@@ -54,24 +50,8 @@ const ENVELOPE_BYTES = 2048;
 const CHUNKED_SHARE = 0.735;
 const NO_ROSTER = '0'.repeat(64);
 
-export const createPacker = (options: PackerOptions): Packer =>
-  (options.packing ?? NSTR) === NSTR ? nstrPacker(options) : chunkPacker(options);
-
-/** The block of the Python reference, saying Δ = before - after of all parameters. */
-const nstrPacker = ({ layout, ratio, maxContainerBytes }: PackerOptions): Packer => ({
-  pack(delta) {
-    const { container, sent } = encodeNstr({ layout, values: delta }, { ratio });
-    return { payload: container, codec: NSTR, sent: partialOf(sent) };
-  },
-  open(payload, codec) {
-    if (codec !== NSTR) return unknown(codec, NSTR);
-    const decoded = decodeNstr(payload, { layout, maxContainerBytes });
-    return decoded.ok ? ok(partialOf(decoded.value.delta)) : decoded;
-  },
-});
-
-/** The payload of docs/payload.md. Every worker may choose its packing; the assignment are the same for all. */
-function chunkPacker(options: PackerOptions): Packer {
+/** Every worker may choose its packing; the chunks it sends follow from the roster. */
+export function createPacker(options: PackerOptions): Packer {
   const { run, layout, sha256 } = options;
   const runDigest = sha256(utf8(run));
   const scopeOf = ({ round, worker, assignment }: Place): PayloadScope => ({
@@ -87,7 +67,7 @@ function chunkPacker(options: PackerOptions): Packer {
       return { ...encodePayload(delta, packing, scopeOf(place)), codec: nameOf(packing) };
     },
     open(payload, codec, place) {
-      if (codec === NSTR) return unknown(codec, 'the packings of docs/payload.md');
+      if (!isKnown(codec)) return refuse('unknown-codec', 'codec', `${codec} is no packing`);
       const decoded = decodePayload(payload, scopeOf(place));
       if (!decoded.ok) return decoded;
       const { packing, delta } = decoded.value;
@@ -98,19 +78,16 @@ function chunkPacker(options: PackerOptions): Packer {
   };
 }
 
-const unknown = (codec: string, known: string) =>
-  refuse('unknown-codec', 'codec', `packed as ${codec}, this run takes ${known}`);
-
 /** The packing of a run whose workers send that many chunks. Throws a `ConfigError` where none fits the budget. */
 export function packingFor(
   {
-    packing = 'auto',
+    packing = 'int8',
     ratio,
     eventBudget = ONE_EVENT,
   }: Pick<PackerOptions, 'packing' | 'ratio' | 'eventBudget'>,
   { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
-  if (packing === 'auto' || packing === NSTR) return choosePacking(rawBudget(eventBudget), most);
+  if (packing === 'auto') return choosePacking(rawBudget(eventBudget), most);
   const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
   return { codec: packing, kept: isDense ? 0 : kept };
@@ -121,5 +98,8 @@ function rawBudget(eventBudget: number): number {
   if (eventBudget > ONE_EVENT) return Math.floor((eventBudget - ENVELOPE_BYTES) * CHUNKED_SHARE);
   return Math.min(CHUNK_BYTES, payloadBudget(eventBudget, ENVELOPE_BYTES));
 }
+
+/** Whether a manifest's codec starts with the name of one; `topk` names end in how many values are kept. */
+const isKnown = (name: string): boolean => Object.hasOwn(codecs, name.replace(/-\d+$/, ''));
 
 const nameOf = ({ codec, kept }: Packing): string => (kept === 0 ? codec : `${codec}-${kept}`);

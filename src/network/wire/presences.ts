@@ -1,9 +1,8 @@
 /** Presence events to heartbeats and back. */
 import { presence } from '../../../kinds/presence.ts';
-import type { HeartbeatContext } from '../../python/wire/heartbeats.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { accept, type Judged, judgeClaim, reject } from './judged.ts';
+import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
 
 /** Relays may forget a presence after so many intervals: a run that stopped leaves nothing behind. */
 const KEPT_INTERVALS = 10;
@@ -11,7 +10,7 @@ const KEPT_INTERVALS = 10;
 const MOST_NAMED = 512;
 
 /** The heartbeat inside a verified event, or why it does not count. */
-export function toPresence(event: SignedEvent, context: HeartbeatContext): Judged<Heartbeat> {
+export function toPresence(event: SignedEvent, context: ClaimContext): Judged<Heartbeat> {
   const parsed = presence.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;

@@ -7,6 +7,7 @@ import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
+import { signedEventBytes } from '../../network/event.ts';
 import { accept, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { stateDigest } from '../../tensor/digest.ts';
@@ -20,7 +21,6 @@ import {
   type JsonObject,
   parseJson,
 } from '../json.ts';
-import { signedEventBytes } from './gradients.ts';
 import { countOf, listOf } from './round-record.ts';
 import { flipped } from './sign.ts';
 
@@ -113,6 +113,9 @@ export function contentOf(
   const wire = { layout: momentum.layout, values: flipped(momentum.values) };
   return { ...members, momentum_state: stateToJson(wire) };
 }
+
+/** Bytes that most relays take in one event; a larger state stays on disk. */
+export const MAX_CHECKPOINT_BYTES = 65_536;
 
 /** Whether the signed event stays within a relay's limit. Cheap when it clearly does not. */
 export function checkpointFits(own: TrainingCheckpoint, limitBytes: number): boolean {

@@ -4,7 +4,7 @@
  */
 import { gradient } from '../../../kinds/gradient.ts';
 import { utf8 } from '../../base/bytes.ts';
-import type { EventDraft, SignedEvent } from '../../network/event.ts';
+import { type EventDraft, type SignedEvent, signedEventBytes } from '../../network/event.ts';
 import { accept, codecReason, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -134,10 +134,4 @@ export function buildGradient(
     payloadBytes: stats.containerBytes,
     eventBytes: signedEventBytes(draft),
   };
-}
-
-/** Bytes of an event's JSON after signing, which adds a key, an id and a signature of fixed length. */
-export function signedEventBytes(draft: EventDraft): number {
-  const placeholders = { id: '0'.repeat(64), pubkey: '0'.repeat(64), sig: '0'.repeat(128) };
-  return utf8(JSON.stringify({ ...draft, ...placeholders })).length;
 }

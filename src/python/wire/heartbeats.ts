@@ -1,18 +1,17 @@
 /** Heartbeat events to heartbeats and back. */
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
-import { accept, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
+import {
+  accept,
+  type ClaimContext,
+  type Judged,
+  judgeClaim,
+  reject,
+} from '../../network/wire/judged.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 
-export interface HeartbeatContext {
-  readonly run: string;
-  readonly nowSeconds: number;
-  /** Whether workers may go by a name that is not their key. */
-  readonly anyKey?: boolean | undefined;
-}
-
 /** The heartbeat inside a verified event, or why it does not count. */
-export function toHeartbeat(event: SignedEvent, context: HeartbeatContext): Judged<Heartbeat> {
+export function toHeartbeat(event: SignedEvent, context: ClaimContext): Judged<Heartbeat> {
   const parsed = heartbeat.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;

@@ -12,7 +12,6 @@ import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import { encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { outcomeDigest } from '../../../src/run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
 import type { Commit, Proposal } from '../../../src/run/vote.ts';
@@ -24,6 +23,7 @@ import {
   keyOf,
   startCertified,
 } from '../../support/certified-swarm.ts';
+import { packWhole } from '../../support/pack-whole.ts';
 import { publishRaw } from '../../support/publish-raw.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
 import { forgedTwin } from '../../support/signers.ts';
@@ -45,10 +45,9 @@ function manifest(spec: RunSpec, index: number, { value = 1, later = 0 } = {}): 
   const run = runIdOf(spec);
   const params = { layout, values: new Float32Array(layout.size) };
   const { modelRoot: base } = genesisOf(spec, params);
-  const delta = { layout, values: new Float64Array(layout.size).fill(value) };
-  const own = { run, round: 0, parent: run, base, codec: 'nstr', examples: 1, steps: 1 };
-  const { container } = encodeNstr(delta, { ratio: 1 });
-  return signerOf(index).sign(buildManifest(own, container, life(later)).draft);
+  const own = { run, round: 0, parent: run, base, codec: 'int8', examples: 1, steps: 1 };
+  const payload = packWhole(new Float64Array(layout.size).fill(value), { run, round: 0 });
+  return signerOf(index).sign(buildManifest(own, payload, life(later)).draft);
 }
 
 function commit(spec: RunSpec, index: number): SignedEvent {

@@ -16,7 +16,6 @@ import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import { encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
 import { createLayout, type Layout } from '../../../src/tensor/params.ts';
 import {
@@ -27,6 +26,7 @@ import {
   keyOf,
   startCertified,
 } from '../../support/certified-swarm.ts';
+import { packWhole } from '../../support/pack-whole.ts';
 import { publishRaw } from '../../support/publish-raw.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
 import { secretOf, smallLayout } from '../../support/swarm.ts';
@@ -65,13 +65,13 @@ function manifest(spec: RunSpec, layout: Layout, index: number, seed = index): S
   const values = Float64Array.from({ length: layout.size }, (_, i) => {
     return unit(philox([seed, 5], i, 0, 0, 0)[0]) - 0.5;
   });
-  const own = { run, round: 0, parent: run, base, codec: 'nstr', examples: 1, steps: 1 };
-  const { container } = encodeNstr({ layout, values }, { ratio: 1 });
-  return signerOf(index).sign(buildManifest(own, container, lifeOf(index)).draft);
+  const own = { run, round: 0, parent: run, base, codec: 'int8', examples: 1, steps: 1 };
+  const payload = packWhole(values, { run, round: 0 });
+  return signerOf(index).sign(buildManifest(own, payload, lifeOf(index)).draft);
 }
 
 describe('a worker that sends two manifests with payloads of 42 kB inside', () => {
-  const layout = createLayout([{ name: 'w', shape: [17_500] }]);
+  const layout = createLayout([{ name: 'w', shape: [42_000] }]);
 
   it('is named by a proof that relays take, out of the roster, and a replay finds the same', async () => {
     const url = await strictRelay();

@@ -7,6 +7,7 @@ import type { EventDraft } from '../../../src/network/event.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { buildPresence } from '../../../src/network/wire/presences.ts';
+import { gradientEvents } from '../../../src/python/wire/sizes.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_600_000 };
@@ -14,7 +15,6 @@ const me = signerOf(1);
 const bytesOf = (draft: EventDraft) => utf8(JSON.stringify(me.sign(draft))).length;
 
 const input: CostInput = {
-  profile: 'nostrain/1',
   run: 'winter',
   payloadBytes: 1000,
   stripe: { need: 1, of: 1 },
@@ -106,7 +106,7 @@ describe('the cost of a round', () => {
   test('nostrain/0 sends one event whatever its size, and a checkpoint counts as one', () => {
     const cost = roundCost({
       ...input,
-      profile: 'nostrain/0',
+      whole: gradientEvents,
       payloadBytes: 600_000,
       checkpointBytes: 2000,
     });

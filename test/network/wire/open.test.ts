@@ -16,12 +16,12 @@ const base = 'b'.repeat(64);
 const { size } = largeLayout;
 const delta = Float64Array.from({ length: size }, (_, i) => unit(philox([1, 2], i, 0, 0, 0)[0]) - 0.5); // biome-ignore format: one line
 
-it.each<[ProfileName, PackingName, number]>([
+it.each<[ProfileName, PackingName | undefined, number]>([
   ['nostrain/1', 'ternary', 2],
   ['nostrain/1', 'topk-q2', 1],
   ['nostrain/1', 'int4', 0],
-  ['nostrain/1', 'nstr', 0],
-  ['nostrain/0', 'nstr', 0],
+  ['nostrain/1', 'int8', 0],
+  ['nostrain/0', undefined, 0],
 ])('%s, %s, %i owners', async (profile, packing, owners) => {
   const { clock, set } = openOne(PRIVATE);
   const signer = signerOf(1);
@@ -39,7 +39,7 @@ it.each<[ProfileName, PackingName, number]>([
   expect(opened.chunks).toEqual(sent.chunks);
   expect(valuesOf(opened)).toEqual(valuesOf(sent));
   expect(valuesOf(opened).some((value) => value !== 0)).toBe(true);
-  if (packing === 'nstr' && profile === 'nostrain/1') expect(payload).toBeDefined(); // beside the event
+  if (packing === 'int8') expect(payload).toBeDefined(); // beside the event
   const other = { ...saved, event: { ...event, kind: Number(`1${event.kind}`) } };
   expect(() => wire.open(other, { round: 7, assignment })).toThrow(TypeError);
   await wire.close();

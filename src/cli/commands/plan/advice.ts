@@ -57,8 +57,8 @@ function advisePace({ heartbeatSeconds }: CostInput, floorOf: Floor): readonly s
   ];
 }
 
-function adviseSize({ profile, payloadBytes }: CostInput, floorOf: Floor): readonly string[] {
-  if (profile === 'nostrain/0') {
+function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonly string[] {
+  if (whole) {
     return payloadBytes > USUAL_BYTES ? ['--profile nostrain/1: no event over 64 KiB'] : [];
   }
   if (payloadBytes <= CHUNK_BYTES) return [];
@@ -69,10 +69,10 @@ function adviseSize({ profile, payloadBytes }: CostInput, floorOf: Floor): reado
 
 /** The fewest parts that bring the round down to what was asked, or else as far as parts can. */
 function adviseStripes(
-  { roundSeconds, stripe, payloadBytes, profile }: CostInput,
+  { roundSeconds, stripe, payloadBytes, whole }: CostInput,
   floorOf: Floor,
 ): readonly string[] {
-  if (profile === 'nostrain/0' || payloadBytes <= CHUNK_BYTES) return [];
+  if (whole || payloadBytes <= CHUNK_BYTES) return [];
   let best = { floor: floorOf({}), need: 0 };
   for (let need = Math.max(2, stripe.need + 1); need <= MOST_PARTS; need++) {
     if (best.floor <= roundSeconds) break;

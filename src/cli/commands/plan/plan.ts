@@ -5,6 +5,7 @@ import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/cost.ts';
+import { gradientEvents } from '../../../python/wire/sizes.ts';
 import { combineSettings, presets } from '../../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import {
@@ -101,7 +102,8 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   const estimate = measure(settings, workers, flags.payloadBytes);
   const { payloadBytes, checkpointBytes } = estimate;
   const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
-  const sizes = { profile, run, payloadBytes, checkpointBytes, stripe };
+  const whole = profile === 'nostrain/0' ? gradientEvents : undefined;
+  const sizes = { profile, whole, run, payloadBytes, checkpointBytes, stripe };
   const input = { ...sizes, workers, relays: urls, roundSeconds, ...pace };
   const cost = roundCost(input);
   const { fixedEvents, sent } = cost;
@@ -136,4 +138,7 @@ async function factsOfAll(
 }
 
 /** JSON has no Infinity: null stands for "no round is long enough" and "no limit". */
-const written = ({ input, ...rest }: Plan): unknown => ({ ...input, ...rest });
+const written = ({ input: { whole: _, ...input }, ...rest }: Plan): unknown => ({
+  ...input,
+  ...rest,
+});

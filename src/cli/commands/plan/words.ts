@@ -3,6 +3,7 @@
 import { safeLine } from '../../../base/safe-text.ts';
 import type { CostInput, Load, RoundCost } from '../../../network/wire/cost.ts';
 import { PUBLIC_BUDGET, paceSeconds, wholeSeconds } from '../../../network/wire/cost.ts';
+import type { ProfileName } from '../../../network/wire/profile.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { wrap } from '../../../terminal/render/text.ts';
@@ -10,12 +11,17 @@ import type { RelayFit } from './relay-fit.ts';
 
 const WIDTH = 100;
 
+/** The run whose cost was worked out. */
+export interface PlanInput extends CostInput {
+  readonly profile: ProfileName;
+}
+
 export interface Plan {
   readonly model: string | undefined;
   readonly parameters: number | undefined;
   readonly rounds: number;
   readonly workersPerIp: number;
-  readonly input: CostInput;
+  readonly input: PlanInput;
   readonly cost: RoundCost;
   /** What all workers send to all relays in the whole run. */
   readonly total: Load;

@@ -133,8 +133,10 @@ describe('relays', () => {
       ...['plan', '--model', 'gpt', '--width', '32', '--layers', '2', '--heads', '2'],
       ...[
         '--packing',
-        'nstr',
-        '--topk',
+        'int8',
+        '--owners',
+        '0',
+        '--fragments',
         '1',
         '--relay',
         url,

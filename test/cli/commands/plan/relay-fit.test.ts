@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { factsOf, judgeFit } from '../../../../src/cli/commands/plan/relay-fit.ts';
 import { type CostInput, roundCost } from '../../../../src/network/wire/cost.ts';
 import type { RelayReport } from '../../../../src/probe/report.ts';
+import { gradientEvents } from '../../../../src/python/wire/sizes.ts';
 
 const report: RelayReport = {
   url: 'wss://relay.example',
@@ -37,7 +38,7 @@ test('one that never paused takes as many as it took; ours takes any number', ()
 
 test('events between what was kept and what was refused do not count as taken', () => {
   const input: Omit<CostInput, 'payloadBytes'> = {
-    profile: 'nostrain/0',
+    whole: gradientEvents,
     ...{ run: 'r', workers: 2, relays: ['wss://relay.example'] },
     ...{ roundSeconds: 600, heartbeatSeconds: 60, stripe: { need: 1, of: 1 } },
   };

@@ -196,7 +196,7 @@ describe('what to expect of a run', () => {
       layers: 1024,
       ffn: 262_144,
       context: 65_536,
-      packing: 'nstr',
+      packing: 'int8',
     };
     const data = { kind: 'own' };
     const { payloadBytes } = outlook({ training: { ...training, model: 'gpt', heads: 4 }, data });

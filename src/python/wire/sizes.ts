@@ -1,0 +1,90 @@
+/** How large the events of profile `nostrain/0` get, before any exists: for `nostrain plan` and for relays with limits. */
+import { gradient } from '../../../kinds/gradient.ts';
+import { deriveKey, philox, unit } from '../../base/rng.ts';
+import { signedEventBytes } from '../../network/event.ts';
+import {
+  type CostInput,
+  filler,
+  longest,
+  longestHeartbeat,
+  type WholePayloadEvents,
+} from '../../network/wire/cost.ts';
+import type { EventSize } from '../../network/wire/event-size.ts';
+import type { Settings } from '../../run/settings.ts';
+import type { Layout } from '../../tensor/params.ts';
+import { buildCheckpoint, checkpointFits, MAX_CHECKPOINT_BYTES } from './checkpoints.ts';
+import { buildGradient } from './gradients.ts';
+import { buildHeartbeat } from './heartbeats.ts';
+import { plainRecord, roundRecord } from './round-record.ts';
+
+/** One gradient event (33333) a round with the payload inside, and heartbeats of kind 33334. */
+export const gradientEvents: WholePayloadEvents = { gradientBytes, heartbeatBytes };
+
+function gradientBytes({ run, payloadBytes }: CostInput): number {
+  const { hex, round, codec, seconds } = longest;
+  const draft = gradient.build(
+    {
+      ...{ run, round, worker: hex, model: hex, steps: round, examples: round },
+      ...{ compression: codec, params: round, values: 9_999_999, selected: 9_999_999 },
+      payload: filler(payloadBytes),
+      scope: true,
+    },
+    seconds,
+  );
+  return signedEventBytes(draft);
+}
+
+function heartbeatBytes(input: CostInput): number {
+  return signedEventBytes(buildHeartbeat(input.run, longestHeartbeat(input)));
+}
+
+/** Encodes a random delta the shape of a real one (sums of uniform draws) and measures its event. */
+export function measureGradient(run: string, layout: Layout, ratio: number): EventSize {
+  const values = new Float64Array(layout.size);
+  const key = deriveKey('nostrain/event-size');
+  for (let i = 0; i < values.length; i += 2) {
+    const [a, b, c, d] = philox(key, i, 0, 0, 0);
+    values[i] = a - b;
+    if (i + 1 < values.length) values[i + 1] = c - d;
+  }
+  const own = { run, round: longest.round, worker: longest.hex, base: longest.hex };
+  const said = { ...own, steps: 1000, examples: 1000 };
+  const { payloadBytes, eventBytes } = buildGradient(
+    said,
+    { layout, values },
+    { ratio },
+    longest.seconds,
+  );
+  return { payloadBytes, eventBytes };
+}
+
+/** Bytes of the checkpoint event after the first round; it grows with its history. Undefined where a state is too large for one. */
+export function measureCheckpoint(layout: Layout, settings: Settings): number | undefined {
+  const { run, model, relay: relays } = settings;
+  const key = deriveKey('nostrain/plan');
+  const count = Math.min(layout.size, MAX_CHECKPOINT_BYTES);
+  const draws = Array.from({ length: count }, (_, i) => unit(philox(key, i, 0, 0, 0)[0]) - 0.5);
+  if (count < layout.size) return undefined;
+  const state = { layout, values: Float64Array.from(draws) };
+  const losses = { before: draws[0]!, afterInner: draws[0]!, afterOuter: draws[0]! };
+  const round = {
+    round: 0,
+    digestBefore: longest.hex,
+    digestAfter: longest.hex,
+    losses,
+    reason: 'strict',
+  };
+  const record = roundRecord(plainRecord({ ...round, collectedWorkers: [longest.hex] }, relays));
+  const checkpoint = {
+    ...{ run, worker: longest.hex, round: 0, nextRound: 1, roundsCompleted: 1, slot: 0, relays },
+    ...{ state, momentum: state, runtime: `${model}-regression`, rounds: [record] },
+    ...{
+      lateGradients: [],
+      lateReconciliations: [],
+      lateGradientSince: longest.seconds,
+      updatedAt: longest.seconds,
+    },
+  };
+  if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
+  return signedEventBytes(buildCheckpoint(checkpoint, longest.seconds));
+}

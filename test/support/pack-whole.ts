@@ -1,0 +1,19 @@
+/** Payloads of docs/payload.md for tests that sign manifests by hand: every parameter, int8. */
+import { fromHex, utf8 } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/hash.ts';
+import { encodePayload } from '../../src/network/codec/payload.ts';
+import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+
+interface PackedFor {
+  readonly run: string;
+  readonly round: number;
+  /** Digest of the roster that owns chunks; by default nobody owns any. */
+  readonly roster?: string | undefined;
+}
+
+export function packWhole(values: Float64Array, { run, round, roster }: PackedFor): Uint8Array {
+  const chunks = Uint32Array.from({ length: Math.ceil(values.length / CHUNK_LENGTH) }, (_, i) => i);
+  const owners = fromHex(roster ?? '0'.repeat(64))!;
+  const scope = { run: sha256(utf8(run)), round, size: values.length, roster: owners, chunks };
+  return encodePayload(values, { codec: 'int8', kept: 0 }, scope).payload;
+}
