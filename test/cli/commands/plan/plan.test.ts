@@ -130,7 +130,7 @@ describe('relays', () => {
   it('that are too slow make the exit code 1 and the advice long', async () => {
     const url = await start({ strict: 'strfry' });
     const { exitCode, stdout } = await runCommand(
-      ...['plan', '--model', 'gpt', '--width', '32', '--layers', '2', '--heads', '2'],
+      ...['plan', '--model', 'gpt', '--width', '64', '--layers', '2', '--heads', '2'],
       ...[
         '--packing',
         'int8',
