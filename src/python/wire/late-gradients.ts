@@ -6,8 +6,7 @@ import { judgeClaim } from '../../network/wire/judged.ts';
 import { newer, slotOf } from '../../network/wire/newest.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { LateGradient } from './late-record.ts';
-import type { LateRequest } from './python-wire.ts';
-import type { ReferenceProfileOptions } from './reference-profile.ts';
+import type { LateRequest, ReferenceProfileOptions } from './python-events.ts';
 
 /** A relay that has more than this many of them is not a relay of one run of friends. */
 const MAX_LATE = 1024;

@@ -22,8 +22,8 @@ import type {
   CheckpointSent,
   OwnCheckpoint,
   PythonEvents,
-  PythonWireOptions,
-} from './python-wire.ts';
+  ReferenceProfileOptions,
+} from './python-events.ts';
 import { roundRecord } from './round-record.ts';
 
 /** What most relays take in one event; larger states stay on disk. */
@@ -32,9 +32,6 @@ const MAX_CHECKPOINT_BYTES = 65_536;
 const LOOKBACK_SECONDS = 3600;
 /** Gradients that are later than this many rounds are not looked for. */
 const LATE_ROUNDS = 8;
-
-export type ReferenceProfileOptions = ProfileOptions &
-  Pick<PythonWireOptions, 'reference' | 'codec' | 'zstd'>;
 
 export function createReferenceProfile(
   options: ReferenceProfileOptions,

@@ -1,6 +1,6 @@
 /** After a round: the whole state as an event, where the model is small enough for one. Nothing waits for it. */
 import type { RoundSummary } from '../../worker/events.ts';
-import type { CheckpointSent } from '../wire/python-wire.ts';
+import type { CheckpointSent } from '../wire/python-events.ts';
 import { plainRecord, type RoundRecord } from '../wire/round-record.ts';
 import type { PythonSession, PythonState } from './session.ts';
 

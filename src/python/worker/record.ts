@@ -8,7 +8,7 @@ import type { Contribution } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import { liveWorkers } from '../../worker/peers.ts';
 import { assertSealed } from '../../worker/state.ts';
-import type { CheckpointSent } from '../wire/python-wire.ts';
+import type { CheckpointSent } from '../wire/python-events.ts';
 import { type RetryTotals, retryTotals } from '../wire/retry-telemetry.ts';
 import { NOT_SENT, NOTHING_LATE, type RoundRecord, type SentRecord } from '../wire/round-record.ts';
 import type { Notes, PythonState, RecordedSession } from './session.ts';

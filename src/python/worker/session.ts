@@ -7,7 +7,7 @@ import type { Ports, Session } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import type { LateGradient } from '../wire/late-record.ts';
-import type { CheckpointSent, PythonEvents } from '../wire/python-wire.ts';
+import type { CheckpointSent, PythonEvents } from '../wire/python-events.ts';
 import type { History } from './history.ts';
 import type { LateRule } from './reconcile.ts';
 
