@@ -20,7 +20,13 @@ export {
   type RetryPolicy as RelayRetryPolicy,
 } from './base/retry.ts';
 export { deriveKey, type Key, philox } from './base/rng.ts';
-export { type MeanOptions, meanDelta } from './consensus/aggregate/mean.ts';
+export {
+  type Mean,
+  type MeanOptions,
+  type MeanRule,
+  type Row,
+  weightedMean,
+} from './consensus/aggregate/mean.ts';
 export { nesterovStep, type OuterSettings } from './consensus/outer/nesterov.ts';
 export type {
   Batch,

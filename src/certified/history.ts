@@ -2,7 +2,8 @@
  * The certified state of a run and the one way it moves: outcome by outcome. The worker that plays and whoever replays the run
  * use the same functions, so a replay checks what was really done.
  */
-import { clippedMean } from '../consensus/aggregate/clipped-mean.ts';
+import { weightedMean, weightOf } from '../consensus/aggregate/mean.ts';
+import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import {
   completeLedger,
@@ -130,12 +131,16 @@ function step({ spec, params, momentum }: Certified, rows: readonly Row[]): Mode
   if (rows.length === 0) return { params, momentum };
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
   const { normBoundC, weightCap } = spec.limits;
-  const mean = clippedMean(
-    rows.map(({ late, contribution: { worker, delta, examples } }) => ({
-      ...{ worker, late, delta },
-      weight: weights === 'equal' ? 1 : Math.min(weightCap, examples ?? 1),
+  const { scales } = boundRows(
+    rows.map(({ contribution }) => contribution.delta),
+    { normBound: normBoundC, history: [], parameters: rootMeanSquare(params.values) },
+  );
+  const mean = weightedMean(
+    rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }, i) => ({
+      ...{ worker, id, late, delta, scale: scales[i]! },
+      weight: weightOf(examples, { weights, cap: weightCap }),
     })),
-    { size: params.layout.size, normBound: normBoundC, normalize },
+    { size: params.layout.size, normalize },
   );
   const outer = { learningRate: outerLearningRate, momentum: kept };
   const stepped = nesterovStep(params.values, momentum, mean, outer);

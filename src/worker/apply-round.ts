@@ -1,5 +1,7 @@
 /** Applies a round: the mean of its contributions, the outer step, evaluation, and the summary people see. */
-import { inOrder, type Mean, meanDelta } from '../consensus/aggregate/mean.ts';
+import { TrainingError } from '../base/errors.ts';
+import { inOrder, type Mean, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
+import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
@@ -19,28 +21,41 @@ export interface Closing {
   readonly reason: CompletionReason;
   readonly startedMs: number;
   readonly secondsWaiting: number;
+  readonly meanOf: MeanRule;
 }
 
 /** The state after the outer step over exactly the contributions in the inbox, and their mean. */
 export async function applyRound<S extends WorkerState>(
   state: SealedState<S>,
   inbox: RoundInbox,
-  { start, reason, startedMs, secondsWaiting }: Closing,
+  { start, reason, startedMs, secondsWaiting, meanOf }: Closing,
   session: Session,
 ): Promise<{ readonly state: S; readonly mean: Mean }> {
   const { plan, ports } = session;
   const { params, sent } = state;
-  const cohort = inOrder([...inbox.contributions.values()]);
+  const cohort = inOrder(
+    [...inbox.contributions.values()].map((one) => ({ ...one, id: one.eventId, late: false })),
+  );
   const id = idOf(sent);
   const counts = cohort.some(({ eventId }) => eventId === id);
-  const mean = meanDelta(cohort, {
-    size: params.layout.size,
-    weights: plan.weights,
-    cap: plan.weightCap,
-    normalize: plan.normalize,
-  });
+  const { scales, history } = boundRows(
+    cohort.map(({ delta }) => delta),
+    {
+      normBound: plan.normBound,
+      history: state.norms,
+      parameters: rootMeanSquare(params.values),
+    },
+  );
+  const { weights, weightCap: cap, normalize } = plan;
+  const rows = cohort.map((one, i) => ({
+    ...one,
+    weight: weightOf(one.examples, { weights, cap }),
+    scale: scales[i]!,
+  }));
+  const mean = meanOf(rows, { size: params.layout.size, normalize });
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };
+  assertFinite(next.values, state.round);
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];
   const summary: RoundSummary = {
     index: state.round,
@@ -66,6 +81,7 @@ export async function applyRound<S extends WorkerState>(
     round: state.round + 1,
     params: next,
     momentum: stepped.momentum,
+    norms: history,
     residual: counts ? state.residual : unsent(state, start, session),
     cohort: accepted,
     folded: fold(state.folded, cohort),
@@ -74,6 +90,14 @@ export async function applyRound<S extends WorkerState>(
     sent: undefined,
   };
   return { state: after, mean };
+}
+
+/** Nothing is saved of a step that leads nowhere. */
+function assertFinite(values: Vector, round: number): void {
+  if (values.every(Number.isFinite)) return;
+  throw new TrainingError('round/not-finite', `the outer step of round ${round} is not finite`, {
+    hint: 'lower --outer-learning-rate; the state before the round is kept',
+  });
 }
 
 /** What is left to send when the gradient did not count; under `async` others may still use it later. */

@@ -2,7 +2,7 @@
  * The plain strategy: every worker averages the contributions it has when the round closes and takes the outer step over them.
  * Workers that close on the same contributions end in the same bits; nobody certifies which ones those are.
  */
-import type { Mean } from '../consensus/aggregate/mean.ts';
+import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
@@ -32,6 +32,7 @@ export interface Averaging<S extends WorkerState> extends RoundStrategy<S> {
 
 export function createAveraging<S extends WorkerState = WorkerState>(
   session: Session,
+  meanOf: MeanRule = weightedMean,
 ): Averaging<S> {
   const { plan, ports } = session;
   const digestOf = (state: S) => stateDigest(state.params, ports.createSha256);
@@ -56,7 +57,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
           const publishedMs = clock.now();
           const reason = await collect(inbox, round, session);
           const secondsWaiting = (clock.now() - publishedMs) / 1000;
-          const closing = { start, reason, startedMs, secondsWaiting };
+          const closing = { start, reason, startedMs, secondsWaiting, meanOf };
           const { state: next, mean } = await applyRound(sealed, inbox, closing, session);
           const completed = async () => {
             report({ type: 'round', ...next.rounds.at(-1)! });

@@ -25,6 +25,8 @@ export interface Plan {
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
   readonly normalize: Normalization;
+  /** Contributions larger than so many times the lower median are scaled down to it; 0 bounds nothing. */
+  readonly normBound: number;
   readonly sync: Sync;
   /** How long to collect after publishing. */
   readonly roundTimeoutMs: number;
@@ -62,6 +64,7 @@ const usual = {
   weights: 'equal',
   weightCap: 1,
   normalize: 'workers',
+  normBound: 3,
   sync: { strategy: 'timeout' },
   roundTimeoutMs: 60_000,
   timeoutSince: 'publishing',

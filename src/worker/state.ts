@@ -16,6 +16,8 @@ export interface WorkerState {
   readonly params: Params;
   /** Outer momentum. */
   readonly momentum: Vector;
+  /** Typical size of contributions to the last rounds, oldest first: what the next ones are bounded by. */
+  readonly norms: readonly number[];
   /** Inner optimizer state, carried across rounds. */
   readonly moments: readonly Float32Array[];
   /** What this worker has learned and not yet sent (error feedback). */
@@ -71,6 +73,7 @@ export function genesis(params: Params, lossBefore: number): WorkerState {
     round: 0,
     params,
     momentum: zeros,
+    norms: [],
     moments: [],
     residual: new Float64Array(params.layout.size),
     cohort: undefined,

@@ -53,6 +53,7 @@ export function parseRecord<M extends object>(
     ...json,
     ...members,
     cohort: json.cohort,
+    norms: json.norms ?? [],
     sent,
     rounds: Array.isArray(json.rounds)
       ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, ROUND) : one))
@@ -89,10 +90,12 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
 }
 
 function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
-  const { round, cohort, folded, rounds, lossBefore, tokens, lastSent } = value;
+  const { round, cohort, norms, folded, rounds, lossBefore, tokens, lastSent } = value;
   return (
     isCount(round) &&
     (cohort === undefined || isTexts(cohort)) &&
+    Array.isArray(norms) &&
+    norms.every(isNumber) &&
     isObject(folded) &&
     Object.values(folded).every(isCount) &&
     Array.isArray(rounds) &&

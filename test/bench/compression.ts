@@ -14,7 +14,6 @@ import { parseArgs } from 'node:util';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
-import { meanDelta } from '../../src/consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
@@ -30,6 +29,7 @@ import type { Params } from '../../src/tensor/params.ts';
 import { gptSpec, optimizerOf } from '../../src/terminal/prepare.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
+import { meanDelta } from '../support/mean.ts';
 import { FRONTIER, readFrontier } from './frontier/rows.ts';
 
 const RUN = 'bench';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { openCheckpoint } from '../../src/certified/checkpoint-state.ts';
-import { clippedMean, normOf } from '../../src/consensus/aggregate/clipped-mean.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
 import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus/state-root.ts';
@@ -9,7 +8,6 @@ import { chunkTree } from '../../src/network/attachments/merkle.ts';
 import { ledgerBytes, ledgerRoot } from '../../src/run/ledger.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { rulesOf } from '../support/run-history.ts';
-import { dense } from '../support/vectors.ts';
 
 const layoutOf = (size: number) => createLayout([{ name: 'w', shape: [size] }]);
 const stateOf = (size: number) => ({
@@ -86,39 +84,5 @@ describe('the run root (T-12)', () => {
 
   it('has no second preimage by repeating the last round', () => {
     expect(runRoot([...digests, digests.at(-1)!])).not.toBe(runRoot(digests));
-  });
-});
-
-describe('the clipped mean', () => {
-  const row = (worker: string, delta: readonly number[], weight = 1, late = false) => ({
-    ...{ worker, late, weight },
-    delta: dense(delta),
-  });
-  const options = { size: 2, normBound: 0, normalize: 'workers' } as const;
-
-  it('is the weighted mean, whatever the order of rows', () => {
-    const rows = [row('b', [1, 2], 3), row('a', [5, 6], 1), row('a', [9, 9], 2, true)];
-    const { mean } = clippedMean(rows, options);
-    expect([...mean]).toEqual([26 / 6, 30 / 6]);
-    expect(clippedMean([...rows].reverse(), options).mean).toEqual(mean);
-  });
-
-  it('scales down what is longer than so many times the lower median of the rows', () => {
-    const rows = [row('a', [3, 4]), row('b', [0, 5]), row('c', [300, 400]), row('d', [6, 8])];
-    const { clips } = clippedMean(rows, { ...options, normBound: 2 });
-    expect(clips.map(({ scale }) => scale)).toEqual([1, 1, 10 / 500, 1]);
-    expect(normOf(rows[2]!.delta)).toBe(500);
-  });
-
-  it('is not bounded by those who send nothing yet', () => {
-    const none = { ...dense([0, 0]), chunks: new Uint32Array(0) };
-    const rows = [
-      row('a', [3, 4]),
-      { worker: 'b', late: false, weight: 1, delta: none },
-      { worker: 'c', late: false, weight: 1, delta: none },
-    ];
-    const { clips, mean } = clippedMean(rows, { ...options, normBound: 1 });
-    expect(clips[0]).toMatchObject({ scale: 1 });
-    expect([...mean]).toEqual([3, 4]);
   });
 });

@@ -1,6 +1,5 @@
 /** Rounds of several workers on one linear model, without a network: the worker's own deltas, payloads, mean and outer step. */
 import { philox, unit } from '../../src/base/rng.ts';
-import { meanDelta } from '../../src/consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
@@ -9,6 +8,7 @@ import { createLayout, type Vector } from '../../src/tensor/params.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 import { contribution } from './contributions.ts';
+import { meanDelta } from './mean.ts';
 
 const WORKERS = 4;
 const FEATURES = 400;

@@ -6,7 +6,7 @@ import type { SignedEvent } from '../../network/event.ts';
 import type { Sending } from '../../network/transport/delivery.ts';
 import { trackOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/filter.ts';
-import { contextOf, type Profile, type ProfileOptions } from '../../network/wire/profile.ts';
+import { contextOf, type Profile } from '../../network/wire/profile.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import {
   buildCheckpoint,

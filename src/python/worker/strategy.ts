@@ -6,6 +6,7 @@ import { createAveraging } from '../../worker/averaging.ts';
 import { runWorker } from '../../worker/loop.ts';
 import type { Plan } from '../../worker/plan.ts';
 import type { OpenRound, RoundStrategy } from '../../worker/strategy.ts';
+import { meanByReciprocal } from '../outer/mean-by-reciprocal.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { foldLate } from './late.ts';
 import { untilPeersBegan } from './pace.ts';
@@ -35,13 +36,17 @@ const referencePlan = (plan: Plan, { isCompatible, publishMs }: Reference): Plan
   ...plan,
   heartbeatEachRound: true,
   publishTimeoutMs: publishMs,
-  // its workers count their timeout from the last gradient, and say nothing of the state they ended in
-  ...(isCompatible && { timeoutSince: 'last-contribution', hearsFinalStates: false }),
+  // its workers count their timeout from the last gradient, say nothing of the state they ended in, and bound nothing
+  ...(isCompatible && {
+    timeoutSince: 'last-contribution',
+    hearsFinalStates: false,
+    normBound: 0,
+  }),
 });
 
 /** Averaging with checkpoints, without records. */
 function createPlain(session: PythonSession): RoundStrategy<PythonState> {
-  const averaging = createAveraging<PythonState>(session);
+  const averaging = createAveraging<PythonState>(session, meanByReciprocal);
   return {
     ...averaging,
     async open(state) {
@@ -63,7 +68,7 @@ function createPlain(session: PythonSession): RoundStrategy<PythonState> {
 }
 
 function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
-  const averaging = createAveraging<PythonState>(session);
+  const averaging = createAveraging<PythonState>(session, meanByReciprocal);
   return {
     ...averaging,
     prepare: async (state) =>

@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256, sha256Hex } from '../../../src/base/hash.ts';
-import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
 import { ownedChunks } from '../../../src/consensus/committee/hrw.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { contribution } from '../../support/contributions.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
+import { meanDelta } from '../../support/mean.ts';
 import { packings } from '../../support/payload-fuzz.ts';
 import { valuesOf } from '../../support/vectors.ts';
 

@@ -1,6 +1,5 @@
 /** By whose weights a sparse update is divided. */
 import { describe, expect, it } from 'vitest';
-import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { partialOf } from '../../../src/tensor/sparse.ts';
@@ -10,6 +9,7 @@ import { contribution } from '../../support/contributions.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { fakePorts, layout, plan } from '../../support/fake-ports.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
+import { meanDelta } from '../../support/mean.ts';
 import { valuesOf } from '../../support/vectors.ts';
 
 const sparse = (size: number, indices: readonly number[], values: readonly number[]) =>

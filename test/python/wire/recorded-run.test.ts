@@ -2,15 +2,16 @@
 import { describe, expect, test } from 'vitest';
 import { checkpoint, gradient, heartbeat } from '../../../kinds/index.ts';
 import { fromHex } from '../../../src/base/bytes.ts';
-import { meanDelta } from '../../../src/consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
 import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
+import { meanByReciprocal } from '../../../src/python/outer/mean-by-reciprocal.ts';
 import { toCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { buildGradient, toContribution } from '../../../src/python/wire/gradients.ts';
 import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
+import { meanDelta } from '../../support/mean.ts';
 import { stateText } from '../../support/state-text.ts';
 import { valuesOf } from '../../support/vectors.ts';
 import session from '../../vectors/session.json' with { type: 'json' };
@@ -49,12 +50,16 @@ function replay(): { values: Float64Array; momentum: Float64Array }[] {
   const trail = [{ values: Float64Array.from(initial), momentum: new Float64Array(layout.size) }];
   for (const { round } of rounds) {
     const { values, momentum } = trail.at(-1)!;
-    const mean = meanDelta(contributionsOf(round), {
-      size: layout.size,
-      weights: 'examples',
-      cap: 1000,
-      normalize: 'workers',
-    });
+    const mean = meanDelta(
+      contributionsOf(round),
+      {
+        size: layout.size,
+        weights: 'examples',
+        cap: 1000,
+        normalize: 'workers',
+      },
+      meanByReciprocal,
+    );
     const next = nesterovStep(values, momentum, mean, {
       learningRate: config.outer_learning_rate,
       momentum: config.outer_momentum,

@@ -1,0 +1,88 @@
+/**
+ * How large a contribution may be: rows whose values are larger than a bound are scaled down to it, so that no single row decides
+ * the step. Of three rows or more the bound is c times their lower median. One or two rows have no majority: their bound follows from
+ * rows of earlier rounds, at first from the size of the parameters. All of it is certified or shared, so every worker finds the same.
+ */
+import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+
+/** Rounds that the floor under the bound looks back on. */
+const ROUNDS_LOOKED_BACK = 8;
+/** Rows that have a majority. */
+const MAJORITY_ROWS = 3;
+/** One or two rows may be so many times larger than the largest typical one of the rounds looked back on. */
+const MOST_GROWTH = 4;
+/** As large as one or two rows may be in the first round where all parameters are zero. */
+const FIRST_OF_ZEROS = 1000;
+
+/** What the bound of a round follows from, beside its own rows. */
+export interface NormContext {
+  /** c: a row may be c times as large as the lower median of the rows; 0 bounds nothing. */
+  readonly normBound: number;
+  /** Typical root mean square of rows of the last rounds, oldest first; empty in the first. */
+  readonly history: readonly number[];
+  /** Root mean square of the shared parameters. */
+  readonly parameters: number;
+}
+
+export interface NormBounds {
+  /** Factor for each row, in (0, 1]; 1 where the row is within the bound. */
+  readonly scales: readonly number[];
+  /** Root mean square that values are scaled down to. */
+  readonly bound: number;
+  /** The history of the round that follows. */
+  readonly history: readonly number[];
+}
+
+/** Bounds for the rows of a round, in their order. */
+export function boundRows(rows: readonly PartialVector[], context: NormContext): NormBounds {
+  const { normBound, history } = context;
+  const sizes = rows.map(rmsOf);
+  // rows without any chunk (a newcomer that owns none) must not pull the median to zero
+  const sent = sizes.filter((_, i) => rows[i]!.chunks.length > 0).sort((a, b) => a - b);
+  const bound = normBound === 0 ? Number.POSITIVE_INFINITY : boundOf(sent, context);
+  // of an even number the upper one: beside a row of nothing an honest one stays typical
+  const typical = Math.min(bound, sent[Math.floor(sent.length / 2)] ?? 0);
+  return {
+    scales: sizes.map((size) => (size > bound ? bound / size : 1)),
+    bound,
+    history: typical > 0 ? [...history, typical].slice(-ROUNDS_LOOKED_BACK) : history,
+  };
+}
+
+/** `sent` ascending. */
+function boundOf(sent: readonly number[], { normBound, history, parameters }: NormContext): number {
+  const byMedian = normBound * lowerMedian(sent);
+  if (sent.length >= MAJORITY_ROWS) return byMedian;
+  const first = parameters > 0 ? parameters : FIRST_OF_ZEROS;
+  const floor = history.length === 0 ? first : lowerMedian([...history].sort((a, b) => a - b));
+  const most = Math.max(first, ...history.map((typical) => MOST_GROWTH * typical));
+  return Math.min(most, Math.max(floor, byMedian));
+}
+
+/** The middle value of ascending ones, or the lower of the two middle ones; 0 of none. */
+const lowerMedian = (sorted: readonly number[]): number =>
+  sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+
+/** Root mean square over all values of the chunks that a row speaks of; summed in index order. */
+export function rmsOf(delta: PartialVector): number {
+  const room = new Float64Array(CHUNK_LENGTH);
+  let sum = 0;
+  let count = 0;
+  for (let position = 0; position < delta.chunks.length; position++) {
+    room.fill(0);
+    delta.addChunk(position, 1, room, 0);
+    for (let i = 0; i < CHUNK_LENGTH; i++) sum += room[i]! * room[i]!;
+    count += Math.min(CHUNK_LENGTH, delta.size - delta.chunks[position]! * CHUNK_LENGTH);
+  }
+  return count === 0 ? 0 : Math.sqrt(sum / count);
+}
+
+/** Root mean square of a vector, summed in index order. */
+export function rootMeanSquare(values: {
+  readonly length: number;
+  readonly [i: number]: number;
+}): number {
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += values[i]! * values[i]!;
+  return values.length === 0 ? 0 : Math.sqrt(sum / values.length);
+}

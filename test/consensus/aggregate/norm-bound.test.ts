@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { weightedMean } from '../../../src/consensus/aggregate/mean.ts';
+import { boundRows, type NormContext, rmsOf } from '../../../src/consensus/aggregate/norm-bound.ts';
+import { dense } from '../../support/vectors.ts';
+
+const row = (worker: string, delta: readonly number[], weight = 1, late = false) => ({
+  ...{ worker, id: worker, late, weight, scale: 1 },
+  delta: dense(delta),
+});
+const of = (...values: readonly number[]) => values.map((value) => dense([value, -value]));
+const context = { normBound: 3, history: [], parameters: 1 } satisfies NormContext;
+
+describe('the weighted mean', () => {
+  it('is the same whatever the order of rows, late ones last', () => {
+    const rows = [row('b', [1, 2], 3), row('a', [5, 6], 1), row('a', [9, 9], 2, true)];
+    const options = { size: 2, normalize: 'workers' } as const;
+    const { mean } = weightedMean(rows, options);
+    expect([...mean]).toEqual([26 / 6, 30 / 6]);
+    expect(weightedMean([...rows].reverse(), options).mean).toEqual(mean);
+  });
+});
+
+describe('of three rows or more', () => {
+  it('those larger than c times the lower median are scaled down to it', () => {
+    const rows = [dense([3, 4]), dense([0, 5]), dense([300, 400]), dense([6, 8])];
+    const { scales } = boundRows(rows, { ...context, normBound: 2 });
+    expect(scales).toEqual([1, 1, 10 / 500, 1]);
+    expect(rmsOf(rows[2]!)).toBe(Math.sqrt((300 * 300 + 400 * 400) / 2));
+  });
+
+  it('neither a giant nor a dwarf moves the bound of the others', () => {
+    const honest = [1, 1.1, 0.9];
+    for (const hostile of [0, 1e-30, 1e38]) {
+      const { scales, history } = boundRows(of(...honest, hostile), context);
+      expect(scales.slice(0, 3)).toEqual([1, 1, 1]);
+      expect(scales[3]! * hostile).toBeLessThanOrEqual(3);
+      expect(history[0]).toBeGreaterThanOrEqual(0.9);
+      expect(history[0]).toBeLessThanOrEqual(1.1);
+    }
+  });
+});
+
+describe('of two rows, where there is no majority', () => {
+  it('a row of nearly nothing does not silence an honest one', () => {
+    const { scales, history } = boundRows(of(1, 1e-12), { ...context, history: [1, 1.2, 0.9] });
+    expect(scales).toEqual([1, 1]);
+    expect(history.at(-1)).toBe(1);
+    // nor in the first round, whose bound follows from the parameters
+    expect(boundRows(of(0.9, 1e-12), context).scales).toEqual([1, 1]);
+  });
+
+  it('a giant grows by a bounded factor from round to round, and never beyond c times the honest one', () => {
+    let history: readonly number[] = [1];
+    for (let round = 0; round < 50; round++) {
+      const bounds = boundRows(of(1, 1e38), { ...context, history });
+      expect(bounds.scales[0]).toBe(1);
+      expect(bounds.scales[1]! * 1e38).toBeLessThanOrEqual(3 + 1e-9);
+      history = bounds.history;
+    }
+    expect(history.length).toBe(8);
+  });
+});
+
+it('one row alone is held to the rounds before, or to the parameters', () => {
+  const { scales } = boundRows(of(1e38), { ...context, history: [1, 2] });
+  expect(scales[0]! * 1e38).toBeCloseTo(8, 6);
+  expect(boundRows(of(1e38), context).bound).toBe(1);
+});
+
+it('is not bounded by those who send nothing yet', () => {
+  const none = { ...dense([0, 0]), chunks: new Uint32Array(0) };
+  const { scales, history } = boundRows([dense([3, 4]), none, none], { ...context, parameters: 9 });
+  expect(scales[0]).toBe(1);
+  expect(history).toEqual([rmsOf(dense([3, 4]))]);
+});
+
+it('normBound 0 bounds nothing', () => {
+  expect(boundRows(of(1, 1, 1e38), { ...context, normBound: 0 }).scales).toEqual([1, 1, 1]);
+});
