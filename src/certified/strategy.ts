@@ -40,10 +40,10 @@ export function createCertifiedStrategy(
   const strategy: RoundStrategy<CertifiedState> = {
     digestOf: ({ head }) => head.modelRoot,
     async prepare(state) {
-      if (state.round < plan.rounds && !member.hasLeft) return state;
+      if (state.round < plan.rounds && !member.hasLeft) return { state, isOver: false };
       // a run that seemed over may have gone another way
       const better = await member.branches.atTheEnd(certifiedOf(member.spec, state.head, state));
-      if (!better) return undefined;
+      if (!better) return { state, isOver: true };
       const result = switchBranch(better, state, member, session);
       await ports.store.save(result.state);
       return strategy.prepare(await result.completed());

@@ -38,7 +38,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
   const digestOf = (state: S) => stateDigest(state.params, ports.createSha256);
   return {
     digestOf,
-    prepare: async (state) => (state.round < plan.rounds ? state : undefined),
+    prepare: async (state) => ({ state, isOver: state.round >= plan.rounds }),
     async open(state) {
       const { clock, wire, report } = ports;
       const startedMs = clock.now();

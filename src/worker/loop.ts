@@ -23,12 +23,12 @@ export async function runWorker<S extends WorkerState>(
   let state = start;
   try {
     for (;;) {
-      const next = await strategy.prepare(state);
-      state = next ?? state;
+      const { state: next, isOver } = await strategy.prepare(state);
+      state = next;
       const { round, cohort } = state;
       const content = { round, digest: strategy.digestOf(state), cohort };
       comparison.remember(content);
-      if (next === undefined) {
+      if (isOver) {
         await hearPeers(state, heartbeats.send(content), session);
         return state;
       }

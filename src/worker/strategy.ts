@@ -39,9 +39,17 @@ export interface OpenRound<S extends WorkerState = WorkerState> {
   close(): void;
 }
 
+/** Where a worker is between two rounds. */
+export interface Standpoint<S extends WorkerState> {
+  /** What the next round starts from, or what the run ends in. */
+  readonly state: S;
+  /** The run is over for this worker. */
+  readonly isOver: boolean;
+}
+
 export interface RoundStrategy<S extends WorkerState = WorkerState> {
-  /** The state the next round starts from; undefined where the run is over for this worker. */
-  prepare(state: S): Promise<S | undefined>;
+  /** Called before every round and after the last one. */
+  prepare(state: S): Promise<Standpoint<S>>;
   /** What heartbeats call the shared state: equal digests are equal bits. */
   digestOf(state: S): Digest;
   open(state: S): Promise<OpenRound<S>>;

@@ -71,8 +71,10 @@ function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
   const averaging = createAveraging<PythonState>(session, meanByReciprocal);
   return {
     ...averaging,
-    prepare: async (state) =>
-      state.round < session.plan.rounds ? foldLate(state, session) : undefined,
+    async prepare(state) {
+      const isOver = state.round >= session.plan.rounds;
+      return { state: isOver ? state : await foldLate(state, session), isOver };
+    },
     async open(state): Promise<OpenRound<PythonState>> {
       const round = await averaging.open(state);
       await untilPeersBegan(state.round, session);
