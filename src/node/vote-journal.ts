@@ -1,23 +1,14 @@
 /** What a worker signed in the round in progress, in one file that is replaced whole and synced: `votes.json`. */
 import { readFile } from 'node:fs/promises';
 import { CheckpointError } from '../base/errors.ts';
-import type { Entry, Journal } from '../certified/journal.ts';
-import { parseEvent } from '../network/event.ts';
+import { type Entry, formatEntry, type Journal, parseEntry } from '../certified/journal.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** The journal in this file. */
 export const createVoteJournal = (file: string): Journal => ({
   load: () => load(file),
-  save: (entry) => writeWhole(file, new TextEncoder().encode(format(entry))),
+  save: (entry) => writeWhole(file, new TextEncoder().encode(formatEntry(entry))),
 });
-
-/** Stakes are larger than what JSON numbers hold. */
-const format = (entry: Entry): string =>
-  JSON.stringify(entry, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
-
-/** Only the weights of committees are such numbers. */
-const revive = (key: string, value: unknown): unknown =>
-  key === 'weights' && Array.isArray(value) ? value.map((each) => BigInt(each)) : value;
 
 async function load(file: string): Promise<Entry | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
@@ -26,12 +17,8 @@ async function load(file: string): Promise<Entry | undefined> {
   });
   if (text === undefined) return undefined;
   try {
-    const entry = JSON.parse(text, revive) as Entry;
-    const isOne =
-      Number.isSafeInteger(entry.round) &&
-      typeof entry.parent === 'string' &&
-      Object.values(entry.own).every((event) => parseEvent(event).ok);
-    if (isOne && entry.machine.round === entry.round) return entry;
+    const entry = parseEntry(text);
+    if (entry !== undefined) return entry;
   } catch (cause) {
     throw broken(file, cause);
   }

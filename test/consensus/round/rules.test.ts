@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { formatEntry, parseRoundState } from '../../../src/certified/journal.ts';
 import { type Branch, isBetter } from '../../../src/consensus/round/fork-choice.ts';
 import { decideClosing } from '../../../src/consensus/round/machine.ts';
-import { loadRound, saveRound } from '../../../src/consensus/round/saved-round.ts';
 import { graceOf, latestView, viewAfter, viewLength } from '../../../src/consensus/round/timing.ts';
 import { drawFor, keysOf, outcomeBy, PARENT, RUN, timing } from './model-check/setup.ts';
 import { friends, Player, proposalBy, Room, voteBy } from './room.ts';
@@ -145,7 +145,7 @@ describe('memory', () => {
     expect(player.effects[at - 1]).toEqual({ type: 'persist' });
     const [sent] = player.all('send');
     const back = new Player(four, 'w1');
-    back.state = loadRound(saveRound(player.state));
+    back.state = parseRoundState(formatEntry(player.state));
     expect(back.state).toEqual(player.state);
     expect(back.take({ type: 'restart' }, 150)).toContainEqual(sent);
     expect(back.take({ type: 'tick' }, 151).filter(({ type }) => type === 'send')).toEqual([]);

@@ -2,6 +2,8 @@
  * A world in which machines play one round: time, a network that delays, drops, repeats and reorders, machines that crash and
  * come back with what they wrote to disk, and an adversary. After it heals nothing is lost any more and everybody is there.
  */
+
+import { formatEntry, parseRoundState } from '../../../../src/certified/journal.ts';
 import { isSameSlot } from '../../../../src/consensus/round/faults.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
 import type {
@@ -10,7 +12,6 @@ import type {
   RoundContext,
   RoundState,
 } from '../../../../src/consensus/round/round-state.ts';
-import { loadRound, saveRound } from '../../../../src/consensus/round/saved-round.ts';
 import type { Committee } from '../../../../src/run/committee.ts';
 import type { WorkerId } from '../../../../src/run/ids.ts';
 import type { Message, Signed } from '../../../../src/run/vote.ts';
@@ -223,8 +224,11 @@ export class World {
     const rest = Math.max(1, this.weather.healsAt - this.now);
     this.at(this.now + this.dice.between(1, rest), () => {
       const { saved, context } = machine;
-      const text = saved && saveRound(saved);
-      this.#start(machine.key, text === undefined ? beginRound(context, begun) : loadRound(text));
+      const text = saved && formatEntry(saved);
+      this.#start(
+        machine.key,
+        text === undefined ? beginRound(context, begun) : parseRoundState(text),
+      );
     });
   }
 
