@@ -14,6 +14,8 @@ interface Guest {
   count: number;
 }
 
+const newAccount = (): Account => ({ used: 0, subscribed: 0 });
+
 export interface Admitted extends Source {
   /** A public address has one for all its connections; near ones have one each. */
   readonly account: Account;
@@ -51,7 +53,7 @@ export class Admission {
     const isForwarded = this.#hasProxy && sourceOf(request.socket.remoteAddress ?? '').isNear;
     if (isForwarded && !this.#rate.takes(source.address, nowMs)) return undefined;
     const { address, isNear } = source;
-    const guest = this.#guests.get(address) ?? { account: { used: 0 }, count: 0 };
+    const guest = this.#guests.get(address) ?? { account: newAccount(), count: 0 };
     this.#guests.set(address, guest);
     guest.count++;
     this.#count++;
@@ -59,7 +61,7 @@ export class Admission {
       this.#count--;
       if (--guest.count === 0) this.#guests.delete(address);
     };
-    return { address, isNear, account: isNear ? { used: 0 } : guest.account, leave };
+    return { address, isNear, account: isNear ? newAccount() : guest.account, leave };
   }
 
   #hasRoom({ address, isNear }: Source): boolean {

@@ -56,6 +56,8 @@ export interface Core {
   readonly sessions: Set<Connection>;
   /** What is open on all of them. */
   readonly live: LiveIndex;
+  /** Bytes of all that is open. */
+  readonly subscribed: { bytes: number };
   /** How the event loop is shared between them. */
   readonly turns: Turns;
   readonly counts: Counts;

@@ -27,8 +27,10 @@ export interface Limits {
   readonly maxIndexedTagBytes: number;
   readonly maxSubscriptions: number;
   readonly maxSubscriptionIdLength: number;
-  /** Most bytes of the messages that opened the subscriptions of one connection, together. */
+  /** Most bytes of the messages that opened the subscriptions of one connection, and some for each filter, together. */
   readonly maxSubscriptionBytes: number;
+  /** Of all connections, together; one public address gets an eighth. */
+  readonly maxSubscriptionBytesInAll: number;
   readonly maxFilters: number;
   /** Most values in one list of a filter. */
   readonly maxFilterValues: number;
@@ -92,6 +94,7 @@ export const defaultLimits: Limits = {
   maxSubscriptions: 32,
   maxSubscriptionIdLength: 64,
   maxSubscriptionBytes: 4 * MIB,
+  maxSubscriptionBytesInAll: 64 * MIB,
   maxFilters: 32,
   maxFilterValues: 1000,
   maxTagFilters: 32,
@@ -119,7 +122,7 @@ export const defaultLimits: Limits = {
   kinds: undefined,
   maxStoredEvents: 100_000,
   maxStoredBytes: 1024 * MIB,
-  maxIndexBytes: 192 * MIB,
+  maxIndexBytes: 224 * MIB,
   maxUnsentBytes: 256 * MIB,
   maxUnsentBytesInAll: 512 * MIB,
   maxUnreadBytesInAll: 256 * MIB,

@@ -8,7 +8,7 @@ import { idKey, keysOf } from './index-keys.ts';
 export interface Subscription {
   readonly id: string;
   readonly filters: readonly CompiledFilter[];
-  /** Length of the message that opened it. */
+  /** Length of the message that opened it, and some for each filter. */
   readonly bytes: number;
   /** Sends it an event, unless it has been closed. */
   deliver(frames: EventFrames): Promise<unknown> | undefined;

@@ -13,6 +13,8 @@ interface Query {
   readonly filters: readonly CompiledFilter[];
 }
 
+/** What a filter counts besides the message it came in. */
+const FILTER_BYTES = 512;
 /** Units that sending one stored event takes, and bytes of it that take another. */
 const [SENT_UNITS, UNIT_BYTES] = [8, 1024];
 
@@ -70,36 +72,52 @@ function hold(
   { id, filters }: Query,
   bytes: number,
 ): Subscription | undefined {
-  const { core, subscriptions, limits } = session;
+  const { core, account, subscriptions, limits } = session;
   const most = limits.maxSubscriptions;
   if (!subscriptions.has(id) && subscriptions.size >= most) {
     session.say(...core.profile.dialect.tooManySubscriptions(id, most));
     return undefined;
   }
   forget(session, id);
-  let allBytes = bytes;
-  for (const other of subscriptions.values()) allBytes += other.bytes;
-  if (allBytes > limits.maxSubscriptionBytes) {
+  const size = bytes + FILTER_BYTES * filters.length;
+  if (!hasRoom(session, size)) {
     refuse(session, id, 'error: the open subscriptions are too large together');
     return undefined;
   }
   const subscription: Subscription = {
     id,
     filters,
-    bytes,
+    bytes: size,
     deliver: (frames) =>
       subscriptions.get(id) === subscription ? session.deliver(frames, id) : undefined,
   };
   subscriptions.set(id, subscription);
   core.live.add(subscription);
+  account.subscribed += size;
+  core.subscribed.bytes += size;
   return subscription;
 }
 
-function forget(session: Connection, id: string): void {
+/** Whether so much more fits what this connection, its address and all together may keep open. */
+function hasRoom({ core, account, isNear, subscriptions, limits }: Connection, size: number) {
+  const { maxSubscriptionBytes, maxSubscriptionBytesInAll } = limits;
+  let own = size;
+  for (const { bytes } of subscriptions.values()) own += bytes;
+  const ofAddress = isNear ? 0 : account.subscribed + size;
+  return (
+    own <= maxSubscriptionBytes &&
+    ofAddress <= maxSubscriptionBytesInAll / 8 &&
+    core.subscribed.bytes + size <= maxSubscriptionBytesInAll
+  );
+}
+
+export function forget(session: Connection, id: string): void {
   const subscription = session.subscriptions.get(id);
   if (!subscription) return;
   session.subscriptions.delete(id);
   session.core.live.remove(subscription);
+  session.account.subscribed -= subscription.bytes;
+  session.core.subscribed.bytes -= subscription.bytes;
   session.wake();
 }
 

@@ -176,6 +176,7 @@ function createCore(
     log,
     sessions: new Set(),
     live: new LiveIndex(),
+    subscribed: { bytes: 0 },
     turns: new Turns(),
     counts: zeroCounts(),
     nowMs: options.nowMs ?? Date.now,

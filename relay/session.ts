@@ -14,7 +14,7 @@ import type { Subscription } from './live-index.ts';
 import { type Message, readMessage, type Unreadable } from './message.ts';
 import { Outbox } from './outbox.ts';
 import type { AuthMode } from './policies/policy.ts';
-import { closeSubscription, countStored, openSubscription, refuse } from './querying.ts';
+import { closeSubscription, countStored, forget, openSubscription, refuse } from './querying.ts';
 import { closeIdleSyncs, closeSync, continueSync, openSync } from './syncing.ts';
 import type { Account, Work } from './turns.ts';
 
@@ -225,8 +225,7 @@ export class Session implements Connection {
 
   #end(): void {
     this.core.sessions.delete(this);
-    for (const subscription of this.subscriptions.values()) this.core.live.remove(subscription);
-    this.subscriptions.clear();
+    for (const id of [...this.subscriptions.keys()]) forget(this, id);
     this.syncs.clear();
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();

@@ -6,9 +6,12 @@
 /** Work that says, step by step, how many units it has done since the last step; a unit is about a microsecond. */
 export type Work<T> = Generator<number, T, void>;
 
-/** What one connection, or all connections of one public address, have used of the event loop. */
+/** What one connection, or all connections of one public address, cost the others. */
 export interface Account {
+  /** Units of the event loop so far. */
   used: number;
+  /** Bytes of open subscriptions. */
+  subscribed: number;
 }
 
 /** Units of one turn; what is begun within them may go beyond by its own size. */

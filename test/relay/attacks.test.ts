@@ -204,12 +204,12 @@ describe('the event loop', () => {
       for (let i = 0; i < steps; i++) yield 10_000;
       order.push(name);
     }
-    const greedy = { used: 0 };
+    const greedy = { used: 0, subscribed: 0 };
     const all = [
       turns.run(greedy, scan('first', 5)),
       turns.run(greedy, scan('second', 5)),
       turns.run(greedy, scan('third', 5)),
-      turns.run({ used: 0 }, scan('other', 5)),
+      turns.run({ used: 0, subscribed: 0 }, scan('other', 5)),
     ];
     await Promise.all(all);
     expect(order[0]).toBe('other');
@@ -233,6 +233,23 @@ describe('the event loop', () => {
     const reader = await read(await start());
     reader.sayRaw(JSON.stringify(['REQ', 'big', { ids: ['x'.repeat(2 << 20)] }]));
     expect((await reader.until((frame) => frame[0] === 'CLOSED'))[2]).toMatch(/longer than/);
+  });
+});
+
+describe('subscriptions', () => {
+  test('of all readers together are open up to a size, whoever leaves makes room', async () => {
+    const relay = await start({ limits: { maxSubscriptionBytesInAll: 20_000 } });
+    const answer = async (reader: RawReader) => {
+      reader.say('REQ', 's', { '#t': ['x'.repeat(4000)], limit: 0 });
+      return (await reader.until((frame) => frame[1] === 's'))[0];
+    };
+    const readers = await Promise.all(Array.from({ length: 6 }, () => read(relay)));
+    const answers: unknown[] = [];
+    for (const reader of readers) answers.push(await answer(reader));
+    expect(answers).toEqual(['EOSE', 'EOSE', 'EOSE', 'EOSE', 'CLOSED', 'CLOSED']);
+    await readers[0]!.close();
+    while (relay.stats().connections > 5) await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(await answer(await read(relay))).toBe('EOSE');
   });
 });
 
