@@ -5,6 +5,9 @@ import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
 import { EventFrames } from './frames.ts';
 import type { Work } from './turns.ts';
 
+/** Units that checking and filing an event takes for each tag. */
+const TAG_UNITS = 4;
+
 /** Takes one published event through all stages; every way out answers the author. `isPlain` as in `parseArrival`. */
 export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): Work<void> {
   const { counts, store } = session.core;
@@ -17,6 +20,8 @@ export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): 
     refuse(session, isRecord(raw) ? raw.id : undefined, `invalid: ${arrival}`);
     return;
   }
+  // before it is looked for: nobody else may file it between that and our filing it
+  yield TAG_UNITS * arrival.tags.length;
   if (session.adversary.discards()) {
     counts.eventsDiscarded++;
     session.answer(arrival.id, true, '');

@@ -4,7 +4,7 @@ import type { CompiledFilter } from './filter.ts';
 import { idKey, keysOf } from './index-keys.ts';
 
 /** What an event takes in memory besides its JSON, measured: itself, each tag, each item of a tag, each key it is filed under. */
-const [ENTRY_BYTES, TAG_BYTES, ITEM_BYTES, KEY_BYTES] = [700, 48, 24, 60] as const;
+const [ENTRY_BYTES, TAG_BYTES, ITEM_BYTES, KEY_BYTES] = [1000, 48, 24, 60] as const;
 
 /** What an event takes in memory besides its JSON: an estimate on the high side, for strings of two bytes a character. */
 export function indexBytesOf(entry: Entry): number {
@@ -12,8 +12,8 @@ export function indexBytesOf(entry: Entry): number {
   for (const tag of entry.tags) {
     bytes += TAG_BYTES;
     for (const item of tag) bytes += ITEM_BYTES + 2 * item.length;
+    if (tag[0]!.length === 1) bytes += KEY_BYTES + 2 * (tag[1]?.length ?? 0);
   }
-  for (const key of keysOf(entry)) bytes += KEY_BYTES + 2 * key.length;
   return bytes;
 }
 

@@ -4,26 +4,61 @@
  * cannot push out another, and many new ones cannot push out those who were there before them.
  */
 
-/** Holders that keep a guaranteed share each, in order of coming; together they are guaranteed half. */
+/** Holders that keep a guaranteed share each, first come; together they are guaranteed half. */
 const ESTABLISHED = 64;
-
 /** Down to this part of what the heaviest held, nobody looks again who is heaviest. */
 const GIVEN = 31 / 32;
+/** A queue is tidied once it is this much longer than what it still holds, and twice as long. */
+const SLACK = 32;
 
-interface Holder<T> {
-  readonly items: Map<T, number>;
-  weight: number;
+/** First in, first out, with members that may leave from anywhere; a `Map` would pass over all that left, every time. */
+class Queue<T> {
+  readonly #isHere: (member: T) => boolean;
+  #members: T[] = [];
+  #head = 0;
+
+  constructor(isHere: (member: T) => boolean) {
+    this.#isHere = isHere;
+  }
+
+  /** Adds a member; `size` is how many there are. */
+  push(member: T, size: number): void {
+    this.#members.push(member);
+    if (this.#members.length <= 2 * size + SLACK) return;
+    this.#members = this.#members.slice(this.#head).filter(this.#isHere);
+    this.#head = 0;
+  }
+
+  first(): T | undefined {
+    while (this.#head < this.#members.length && !this.#isHere(this.#members[this.#head]!)) {
+      this.#head++;
+    }
+    return this.#members[this.#head];
+  }
+}
+
+class Holder<T> {
+  readonly name: string;
+  readonly weights = new Map<T, number>();
+  readonly queue = new Queue<T>((item) => this.weights.has(item));
+  weight = 0;
+
+  constructor(name: string) {
+    this.name = name;
+  }
 }
 
 export class FairShares<T> {
   readonly #guaranteed: number;
-  /** In order of their first item. */
   readonly #holders = new Map<string, Holder<T>>();
+  readonly #established = new Set<Holder<T>>();
+  /** Those who came when others were established. */
+  readonly #newcomers = new Queue<Holder<T>>((one) => this.#holders.get(one.name) === one);
   /** Those beyond the guaranteed share: few, because the shares are shares of a bounded whole. */
-  readonly #heavy = new Map<string, Holder<T>>();
+  readonly #heavy = new Set<Holder<T>>();
   #weight = 0;
   /** Who held most when it was last looked, and gives up until it holds a little less. */
-  #giving: { name: string; holder: Holder<T>; until: number } | undefined;
+  #giving: { holder: Holder<T>; until: number } | undefined;
 
   constructor(capacity: number) {
     this.#guaranteed = Math.floor(capacity / (2 * ESTABLISHED));
@@ -35,54 +70,54 @@ export class FairShares<T> {
   }
 
   add(name: string, item: T, weight: number): void {
-    const holder = this.#holders.get(name) ?? { items: new Map<T, number>(), weight: 0 };
-    this.#holders.set(name, holder);
-    holder.items.set(item, weight);
-    this.#change(name, holder, weight);
+    const holder = this.#holders.get(name) ?? this.#welcome(name);
+    holder.weights.set(item, weight);
+    holder.queue.push(item, holder.weights.size);
+    this.#change(holder, weight);
   }
 
   remove(name: string, item: T): void {
     const holder = this.#holders.get(name);
-    const weight = holder?.items.get(item);
+    const weight = holder?.weights.get(item);
     if (!holder || weight === undefined) return;
-    holder.items.delete(item);
-    if (holder.items.size === 0) this.#holders.delete(name);
-    this.#change(name, holder, -weight);
+    holder.weights.delete(item);
+    this.#change(holder, -weight);
+    if (holder.weights.size > 0) return;
+    this.#holders.delete(name);
+    this.#established.delete(holder);
   }
 
   /** What leaves first, and whose it is; undefined when there is nothing. */
   first(): readonly [name: string, item: T] | undefined {
-    const [name, holder] = this.#heaviest() ?? this.#newcomer() ?? [];
-    const item = holder?.items.keys().next();
-    return name === undefined || !item || item.done ? undefined : [name, item.value];
+    const holder =
+      this.#heaviest() ?? this.#newcomers.first() ?? this.#established.values().next().value;
+    const item = holder?.queue.first();
+    return holder && item !== undefined ? [holder.name, item] : undefined;
   }
 
-  #change(name: string, holder: Holder<T>, weight: number): void {
+  #welcome(name: string): Holder<T> {
+    const holder = new Holder<T>(name);
+    this.#holders.set(name, holder);
+    if (this.#established.size < ESTABLISHED) this.#established.add(holder);
+    else this.#newcomers.push(holder, this.#holders.size);
+    return holder;
+  }
+
+  #change(holder: Holder<T>, weight: number): void {
     holder.weight += weight;
     this.#weight += weight;
-    if (holder.weight > this.#guaranteed) this.#heavy.set(name, holder);
-    else this.#heavy.delete(name);
+    if (holder.weight > this.#guaranteed) this.#heavy.add(holder);
+    else this.#heavy.delete(holder);
   }
 
-  #heaviest(): [string, Holder<T>] | undefined {
+  #heaviest(): Holder<T> | undefined {
     const giving = this.#giving;
-    if (giving && this.#heavy.get(giving.name) === giving.holder) {
-      if (giving.holder.weight > giving.until) return [giving.name, giving.holder];
+    if (giving && this.#heavy.has(giving.holder) && giving.holder.weight > giving.until) {
+      return giving.holder;
     }
-    let best: [string, Holder<T>] | undefined;
-    for (const each of this.#heavy) if (!best || each[1].weight > best[1].weight) best = each;
-    this.#giving = best && { name: best[0], holder: best[1], until: best[1].weight * GIVEN };
+    let best: Holder<T> | undefined;
+    for (const each of this.#heavy) if (!best || each.weight > best.weight) best = each;
+    this.#giving = best && { holder: best, until: best.weight * GIVEN };
     return best;
-  }
-
-  /** The first of those who are not established. */
-  #newcomer(): [string, Holder<T>] | undefined {
-    let last: [string, Holder<T>] | undefined;
-    let count = 0;
-    for (const each of this.#holders) {
-      last = each;
-      if (++count > ESTABLISHED) break;
-    }
-    return last;
   }
 }

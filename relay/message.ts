@@ -12,6 +12,8 @@ export interface Message {
 export interface Unreadable {
   readonly reason: string;
   readonly id?: string;
+  /** Whether reading it would have cost much. */
+  readonly isHostile?: boolean;
 }
 
 /** Shorter messages are parsed unseen. */
@@ -53,7 +55,7 @@ const HEAD_BYTES = 256;
 export function readMessage(bytes: Buffer, { maxQueryBytes }: Limits): Message | Unreadable {
   const head = bytes.toString('utf8', 0, HEAD_BYTES);
   const id = QUERY_HEAD.exec(head)?.[1];
-  const named = id === undefined ? {} : { id };
+  const named = { isHostile: true, ...(id === undefined ? {} : { id }) };
   if (bytes.length > maxQueryBytes && !EVENT_HEAD.test(head)) {
     return { reason: `invalid: message is longer than ${maxQueryBytes} bytes`, ...named };
   }

@@ -1,4 +1,4 @@
-/** What one reader is sent: frames of the same moment leave together, and whoever has more can wait for room. */
+/** What one reader is sent: frames of the same moment leave in one write, and whoever has more can wait for room. */
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { Line } from './faults/line.ts';
@@ -10,12 +10,21 @@ const ROOM_BYTES = 1 << 20;
 /** A reader that leaves more than this of our answers unread says more than it listens. */
 const UNREAD_BYTES = 1 << 20;
 
+/** Smaller buffers are copied into one write: a socket that ends makes an error for every write it still held. */
+const COPIED_BYTES = 4096;
+
+/** Frames of one moment are written when they are more than this, at the latest. */
+const BATCH_BYTES = 1 << 16;
+
 export class Outbox {
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
   readonly #line: Line | undefined;
   #waiting: (() => void)[] = [];
-  #isCorked = false;
+  #batch: Buffer[] = [];
+  #batchBytes = 0;
+  #batchAnswers = 0;
+  #isPlanned = false;
   #unread = 0;
 
   /** The socket is the one under `ws`: what is written to it goes past the copies `ws` would make. */
@@ -30,7 +39,7 @@ export class Outbox {
 
   /** Bytes not taken by the reader yet. */
   get unsent(): number {
-    return this.#socket.writableLength + (this.#line?.bytes ?? 0);
+    return this.#socket.writableLength + this.#batchBytes + (this.#line?.bytes ?? 0);
   }
 
   /** Whether the reader should not be heard until it has `caughtUp`. */
@@ -79,21 +88,53 @@ export class Outbox {
 
   #write({ parts, bytes, isAnswer }: Frame): void {
     if (!this.#isOpen) return;
-    if (!this.#isCorked) this.#cork();
-    const last = parts.length - 1;
-    for (let i = 0; i < last; i++) this.#socket.write(parts[i]!);
-    this.#socket.write(parts[last]!, () => {
-      if (isAnswer) this.#unread -= bytes;
-      if (this.#waiting.length > 0 && !(this.#isFull && this.isUnread)) this.wake();
+    this.#batch.push(...parts);
+    this.#batchBytes += bytes;
+    if (isAnswer) this.#batchAnswers += bytes;
+    if (this.#batchBytes > BATCH_BYTES) this.flush();
+    else this.#plan();
+  }
+
+  #plan(): void {
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    setImmediate(() => {
+      this.#isPlanned = false;
+      this.flush();
     });
   }
 
-  #cork(): void {
-    this.#isCorked = true;
+  /** Writes what has gathered; to be called before `ws` itself says anything. */
+  flush(): void {
+    const [parts, answers] = [mergeSmall(this.#batch), this.#batchAnswers];
+    this.#batch = [];
+    this.#batchBytes = 0;
+    this.#batchAnswers = 0;
+    if (!this.#isOpen || parts.length === 0) return;
+    const last = parts.pop()!;
     this.#socket.cork();
-    setImmediate(() => {
-      this.#isCorked = false;
-      this.#socket.uncork();
+    for (const part of parts) this.#socket.write(part);
+    this.#socket.write(last, () => {
+      this.#unread -= answers;
+      if (this.#waiting.length > 0 && !(this.#isFull && this.isUnread)) this.wake();
     });
+    this.#socket.uncork();
   }
+}
+
+/** The same bytes in fewer buffers: neighbours that are small become one. */
+function mergeSmall(parts: readonly Buffer[]): Buffer[] {
+  const merged: Buffer[] = [];
+  let small: Buffer[] = [];
+  for (const part of parts) {
+    if (part.length < COPIED_BYTES) {
+      small.push(part);
+      continue;
+    }
+    if (small.length > 0) merged.push(Buffer.concat(small));
+    small = [];
+    merged.push(part);
+  }
+  if (small.length > 0) merged.push(Buffer.concat(small));
+  return merged;
 }

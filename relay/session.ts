@@ -23,8 +23,11 @@ const MAX_KEYS = 64;
 
 /** Messages that wait for their turn are read ahead up to this. */
 const INBOX_BYTES = 256 << 10;
-/** Units of the event loop that any message takes, that a signature takes, and bytes of a message that take one. */
-const [MESSAGE_UNITS, SIGNATURE_UNITS, EVENT_BYTES, QUERY_BYTES] = [10, 250, 128, 32] as const;
+/** Units of the event loop that any message takes, that a signature takes, and bytes that take one to receive, and to parse. */
+const [MESSAGE_UNITS, SIGNATURE_UNITS] = [10, 250] as const;
+const [RECEIVED_BYTES, EVENT_BYTES, QUERY_BYTES] = [256, 256, 32] as const;
+/** Messages that nobody honest sends are answered so often, then the connection ends. */
+const MAX_UNREADABLE = 32;
 
 /** Which connection it is, where it comes from, and whom its work is counted to. */
 export interface Origin {
@@ -66,6 +69,7 @@ export class Session implements Connection {
   #wholeBytes = 0;
   #heardMs: number;
   #framesIn = 0;
+  #unreadable = 0;
   #challenge: string | undefined;
 
   constructor(core: Core, ws: WebSocket, socket: Socket, origin: Origin) {
@@ -85,7 +89,7 @@ export class Session implements Connection {
       this.#heardMs = core.nowMs();
     });
     ws.on('error', () => ws.terminate());
-    ws.on('close', () => this.#end());
+    ws.on('close', () => this.#cleanUp());
     if (core.auth !== 'none') this.challenge();
   }
 
@@ -173,11 +177,14 @@ export class Session implements Connection {
     const silentMs = nowMs - this.#heardMs;
     const idleMs = this.limits.idleSeconds * 1000;
     if (silentMs > 2 * idleMs) this.terminate();
-    else if (silentMs > idleMs && this.isOpen) this.#ws.ping();
+    else if (silentMs > idleMs && this.isOpen) {
+      this.#outbox.flush();
+      this.#ws.ping();
+    }
   }
 
   close(): void {
-    this.#ws.close(1001, 'relay is closing');
+    this.#end(1001, 'relay is closing');
   }
 
   terminate(): void {
@@ -223,7 +230,12 @@ export class Session implements Connection {
     this.#outbox.send(frame);
   }
 
-  #end(): void {
+  #end(code: number, reason: string): void {
+    this.#outbox.flush();
+    this.#ws.close(code, reason);
+  }
+
+  #cleanUp(): void {
     this.core.sessions.delete(this);
     for (const id of [...this.subscriptions.keys()]) forget(this, id);
     this.syncs.clear();
@@ -278,7 +290,7 @@ export class Session implements Connection {
   /** Hangs up after a message if the faults say so. */
   #failOnPurpose(): void {
     const isLast = ++this.#framesIn === this.core.faults.disconnectAfter;
-    if (this.adversary.hangsUp() || isLast) this.#ws.close(1012, 'fault');
+    if (this.adversary.hangsUp() || isLast) this.#end(1012, 'fault');
   }
 
   /** Whether a message is short and rare enough to be looked at; if not, a NOTICE says so. */
@@ -303,18 +315,24 @@ export class Session implements Connection {
   }
 
   #dispatch(bytes: Buffer): Work<void> | undefined {
+    const { turns } = this.core;
+    turns.spend(this.account, MESSAGE_UNITS + bytes.length / RECEIVED_BYTES);
     const message = readMessage(bytes, this.limits);
     if ('reason' in message) return this.#complain(message);
     const isEvent = message.verb === 'EVENT' || message.verb === 'AUTH';
     const units = isEvent
       ? SIGNATURE_UNITS + bytes.length / EVENT_BYTES
       : bytes.length / QUERY_BYTES;
-    this.core.turns.spend(this.account, MESSAGE_UNITS + units);
+    turns.spend(this.account, units);
     if (!this.isOpen && !isEvent) return undefined;
     return this.#obey(message, bytes.length);
   }
 
-  #complain({ reason, id }: Unreadable): undefined {
+  #complain({ reason, id, isHostile }: Unreadable): undefined {
+    if (isHostile && ++this.#unreadable > MAX_UNREADABLE) {
+      this.#end(1008, reason);
+      return;
+    }
     if (id === undefined) this.say('NOTICE', reason);
     else refuse(this, id, reason);
   }

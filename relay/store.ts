@@ -115,7 +115,7 @@ export class Store {
     this.#bytes += entry.json.length;
     const end = this.#endOf(entry);
     if (end !== undefined) this.#ends.set(entry, end);
-    this.#makeRoom(nowSeconds);
+    yield this.#makeRoom(nowSeconds);
     yield* this.#bury(entry);
     return this.has(entry.id) ? 'stored' : 'full';
   }
@@ -226,8 +226,8 @@ export class Store {
   /** Takes away what a deletion or a request to vanish names. */
   *#bury(entry: Entry): Work<void> {
     if (entry.kind !== DELETION_KIND && entry.kind !== VANISH_KIND) return;
-    this.#tombstones.mark(entry);
-    let units = entry.tags.length;
+    yield* this.#tombstones.mark(entry);
+    let units = 0;
     for (const target of this.#targets(entry)) {
       units += 4;
       if (units > STEP_UNITS) {
@@ -250,15 +250,18 @@ export class Store {
     return [...valuesOf(tags, 'e'), ...slots].flatMap((id) => this.#index.get(id) ?? []);
   }
 
-  /** Once the store is full: away with what is over, then with what the fullest class gives up first. */
-  #makeRoom(nowSeconds: number): void {
+  /** Once the store is full: away with what is over, then with what the fullest class gives up first. Says what it cost. */
+  #makeRoom(nowSeconds: number): number {
     if (this.#weight > WHOLE && this.#sweptSeconds !== nowSeconds) this.removeOver(nowSeconds);
+    let units = 0;
     while (this.#weight > WHOLE) {
       const fullest = Object.values(this.#classes).reduce((a, b) => (b.weight > a.weight ? b : a));
       const first = fullest.first();
-      if (!first) return;
+      if (!first) break;
       this.remove(first[1]);
+      units += 4 + first[1].tags.length;
     }
+    return units;
   }
 
   get #weight(): number {

@@ -1,20 +1,16 @@
 /** What may not come back: events deleted by their authors (NIP-09) and authors who vanished (NIP-62). Bounded, fairly by author. */
 import { createHash } from 'node:crypto';
-import {
-  DELETION_KIND,
-  type Entry,
-  isHex,
-  ownersOf,
-  slotOf,
-  VANISH_KIND,
-  valuesOf,
-} from './event.ts';
+import { DELETION_KIND, type Entry, isHex, ownersOf, slotOf, VANISH_KIND } from './event.ts';
 import { FairShares } from './fair-shares.ts';
+import type { Work } from './turns.ts';
 
 /** Marks kept at most, some 200 bytes each. */
 const MAX_MARKS = 100_000;
 /** A longer name is marked by its hash. */
 const NAME_CHARS = 200;
+
+/** Tags marked in one step, and what one costs. */
+const [STEP, MARK_UNITS] = [128, 5] as const;
 
 export class Tombstones {
   /** Until when, in seconds of `created_at`, what the name stands for is gone. */
@@ -26,15 +22,16 @@ export class Tombstones {
   }
 
   /** Marks what a deletion or a request to vanish takes away. */
-  mark({ pubkey, kind, tags, created_at }: Entry): void {
+  *mark({ pubkey, kind, tags, created_at }: Entry): Work<void> {
     if (kind === VANISH_KIND) this.#mark(pubkey, `v${pubkey}`, created_at);
     if (kind !== DELETION_KIND) return;
-    for (const id of valuesOf(tags, 'e')) {
-      if (isHex(id, 64)) this.#mark(pubkey, `e${pubkey}${id}`, Number.MAX_SAFE_INTEGER);
-    }
-    for (const address of valuesOf(tags, 'a')) {
-      if (address.split(':', 2)[1] !== pubkey) continue;
-      this.#mark(pubkey, nameOf(`s${slotName(address)}`), created_at);
+    for (const [i, [name, value = '']] of tags.entries()) {
+      if (i % STEP === STEP - 1) yield STEP * MARK_UNITS;
+      if (name === 'e' && isHex(value, 64)) {
+        this.#mark(pubkey, `e${pubkey}${value}`, Number.MAX_SAFE_INTEGER);
+      } else if (name === 'a' && value.split(':', 2)[1] === pubkey) {
+        this.#mark(pubkey, nameOf(`s${slotName(value)}`), created_at);
+      }
     }
   }
 

@@ -15,7 +15,7 @@ export interface Account {
 }
 
 /** Units of one turn; what is begun within them may go beyond by its own size. */
-const TURN_UNITS = 8000;
+const TURN_UNITS = 4000;
 
 interface Waiting {
   readonly account: Account;

@@ -144,10 +144,10 @@ describe('tombstones', () => {
   test('a million deletions leave a bounded number of marks, and those of others', () => {
     const tombstones = new Tombstones();
     const victim = entryOf(7, 1);
-    tombstones.mark(deletion(1, [['e', victim.id]]));
+    finish(tombstones.mark(deletion(1, [['e', victim.id]])));
     for (let i = 0; i < 500; i++) {
       const tags = Array.from({ length: 2000 }, (_, j) => ['e', hexOf(i * 2000 + j)]);
-      tombstones.mark(deletion(2 + (i % 100), tags));
+      finish(tombstones.mark(deletion(2 + (i % 100), tags)));
     }
     expect(tombstones.size).toBe(100_000);
     expect(tombstones.covers(victim)).toBe(true);
@@ -156,9 +156,9 @@ describe('tombstones', () => {
   test('names that are no ids leave no marks, and long addresses take no more room', () => {
     const tombstones = new Tombstones();
     const long = 'x'.repeat(8000);
-    tombstones.mark(deletion(1, [['e', long]]));
+    finish(tombstones.mark(deletion(1, [['e', long]])));
     expect(tombstones.size).toBe(0);
-    tombstones.mark(deletion(1, [['a', `30000:${hexOf(1)}:${long}`]]));
+    finish(tombstones.mark(deletion(1, [['a', `30000:${hexOf(1)}:${long}`]])));
     expect(tombstones.covers(entryOf(9, 1, { kind: 30_000, tags: [['d', long]] }))).toBe(true);
   });
 });
@@ -227,6 +227,12 @@ describe('the event loop', () => {
   test('brackets and quotes inside a string do not make a message intricate', () => {
     const content = '[{"a\\\\":",,,\\"'.repeat(30_000);
     expect(isIntricate(Buffer.from(JSON.stringify(['EVENT', { content }])))).toBe(false);
+  });
+
+  test('one that goes on sending what nobody reads is disconnected', async () => {
+    const reader = await read(await start());
+    for (let i = 0; i < 40; i++) reader.sayRaw('['.repeat(30_000));
+    expect(await reader.closed).toBe(1008);
   });
 
   test('a query of 2 MB is refused unread', async () => {
