@@ -1,4 +1,4 @@
-/** `nostrain relay`: the small relay we ship, on an address others can reach. */
+/** `nostrain relay`: runs the small relay we ship, for friends on a network or for anybody on the internet. */
 
 import { networkInterfaces } from 'node:os';
 import { Command, Option } from 'commander';
@@ -47,7 +47,7 @@ export const relay = (): Command =>
       .option('--store <folder>', 'keep events in this folder, synced before they are acknowledged')
       .option(
         '--max-store-bytes <n>',
-        'bytes of events kept, in memory too; the oldest make room (default: 1 GiB)',
+        'bytes of events kept, in memory too; whoever fills it makes room (default: 1 GiB)',
         wholeFlag('--max-store-bytes', 1),
       ),
   ).action(async (flags: RelayFlags) => {
@@ -83,7 +83,11 @@ const addFaultFlags = (command: Command): Command =>
       'proof of work that events need (NIP-13)',
       wholeFlag('--min-pow', 0, 256),
     )
-    .option('--public-url <url>', 'the URL others know the relay by, when it is behind a proxy')
+    .option(
+      '--public-url <url>',
+      'the URL others know the relay by, when it has a name or is behind a proxy',
+      publicUrlFlag,
+    )
     .option(
       '--faults <list>',
       'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
@@ -95,10 +99,24 @@ const addFaultFlags = (command: Command): Command =>
       wholeFlag('--seed', 0),
     );
 
+function publicUrlFlag(text: string): string {
+  if (/^wss?:/i.test(text) && URL.canParse(text)) return text;
+  throw new ConfigError('flag/value', `--public-url is ${JSON.stringify(text)}`, {
+    hint: 'a WebSocket URL, such as wss://relay.example.org',
+  });
+}
+
 function faultsFlag(text: string): FaultSettings {
   const faults = parseFaults(text);
   if (typeof faults !== 'string') return faults;
   throw new ConfigError('flag/value', `--faults is ${JSON.stringify(text)}: ${faults}`);
+}
+
+/** By what name clients that prove a key must call the relay, where they might get it wrong. */
+function describeNames({ auth, host, publicUrl }: RelayFlags, { port }: Relay): string {
+  if (publicUrl !== undefined) return `AUTH and requests to vanish must name ${publicUrl}\n`;
+  if (auth === 'none' && host === '127.0.0.1') return '';
+  return `AUTH and requests to vanish must name this address and port ${port}; if the relay has a name, say so with --public-url\n`;
 }
 
 /** Where others find it: every address of this machine when it listens on all of them. */
