@@ -1,6 +1,6 @@
 /**
- * N-22: README is a test. Its commands are run as they stand, in a folder of their own, with the addresses of local relays in
- * place of others' and with small sizes added where training would take minutes.
+ * N-22: README is a test, and so are the pages that go on from it. Their commands are run as they stand, in a folder of their own,
+ * with the addresses of local relays in place of others' and with small sizes added where training would take minutes.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -66,7 +66,7 @@ async function trains(args: readonly string[]): Promise<void> {
   }
 }
 
-/** By the beginning of a command: how it is played. Every command of README has one. */
+/** By the beginning of a command: how it is played. Every command of the pages has one. */
 const plays: readonly (readonly [
   start: string,
   play: (args: readonly string[]) => Promise<unknown>,
@@ -119,7 +119,7 @@ const INSTALLS = /^npm (ci|start|test)\b/;
 /** In test/long. */
 const LONG = /^nostrain demo /;
 
-describe('N-22: README', () => {
+describe('N-22: README and the pages that go on from it', () => {
   const lines = commandLines.filter((line) => !INSTALLS.test(line) && !LONG.test(line));
   it.each(lines)('%s', { timeout: 240_000 }, async (line) => {
     const args = placed(line);
@@ -128,12 +128,12 @@ describe('N-22: README', () => {
     await play(args);
   });
 
-  it.each(flagsInText)('speaks of a flag there is: $flag', ({ flag, line }) => {
+  it.each(flagsInText)('speak of a flag there is: $flag', ({ flag, line }) => {
     expect(flagsOf(createProgram()), line).toContain(flag);
   });
 
   it.each(typescriptBlocks.map((block, i) => ({ block, i })))(
-    'its TypeScript, block $i, compiles and runs',
+    'their TypeScript, block $i, compiles and runs',
     { timeout: 120_000 },
     async ({ block, i }) => {
       expect(typeErrors([{ name: `block ${i}`, code: block }])).toEqual([]);

@@ -1,16 +1,24 @@
-/** README as a test reads it: its command lines, and the flags it speaks of. */
+/** README and the pages that go on from it, as a test reads them: their command lines, and the flags they speak of. */
 import { readFileSync } from 'node:fs';
 
-const text = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+/** In the order in which their commands are run. */
+const PAGES = ['README.md', 'docs/with-friends.md', 'docs/certified-runs.md', 'docs/own-models.md'];
+const text = PAGES.map((page) =>
+  readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8'),
+).join('\n');
 const FENCE = /^```(\w*)\n(.*?)^```$/gms;
 
-/** Lines of the blocks without a language, comments cut; `a && b` is two. */
-export const commandLines: readonly string[] = [...text.matchAll(FENCE)]
-  .filter(([, language]) => language === '')
-  .flatMap(([, , block]) => block!.split('\n'))
-  .flatMap((line) => line.replace(/\s+#.*$/, '').split(' && '))
-  .map((line) => line.trim())
-  .filter((line) => line !== '');
+/** Lines of the blocks without a language, comments cut, each once; `a && b` is two. */
+export const commandLines: readonly string[] = [
+  ...new Set(
+    [...text.matchAll(FENCE)]
+      .filter(([, language]) => language === '')
+      .flatMap(([, , block]) => block!.split('\n'))
+      .flatMap((line) => line.replace(/\s+#.*$/, '').split(' && '))
+      .map((line) => line.trim())
+      .filter((line) => line !== ''),
+  ),
+];
 
 /** Blocks of TypeScript, whole. */
 export const typescriptBlocks: readonly string[] = [...text.matchAll(FENCE)]

@@ -175,7 +175,7 @@ it('heartbeats that are all a public relay takes are named', async () => {
   expect(stdout).toContain('heartbeats every 60 s are all it takes');
 });
 
-it('the README and docs/public-relays.md tell the numbers of the plan', async () => {
+it('docs/with-friends.md and docs/public-relays.md tell the numbers of the plan', async () => {
   const four = ['--model', 'char-gpt', '--workers', '4', '--round-seconds', '60'];
   const { cost, floorSeconds } = await planned(...four);
   const three = await planned(...four, '--workers', '3');
@@ -184,7 +184,7 @@ it('the README and docs/public-relays.md tell the numbers of the plan', async ()
   const kB = (bytes: number) => `${Math.round(bytes / 1000)} kB`;
   const read = async (file: string) =>
     (await readFile(file, 'utf8')).replaceAll(/\s+/g, ' ').replaceAll('` `', ' ');
-  const readme = await read('README.md');
+  const readme = await read('docs/with-friends.md');
   const page = await read('docs/public-relays.md');
   expect(cost.toEachRelay.events).toBe(2);
   expect(readme).toContain(

@@ -1,0 +1,99 @@
+/** Pages for people stay true: links and paths lead somewhere, README stays short, and numbers they quote are those that were measured. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const read = (file: string) => readFileSync(join(root, file), 'utf8');
+const pagesIn = (folder: string): readonly string[] =>
+  readdirSync(join(root, folder), { withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.md'))
+    .map((entry) => join(folder, entry.name));
+
+const living = [
+  ...['README.md', 'CONTRIBUTING.md', 'kinds/README.md'],
+  ...['demos/gpt/README.md', 'demos/linear/README.md', 'demos/own-model/README.md'],
+  ...pagesIn('docs'),
+];
+/** Decisions say how things were; their links still lead somewhere. */
+const all = [...living, ...pagesIn('docs/decisions')];
+
+describe('pages', () => {
+  it.each(all)('%s links to files that exist', (page) => {
+    const links = [...read(page).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(([, link]) => link!);
+    const broken = links.filter(
+      (link) => !/^[a-z]+:/.test(link) && !existsSync(join(root, dirname(page), link)),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it.each(living)('%s names source files that exist', (page) => {
+    const paths =
+      read(page).match(/(?<![\w./-])(?:src|kinds|relay|test|demos)\/[\w./-]*\w(?![\w-]*\*)/g) ?? [];
+    expect([...new Set(paths)].filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
+  it('README has at most 700 words', () => {
+    expect(read('README.md').split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(700);
+  });
+});
+
+/** The cells of the first row of a page that begins so. */
+function row(page: string, begins: string): readonly string[] {
+  const line = read(page)
+    .split('\n')
+    .find((each) => each.startsWith(begins));
+  if (line === undefined) throw new Error(`${page} has no row ${begins}`);
+  return line.split('|').map((cell) => cell.replaceAll('*', '').trim());
+}
+
+const oneLine = (page: string) => read(page).replaceAll(/\s+/g, ' ');
+const found = (text: string, pattern: RegExp): number => {
+  const [, number] = pattern.exec(text) ?? [];
+  if (number === undefined) throw new Error(`nothing like ${pattern}`);
+  return Number(number.replaceAll(',', ''));
+};
+
+describe('numbers that pages quote', () => {
+  const benchmarks = oneLine('docs/benchmarks.md');
+  const long = row('docs/benchmarks.md', '| validation loss |');
+  const first = row('docs/benchmarks.md', '| 1     |');
+  const last = row('docs/benchmarks.md', '| 5     |');
+
+  it('README quotes the long demo as it was measured', () => {
+    const readme = oneLine('README.md');
+    const together = Number(long.at(-2));
+    const alone = found(benchmarks, /interleaved blocks, Muon\): ([\d.]+) at its best/);
+    const bytes = found(benchmarks, /in one event of ([\d.]+) kB\. All accepted/);
+    expect(readme).toContain(`${Math.round(bytes)} kB of events per worker and round`);
+    expect(readme).toContain(`at a validation loss of ${together.toFixed(2)};`);
+    expect(readme).toContain(`one of them alone reaches ${alone.toFixed(2)} at best`);
+    expect(benchmarks).toContain(`wins by **${(alone - together).toFixed(2)}**`);
+  });
+
+  it('the demo quotes the rounds as they were measured', () => {
+    const demo = oneLine('demos/gpt/README.md');
+    const kB = Math.round(Number(last[4]!.replaceAll(/\D/g, '')) / 1000);
+    expect(demo).toContain(`validation loss of ${Number(first[2]).toFixed(2)} after the first`);
+    expect(demo).toContain(`of ${Number(last[2]).toFixed(2)} after the fifth`);
+    expect(demo).toContain(`one event of ${kB} kB`);
+    expect(oneLine('docs/how-a-round-works.md')).toContain(`one event of ${kB} kB`);
+  });
+
+  it('the frontier of docs/benchmarks.md is that of docs/assets/frontier.ndjson', () => {
+    const measured: ReadonlyMap<string, number> = new Map(
+      read('docs/assets/frontier.ndjson')
+        .trim()
+        .split('\n')
+        .map((line): { label: string; loss: number } => JSON.parse(line))
+        .map(({ label, loss }) => [label, loss]),
+    );
+    const many = { rounds: 20, innerSteps: 25 };
+    const losses = [{}, { seed: 2 }, many, { ...many, seed: 2 }].map((settings) =>
+      measured.get(JSON.stringify(settings))?.toFixed(3),
+    );
+    const cells = row('docs/benchmarks.md', '| **the default**').slice(4, 6);
+    expect(cells.flatMap((cell) => cell.split(', '))).toEqual(losses);
+  });
+});
