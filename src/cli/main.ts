@@ -1,6 +1,7 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
 
 import { Command, CommanderError } from 'commander';
+import { NostrainError } from '../base/errors.ts';
 import { aggregatePayloads } from '../python/commands/aggregate-payloads.ts';
 import { aggregateRound } from '../python/commands/aggregate-round.ts';
 import { applyPayload } from '../python/commands/apply-payload.ts';
@@ -21,7 +22,6 @@ import { outerStep } from '../python/commands/outer-step.ts';
 import { publishEvent } from '../python/commands/publish-event.ts';
 import { trainLocal } from '../python/commands/train-local.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
-import { wordError } from '../terminal/word-error.ts';
 import { archive } from './commands/archive.ts';
 import { demo } from './commands/demo/demo.ts';
 import { doctor } from './commands/doctor/doctor.ts';
@@ -104,4 +104,26 @@ export async function main(argv: readonly string[]): Promise<number> {
     writeNote(text);
     return exitCode;
   }
+}
+
+/** Codes that say the command line itself is wrong. */
+const USAGE = /^(flag\/|settings\/(type|unknown|missing)$)/;
+
+interface WordedError {
+  readonly text: string;
+  /** 2 when the command line is wrong, else 1: as the Python reference does. */
+  readonly exitCode: 1 | 2;
+}
+
+/** What a person reads when something failed: one line that names the thing, one with the next step. */
+export function wordError(error: unknown): WordedError {
+  if (error instanceof NostrainError) {
+    const hint = error.hint === undefined ? '' : `\n  try: ${error.hint}`;
+    const text = `error (${error.code}): ${error.message}${hint}`;
+    return { text, exitCode: USAGE.test(error.code) ? 2 : 1 };
+  }
+  if (error instanceof Error && error.name === 'AbortError')
+    return { text: 'stopped', exitCode: 1 };
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { text: `internal error, please report it: ${text}`, exitCode: 1 };
 }

@@ -33,4 +33,4 @@ export { mine } from './proof-of-work.ts';
 export { fetchRelayInfo } from './relay-info.ts';
 export { openRunFolder, type RunFolder } from './run-folder.ts';
 export { openSocket } from './sockets.ts';
-export { createTrainer, type TrainerSetup } from './trainer.ts';
+export { createTrainer, type TrainerSetup } from './trainer/trainer.ts';

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 
-/** Runs `<name>.ts` of this folder; from sources the thread loads tsx by itself, before the first import. */
+/** Runs `<name>.ts`, named from this folder; from sources the thread loads tsx by itself, before the first import. */
 export function startThread(name: string): Worker {
   if (!import.meta.url.endsWith('.ts')) {
     return new Worker(new URL(`./${name}.js`, import.meta.url));

@@ -1,6 +1,7 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
+import { readJsonFile } from '../node/json-file.ts';
 import {
   fields,
   type PartialSettings,
@@ -9,7 +10,6 @@ import {
   type Settings,
   settingNames,
 } from '../run/settings.ts';
-import { readJsonFile } from './json-file.ts';
 
 const repeatable: readonly SettingName[] = ['relay'];
 

@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { NostrainError } from '../../src/base/errors.ts';
+import { wordError } from '../../src/cli/main.ts';
 import { parseSecretKey, publicKeyOf, toNpub } from '../../src/node/keys.ts';
 import { fetchRelayInfo } from '../../src/node/relay-info.ts';
-import { wordError } from '../../src/terminal/word-error.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

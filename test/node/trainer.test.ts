@@ -6,7 +6,7 @@ import { drawRows } from '../../src/model/batches.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
-import { createTrainer, type Trainer, type TrainerSetup } from '../../src/node/trainer.ts';
+import { createTrainer, type Trainer, type TrainerSetup } from '../../src/node/trainer/trainer.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
 import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';

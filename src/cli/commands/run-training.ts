@@ -25,8 +25,9 @@ import {
   settingsFromFlags,
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../terminal/worker-command.ts';
+import { addWorkerFlags, type WorkerFlags } from '../../terminal/worker-flags.ts';
 import { addMemberFlags, type MemberFlags } from '../shared/member-flags.ts';
+import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
 
 const command = (): Command =>
@@ -71,7 +72,7 @@ async function train(
     if (flags.output !== undefined) assertWritable(flags);
     const settings = settingsOf(asked);
     const dir = flags.dir ?? join(dataHome(), 'runs', folderName(settings.run));
-    await playToEnd({ settings, dir, protocol: protocolOf(settings) }, flags, {
+    await runWorkerCommand({ settings, dir, protocol: protocolOf(settings) }, flags, {
       title: `run ${settings.run}`,
       interrupt,
     });

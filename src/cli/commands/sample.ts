@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { tokenizers } from '../../model/data/tokenizer.ts';
-import { createTrainer } from '../../node/trainer.ts';
+import { gptSpec, optimizerOf } from '../../node/prepare-task.ts';
+import { createTrainer } from '../../node/trainer/trainer.ts';
 import { readStateFile } from '../../python/node/state-io.ts';
 import { presets } from '../../run/presets.ts';
 import { completeSettings, type Settings } from '../../run/settings.ts';
@@ -15,7 +16,6 @@ import {
   wholeFlag,
 } from '../../terminal/flags.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { gptSpec, optimizerOf } from '../../terminal/prepare.ts';
 
 interface Flags {
   readonly prompt: string;

@@ -1,8 +1,8 @@
 /** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
 import { layoutOf } from '../../model/from-settings.ts';
+import { largestEvent } from '../../node/prepare-task.ts';
 import { measureCheckpoint } from '../../python/wire/sizes.ts';
 import type { Settings } from '../../run/settings.ts';
-import { largestEvent } from '../../terminal/prepare.ts';
 
 export interface Estimate {
   readonly parameters: number;

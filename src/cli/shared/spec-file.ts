@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { parse, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
+import { readJsonFile } from '../../node/json-file.ts';
 import { isObject, type Untyped } from '../../run/read-spec.ts';
-import { readJsonFile } from '../../terminal/json-file.ts';
 
 const HINT =
   'write it as JSON, or as TOML in a file that ends in .toml; docs/run-spec.md has examples';

@@ -1,7 +1,6 @@
 /** `nostrain build-checkpoint CHECKPOINT`: a checkpoint event of the Python reference around a checkpoint file. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { integerFlag } from '../../terminal/number-flags.ts';
 import { checkpointDraft } from '../wire/build-reference-event.ts';
 import { type CheckpointFile, readCheckpointFile } from '../wire/checkpoint-file.ts';
 import {
@@ -11,6 +10,7 @@ import {
   workerOf,
   writeEvent,
 } from './events/authorship.ts';
+import { integerFlag } from './number-flags.ts';
 import { readJsonText, readTextFile } from './payloads/text-file.ts';
 
 interface Flags extends AuthorFlags {

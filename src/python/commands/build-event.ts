@@ -1,6 +1,5 @@
 /** `nostrain build-event PAYLOAD`: a gradient event of the Python reference around a payload. */
 import { Command } from 'commander';
-import { integerFlag } from '../../terminal/number-flags.ts';
 import { gradientDraft } from '../wire/build-reference-event.ts';
 import {
   type AuthorFlags,
@@ -9,6 +8,7 @@ import {
   workerOf,
   writeEvent,
 } from './events/authorship.ts';
+import { integerFlag } from './number-flags.ts';
 import { openPayload, readPayloadText } from './payloads/payload-file.ts';
 
 interface Flags extends AuthorFlags {

@@ -1,6 +1,5 @@
 /** `nostrain build-heartbeat`: a heartbeat event of the Python reference. */
 import { Command } from 'commander';
-import { integerFlag } from '../../terminal/number-flags.ts';
 import { heartbeatDraft } from '../wire/build-reference-event.ts';
 import {
   type AuthorFlags,
@@ -9,6 +8,7 @@ import {
   workerOf,
   writeEvent,
 } from './events/authorship.ts';
+import { integerFlag } from './number-flags.ts';
 
 interface Flags extends AuthorFlags {
   readonly run: string;

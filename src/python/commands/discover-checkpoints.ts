@@ -1,6 +1,5 @@
 /** `nostrain discover-checkpoints`: what could be resumed from, who wrote it, and who else says the same. */
 import { Command } from 'commander';
-import { integerFlag } from '../../terminal/number-flags.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { agreements } from '../collect/agreement.ts';
 import { discoverCheckpoints as discover } from '../collect/checkpoints.ts';
@@ -9,6 +8,7 @@ import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { checkpointsText } from './collect/text.ts';
+import { integerFlag } from './number-flags.ts';
 
 interface Flags extends ListeningFlags {
   readonly worker?: string;

@@ -1,6 +1,5 @@
 /** `nostrain discover-workers`: who is in a run, and whose heartbeats have stopped. */
 import { Command } from 'commander';
-import { integerFlag } from '../../terminal/number-flags.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { workersMembers } from '../collect/members.ts';
 import { discoverWorkers as discover } from '../collect/workers.ts';
@@ -8,6 +7,7 @@ import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { workersText } from './collect/text.ts';
+import { integerFlag } from './number-flags.ts';
 
 interface Flags extends ListeningFlags {
   readonly round?: number;

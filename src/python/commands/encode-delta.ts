@@ -1,6 +1,5 @@
 /** `nostrain encode-delta INITIAL CURRENT`: what was learned between two states, as a payload of the Python reference. */
 import { Command, Option } from 'commander';
-import { decimalFlag, share } from '../../terminal/number-flags.ts';
 import { writeResult } from '../../terminal/output.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import { encodeNstr } from '../codec/nstr.ts';
@@ -8,6 +7,7 @@ import { difference } from '../formats/arithmetic.ts';
 import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { openZstd } from '../node/zstd.ts';
+import { decimalFlag, share } from './number-flags.ts';
 import { payloadJson } from './payloads/payload-json.ts';
 import { addStateInput } from './state-formats.ts';
 

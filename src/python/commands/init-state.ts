@@ -1,8 +1,8 @@
 /** `nostrain init-state`: where a regression starts, exactly as the Python reference makes it. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { above0, decimalFlag, integerFlag } from '../../terminal/number-flags.ts';
 import { initialState } from '../regression/initial-state.ts';
+import { above0, decimalFlag, integerFlag } from './number-flags.ts';
 import { addStateOutput, type StateOutput, writeState } from './state-formats.ts';
 
 interface Flags extends StateOutput {

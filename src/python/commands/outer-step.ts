@@ -1,11 +1,11 @@
 /** `nostrain outer-step BASE DELTA`: the step a round ends with, Nesterov momentum over the mean delta. */
 import { Command } from 'commander';
 import type { Params } from '../../tensor/params.ts';
-import { above0, decimalFlag, momentum } from '../../terminal/number-flags.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { improvementStep } from '../outer/improvement-step.ts';
+import { above0, decimalFlag, momentum } from './number-flags.ts';
 import { readDelta } from './payloads/delta-file.ts';
 import {
   addStateInput,

@@ -1,14 +1,14 @@
 /** `nostrain train-local STATE DATASET`: regression without relays, by default to the bit what the Python reference computes. */
 import { Command, Option } from 'commander';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
-import { readDataset } from '../../terminal/dataset-file.ts';
-import { above0, decimalFlag, integerFlag } from '../../terminal/number-flags.ts';
+import { readDataset } from '../../node/dataset-file.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { type RegressionBackend, trainOnBackend } from '../node/train-on-backend.ts';
 import type { RegressionTraining } from '../regression/train.ts';
 import { backendOption } from './backend-option.ts';
+import { above0, decimalFlag, integerFlag } from './number-flags.ts';
 import {
   addStateInput,
   addStateOutput,

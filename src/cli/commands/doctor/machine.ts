@@ -6,7 +6,7 @@ import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { dataHome } from '../../../node/data-home.ts';
 import { type DeviceReport, probeDevices } from '../../../node/device.ts';
-import { physicalCores } from '../../../node/trainer-cores.ts';
+import { physicalCores } from '../../../node/trainer/physical-cores.ts';
 import { ENGINE_HINT } from '../../../node/training-engine.ts';
 import type { Check } from './check.ts';
 

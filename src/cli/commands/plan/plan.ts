@@ -5,6 +5,8 @@ import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/cost.ts';
+import { expectedWorkers } from '../../../node/prepare-task.ts';
+import { stripeOver } from '../../../node/relay-fit.ts';
 import { gradientEvents } from '../../../python/wire/sizes.ts';
 import { combineSettings, presets } from '../../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
@@ -17,8 +19,6 @@ import {
 } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { expectedWorkers } from '../../../terminal/prepare.ts';
-import { stripeOver } from '../../../terminal/relays.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { checkRelaysHere } from '../relays/check-here.ts';
 import { advise } from './advice.ts';

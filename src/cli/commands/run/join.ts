@@ -14,7 +14,12 @@ import { connectRelays } from '../../../node/connect-relays.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { addStateOutput, assertWritable } from '../../../python/commands/state-formats.ts';
+import type { FixedData } from '../../../node/prepare-task.ts';
+import {
+  addStateOutput,
+  assertWritable,
+  type StateOutput,
+} from '../../../python/commands/state-formats.ts';
 import { settingsOf } from '../../../run/complete-spec.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
@@ -22,12 +27,12 @@ import { connectionOf } from '../../../terminal/connection.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote } from '../../../terminal/output.ts';
-import type { FixedData } from '../../../terminal/prepare.ts';
-import { addWorkerFlags, playToEnd, type WorkerFlags } from '../../../terminal/worker-command.ts';
+import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { accessOf } from '../../shared/endpoints.ts';
 import { findRun, keepSpec, runDir } from '../../shared/find-run.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
+import { runWorkerCommand } from '../../shared/run-worker.ts';
 import {
   createRefreshPort,
   readStakeFile,
@@ -55,7 +60,7 @@ export const joinRun = (): Command =>
     ),
   ).action(trainIn);
 
-interface JoinFlags extends WorkerFlags, MemberFlags {}
+interface JoinFlags extends WorkerFlags, MemberFlags, StateOutput {}
 
 /** Trains in the run of this file or address, to its end or to Ctrl-C. */
 export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
@@ -83,7 +88,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const connect = () => connectRelays(relays, connection, signer, signal);
     const slice = await sliceOf(spec, dir, connect, signal);
     assertFits(spec, slice);
-    await playToEnd(
+    await runWorkerCommand(
       {
         ...{ settings, dir, keyDir: dataHome() },
         fixed: fixedData(spec, slice),

@@ -1,8 +1,8 @@
 /** Flags of how long relays are listened to, and the query of one round that collect-events and aggregate-round share. */
 import { type Command, Option } from 'commander';
-import { above0, decimalFlag, integerFlag } from '../../../terminal/number-flags.ts';
 import type { Patience } from '../../collect/collect.ts';
 import type { GradientsQuery, SyncStrategy } from '../../collect/gradients.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import { addRelayFlags, type RelayFlags } from './relay-flags.ts';
 
 export interface ListeningFlags extends RelayFlags {

@@ -8,10 +8,10 @@ import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../../network/transport/socket.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { openSocket } from '../../../node/sockets.ts';
-import { above0, decimalFlag, integerFlag, type Range } from '../../../terminal/number-flags.ts';
 import { createRelayPorts, type RelayPorts } from '../../collect/relay-ports.ts';
 import { openZstd } from '../../node/zstd.ts';
 import type { RelayFailure } from '../../wire/retry-telemetry.ts';
+import { above0, decimalFlag, integerFlag, type Range } from '../number-flags.ts';
 
 /** Time and network of a command; tests bring their own. */
 export interface CommandPorts {

@@ -3,10 +3,10 @@ import { type Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import type { RegressionTask } from '../../../model/data/regression.ts';
 import { fields } from '../../../run/settings.ts';
-import { above0, decimalFlag, integerFlag } from '../../../terminal/number-flags.ts';
 import type { StorageOptions } from '../../formats/stored-state.ts';
 import type { RegressionBackend } from '../../node/train-on-backend.ts';
 import { backendOption } from '../backend-option.ts';
+import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
 import type { StateOutput } from '../state-formats.ts';
 
 export interface ReferenceFlags extends StateOutput {

@@ -15,7 +15,7 @@ import { connectionOf } from '../../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../../terminal/interrupt.ts';
 import { writeNote, writeResult } from '../../../terminal/output.ts';
 import { createReporter } from '../../../terminal/reporter.ts';
-import type { WorkerFlags } from '../../../terminal/worker-command.ts';
+import type { WorkerFlags } from '../../../terminal/worker-flags.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
 import { assertCompatible } from '../../node/training-worker-config.ts';
 import { flipped } from '../../wire/sign.ts';

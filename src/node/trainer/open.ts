@@ -1,11 +1,11 @@
 /** Opening a trainer thread on the device asked for, or on the best that works. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { TrainingError } from '../base/errors.ts';
-import type { TrainingProgram } from '../model/training-program.ts';
-import { type Engine, openLanes, openWhole } from './trainer-engine.ts';
-import type { DataName, Device, Feeds } from './trainer-messages.ts';
-import { requireEngine } from './training-engine.ts';
+import { TrainingError } from '../../base/errors.ts';
+import type { TrainingProgram } from '../../model/training-program.ts';
+import { requireEngine } from '../training-engine.ts';
+import { type Engine, openReplicas, openSingle } from './engine.ts';
+import type { DataName, Device, Feeds } from './messages.ts';
 
 export interface Opening {
   /** The program for batches of `rows`, with portable operators only or with all of them. */
@@ -59,7 +59,7 @@ async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
     const opened =
       device === 'cpu' && opening.parts > 1
         ? await openParts(opening)
-        : await openWholeOn(device, opening);
+        : await openSingleOn(device, opening);
     return { ...opened, device };
   } catch (error) {
     throw noDevice(device, error);
@@ -77,7 +77,7 @@ async function openParts({ compile, data, batch, parts, threads }: Opening) {
   const rows = batch / parts;
   const program = compile(rows, false);
   const { layout, optimizer } = program;
-  const engine = await openLanes(
+  const engine = await openReplicas(
     {
       device: 'cpu',
       threads,
@@ -102,12 +102,12 @@ async function openParts({ compile, data, batch, parts, threads }: Opening) {
 }
 
 /** One thread with the whole batch, in a Loop where the device has one. */
-async function openWholeOn(device: Device, { compile, data, batch, threads }: Opening) {
+async function openSingleOn(device: Device, { compile, data, batch, threads }: Opening) {
   const program = compile(batch, device === 'webgpu');
   const { layout, optimizer } = program;
   const loops = device !== 'webgpu';
   const state = ['params', ...optimizer.moments];
-  const engine = await openWhole(
+  const engine = await openSingle(
     {
       device,
       threads,
@@ -117,7 +117,7 @@ async function openWholeOn(device: Device, { compile, data, batch, threads }: Op
       forward: program.forward(),
     },
     {
-      kind: 'whole',
+      kind: 'single',
       loops,
       model: loops ? program.loop() : program.step(),
       state,

@@ -1,21 +1,21 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
-import { ConfigError, TrainingError } from '../base/errors.ts';
-import type { AnyModel } from '../model/architectures/table.ts';
-import { countParts, drawRows, evenRows } from '../model/batches.ts';
-import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
-import { sampleTokens } from '../model/sample.ts';
-import { compileTraining } from '../model/training-program.ts';
-import type { OptimizerSpec } from '../run/model-spec.ts';
-import type { Vector } from '../tensor/params.ts';
+import { ConfigError, TrainingError } from '../../base/errors.ts';
+import type { AnyModel } from '../../model/architectures/table.ts';
+import { countParts, drawRows, evenRows } from '../../model/batches.ts';
+import { dataFormOf, tokensPerRow } from '../../model/data-form.ts';
+import { sampleTokens } from '../../model/sample.ts';
+import { compileTraining } from '../../model/training-program.ts';
+import type { OptimizerSpec } from '../../run/model-spec.ts';
+import type { Vector } from '../../tensor/params.ts';
 import type {
   Trainer as TrainerPort,
   TrainingResult,
   TrainProgress,
   TrainTask,
-} from '../worker/ports.ts';
-import { physicalCores } from './trainer-cores.ts';
-import type { DataName, Device, Feeds } from './trainer-messages.ts';
-import { type OpenTrainer, openTrainer } from './trainer-open.ts';
+} from '../../worker/ports.ts';
+import type { DataName, Device, Feeds } from './messages.ts';
+import { type OpenTrainer, openTrainer } from './open.ts';
+import { physicalCores } from './physical-cores.ts';
 
 export interface RegressionRows {
   /** Row after row. */

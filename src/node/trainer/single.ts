@@ -1,7 +1,7 @@
 /** Training by one thread: many steps in one Loop, or one step after the other where the device has no Loop. */
 import { Tensor } from 'onnxruntime-node';
-import type { Advance, Advanced, Device, WholeTraining } from './trainer-messages.ts';
-import { createSession, floats, type Tensors, vector } from './trainer-sessions.ts';
+import type { Advance, Advanced, Device, SingleTraining } from './messages.ts';
+import { createSession, floats, type Tensors, vector } from './sessions.ts';
 
 /** How a trainer thread moves the state. */
 export interface Stepper {
@@ -10,8 +10,8 @@ export interface Stepper {
   finish(): readonly Float32Array[];
 }
 
-export async function createWholeStepper(
-  training: WholeTraining,
+export async function createSingleStepper(
+  training: SingleTraining,
   device: Device,
   threads: number,
   shard: Tensors,

@@ -2,7 +2,7 @@
  * Numbers at the flags of the Python reference's commands, spelled as Python spells them. What is no number is a wrong command
  * line (exit code 2); a number that cannot be is a wrong value (1), as it is there.
  */
-import { ConfigError } from '../base/errors.ts';
+import { ConfigError } from '../../base/errors.ts';
 
 const INTEGER = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 const DECIMAL =

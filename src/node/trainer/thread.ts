@@ -4,25 +4,10 @@
  */
 import { parentPort } from 'node:worker_threads';
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { createLaneStepper } from './trainer-lane.ts';
-import type {
-  Answer,
-  Ask,
-  CallName,
-  Calls,
-  DataName,
-  Feed,
-  OpenRequest,
-} from './trainer-messages.ts';
-import {
-  createSession,
-  floats,
-  type Tensors,
-  tensorOf,
-  tensorsOf,
-  vector,
-} from './trainer-sessions.ts';
-import { createWholeStepper, type Stepper } from './trainer-whole.ts';
+import type { Answer, Ask, CallName, Calls, DataName, Feed, OpenRequest } from './messages.ts';
+import { createReplicaStepper } from './replica.ts';
+import { createSession, floats, type Tensors, tensorOf, tensorsOf, vector } from './sessions.ts';
+import { createSingleStepper, type Stepper } from './single.ts';
 
 interface Opened {
   readonly rows: number;
@@ -51,9 +36,9 @@ async function open(request: OpenRequest): Promise<null> {
     rows: request.rows,
     data,
     stepper:
-      training.kind === 'whole'
-        ? await createWholeStepper(training, device, threads, data.shard)
-        : await createLaneStepper(training, device, threads, data.shard),
+      training.kind === 'single'
+        ? await createSingleStepper(training, device, threads, data.shard)
+        : await createReplicaStepper(training, device, threads, data.shard),
     session: (name) => {
       const session = sessions.get(name) ?? createSession(request[name], device, threads);
       sessions.set(name, session);

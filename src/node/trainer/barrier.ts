@@ -1,4 +1,4 @@
-/** Where lanes wait for each other: four numbers in shared memory, and sleep instead of spinning. */
+/** Where replicas wait for each other: four numbers in shared memory, and sleep instead of spinning. */
 
 const ARRIVED = 0;
 const GENERATION = 1;
@@ -7,22 +7,25 @@ const TICKET = 3;
 
 export const CONTROL_LENGTH = 4;
 
-/** How long a sleeping lane may miss that another one failed. */
+/** How long a sleeping replica may miss that another one failed. */
 const LOOK_UP_MS = 200;
 
 export interface Barrier {
-  /** Blocks until all lanes have arrived; false when one of them failed instead. */
+  /** Blocks until all replicas have arrived; false when one of them failed instead. */
   meet(): boolean;
-  /** The next number from 0, each given to one lane only; starts again at every meeting. */
+  /** The next number from 0, each given to one replica only; starts again at every meeting. */
   ticket(): number;
   fail(): void;
 }
 
-/** One lane's view of the barrier. */
-export const createBarrier = (control: Int32Array<SharedArrayBuffer>, lanes: number): Barrier => ({
+/** One replica's view of the barrier. */
+export const createBarrier = (
+  control: Int32Array<SharedArrayBuffer>,
+  replicas: number,
+): Barrier => ({
   meet: () => {
     const generation = Atomics.load(control, GENERATION);
-    if (Atomics.add(control, ARRIVED, 1) + 1 === lanes) {
+    if (Atomics.add(control, ARRIVED, 1) + 1 === replicas) {
       Atomics.store(control, ARRIVED, 0);
       Atomics.store(control, TICKET, 0);
       Atomics.add(control, GENERATION, 1);
@@ -41,7 +44,7 @@ export const createBarrier = (control: Int32Array<SharedArrayBuffer>, lanes: num
   },
 });
 
-/** Forgets a failure and whoever was waiting; only while no lane is running. */
+/** Forgets a failure and whoever was waiting; only while no replica is running. */
 export function resetBarrier(control: Int32Array<SharedArrayBuffer>): void {
   for (const at of [ARRIVED, FAILED, TICKET]) Atomics.store(control, at, 0);
 }

@@ -4,15 +4,15 @@ import { linearExamples, type RegressionSet } from '../model/data/regression.ts'
 import { type ShardForm, shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
-import { type Corpus, loadCorpus } from '../node/corpus.ts';
-import { dataHome } from '../node/data-home.ts';
-import type { TrainerData } from '../node/trainer.ts';
 import { measureGradient } from '../python/wire/sizes.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
 import { mostChunks } from '../worker/chunk-assignment.ts';
+import { type Corpus, loadCorpus } from './corpus.ts';
+import { dataHome } from './data-home.ts';
 import { readDataset } from './dataset-file.ts';
+import type { TrainerData } from './trainer/trainer.ts';
 
 export interface Task {
   readonly name: string;

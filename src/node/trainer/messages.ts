@@ -1,5 +1,5 @@
 /** What the main thread asks a trainer thread, and what comes back. */
-import type { RangeUpdate } from '../model/training-program.ts';
+import type { RangeUpdate } from '../../model/training-program.ts';
 
 /** Where graphs run. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
@@ -26,12 +26,12 @@ export interface OpenRequest {
   readonly forward: Uint8Array;
   /** Rows per run of `evaluate`. */
   readonly rows: number;
-  readonly training: WholeTraining | LaneTraining;
+  readonly training: SingleTraining | ReplicaTraining;
 }
 
 /** One thread takes every step alone, inside onnxruntime as far as the device can. */
-export interface WholeTraining {
-  readonly kind: 'whole';
+export interface SingleTraining {
+  readonly kind: 'single';
   /** True: `model` is a Loop over many steps. False: it is one step, called again and again. */
   readonly loops: boolean;
   readonly model: Uint8Array;
@@ -41,11 +41,11 @@ export interface WholeTraining {
   readonly rateCount: number;
 }
 
-/** Several threads, called lanes, share every step. */
-export interface LaneTraining {
-  readonly kind: 'lane';
-  readonly lane: number;
-  readonly lanes: number;
+/** Several threads, called replicas, share every step. */
+export interface ReplicaTraining {
+  readonly kind: 'replica';
+  readonly replica: number;
+  readonly replicas: number;
   /** Of one part of the batch. */
   readonly gradient: Uint8Array;
   readonly combine: Uint8Array;
@@ -58,9 +58,9 @@ export interface LaneTraining {
   readonly shared: SharedState;
 }
 
-/** Memory that all lanes see. */
+/** Memory that all replicas see. */
 export interface SharedState {
-  /** See `trainer-barrier.ts`. */
+  /** See `barrier.ts`. */
   readonly control: Int32Array<SharedArrayBuffer>;
   /** Parameters and moments. */
   readonly state: readonly Float32Array<SharedArrayBuffer>[];
@@ -85,7 +85,7 @@ export interface Advanced {
 
 export interface Calls {
   open: { readonly ask: OpenRequest; readonly answer: null };
-  /** Sets the state that `advance` moves; lanes find it in shared memory instead. */
+  /** Sets the state that `advance` moves; replicas find it in shared memory instead. */
   begin: { readonly ask: readonly Float32Array[]; readonly answer: null };
   advance: { readonly ask: Advance; readonly answer: Advanced };
   /** Gives the state back. */

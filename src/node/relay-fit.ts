@@ -2,8 +2,8 @@
 import { ConfigError } from '../base/errors.ts';
 import type { Stripe } from '../network/attachments/erasure.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
-import { fetchRelayInfo } from '../node/relay-info.ts';
 import type { Spread } from '../run/field.ts';
+import { fetchRelayInfo } from './relay-info.ts';
 
 /** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
 export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {

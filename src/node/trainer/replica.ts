@@ -1,17 +1,17 @@
 /**
- * Training by several threads. In every step each lane takes parts of the batch until none is left and computes their
+ * Training by several threads. In every step each replica takes parts of the batch until none is left and computes their
  * gradients alone; then each combines and updates its own ranges of the vectors. Parts and ranges are numbered, and sums
- * run in that order, so the bits do not depend on the number of lanes or on which was faster.
+ * run in that order, so the bits do not depend on the number of replicas or on which was faster.
  */
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { clipFactorOf } from '../model/optimizers/optimizer.ts';
-import type { Range } from '../model/ranges.ts';
-import { type Barrier, createBarrier } from './trainer-barrier.ts';
-import type { Advance, Advanced, Device, LaneTraining } from './trainer-messages.ts';
-import { createSession, floats, type Tensors, vector } from './trainer-sessions.ts';
-import type { Stepper } from './trainer-whole.ts';
+import { clipFactorOf } from '../../model/optimizers/optimizer.ts';
+import type { Range } from '../../model/ranges.ts';
+import { type Barrier, createBarrier } from './barrier.ts';
+import type { Advance, Advanced, Device, ReplicaTraining } from './messages.ts';
+import { createSession, floats, type Tensors, vector } from './sessions.ts';
+import type { Stepper } from './single.ts';
 
-/** A range of the flat vectors that one lane keeps up to date. */
+/** A range of the flat vectors that one replica keeps up to date. */
 interface OwnRange extends Range {
   readonly index: number;
   readonly session: InferenceSession;
@@ -23,29 +23,29 @@ interface OwnRange extends Range {
   next: readonly Float32Array[];
 }
 
-interface Lane {
-  readonly training: LaneTraining;
+interface Replica {
+  readonly training: ReplicaTraining;
   readonly barrier: Barrier;
   readonly shard: Tensors;
   readonly gradientModel: InferenceSession;
   readonly combineModel: InferenceSession;
   readonly ranges: readonly OwnRange[];
-  // onnxruntime cannot read shared memory: each lane has its own copy of the parameters and of one gradient
+  // onnxruntime cannot read shared memory: each replica has its own copy of the parameters and of one gradient
   readonly params: Float32Array;
   readonly gradient: Float32Array;
 }
 
-export async function createLaneStepper(
-  training: LaneTraining,
+export async function createReplicaStepper(
+  training: ReplicaTraining,
   device: Device,
   threads: number,
   shard: Tensors,
 ): Promise<Stepper> {
-  const { shared, lane: number, lanes } = training;
+  const { shared, replica: number, replicas } = training;
   const size = shared.state[0]!.length;
-  const lane: Lane = {
+  const replica: Replica = {
     training,
-    barrier: createBarrier(shared.control, lanes),
+    barrier: createBarrier(shared.control, replicas),
     shard,
     gradientModel: await createSession(training.gradient, device, threads),
     combineModel: await createSession(training.combine, device, threads),
@@ -57,58 +57,58 @@ export async function createLaneStepper(
     begin: () => {},
     advance: async (task) => {
       try {
-        return await advance(lane, task);
+        return await advance(replica, task);
       } catch (error) {
-        lane.barrier.fail();
+        replica.barrier.fail();
         throw error;
       }
     },
     finish: () => {
-      throw new TypeError(`lane ${number} keeps its state in shared memory`);
+      throw new TypeError(`replica ${number} keeps its state in shared memory`);
     },
   };
 }
 
-async function advance(lane: Lane, { rates, rows }: Advance): Promise<Advanced> {
+async function advance(replica: Replica, { rates, rows }: Advance): Promise<Advanced> {
   const start = performance.now();
-  const { parts, rowsPerPart, rateCount, shared } = lane.training;
+  const { parts, rowsPerPart, rateCount, shared } = replica.training;
   const batch = parts * rowsPerPart;
   const losses = new Float32Array(rows.length / batch);
-  lane.params.set(shared.state[0]!);
-  for (const range of lane.ranges) loadRange(range, shared.state);
+  replica.params.set(shared.state[0]!);
+  for (const range of replica.ranges) loadRange(range, shared.state);
   for (let i = 0; i < losses.length; i++) {
     const own = rates.slice(i * rateCount, (i + 1) * rateCount);
-    const loss = await step(lane, rows.subarray(i * batch, (i + 1) * batch), own);
+    const loss = await step(replica, rows.subarray(i * batch, (i + 1) * batch), own);
     if (loss === undefined) break;
     losses[i] = loss;
   }
-  for (const range of lane.ranges) storeRange(range, shared.state);
+  for (const range of replica.ranges) storeRange(range, shared.state);
   return { losses, seconds: (performance.now() - start) / 1000 };
 }
 
-/** The loss before the step; undefined when another lane failed. */
+/** The loss before the step; undefined when another replica failed. */
 async function step(
-  lane: Lane,
+  replica: Replica,
   rows: Int32Array,
   rates: Float32Array,
 ): Promise<number | undefined> {
-  const { barrier, ranges, params } = lane;
-  const { shared, parts } = lane.training;
-  await differentiate(lane, rows);
+  const { barrier, ranges, params } = replica;
+  const { shared, parts } = replica.training;
+  await differentiate(replica, rows);
   if (!barrier.meet()) return undefined;
   // until the last meeting of the step nobody writes the parts' losses
   const loss = shared.losses.reduce((sum, part) => sum + part, 0) / parts;
-  for (const range of ranges) await combine(lane, range);
+  for (const range of ranges) await combine(replica, range);
   if (!barrier.meet()) return undefined;
-  for (const range of ranges) await update(lane, range, rates);
+  for (const range of ranges) await update(replica, range, rates);
   if (!barrier.meet()) return undefined;
   params.set(shared.state[0]!);
   return loss;
 }
 
-async function differentiate(lane: Lane, rows: Int32Array): Promise<void> {
-  const { barrier, shard, params, gradient, gradientModel } = lane;
-  const { parts, rowsPerPart, shared } = lane.training;
+async function differentiate(replica: Replica, rows: Int32Array): Promise<void> {
+  const { barrier, shard, params, gradient, gradientModel } = replica;
+  const { parts, rowsPerPart, shared } = replica.training;
   for (let part = barrier.ticket(); part < parts; part = barrier.ticket()) {
     const own = rows.slice(part * rowsPerPart, (part + 1) * rowsPerPart);
     const results = await gradientModel.run(
@@ -120,7 +120,7 @@ async function differentiate(lane: Lane, rows: Int32Array): Promise<void> {
   }
 }
 
-async function combine({ training, combineModel }: Lane, range: OwnRange): Promise<void> {
+async function combine({ training, combineModel }: Replica, range: OwnRange): Promise<void> {
   const { parts, shared } = training;
   const { index, from, to, stack } = range;
   const length = to - from;
@@ -134,8 +134,8 @@ async function combine({ training, combineModel }: Lane, range: OwnRange): Promi
   shared.squares[index] = floats(results.squares)[0]!;
 }
 
-async function update(lane: Lane, range: OwnRange, rates: Float32Array): Promise<void> {
-  const { clipNorm, shared, state } = lane.training;
+async function update(replica: Replica, range: OwnRange, rates: Float32Array): Promise<void> {
+  const { clipNorm, shared, state } = replica.training;
   const squares = shared.squares.reduce((sum, part) => sum + part, 0);
   const factor = clipNorm > 0 ? clipFactorOf(squares, clipNorm) : 1;
   const feeds: Tensors = {
@@ -153,14 +153,14 @@ async function update(lane: Lane, range: OwnRange, rates: Float32Array): Promise
   shared.state[0]!.set(range.state[0]!, range.from);
 }
 
-/** This lane's ranges, which are dealt out in turn, with one session for every model among them. */
+/** This replica's ranges, which are dealt out in turn, with one session for every model among them. */
 async function openRanges(
-  { lane, lanes, parts, state, updates }: LaneTraining,
+  { replica, replicas, parts, state, updates }: ReplicaTraining,
   open: (model: Uint8Array) => Promise<InferenceSession>,
 ): Promise<readonly OwnRange[]> {
   const sessions = new Map<Uint8Array, InferenceSession>();
   const ranges: OwnRange[] = [];
-  for (let index = lane; index < updates.length; index += lanes) {
+  for (let index = replica; index < updates.length; index += replicas) {
     const { from, to, model } = updates[index]!;
     const session = sessions.get(model) ?? (await open(model));
     sessions.set(model, session);

@@ -1,16 +1,21 @@
-/** The trainer threads as one: a single thread that does everything, or several lanes that share the work. */
-import { CONTROL_LENGTH, resetBarrier } from './trainer-barrier.ts';
-import { createTrainerLink, type TrainerLink } from './trainer-link.ts';
+/** The trainer threads as one: a single thread that does everything, or several replicas that share the work. */
+
+import { TrainingError } from '../../base/errors.ts';
+import { startThread } from '../start-thread.ts';
+import { CONTROL_LENGTH, resetBarrier } from './barrier.ts';
 import type {
   Advance,
   Advanced,
+  Answer,
+  CallName,
+  Calls,
   DataName,
   Feed,
-  LaneTraining,
   OpenRequest,
+  ReplicaTraining,
   SharedState,
-  WholeTraining,
-} from './trainer-messages.ts';
+  SingleTraining,
+} from './messages.ts';
 
 export interface Engine {
   /** `evaluate` takes multiples of this many rows. */
@@ -30,7 +35,7 @@ export interface Engine {
 type Opening = Omit<OpenRequest, 'training'>;
 
 /** One thread, with as many threads inside onnxruntime as it is given. */
-export async function openWhole(opening: Opening, training: WholeTraining): Promise<Engine> {
+export async function openSingle(opening: Opening, training: SingleTraining): Promise<Engine> {
   const [link] = await openLinks([{ ...opening, training }]);
   return {
     ...reading([link!], opening.rows),
@@ -42,21 +47,21 @@ export async function openWhole(opening: Opening, training: WholeTraining): Prom
   };
 }
 
-/** `threads` lanes at most; more threads than parts are left to onnxruntime inside each lane. */
-export async function openLanes(
+/** `threads` replicas at most; more threads than parts are left to onnxruntime inside each replica. */
+export async function openReplicas(
   opening: Opening,
-  training: Omit<LaneTraining, 'kind' | 'lane' | 'lanes' | 'shared'>,
+  training: Omit<ReplicaTraining, 'kind' | 'replica' | 'replicas' | 'shared'>,
   size: number,
 ): Promise<Engine> {
   const { parts, state, updates } = training;
-  const lanes = Math.min(opening.threads, parts);
+  const replicas = Math.min(opening.threads, parts);
   const shared = shareState(size, state.length, { parts, ranges: updates.length });
-  const threads = Math.floor(opening.threads / lanes);
+  const threads = Math.floor(opening.threads / replicas);
   const links = await openLinks(
-    Array.from({ length: lanes }, (_, lane) => ({
+    Array.from({ length: replicas }, (_, replica) => ({
       ...opening,
       threads,
-      training: { ...training, kind: 'lane' as const, lane, lanes, shared },
+      training: { ...training, kind: 'replica' as const, replica, replicas, shared },
     })),
   );
   return {
@@ -122,5 +127,50 @@ function shareState(
     gradients: Array.from({ length: parts }, () => floats(size)),
     losses: floats(parts),
     squares: floats(ranges),
+  };
+}
+
+interface TrainerLink {
+  call<K extends CallName>(call: K, ask: Calls[K]['ask']): Promise<Calls[K]['answer']>;
+  close(): Promise<void>;
+}
+
+interface Pending {
+  readonly settle: (answer: unknown) => void;
+  readonly fail: (error: Error) => void;
+}
+
+/** Starts a trainer thread. */
+function createTrainerLink(): TrainerLink {
+  const worker = startThread('trainer/thread');
+  const pending = new Map<number, Pending>();
+  let calls = 0;
+  let broken: TrainingError | undefined;
+  const breakOff = (message: string, cause?: unknown) => {
+    broken ??= new TrainingError('training/thread', message, { cause });
+    for (const { fail } of pending.values()) fail(broken);
+    pending.clear();
+  };
+  worker.on('message', (answer: Answer) => {
+    const waiting = pending.get(answer.id);
+    pending.delete(answer.id);
+    if (answer.ok) waiting?.settle(answer.answer);
+    else waiting?.fail(new TrainingError('training/failed', answer.message));
+  });
+  worker.on('error', (error) => breakOff(`the trainer thread failed: ${error.message}`, error));
+  worker.on('exit', (code) => breakOff(`the trainer thread ended with code ${code}`));
+  return {
+    call: async <K extends CallName>(call: K, ask: Calls[K]['ask']) => {
+      if (broken) throw broken;
+      const id = calls++;
+      const answer = await new Promise<unknown>((settle, fail) => {
+        pending.set(id, { settle, fail });
+        worker.postMessage({ id, call, ask });
+      });
+      return answer as Calls[K]['answer'];
+    },
+    close: async () => {
+      await worker.terminate();
+    },
   };
 }

@@ -1,6 +1,6 @@
 /** onnxruntime sessions and tensors as the trainer threads use them. */
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import type { Device, Feed, Feeds } from './trainer-messages.ts';
+import type { Device, Feed, Feeds } from './messages.ts';
 
 export type Tensors = Record<string, Tensor>;
 

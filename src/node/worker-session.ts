@@ -1,31 +1,31 @@
-/** One worker from settings to done: folder, key, relays, data, trainer, wire, loop, goodbye. */
+/** One worker on this machine, from settings to its final state: folder, key, relays, data, trainer and rounds. */
 import { systemClock } from '../base/clock.ts';
 import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/events.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
-import { createSigner, type Signer } from '../network/event.ts';
+import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import type { Connection } from '../node/connect-relays.ts';
-import { connectRelays } from '../node/connect-relays.ts';
-import { loadKey } from '../node/keys.ts';
-import { nativeCrypto } from '../node/native-crypto.ts';
-import { createNativeSha256, nativeSha256 } from '../node/native-sha256.ts';
-import { mine } from '../node/proof-of-work.ts';
-import type { Protocol } from '../node/protocol.ts';
-import { agreeOnSettings, openRunFolder } from '../node/run-folder.ts';
-import { hello, SHARD_BATCHES, summary } from '../node/session-events.ts';
-import { createTrainer, type Trainer, type TrainerSetup } from '../node/trainer.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import type { Params } from '../tensor/params.ts';
 import type { Plan } from '../worker/plan.ts';
 import { planOf } from '../worker/plan.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
-import { type FixedData, largestEvent, prepareTask, type Task } from './prepare.ts';
-import { assertRelaysFit, stripeOver } from './relays.ts';
+import type { Connection } from './connect-relays.ts';
+import { connectRelays } from './connect-relays.ts';
+import { loadKey } from './keys.ts';
+import { nativeCrypto } from './native-crypto.ts';
+import { createNativeSha256, nativeSha256 } from './native-sha256.ts';
+import { type FixedData, largestEvent, prepareTask, type Task } from './prepare-task.ts';
+import { mine } from './proof-of-work.ts';
+import type { Protocol } from './protocol.ts';
+import { assertRelaysFit, stripeOver } from './relay-fit.ts';
+import { agreeOnSettings, openRunFolder } from './run-folder.ts';
+import { hello, SHARD_BATCHES, summary } from './session-events.ts';
+import { createTrainer, type Trainer, type TrainerSetup } from './trainer/trainer.ts';
 
-export interface PlayOptions<M extends object = object> {
+export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;
   readonly dir: string;
   readonly corpus?: string | undefined;
@@ -40,8 +40,6 @@ export interface PlayOptions<M extends object = object> {
   readonly fixed?: FixedData | undefined;
   /** How the run's rounds are played. */
   readonly protocol: Protocol<M>;
-  /** What a dishonest worker of a demo puts between itself and its relays. */
-  readonly through?: ((relays: RelaySet, signer: Signer) => RelaySet) | undefined;
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
@@ -54,8 +52,10 @@ const EVALUATE_BATCHES = 8;
 /** Characters of the text written after each round. */
 const SAMPLE_LENGTH = 160;
 
-/** Plays the worker to its end and returns its final state. */
-export const play = <M extends object>(options: PlayOptions<M>): Promise<WorkerState> =>
+/** Trains to the end of the run and returns the final state; a later call with the same folder goes on where it stopped. */
+export const runWorkerSession = <M extends object>(
+  options: WorkerSessionOptions<M>,
+): Promise<WorkerState> =>
   withScope(async (scope) => {
     const { settings, dir, signal, protocol } = options;
     const folder = await openRunFolder(dir, protocol.members);
@@ -70,9 +70,8 @@ export const play = <M extends object>(options: PlayOptions<M>): Promise<WorkerS
     notices.forEach(onNotice);
     await agreeOnSettings(dir, writeSettings(settings));
     const signer = createSigner(secretKey, nativeCrypto);
-    const own = await connectRelays(settings.relay, options.connection, signer, signal);
-    scope.defer(() => own.close());
-    const relays = options.through?.(own, signer) ?? own;
+    const relays = await connectRelays(settings.relay, options.connection, signer, signal);
+    scope.defer(() => relays.close());
 
     const task = await prepareTask(settings, { ...options, onNotice });
     const { device, threads } = options;
@@ -125,7 +124,7 @@ interface Surroundings {
 
 /** The state of a worker that has none yet: the seeded (or given) parameters, or where the run already stands. */
 async function firstState<M extends object>(
-  options: PlayOptions<M> & Surroundings,
+  options: WorkerSessionOptions<M> & Surroundings,
   { model }: Task,
   { layout, evaluate }: Trainer,
 ): Promise<WorkerState & M> {

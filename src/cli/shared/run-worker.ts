@@ -1,0 +1,54 @@
+/** A worker session as a command: its reports on the terminal, its results in files, and what to say when it is stopped. */
+import type { RunEvent } from '../../certified/events.ts';
+import { createNativeSha256 } from '../../node/native-sha256.ts';
+import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
+import {
+  assertHoldsModel,
+  type StateOutput,
+  writeState,
+} from '../../python/commands/state-formats.ts';
+import { stateDigest } from '../../tensor/digest.ts';
+import { connectionOf } from '../../terminal/connection.ts';
+import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
+import { createReporter } from '../../terminal/reporter.ts';
+import type { WorkerFlags } from '../../terminal/worker-flags.ts';
+import type { WorkerState } from '../../worker/state.ts';
+
+type OutputFlags = WorkerFlags & StateOutput;
+
+/** Runs a worker to the end of its run, or to Ctrl-C, reports under that title, and writes the files asked for. */
+export async function runWorkerCommand<M extends object>(
+  options: Omit<WorkerSessionOptions<M>, 'connection' | 'device' | 'report' | 'signal'>,
+  flags: OutputFlags,
+  { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
+): Promise<void> {
+  assertHoldsModel(flags, options.settings.model);
+  const reporter = createReporter(flags.report, { title, workers: ['me'] });
+  try {
+    const report = (event: RunEvent) => reporter.event('me', event);
+    const { signal } = interrupt;
+    const connection = connectionOf(flags);
+    await writeResults(
+      await runWorkerSession({ ...flags, ...options, connection, report, signal }),
+      flags,
+    );
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    const again = ['nostrain', ...process.argv.slice(2)].join(' ');
+    writeNote(`stopped; everything is saved in ${options.dir}\n  go on with: ${again}`);
+    process.exitCode = 1;
+  } finally {
+    reporter.close();
+  }
+}
+
+async function writeResults({ params, rounds }: WorkerState, flags: OutputFlags): Promise<void> {
+  const { output, summaryOut } = flags;
+  if (output !== undefined) await writeState(params, flags);
+  if (summaryOut === undefined) return;
+  await writeResult(
+    asJson({ final_model_hash: stateDigest(params, createNativeSha256), rounds }),
+    summaryOut,
+  );
+}

@@ -1,0 +1,40 @@
+/** Flags of the commands that run a worker: data, folder, key, device and how to report. */
+import { type Command, Option } from 'commander';
+import type { TrainerSetup } from '../node/trainer/trainer.ts';
+import { addConnectionFlags, type ConnectionFlags } from './connection.ts';
+import { wholeFlag } from './flags.ts';
+import { type ReportMode, reportModes } from './reporter.ts';
+
+export interface WorkerFlags extends ConnectionFlags {
+  readonly summaryOut?: string;
+  readonly settings?: string;
+  readonly corpus?: string;
+  readonly dir?: string;
+  readonly keyFile?: string;
+  readonly secKey?: string;
+  readonly device: TrainerSetup['device'];
+  readonly threads?: number;
+  readonly report?: ReportMode;
+}
+
+const threadsFlag = wholeFlag('--threads', 1, 1024);
+
+const DEVICES: readonly TrainerSetup['device'][] = ['auto', 'cpu', 'cuda', 'webgpu'];
+
+/** Adds the flags that are no settings; `keyHome` says where a key is made when none is given. */
+export const addWorkerFlags = (command: Command, keyHome: string): Command =>
+  addConnectionFlags(
+    command
+      .option('--settings <file>', 'settings as JSON; flags win over it')
+      .option('--corpus <file>', 'text to train on (default: tiny Shakespeare, or a built-in one)')
+      .option('--dir <dir>', 'folder of this worker (default: by run name in your data folder)')
+      .option(
+        '--key-file <file>',
+        `secret key of this worker (default: made once, kept in ${keyHome})`,
+      )
+      .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it')
+      .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
+      .option('--threads <n>', 'threads of the engine (default: all cores)', threadsFlag)
+      .addOption(new Option('--report <mode>', 'how to tell what happens').choices(reportModes))
+      .option('--summary-out <file>', 'write what happened in each round there, as JSON'),
+  );
