@@ -31,5 +31,5 @@ export const isScope = (scope: readonly string[], run: string, round: number): b
   scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`;
 
 /** In strictly ascending order. */
-export const isAscending = (ids: readonly string[] = []): boolean =>
-  ids.every((id, i) => i === 0 || ids[i - 1]! < id);
+export const isAscending = <T extends string | number>(list: readonly T[] = []): boolean =>
+  list.every((item, i) => i === 0 || list[i - 1]! < item);

@@ -100,6 +100,50 @@ export const listMember = <T>(
 const readPlain = <T>(text: Text<T>, raw: unknown): T | undefined =>
   typeof raw === 'string' || typeof raw === 'number' ? text.read(String(raw)) : undefined;
 
+/** By feature name, then field. */
+export type Features = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** A value is nested at most so deep, so that reading one cannot exhaust the stack. */
+const MOST_DEPTH = 8;
+
+/** What features of the run add: kept as JSON, judged against the run spec by whoever knows it. */
+export const featuresMember: Member<Features, 'optional'> = {
+  presence: 'optional',
+  says: 'object of objects',
+  doc: 'what features of the run add, by the name of the feature; left out where nothing is added',
+  read: (raw) => {
+    if (!isObject(raw) || Object.keys(raw).length === 0) return undefined;
+    const isGood = Object.values(raw).every(isObject) && isShallow(raw, MOST_DEPTH);
+    return isGood ? (raw as Features) : undefined;
+  },
+};
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value === 'string') return !/\p{Surrogate}/u.test(value);
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  return (
+    depth > 0 &&
+    Object.entries(value).every(
+      ([key, held]) => isShallow(key, depth) && isShallow(held, depth - 1),
+    )
+  );
+}
+
+/** JSON by RFC 8785; members that are undefined are left out. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const members = Object.entries(value)
+    .filter(([, held]) => held !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, held]) => `${JSON.stringify(key)}:${canonical(held)}`);
+  return `{${members.join(',')}}`;
+}
+
 type Members = Readonly<Record<string, Member>>;
 type ValueOf<M> = M extends Member<infer T> ? T : never;
 type Needed<M extends Members> = {
@@ -111,7 +155,7 @@ type Allowed<M extends Members> = {
     | undefined;
 };
 
-/** A flat JSON object with exactly these members in its one canonical spelling: keys sorted, no spaces. */
+/** A JSON object with exactly these members in its one canonical spelling (RFC 8785): keys sorted, no spaces. */
 export function canonicalObject<const M extends Members>(
   doc: string,
   members: M,
@@ -119,7 +163,7 @@ export function canonicalObject<const M extends Members>(
 ): Content<Needed<M> & Allowed<M>> {
   const fields = Object.entries<Member>(members).sort(([a], [b]) => (a < b ? -1 : 1));
   const write = (value: Readonly<Record<string, unknown>>): string =>
-    JSON.stringify(Object.fromEntries(fields.map(([key]) => [key, value[key]])));
+    canonical(Object.fromEntries(fields.map(([key]) => [key, value[key]])));
   return {
     says: `canonical JSON object: ${doc}`,
     write,
@@ -145,8 +189,7 @@ export function canonicalObject<const M extends Members>(
 function parseObject(content: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(content);
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    return isObject ? (value as Readonly<Record<string, unknown>>) : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -3,7 +3,13 @@
  * Sent after every so many rounds by whoever holds the state; the roots in the outcome say what it must be, so anybody may.
  */
 import { isScope } from './_cast.ts';
-import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
+import {
+  canonicalObject,
+  describeMembers,
+  featuresMember,
+  listMember,
+  member,
+} from './_content.ts';
 import { defineKind } from './_define.ts';
 import { nostrain, one, repeats } from './_tags.ts';
 import { hex32, index, integer, seconds, word } from './_text.ts';
@@ -23,6 +29,7 @@ const members = {
   ledgerChunks: member(hex32, 'root of the chunks of the ledger'),
   ledgerBytes: member(length, 'length of the ledger'),
   relays: listMember(word, 'where the chunks were sent', 16),
+  features: featuresMember,
 };
 
 export const certifiedCheckpoint = defineKind({

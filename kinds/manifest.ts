@@ -5,6 +5,7 @@
 import {
   canonicalObject,
   describeMembers,
+  featuresMember,
   listMember,
   member,
   optionalMember,
@@ -55,16 +56,6 @@ const members = {
   examples: member(count, 'training examples seen; the weight in a weighted mean'),
   steps: member(count, 'inner steps taken'),
   prev: optionalMember(hex32, "id of the author's last manifest; not in the first one"),
-  residualBefore: optionalMember(
-    hex32,
-    "root of the author's residual before the round; in a certified run",
-  ),
-  residualAfter: optionalMember(hex32, 'the same after what was sent left it'),
-  momentsBefore: optionalMember(
-    hex32,
-    "root of the author's inner moments before the round; in a certified run",
-  ),
-  momentsAfter: optionalMember(hex32, 'the same after the inner steps'),
   payload: optionalMember(
     base64Text,
     `the payload; there when \`bytes\` is at most ${CHUNK_BYTES}`,
@@ -74,11 +65,11 @@ const members = {
     'how many of the shards are enough; only with `shards`',
   ),
   shards: listMember(hex32, 'roots of the shards of a striped payload, in order', MOST_SHARDS),
+  features: featuresMember,
 };
 
 const notes = `
-The worker is the key that signs. The content is canonical JSON: keys sorted, no spaces, non-ASCII verbatim, plain
-integers, so that the same values always make the same text; any other spelling and any other member is refused.
+The worker is the key that signs. The content is canonical JSON (RFC 8785), so that the same values always make the same text; any other spelling and any other member is refused.
 
 ${describeMembers(members)}
 
@@ -89,22 +80,6 @@ k = \`need\` and n shards, shards 0 to k-1 are the payload cut into k parts of \
 end; shard k+i is the sum over j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being
 XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked for.
 `;
-
-interface Private {
-  readonly parent?: string | undefined;
-  readonly residualBefore?: string | undefined;
-  readonly residualAfter?: string | undefined;
-  readonly momentsBefore?: string | undefined;
-  readonly momentsAfter?: string | undefined;
-}
-
-function isPaired({ parent, ...roots }: Private): boolean {
-  const { residualBefore, residualAfter, momentsBefore, momentsAfter } = roots;
-  const isWhole =
-    (residualBefore === undefined) === (residualAfter === undefined) &&
-    (momentsBefore === undefined) === (momentsAfter === undefined);
-  return isWhole && (parent !== undefined || (residualBefore ?? momentsBefore) === undefined);
-}
 
 export const manifest = defineKind({
   kind: 7810,
@@ -125,10 +100,6 @@ export const manifest = defineKind({
         scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`,
     },
     { says: '`x` is the root of the content', holds: ({ x, root }) => x === root },
-    {
-      says: 'roots of private state are there before and after, and only with `parent`',
-      holds: (said) => isPaired(said),
-    },
     {
       says: `a payload of at most ${CHUNK_BYTES} bytes is in the content, and a larger one is not`,
       holds: ({ bytes, payload }) =>

@@ -6,13 +6,14 @@ import { isAscending } from './_cast.ts';
 import {
   canonicalObject,
   describeMembers,
+  featuresMember,
   listMember,
   member,
   optionalMember,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, index, name, pattern, seconds } from './_text.ts';
+import { hex32, index, pattern, seconds } from './_text.ts';
 
 const LONGEST_CONTENT = 131_072;
 const MOST_IDS = 1024;
@@ -25,7 +26,13 @@ const members = {
     'join: digest of one of the last outcomes; the run id before there is one',
   ),
   tip: optionalMember(hex32, "join: end of the author's reveal chain, see docs/committee.md"),
-  evidence: optionalMember(name, "join: what the run's admission asks for, if anything"),
+  evidence: optionalMember(
+    pattern(
+      /^[^\p{Cc}\p{Surrogate}]{1,256}$/u,
+      'text, 1..256 characters without control characters',
+    ),
+    "join: what the run's admission asks for, if anything",
+  ),
   last: optionalMember(index, 'leave: the last round the author takes part in'),
   round: optionalMember(index, 'ballot: round index'),
   attempt: optionalMember(index, 'ballot: the author votes in no attempt below this one any more'),
@@ -38,12 +45,16 @@ const members = {
   preparedDigest: optionalMember(hex32, 'ballot: its digest'),
   preparedProposal: optionalMember(hex32, 'ballot: id of a proposal of it in that view'),
   prepares: listMember(hex32, 'ballot: ids of a quorum of its prepares, ascending', MOST_IDS),
+  features: featuresMember,
 };
 
 const notes = `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
+
+Outcomes list joins and leaves with their dates and signatures, so each must be one that can be made again from that: it has the tags
+below in this order and no others, but for one \`nonce\` (NIP-13) at the end.
 
 A ballot has the five members of the prepared outcome, or none of them. Two different ballots of one key for one attempt are a fault.
 `;
@@ -72,7 +83,7 @@ const PREPARED = [
 function isOfType(said: Said): boolean {
   if (said.type === 'join')
     return has(said, JOIN) && lacks(said, [...LEAVE, ...BALLOT, ...PREPARED]);
-  const isNoJoin = lacks(said, [...JOIN, 'evidence']);
+  const isNoJoin = lacks(said, [...JOIN, 'evidence', 'features']);
   if (said.type === 'leave')
     return isNoJoin && has(said, LEAVE) && lacks(said, [...BALLOT, ...PREPARED]);
   const isWhole = has(said, PREPARED) || lacks(said, PREPARED);

@@ -6,6 +6,7 @@
 import {
   canonicalObject,
   describeMembers,
+  featuresMember,
   listMember,
   member,
   optionalMember,
@@ -29,6 +30,7 @@ const members = {
   capabilities: listMember(word, 'what the worker can do; informative', 64),
   relays: listMember(word, 'where else to find the worker; informative', 64),
   status: optionalMember(pattern(/^leaving$/, '`leaving`'), 'in the last one a worker sends'),
+  features: featuresMember,
 };
 
 export const presence = defineKind({

@@ -33,7 +33,7 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
 
-\`digest\` is the SHA-256 of \`nostrain/outcome/1\` and the body. The body is canonical JSON too, kept as text because the digest is over
+\`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too, kept as text because the digest is over
 its spelling. A body for which there is no room goes out in chunks before the proposal. Anybody may serve them, and until all are here
 there is nothing to vote on. One that is in chunks although there is room is refused, so each body has one form.
 

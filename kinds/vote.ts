@@ -3,36 +3,29 @@
  * Sent once per view and step; a member never signs another content for the same place. Nothing replaces it.
  */
 import { castMembers, isAscending, isScope } from './_cast.ts';
-import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
+import {
+  canonicalObject,
+  describeMembers,
+  featuresMember,
+  listMember,
+  member,
+} from './_content.ts';
 import { defineKind } from './_define.ts';
 import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, index, pattern, seconds, type Text } from './_text.ts';
+import { hex32, integer, pattern, seconds } from './_text.ts';
 
 const LONGEST_CONTENT = 65_536;
 const MOST_ROWS = 1024;
-
-const score: Text<number> = {
-  says: 'integer',
-  read: (text) => {
-    const size = index.read(text.replace(/^-(?=[1-9])/, ''));
-    return size === undefined ? undefined : Number(text);
-  },
-  write: (value) => String(value),
-};
 
 const members = {
   ...castMembers,
   step: member(pattern(/^(?:prepare|commit)$/, '`prepare` or `commit`'), 'what the vote says'),
   unlisted: listMember(
-    hex32,
-    'ids of manifests that the author of a commit holds, on time, and the outcome does not list; ascending',
+    integer(0, 65_535),
+    'of a commit: places in the roster of workers whose manifest its author holds, on time, and the outcome does not list; ascending',
     MOST_ROWS,
   ),
-  scores: listMember(
-    score,
-    'of a commit, one per accepted row; left out where nothing is scored',
-    MOST_ROWS,
-  ),
+  features: featuresMember,
 };
 
 const notes = `
@@ -42,7 +35,8 @@ ${describeMembers(members)}
 
 A prepare says that the outcome is valid, that its author holds all it lists, and prefers it in this view. A commit says that a
 quorum prepared it in this view, and that its author is bound by that. A quorum of commits for one digest, of one view of one
-committee, is a certificate. Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
+committee, is a certificate. The next outcome lists the commits with their dates and signatures, so each must be one that can be made
+again from that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13) at the end. Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
 `;
 
 export const vote = defineKind({
@@ -64,9 +58,9 @@ export const vote = defineKind({
     },
     { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
     {
-      says: 'a prepare has neither `unlisted` nor `scores`, a commit no `justify` but -1',
-      holds: ({ step, justify, unlisted, scores }) =>
-        step === 'commit' ? justify === -1 : unlisted === undefined && scores === undefined,
+      says: 'a prepare has neither `unlisted` nor `features`, a commit no `justify` but -1',
+      holds: ({ step, justify, unlisted, features }) =>
+        step === 'commit' ? justify === -1 : unlisted === undefined && features === undefined,
     },
     { says: '`unlisted` is ascending', holds: ({ unlisted }) => isAscending(unlisted) },
   ],

@@ -4,7 +4,8 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { type Deferred, deferred } from '../base/deferred.ts';
-import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Certified, Chain } from './chain-state.ts';
 import type { CertifiedEvent } from './events.ts';
@@ -30,7 +31,7 @@ export interface Better {
   readonly path: Path;
   /** At its end. */
   readonly state: Certified;
-  readonly votes: readonly EventId[];
+  readonly votes: ListedVotes | null;
   /** The first round in which it is another one. */
   readonly fork: number;
 }

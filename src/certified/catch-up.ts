@@ -11,7 +11,8 @@ import {
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import type { Digest, EventId } from '../run/ids.ts';
+import type { Digest } from '../run/ids.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type DecisionOptions, decisionsOf } from './decisions.ts';
@@ -22,7 +23,7 @@ import { type Path, pathOf } from './path.ts';
 /** A certified state to go on from. */
 export interface CaughtUp {
   readonly state: Certified;
-  readonly votes: readonly EventId[];
+  readonly votes: ListedVotes | null;
 }
 
 export interface CheckpointOptions extends Asked {

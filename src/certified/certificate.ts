@@ -1,7 +1,12 @@
 /** Which votes decide a round: a quorum of commits for one outcome, of one view of one committee. */
 import { hasQuorum } from '../consensus/committee/quorum.ts';
+import type { SignedEvent } from '../network/event.ts';
+import { signedAgain } from '../network/wire/signatures.ts';
 import type { Committee } from '../run/committee.ts';
+import { withFeatures } from '../run/features.ts';
 import type { Digest, EventId } from '../run/ids.ts';
+import type { Ledger } from '../run/ledger.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import type { Commit, Signed, ViewChangeVote } from '../run/vote.ts';
 import { type Electorate, electorateOf, type Situation, stakesOf } from './electorate.ts';
 import {
@@ -20,7 +25,7 @@ export interface Certificate {
   readonly attempt: number;
   readonly view: number;
   readonly committee: Committee;
-  /** Ascending by id. */
+  /** Ascending by key. */
   readonly commits: readonly Signed<Commit>[];
 }
 
@@ -40,22 +45,78 @@ export function listed<T extends Noun>(
   return invalid('other-event', at, `${other.id} is of type ${other.type}`);
 }
 
-/** Whether these votes decided the round of this situation for this outcome. */
+/** Whether these votes of an outcome decided the round of this situation for the outcome before it: its parent. */
 export function judgeVotes(
   situation: Situation,
   digest: Digest,
-  votes: readonly EventId[],
+  votes: ListedVotes | null,
   evidence: Evidence,
 ): Verdict<Certificate> {
-  const commits = listed(votes, 'votes', evidence, isCommit);
-  if (!commits.ok) return commits;
   const stakes = stakesOf(situation.ledger, evidence);
   if (!stakes.ok) return stakes;
-  return certify(situation, digest, commits.value, evidence, electorateOf(situation, stakes.value));
+  return judgeListed(situation, digest, votes, evidence, electorateOf(situation, stakes.value));
 }
 
-const isCommit = (noun: Noun): noun is Signed<Commit> =>
-  noun.type === 'vote' && noun.step === 'commit';
+/** The same where the electorate is known. Seats are counted before any signature is checked. */
+export function judgeListed(
+  situation: Situation,
+  digest: Digest,
+  votes: ListedVotes | null,
+  evidence: Evidence,
+  electorate: Electorate,
+): Verdict<Certificate> {
+  const events = votes && commitsOf(situation, digest, votes);
+  if (events === null) return invalid('no-quorum', 'votes', 'a vote of nobody in the roster');
+  const commits = events.map(({ commit }) => commit);
+  const certificate = certify(situation, digest, commits, evidence, electorate);
+  if (!certificate.ok) return certificate;
+  const forged = events.find(({ event }) => !evidence.isSigned(event));
+  if (forged === undefined) return certificate;
+  const { key } = forged.commit;
+  return invalid('bad-signature', 'votes', `the signature of the vote of ${key} does not hold`);
+}
+
+interface MadeAgain {
+  readonly commit: Signed<Commit>;
+  readonly event: SignedEvent;
+}
+
+/** The commits that an outcome lists, each with its event made again; null when one is of nobody in the roster. */
+function commitsOf(
+  { run, round, parent, ledger }: Situation,
+  digest: Digest,
+  { attempt, view, ctx, rows }: ListedVotes,
+): readonly MadeAgain[] | null {
+  const made: MadeAgain[] = [];
+  for (const { index, unlisted, features, ...signature } of rows) {
+    const key = ledger.members[index]?.key;
+    if (key === undefined) return null;
+    const commit: Commit = {
+      ...{ type: 'vote', step: 'commit', justify: -1 },
+      ...{ run, round, attempt, parent, ctx, view, digest, unlisted },
+      ...withFeatures(features),
+    };
+    const event = signedAgain(commit, key, signature);
+    made.push({ event, commit: { ...commit, id: event.id, key, signature } });
+  }
+  return made;
+}
+
+/** A quorum of commits as the next outcome lists it, given the ledger of the round that they decided. */
+export function listVotes(
+  { members }: Ledger,
+  { attempt, view, ctx }: Pick<ListedVotes, 'attempt' | 'view' | 'ctx'>,
+  commits: readonly Signed<Commit>[],
+): ListedVotes {
+  const places = new Map(members.map(({ key }, index) => [key, index]));
+  const rows = commits.map(({ id, key, unlisted, features, signature }) => {
+    const index = places.get(key);
+    if (index === undefined || signature === undefined)
+      throw new TypeError(`vote ${id} cannot be listed`);
+    return { index, unlisted, ...withFeatures(features), ...signature };
+  });
+  return { attempt, view, ctx, rows: rows.sort((a, b) => a.index - b.index) };
+}
 
 /** The same of commits that are at hand. All of them must belong to the certificate. */
 export function certify(
@@ -93,7 +154,8 @@ export function certify(
   ) {
     return wrong(`${commits.length} of ${committee.size} seats are no quorum`);
   }
-  return found({ digest, attempt, view, committee, commits });
+  const sorted = [...commits].sort((a, b) => (a.key < b.key ? -1 : 1));
+  return found({ digest, attempt, view, committee, commits: sorted });
 }
 
 /** The committee that a vote names. Of a recovery attempt it follows from the ballots that a proposal lists. */

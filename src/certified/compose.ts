@@ -1,7 +1,14 @@
 /** What this worker would have a round end with, and what it thinks of what others propose: its own view, never a replay's. */
 import { chooseJoins } from '../consensus/round/roster-change.ts';
 import type { Arrival, Check } from '../consensus/round/round-state.ts';
-import type { EventId, WorkerId } from '../run/ids.ts';
+import { withFeatures } from '../run/features.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import {
+  type ListedJoin,
+  type ListedLeave,
+  type ListedVotes,
+  MOST_UNLISTED,
+} from '../run/listed.ts';
 import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
 import { membershipOf } from './electorate.ts';
@@ -30,16 +37,14 @@ export interface Material {
   readonly held: readonly Arrival[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
-  readonly votes: readonly EventId[];
-  /** The table of stakes to name. */
-  readonly snapshot: Outcome['snapshot'];
+  readonly votes: ListedVotes | null;
+  /** The table of stakes to name; empty in a run without. */
+  readonly snapshot: Digest | '';
   readonly nowMs: number;
 }
 
 /** Most rows with reasons in an outcome of ours: they are for people, the model does not depend on them. */
 const MOST_REJECTED = 64;
-/** Ids that a vote names as left out: more do not fit its event. All members name the same ones first. */
-const MOST_UNLISTED = 768;
 
 /** An outcome of this worker's making, its roots left open. */
 export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
@@ -56,11 +61,11 @@ export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
     proposer: me,
     accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),
     rejected: isVoid ? [] : rejectedRows(roster, material.bad),
-    votes: [...votes].sort(),
+    votes,
     joins: joinsOf(chain, pool),
     leaves: leavesOf(chain, pool),
     faults: faultsOf(pool, roster),
-    snapshot,
+    features: snapshot === '' ? {} : { stake: { snapshot } },
   };
 }
 
@@ -82,7 +87,7 @@ const rejectedRows = (roster: readonly WorkerId[], bad: readonly Bad[]): readonl
     .slice(0, MOST_REJECTED);
 
 /** One join of each key that may be listed now. */
-function joinsOf(chain: Chain, pool: Pool): readonly EventId[] {
+function joinsOf(chain: Chain, pool: Pool): readonly ListedJoin[] {
   const fresh = [...pool.nouns()].filter(
     (noun): noun is Signed<Join> => noun.type === 'join' && chain.recent.includes(noun.after),
   );
@@ -90,12 +95,17 @@ function joinsOf(chain: Chain, pool: Pool): readonly EventId[] {
     .sort((a, b) => (a.id < b.id ? -1 : 1))
     .filter((join, i, all) => all.findIndex(({ key }) => key === join.key) === i);
   return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, known)
-    .map((chosen) => known.find(({ key }) => key === chosen.key)!.id)
-    .sort();
+    .map((chosen) => {
+      const { key, after, tip, evidence, features, signature } = known.find(
+        (each) => each.key === chosen.key,
+      )!;
+      return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
+    })
+    .sort(byKey);
 }
 
 /** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
-function leavesOf({ round, ledger }: Chain, pool: Pool): readonly EventId[] {
+function leavesOf({ round, ledger }: Chain, pool: Pool): readonly ListedLeave[] {
   const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
   const due = [...pool.nouns()].filter(
     (noun): noun is Signed<Leave> =>
@@ -103,7 +113,9 @@ function leavesOf({ round, ledger }: Chain, pool: Pool): readonly EventId[] {
       noun.last <= round &&
       noun.last >= (joined.get(noun.key) ?? Number.POSITIVE_INFINITY),
   );
-  return firstOfEach(due, ({ key }) => key);
+  return firstOfEach(due, ({ key }) => key)
+    .map(({ key, last, signature }) => ({ key, last, ...signature! }))
+    .sort(byKey);
 }
 
 /** One proof against each member there is one against. */
@@ -111,20 +123,25 @@ function faultsOf(pool: Pool, roster: readonly WorkerId[]): readonly EventId[] {
   const proofs = [...pool.nouns()].filter(
     (noun): noun is Signed<FaultProof> => noun.type === 'fault' && roster.includes(noun.culprit),
   );
-  return firstOfEach(proofs, ({ culprit }) => culprit);
+  return firstOfEach(proofs, ({ culprit }) => culprit)
+    .map(({ id }) => id)
+    .sort();
 }
 
 function firstOfEach<T extends { readonly id: EventId }>(
   nouns: readonly T[],
   keyOf: (noun: T) => WorkerId,
-): readonly EventId[] {
-  const first = new Map<WorkerId, EventId>();
+): readonly T[] {
+  const first = new Map<WorkerId, T>();
   for (const noun of nouns) {
     const before = first.get(keyOf(noun));
-    if (before === undefined || noun.id < before) first.set(keyOf(noun), noun.id);
+    if (before === undefined || noun.id < before.id) first.set(keyOf(noun), noun);
   }
-  return [...first.values()].sort();
+  return [...first.values()];
 }
+
+const byKey = (a: { readonly key: WorkerId }, b: { readonly key: WorkerId }): number =>
+  a.key < b.key ? -1 : 1;
 
 /** What this worker holds in time, and whom it was told of as left out. */
 export interface Sight {
@@ -141,12 +158,15 @@ export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
   { held, owed, hasStakes, nowMs }: Sight,
-): Pick<Check, 'acceptable' | 'unlisted' | 'scores'> {
+): Pick<Check, 'acceptable' | 'unlisted'> {
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
   const ids = held.map(({ manifest }) => manifest);
-  const left = ids.filter((id) => !listed.has(id) && !refused.has(id));
-  const unlisted = left.sort().slice(0, MOST_UNLISTED);
+  const left = held.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
+  const places = new Map(ledger.members.map(({ key }, index) => [key, index]));
+  const unlisted = [...new Set(left.flatMap(({ worker }) => places.get(worker) ?? []))]
+    .sort((a, b) => a - b)
+    .slice(0, MOST_UNLISTED);
   const isTimely = Math.abs(outcome.time * 1000 - nowMs) <= spec.timing.skewMs;
   const isVoid = outcome.result === 'void';
   const enough =
@@ -154,5 +174,5 @@ export function opinionOf(
   const late = outcome.accepted.filter((row) => row.late);
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
   const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed));
-  return { acceptable, unlisted, scores: [] };
+  return { acceptable, unlisted };
 }

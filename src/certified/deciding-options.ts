@@ -1,6 +1,6 @@
 /** What it takes to decide a round. */
 import type { RoundContext } from '../consensus/round/round-state.ts';
-import type { EventId } from '../run/ids.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import type { CertifiedSession } from './events.ts';
 import type { Certified } from './history.ts';
 import type { Entry } from './journal.ts';
@@ -16,5 +16,5 @@ export interface DecidingOptions {
   /** The first recovery attempt that it may vote in: it may have signed something before that is not on disk. */
   readonly voteFrom: number;
   /** A quorum of commits of the round before. */
-  readonly votes: readonly EventId[];
+  readonly votes: ListedVotes | null;
 }

@@ -8,7 +8,7 @@ import {
 import { liveOf, type MembershipRules, seatable } from '../consensus/round/membership.ts';
 import type { Committee } from '../run/committee.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { Ledger } from '../run/ledger.ts';
+import { type Ledger, snapshotOf } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
 
@@ -40,7 +40,8 @@ export interface Electorate {
 export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
 
 /** The stakes that count with this ledger; null in a run without. */
-export function stakesOf({ snapshot }: Ledger, evidence: Evidence): Verdict<Stakes> {
+export function stakesOf(ledger: Ledger, evidence: Evidence): Verdict<Stakes> {
+  const snapshot = snapshotOf(ledger);
   if (snapshot === null) return found(null);
   const stakes = evidence.stakes(snapshot);
   return stakes === undefined ? lacking({ what: 'snapshot', id: snapshot }) : found(stakes);

@@ -2,7 +2,7 @@
 
 import type { Submission } from '../network/wire/certified-events.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
-import type { EventId, WorkerId } from '../run/ids.ts';
+import type { WorkerId } from '../run/ids.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Gathered } from './gather.ts';
 import { genesisOf } from './history.ts';
@@ -111,7 +111,7 @@ export function explain(
   if (decided.outcome.result === 'void') {
     return no(`The round ended void (${digest}): nothing was counted.`, ...judged);
   }
-  return no(...judged, ...whyUnlisted(made, decided, by));
+  return no(...judged, ...whyUnlisted(index, decided, by));
 }
 
 function lateRow(worker: WorkerId, after: ReplayedRound | undefined): string | undefined {
@@ -149,12 +149,11 @@ function judge(manifest: Manifest, { before }: ReplayedRound, events: Gathered):
 
 /** A valid manifest that the outcome passes over: the proposer did not list it, and who says to have held it. */
 function whyUnlisted(
-  made: readonly Manifest[],
+  index: number,
   { outcome, certificate }: Decided,
   by: string,
 ): readonly string[] {
-  const ids = new Set<EventId>(made.map(({ eventId }) => eventId));
-  const holders = certificate.commits.filter(({ unlisted }) => unlisted.some((id) => ids.has(id)));
+  const holders = certificate.commits.filter(({ unlisted }) => unlisted.includes(index));
   const seen =
     holders.length === 0
       ? 'no vote of its certificate says that it was there in time'

@@ -1,4 +1,5 @@
 /** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
+import { isHex32 } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
 import { heapChunks } from '../network/attachments/chunk-heap.ts';
@@ -12,6 +13,7 @@ import { toProposal } from '../network/wire/proposals.ts';
 import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';
 import { readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
 import { chunksFilter, specFilter } from '../network/wire/stored-run.ts';
+import { anyFeatures } from '../run/features.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Hashing } from './hashing.ts';
 
@@ -109,7 +111,7 @@ export async function collectChunks(
 /** Payloads that are not inside their manifests. */
 const payloadsOf = (events: readonly SignedEvent[]): readonly Digest[] =>
   events.flatMap((event) => {
-    const said = readManifest(event);
+    const said = readManifest(event, undefined, anyFeatures);
     if (!said.ok || said.value.payload !== undefined) return [];
     return partsOf(said.value).roots.map(({ root }) => root);
   });
@@ -122,10 +124,9 @@ export const bodiesOf = (events: readonly SignedEvent[]): readonly Digest[] =>
 export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
   const chunks = heapChunks(events, MOST_BODY_BYTES);
   const named = events.flatMap((event) => {
-    const proposal = toProposal(event, chunks);
-    return proposal?.ok && proposal.value.outcome.snapshot !== ''
-      ? [proposal.value.outcome.snapshot]
-      : [];
+    const proposal = toProposal(event, chunks, anyFeatures);
+    const id: unknown = proposal?.ok && proposal.value.outcome.features.stake?.snapshot;
+    return typeof id === 'string' && isHex32(id) ? [id] : [];
   });
   return [...new Set(named)];
 }

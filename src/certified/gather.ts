@@ -6,11 +6,12 @@ import type { SignedEvent } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import { toRun } from '../network/wire/runs.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
+import { featureSet } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
 import type { Commit, Proposal, Signed } from '../run/vote.ts';
-import type { Evidence, Noun } from './evidence.ts';
+import { type Evidence, isCommit, type Noun, signatureJudge } from './evidence.ts';
 import { toNoun } from './nouns.ts';
 
 /** Evidence that is whole: nothing is added any more. */
@@ -48,20 +49,23 @@ export function gather(
 ): Gathered {
   const nouns = new Map<EventId, Noun>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
+  const features = featureSet(spec.features);
   const { payloadBytes } = spec.limits;
   const all = [...events];
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
-    const noun = toNoun(event, run, crypto, chunks);
+    const noun = toNoun(event, run, crypto, chunks, features);
     if (noun !== undefined) nouns.set(noun.id, noun);
   }
   const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   const proposals = byId.filter((noun) => noun.type === 'proposal');
   const commits = byId.filter((noun) => noun.type === 'vote').filter(isCommit);
+  const noun = (id: EventId) => nouns.get(id);
   return {
     nouns,
-    noun: (id) => nouns.get(id),
+    noun,
+    isSigned: signatureJudge(noun, crypto),
     payload: (manifest) =>
       manifest.payload ?? (manifest.bytes > payloadBytes ? undefined : chunks(manifest)),
     proposals: indexBy(proposals, ({ digest }) => digest),
@@ -71,9 +75,6 @@ export function gather(
     beacon: (time) => beacons?.get(time),
   };
 }
-
-const isCommit = (noun: Noun): noun is Signed<Commit> =>
-  noun.type === 'vote' && noun.step === 'commit';
 
 function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   const list = lists.get(key);

@@ -8,6 +8,7 @@ import { createControl } from '../network/wire/control.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import { settingsOf } from '../run/complete-spec.ts';
+import { featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
@@ -191,10 +192,11 @@ function createMember(
 ): Member {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);
+  const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const control = createControl<Noun>({
     ...{ run, relays, signer, clock: ports.clock, sha256, signal },
-    read: (event, bodyOf) => toNoun(event, run, crypto, bodyOf),
+    read: (event, bodyOf) => toNoun(event, run, crypto, bodyOf, features),
   });
   const history = createHistory(spec, {
     ...{ relays, signal, beacon, layout: ports.trainer.layout, tables: options.tables },
@@ -202,7 +204,7 @@ function createMember(
     genesis: () => genesisOf(spec, startOf(spec), sha256),
   });
   return new Member({
-    ...{ spec, run, control, journal, ports, signal },
+    ...{ spec, run, control, journal, ports, signal, crypto },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     stakes: async (id) => stakeOf(await stakes.find(id)),
     ...{ refresh: stakes, history, through: branch },
@@ -221,7 +223,7 @@ export async function firstCertified(
 ): Promise<CertifiedState> {
   const params = startOf(spec);
   const start = genesisOf(spec, params, sha256);
-  const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, []) };
+  const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
   const { layout } = params;
   const later = await fromCheckpoint(spec, {
     ...parts,

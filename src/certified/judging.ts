@@ -46,7 +46,10 @@ export class Judge {
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
     if (!verdict.ok) this.#options.member.tell.invalid(outcome, verdict.invalid);
-    const stakes = this.#options.member.refresh.judge(this.#options.state, outcome.snapshot);
+    const stakes = this.#options.member.refresh.judge(
+      this.#options.state,
+      outcome.features.stake?.snapshot ?? '',
+    );
     if (stakes === 'wait') return false;
     const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, stakes) };
     this.#bench.feed({ type: 'checked', check });

@@ -21,7 +21,8 @@ export function owedIn(
   if (!judged.ok) return [];
   const { commits, committee } = judged.value;
   const most = committee.size - committee.quorum;
-  const isOwed = ({ manifest }: LateRow): boolean =>
-    commits.filter(({ unlisted }) => unlisted.includes(manifest)).length > most;
+  const roster = before.ledger.members.map(({ key }) => key);
+  const isOwed = ({ worker }: LateRow): boolean =>
+    commits.filter(({ unlisted }) => unlisted.includes(roster.indexOf(worker))).length > most;
   return late.filter(isOwed).map(({ worker }) => worker);
 }

@@ -7,7 +7,7 @@ import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { completeDocument } from '../run/complete-spec.ts';
 import { combineSettings, presets } from '../run/presets.ts';
-import { isObject, readSpec, type Untyped } from '../run/read-spec.ts';
+import { readSpec } from '../run/read-spec.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import {
   type PartialSettings,
@@ -17,6 +17,7 @@ import {
   writeSettings,
 } from '../run/settings.ts';
 import { readKey } from '../run/spec-fields.ts';
+import { isObject, type Untyped } from '../run/spec-readers.ts';
 import { weightCapOf } from '../run/spec-rules.ts';
 import type { Evaluation } from '../run/spec-table.ts';
 

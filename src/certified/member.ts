@@ -1,6 +1,7 @@
 /** A worker as part of a certified run: what it keeps from round to round beside its model. */
 import type { Effect } from '../consensus/round/round-state.ts';
 import { stateBytes } from '../consensus/state-root.ts';
+import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { ledgerBytes } from '../run/ledger.ts';
@@ -34,6 +35,7 @@ export interface MemberOptions {
   beacon(time: number): Promise<Digest>;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
+  readonly crypto?: EventCrypto | undefined;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
@@ -68,7 +70,7 @@ const LOOK_MS = 5000;
 export class Member {
   readonly spec: RunSpec;
   readonly control: Control<Noun>;
-  readonly pool: Pool = createPool();
+  readonly pool: Pool;
   readonly journal: Journal;
   readonly tell: Tell;
   readonly refresh: Refresh;
@@ -93,6 +95,7 @@ export class Member {
     this.#options = options;
     this.spec = spec;
     this.control = control;
+    this.pool = createPool(options.crypto);
     this.journal = journal;
     this.tell = createTell(ports.report);
     this.attendance = new Attendance(spec);
@@ -218,7 +221,7 @@ export class Member {
   /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
   noteLeaves({ round, leaves }: Outcome): void {
     const { me } = this.#options.ports.wire;
-    if (this.attendance.isReturning || !leaves.some((id) => this.pool.noun(id)?.key === me)) return;
+    if (this.attendance.isReturning || !leaves.some(({ key }) => key === me)) return;
     this.hasLeft = true;
     this.tell.left(round);
   }

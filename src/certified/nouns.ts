@@ -4,6 +4,7 @@ import { type BodyOf, noBodies } from '../network/attachments/bodies.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import { toCertifiedEvent } from '../network/wire/certified-events.ts';
+import { type FeatureSet, noFeatures } from '../run/features.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Noun } from './evidence.ts';
 
@@ -13,8 +14,9 @@ export function toNoun(
   run: Digest,
   crypto: EventCrypto = pureCrypto,
   bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
 ): Noun | undefined {
-  const said = toCertifiedEvent(event, run, crypto, bodyOf);
+  const said = toCertifiedEvent(event, run, crypto, bodyOf, features);
   if (said?.type !== 'accusation') return said;
   const fault = judgeFault(...said.statements);
   const signed = { id: said.id, key: said.key };

@@ -1,5 +1,6 @@
 /** Observing a round: what workers sent for it, and under `defer` what they sent for the round before and nobody listed. */
 import type { EventId } from '../run/ids.ts';
+import { lateOf } from '../run/ledger.ts';
 import type { Bad, LateRow } from './compose.ts';
 import type { DecidingOptions } from './deciding-options.ts';
 import type { Noun } from './evidence.ts';
@@ -28,7 +29,7 @@ export function createObserver(
   const roster = new Set(context.roster);
   const now = createWatch(termsOf(state, false)!, roster, pool, wants);
   const past = termsOf(state, true);
-  const owing = state.ledger.late;
+  const owing = lateOf(state.ledger);
   // that it is late says nothing about how long this round has to wait
   const apart: Wants = {
     ...wants,

@@ -1,6 +1,8 @@
 /** One branch of a certified run, followed without its model: where it stood after each outcome. */
-import type { Digest, EventId } from '../run/ids.ts';
+import type { Digest } from '../run/ids.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
+import { listVotes } from './certificate.ts';
 import type { Chain } from './chain-state.ts';
 import type { Gathered } from './gather.ts';
 import { type Decided, replay, withoutModel } from './replay.ts';
@@ -11,7 +13,7 @@ export interface Stop {
   /** What led there; undefined in round 0. */
   readonly outcome: Outcome | undefined;
   /** A quorum of commits for it. */
-  readonly votes: readonly EventId[];
+  readonly votes: ListedVotes | null;
 }
 
 /** Two outcomes of one round that a quorum decided each. */
@@ -33,20 +35,23 @@ export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
   const stops = new Map<Digest, Stop>();
   const forks: Fork[] = [];
   const playing = replay(withoutModel(start), events, through);
-  let before: Decided | undefined;
-  let tip: Stop = { chain: withoutModel(start), outcome: undefined, votes: [] };
+  let before: { readonly decided: Decided; readonly chain: Chain } | undefined;
+  let tip: Stop = { chain: withoutModel(start), outcome: undefined, votes: null };
   for (;;) {
     const { done, value } = playing.next();
     const chain = done ? value.state : value.before;
     // an outcome that cannot be leads nowhere
-    if (before?.certificate.digest === chain.parent) {
-      const votes = before.certificate.commits.map(({ id }) => id);
-      tip = { chain, outcome: before.outcome, votes };
+    if (before?.decided.certificate.digest === chain.parent) {
+      const { certificate, outcome } = before.decided;
+      const place = { ...certificate, ctx: certificate.committee.ctx };
+      const votes = listVotes(before.chain.ledger, place, certificate.commits);
+      tip = { chain, outcome, votes };
     }
     stops.set(tip.chain.parent, tip);
     if (done) return { stops, tip, forks };
-    before = value.decided;
-    const followed = before?.certificate.digest;
+    const { decided } = value;
+    before = decided && { decided, chain: value.before };
+    const followed = decided?.certificate.digest;
     if (followed === undefined) continue;
     forks.push(...value.forks.map((other) => ({ round: value.round, followed, other })));
   }

@@ -1,8 +1,9 @@
 /** Everything of a certified run that is here: verified events as nouns, payloads, stakes, beacon values. Bounded by forgetting old rounds. */
+import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Proposal, Signed } from '../run/vote.ts';
-import type { Evidence, FaultProof, Noun } from './evidence.ts';
+import { type Evidence, type FaultProof, type Noun, signatureJudge } from './evidence.ts';
 
 export interface Pool extends Evidence {
   /** False when it was here already. */
@@ -18,13 +19,15 @@ export interface Pool extends Evidence {
 }
 
 /** An empty pool. */
-export function createPool(): Pool {
+export function createPool(crypto: EventCrypto = pureCrypto): Pool {
   const nouns = new Map<EventId, Noun>();
+  const nounOf = (id: EventId) => nouns.get(id);
   const payloads = new Map<Digest, { readonly round: number; readonly bytes: Uint8Array }>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
   const beacons = new Map<number, Digest>();
   return {
-    noun: (id) => nouns.get(id),
+    noun: nounOf,
+    isSigned: signatureJudge(nounOf, crypto),
     payload: (manifest) => manifest.payload ?? payloads.get(manifest.root)?.bytes,
     proposals: (digest) =>
       [...nouns.values()].filter(

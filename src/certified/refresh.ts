@@ -4,6 +4,7 @@
  */
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
+import { nextSnapshotOf } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule } from '../run/stake-source.ts';
@@ -96,7 +97,7 @@ export class Refresh {
 
   /** The table that an outcome of this worker's own names: the next one where it is here, else the one that holds. */
   offer(chain: Chain): Digest | '' {
-    const kept = chain.ledger.nextSnapshot ?? '';
+    const kept = nextSnapshotOf(chain.ledger) ?? '';
     const next = this.#derivedFor(chain);
     if (typeof next !== 'object' || !hasSeats(chain, next)) return kept;
     const { id, snapshot } = next;
@@ -109,7 +110,7 @@ export class Refresh {
 
   /** Whether an outcome may name this table, as far as this worker can tell. */
   judge(chain: Chain, id: Digest | ''): StakeOpinion {
-    if (id === (chain.ledger.nextSnapshot ?? '')) return 'good';
+    if (id === (nextSnapshotOf(chain.ledger) ?? '')) return 'good';
     const next = this.#derivedFor(chain);
     if (next === 'reading') return 'wait';
     if (next === 'failed') return 'bad';

@@ -168,7 +168,7 @@ function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
   if (decided === undefined) return { round, checked, ...trouble };
   const { outcome, certificate } = decided;
   const keyOf = (index: number) => before.ledger.members[index]?.key ?? '';
-  const keys = (ids: readonly string[]) => ids.map((id) => events.noun(id)?.key ?? '');
+  const keys = (listed: readonly { readonly key: WorkerId }[]) => listed.map(({ key }) => key);
   return {
     ...{ round, checked, result: outcome.result, outcome: certificate.digest },
     ...{ attempt: certificate.attempt, view: certificate.view },

@@ -7,8 +7,8 @@ import type { Committee } from '../run/committee.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Commit, Signed } from '../run/vote.ts';
-import { type Certificate, certify, seatedIn } from './certificate.ts';
-import { electorateOf, stakesOf } from './electorate.ts';
+import { type Certificate, certify, judgeListed, seatedIn } from './certificate.ts';
+import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import { found, type Invalid, type Missing, type Verdict } from './evidence.ts';
 import type { Gathered } from './gather.ts';
 import { applyOutcome, applyToChain, type Certified, type Chain, withEntropy } from './history.ts';
@@ -179,8 +179,28 @@ function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decide
     if (body === undefined) lacks.push({ what: 'proposal', id: digest });
     else decided.set(digest, { outcome: body.outcome, certificate: judged.value });
   }
+  for (const { digest, outcome } of proposals) {
+    if (decided.has(digest)) continue;
+    const certificate = certifiedByNext(state, digest, events, electorate);
+    if (certificate !== undefined) decided.set(digest, { outcome, certificate });
+  }
   if (decided.size === 0 && lacks.length > 0) return { ok: false, missing: lacks };
   return { ok: true, value: [...decided.values()] };
+}
+
+/** The certificate that an outcome after this one lists: it stands when every commit was deleted. */
+function certifiedByNext(
+  state: Chain,
+  digest: Digest,
+  events: Gathered,
+  electorate: Electorate,
+): Certificate | undefined {
+  for (const { round, outcome } of events.proposalsAfter(digest)) {
+    if (round !== state.round + 1) continue;
+    const judged = judgeListed(state, digest, outcome.votes, events, electorate);
+    if (judged.ok) return judged.value;
+  }
+  return undefined;
 }
 
 /** One commit of each member; what others say does not count, nor may it spoil a quorum. */

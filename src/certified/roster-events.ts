@@ -1,8 +1,10 @@
 /** What an outcome does to the roster, read from the events it names: votes, joins, leaves, faults, ballots. */
 import type { RosterChange } from '../consensus/round/membership.ts';
 import { refuseChange } from '../consensus/round/roster-change.ts';
+import { signedAgain } from '../network/wire/signatures.ts';
+import { withFeatures } from '../run/features.ts';
 import type { WorkerId } from '../run/ids.ts';
-import type { Join, Leave, Signed } from '../run/vote.ts';
+import type { Join, Signed } from '../run/vote.ts';
 import { judgeBallots, judgeVotes, listed } from './certificate.ts';
 import type { Chain, Draft } from './chain-state.ts';
 import { type Electorate, membershipOf, type Situation } from './electorate.ts';
@@ -24,10 +26,8 @@ export function rosterChange(
 ): Verdict<RosterChange> {
   const voters = votersOf(chain, outcome, evidence);
   if (!voters.ok) return voters;
-  const joins = joinsOf(chain, outcome, evidence);
-  if (!joins.ok) return joins;
-  const leaves = leavesOf(chain, outcome, evidence);
-  if (!leaves.ok) return leaves;
+  const wrongMember = wrongJoin(chain, outcome, evidence) ?? wrongLeave(chain, outcome, evidence);
+  if (wrongMember !== undefined) return wrongMember;
   const faults = listed(outcome.faults, 'faults', evidence, isFault);
   if (!faults.ok) return faults;
   const ballots = ballotsOf(chain, outcome, electorate, evidence);
@@ -41,13 +41,14 @@ export function rosterChange(
     return invalid('not-in-roster', 'accepted', `row ${unknown} is of nobody in the roster`);
   }
   const keys = (rows: typeof accepted) => rows.map(({ key }) => key!);
-  const { round, result, proposer, reveal, snapshot } = outcome;
+  const { round, result, proposer, reveal } = outcome;
+  const snapshot = outcome.features.stake?.snapshot ?? '';
   const change: RosterChange = {
     ...{ round, result, proposer, reveal, snapshot },
     seen: [...new Set([...keys(accepted), ...voters.value])],
     accepted: keys(accepted.filter(({ late }) => !late)),
-    joins: joins.value,
-    leaves: leaves.value,
+    joins: outcome.joins,
+    leaves: outcome.leaves.map(({ key }) => key),
     faults: faults.value.map(({ culprit }) => culprit),
     ballotKeys: ballots.value,
     beacon: '',
@@ -65,41 +66,52 @@ function votersOf(
   evidence: Evidence,
 ): Verdict<readonly WorkerId[]> {
   if (before === null) {
-    return votes.length === 0 ? found([]) : invalid('no-quorum', 'votes', 'votes before round 0');
+    return votes === null ? found([]) : invalid('no-quorum', 'votes', 'votes before round 0');
   }
   const past: Situation = { spec, run, ...before };
   const certificate = judgeVotes(past, parent, votes, evidence);
   return certificate.ok ? found(certificate.value.commits.map(({ key }) => key)) : certificate;
 }
 
-function joinsOf(
+/** The first join that follows none of the last outcomes, or that its key did not sign. */
+function wrongJoin(
   { run, recent }: Chain,
-  outcome: Draft,
+  { joins }: Draft,
   evidence: Evidence,
-): Verdict<readonly { readonly key: WorkerId; readonly tip: string }[]> {
-  const joins = listed(outcome.joins, 'joins', evidence, isJoin);
-  if (!joins.ok) return joins;
-  const wrong = joins.value.find((join) => join.run !== run || !recent.includes(join.after));
-  return wrong === undefined
-    ? found(joins.value.map(({ key, tip }) => ({ key, tip })))
-    : invalid('old-join', 'joins', `${wrong.id} does not follow one of the last outcomes`);
+): ReturnType<typeof invalid> | undefined {
+  for (const { key, after, tip, evidence: shown, features, ...signature } of joins) {
+    if (!recent.includes(after)) {
+      return invalid('old-join', 'joins', `the join of ${key} follows none of the last outcomes`);
+    }
+    const join: Join = {
+      type: 'join',
+      run,
+      after,
+      tip,
+      evidence: shown,
+      ...withFeatures(features),
+    };
+    if (evidence.isSigned(signedAgain(join, key, signature))) continue;
+    return invalid('bad-signature', 'joins', `the signature of the join of ${key} does not hold`);
+  }
+  return undefined;
 }
 
-function leavesOf(
+/** The first leave that is of another time, or that its key did not sign. */
+function wrongLeave(
   { run, ledger }: Chain,
-  outcome: Draft,
+  { leaves, round }: Draft,
   evidence: Evidence,
-): Verdict<readonly WorkerId[]> {
-  const leaves = listed(outcome.leaves, 'leaves', evidence, isLeave);
-  if (!leaves.ok) return leaves;
-  const isDue = ({ key, last }: Signed<Leave>): boolean => {
+): ReturnType<typeof invalid> | undefined {
+  for (const { key, last, ...signature } of leaves) {
     const joined = ledger.members.find((member) => member.key === key)?.joined ?? 0;
-    return last >= joined && last <= outcome.round;
-  };
-  const wrong = leaves.value.find((leave) => leave.run !== run || !isDue(leave));
-  return wrong === undefined
-    ? found(leaves.value.map(({ key }) => key))
-    : invalid('wrong-leave', 'leaves', `${wrong.id} is not of round ${outcome.round}`);
+    if (last < joined || last > round) {
+      return invalid('wrong-leave', 'leaves', `the leave of ${key} is not of round ${round}`);
+    }
+    if (evidence.isSigned(signedAgain({ type: 'leave', run, last }, key, signature))) continue;
+    return invalid('bad-signature', 'leaves', `the signature of the leave of ${key} does not hold`);
+  }
+  return undefined;
 }
 
 /** Whose ballots a body of a recovery attempt lists; its proposer is of the roster, else of the first committee. */
@@ -115,6 +127,4 @@ function ballotsOf(
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in round ${chain.round}`);
 }
 
-const isJoin = (noun: Noun): noun is Signed<Join> => noun.type === 'join';
-const isLeave = (noun: Noun): noun is Signed<Leave> => noun.type === 'leave';
 const isFault = (noun: Noun): noun is Signed<FaultProof> => noun.type === 'fault';

@@ -1,6 +1,7 @@
 /** The rows of an outcome: each accepted manifest must count, each rejected one must be out for the reason given. */
 import type { Submission } from '../network/wire/certified-events.ts';
 import type { Contribution, Rejection } from '../run/contribution.ts';
+import { lateOf } from '../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Certified, Draft } from './chain-state.ts';
@@ -46,7 +47,7 @@ function acceptedRow(
     invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
   const terms = termsOf(state, late);
   if (key === undefined) return wrong('not-in-roster', `no member ${index} of the roster`);
-  if (terms === null || (late && !state.ledger.late.includes(key))) {
+  if (terms === null || (late && !lateOf(state.ledger).includes(key))) {
     return wrong('not-late', 'nothing of the round before may be listed for it');
   }
   const noun = evidence.noun(id);

@@ -1,6 +1,9 @@
 /** What a certified worker keeps on disk beside the core's state, as JSON: ledgers by their canonical bytes, checked by their roots. */
 import { isHex32, utf8 } from '../base/bytes.ts';
+import type { Json } from '../base/canonical-json.ts';
+import { anyFeatures } from '../run/features.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
+import { readVotes, votesJson } from '../run/listed.ts';
 import {
   type AddedMembers,
   type Fields,
@@ -47,9 +50,10 @@ function parseContributed(json: unknown): Contributed | undefined {
 }
 
 /** A JSON value of it. */
-function formatChainHead({ ledger, before, ...rest }: ChainHead): Fields {
+function formatChainHead({ ledger, before, votes, ...rest }: ChainHead): Fields {
   return {
     ...rest,
+    votes: votesJson(votes),
     ledger: formatLedger(ledger),
     before: before && formatPast(before),
   };
@@ -65,7 +69,8 @@ const formatLedger = (ledger: Ledger): Fields => ({
 /** The same again; undefined when it is not whole. */
 function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isObject(json)) return undefined;
-  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, votes, left = [] } = json;
+  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, left = [] } = json;
+  const votes = readVotes(json.votes as Json | undefined, anyFeatures);
   const ledger = parseKept(json.ledger);
   const before = json.before === null ? null : parsePast(json.before);
   if (!isDigest(run) || !isDigest(parent) || !isDigest(modelRoot) || !isDigest(root))
@@ -73,7 +78,7 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
     return undefined;
   }
-  if (!areDigests(recent) || !areDigests(votes) || !areDigests(left) || ledger.round !== round)
+  if (!areDigests(recent) || votes === undefined || !areDigests(left) || ledger.round !== round)
     return undefined;
   const place = { run, round, parent, time, ledger, modelRoot, ledgerRoot: root };
   return { ...place, before, recent, votes, left };
@@ -94,7 +99,7 @@ function parseKept(json: unknown): Ledger | undefined {
   if (!isObject(json) || typeof json.text !== 'string' || !isDigest(json.root)) return undefined;
   const { entropy } = json;
   if (entropy !== null && !isDigest(entropy)) return undefined;
-  const ledger = parseLedger(utf8(json.text), json.root);
+  const ledger = parseLedger(utf8(json.text), json.root, anyFeatures);
   return ledger.ok ? { ...ledger.value, entropy } : undefined;
 }
 

@@ -6,18 +6,21 @@
 import { within } from '../network/transport/deadline.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import { evaluate } from '../worker/apply-round.ts';
 import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import type { Better } from './branches.ts';
 import { carryOver } from './carry-over.ts';
+import { listVotes } from './certificate.ts';
 import { certifiedOf, chainHeadOf } from './chain-head.ts';
 import type { Certified } from './chain-state.ts';
 import { contextOf } from './context.ts';
 import { openDeciding } from './deciding.ts';
 import type { Deciding, Decision } from './decision.ts';
 import type { CertifiedSession, CertifiedState, CertifiedSummary } from './events.ts';
+import { isCommit } from './evidence.ts';
 import type { Member, Start } from './member.ts';
 import { termsOf } from './rows.ts';
 import { assignmentOf } from './submissions.ts';
@@ -179,7 +182,7 @@ async function applyDecision(
   member: Member,
   session: CertifiedSession,
 ): Promise<Result> {
-  const { next, outcome, certificate } = decision;
+  const { next, outcome } = decision;
   const { plan } = session;
   const { wire, clock, report } = session.ports;
   const { sent, unpacked: _, ...rest } = played;
@@ -212,7 +215,7 @@ async function applyDecision(
     rounds,
     lastSent: sent ? idOf(sent) : rest.lastSent,
     sent: undefined,
-    head: chainHeadOf(next, certificate.commits, played.head.left),
+    head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
   };
   const completed = async () => {
     member.noteLeaves(outcome);
@@ -223,6 +226,12 @@ async function applyDecision(
     return state;
   };
   return { state, completed };
+}
+
+/** The quorum that decided, as the next outcome lists it. */
+function votesOf({ state }: Start, { certificate }: Decision, { pool }: Member): ListedVotes {
+  const messages = certificate.commits.map((id) => pool.noun(id)!);
+  return listVotes(state.ledger, certificate, messages.filter(isCommit));
 }
 
 /** How many of the last rounds were void, one after the other. */

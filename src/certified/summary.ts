@@ -40,11 +40,14 @@ export function describe(
     signers: known(commits.map(keyOf)),
     rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
     faults: known(outcome.faults.map(culpritOf)),
-    joined: known(outcome.joins.map(keyOf)).filter((key) => !roster.includes(key)),
-    left: known(outcome.leaves.map(keyOf)),
+    joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
+    left: keysIn(outcome.leaves),
     late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
   };
 }
+
+const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerId[] =>
+  known(listed.map(({ key }) => key));
 
 const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();

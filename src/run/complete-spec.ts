@@ -1,6 +1,8 @@
 /** What surrounds a spec: the document with its defaults filled in before, and the settings of one worker that keep to it after. */
+
+import { features, ownedSpecFields } from './features.ts';
 import { presets } from './presets.ts';
-import { isObject, type Untyped } from './read-spec.ts';
+import { FORMAT_VERSION } from './read-spec.ts';
 import { type RunSpec, runIdOf } from './run-spec.ts';
 import {
   completeSettings,
@@ -10,11 +12,12 @@ import {
   sharedNames,
   writeSettings,
 } from './settings.ts';
+import { isObject, type Untyped } from './spec-readers.ts';
 import { specDefaults, variantDefaults, variantFields, variantTags } from './spec-table.ts';
 
 /** The document over what follows from its model, data and author, over the defaults. Nothing is judged yet. */
 export function completeDocument(document: Untyped, derived: Untyped): Untyped {
-  const base = mergeObjects({ version: 1, ...specDefaults }, derived);
+  const base = mergeObjects({ version: FORMAT_VERSION, features: [], ...specDefaults }, derived);
   const merged = mergeObjects(base, document);
   const complete: Record<string, unknown> = { ...merged };
   for (const [name, tag] of Object.entries(variantTags)) {
@@ -24,7 +27,20 @@ export function completeDocument(document: Untyped, derived: Untyped): Untyped {
       variantDefaults[name as keyof typeof variantDefaults];
     complete[name] = { ...defaults[String(object[tag])], ...object };
   }
-  return complete;
+  return nameFeatures(complete);
+}
+
+/** Names the features whose fields say anything, and leaves out fields that say what their absence means. */
+function nameFeatures(complete: Untyped): Untyped {
+  if (!Array.isArray(complete.features)) return complete;
+  const names = new Set<unknown>(complete.features);
+  const document: Record<string, unknown> = { ...complete };
+  for (const { name, feature, field } of ownedSpecFields(features)) {
+    const isSilent = JSON.stringify(document[name]) === JSON.stringify(field.absent);
+    if (!isSilent && document[name] !== undefined) names.add(feature);
+    if (isSilent && !names.has(feature)) delete document[name];
+  }
+  return { ...document, features: [...names].sort() };
 }
 
 /** Objects are merged member by member, one level deep, unless they are of different variants; `over` wins. */

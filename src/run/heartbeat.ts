@@ -1,4 +1,5 @@
 /** What a worker says of itself between gradients: alive, in which round, on which bits, with whom it agreed. */
+import type { FeatureValues } from './features.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
 export interface Heartbeat {
@@ -16,6 +17,8 @@ export interface Heartbeat {
   readonly cohort: readonly WorkerId[] | undefined;
   /** True in the last one a worker sends. */
   readonly leaving: boolean;
+  /** What features of a certified run add. */
+  readonly features?: FeatureValues<'heartbeat'>;
   /** Unix seconds, as signed. */
   readonly createdAt: number;
 }

@@ -12,6 +12,7 @@ import {
 } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
+import { type FeatureSet, type FeatureValues, withFeatures } from './features.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
 /** A key in the roster. */
@@ -25,8 +26,8 @@ export interface Member {
   readonly lastSeen: number;
   /** The same before the last outcome of all. */
   readonly seenBefore: number;
-  /** Rolling score in millionths. */
-  readonly score: number;
+  /** What features add to its row. */
+  readonly features?: FeatureValues<'member'>;
 }
 
 export interface Ledger {
@@ -39,9 +40,6 @@ export interface Ledger {
   readonly entropy: Digest | null;
   /** What the outcome before gave to the entropy; null in round 0. */
   readonly mixed: { readonly entropy: Digest; readonly reveal: Digest | '' } | null;
-  /** The stake snapshot that holds in this round, and the one of the next. */
-  readonly snapshot: Digest | null;
-  readonly nextSnapshot: Digest | null;
   /** Outer steps taken: final outcomes so far. */
   readonly steps: number;
   /** The roster, ascending by key. */
@@ -52,82 +50,90 @@ export interface Ledger {
   readonly finals: readonly number[];
   /** Who was on the ballots of the last outcome, ascending; null where it needed none. */
   readonly ballots: readonly WorkerId[] | null;
-  /** Whose contribution to the last round may still be listed, late; ascending. */
-  readonly late: readonly WorkerId[];
+  /** What features of the run add: tables of stakes, late contributions. */
+  readonly features: FeatureValues<'ledger'>;
 }
+
+/** The table of stakes that holds in the round to come, and in the one after it; null in a run without. */
+export const snapshotOf = ({ features }: Ledger): Digest | null => features.stake?.snapshot ?? null;
+export const nextSnapshotOf = ({ features }: Ledger): Digest | null => features.stake?.next ?? null;
+
+/** Whose contribution to the last round may still be listed, late; ascending. */
+export const lateOf = ({ features }: Ledger): readonly WorkerId[] => features.defer?.late ?? [];
 
 /** The most keys of a roster: an outcome names them by u16. */
 const MOST_MEMBERS = 65_536;
 /** Largest canonical form that is read. */
 const MAX_LEDGER_BYTES = 32 << 20;
 
-/** The canonical bytes: JSON of all but the entropy, members as arrays of their fields in the order above. */
+/** The canonical bytes: JSON of all but the entropy, members as arrays of their fields in the order above, what features add at the end. */
 export const ledgerBytes = (ledger: Ledger): Uint8Array => utf8(canonicalJson(toJson(ledger)));
 
-/** SHA-256 of `nostrain/ledger/1` and the canonical bytes. */
+/** SHA-256 of `nostrain/ledger/2` and the canonical bytes. */
 export const ledgerRoot = (ledger: Ledger): Digest => bytesRoot(ledgerBytes(ledger));
 
 const bytesRoot = (bytes: Uint8Array): Digest =>
-  sha256Hex(concatBytes(utf8('nostrain/ledger/1'), bytes));
+  sha256Hex(concatBytes(utf8('nostrain/ledger/2'), bytes));
 
 function toJson(ledger: Ledger): JsonObject {
-  const { entropy: _, members, mixed, ...rest } = ledger;
+  const { entropy: _, members, mixed, features, ...rest } = ledger;
   return {
     ...rest,
     mixed: mixed && { ...mixed },
-    members: members.map(({ key, tip, joined, lastSeen, seenBefore, score }) => [
+    ...withFeatures(features),
+    members: members.map(({ key, tip, joined, lastSeen, seenBefore, features: added }) => [
       key,
       tip,
-      ...[joined, lastSeen, seenBefore, score],
+      ...[joined, lastSeen, seenBefore],
+      ...Object.values(withFeatures(added)),
     ]),
   };
 }
 
 /** The ledger of bytes from anyone, its entropy left open, if they are those of this root. */
-export function parseLedger(bytes: Uint8Array, root: Digest): Result<Ledger> {
+export function parseLedger(bytes: Uint8Array, root: Digest, features: FeatureSet): Result<Ledger> {
   if (bytes.length > MAX_LEDGER_BYTES) {
     return refuse('too-large', 'ledger', `${bytes.length} bytes, at most ${MAX_LEDGER_BYTES}`);
   }
   if (bytesRoot(bytes) !== root) return refuse('wrong-root', 'ledger', `not the ledger of ${root}`);
   const json = parseJson(new TextDecoder().decode(bytes));
   if (!json.ok) return json;
-  const ledger = isJsonObject(json.value) ? fromJson(json.value) : undefined;
+  const ledger = isJsonObject(json.value) ? fromJson(json.value, features) : undefined;
   // what a committee certified is well formed unless its members are all wrong
   return ledger !== undefined && bytesRoot(ledgerBytes(ledger)) === root
     ? ok(ledger)
     : refuse('bad-ledger', 'ledger', 'not a ledger in canonical form');
 }
 
-function fromJson(said: JsonObject): Ledger | undefined {
+function fromJson(said: JsonObject, set: FeatureSet): Ledger | undefined {
   const { mixed } = said;
-  const members = list(said.members, readMember);
+  const members = list(said.members, (json) => readMember(json, set));
   const faulted = ascending(said.faulted);
-  const late = ascending(said.late);
   const finals = list(said.finals, (round) => whole(round, 0));
   const ballots = said.ballots === null ? null : ascending(said.ballots);
   const [round, steps] = [whole(said.round, 0), whole(said.steps, 0)];
-  const [snapshot, nextSnapshot] = [digestOrNull(said.snapshot), digestOrNull(said.nextSnapshot)];
+  const features = set.read('ledger', said.features);
   const before = mixed === null ? null : readMixed(mixed);
-  if (members === undefined || faulted === undefined || late === undefined) return undefined;
+  if (members === undefined || faulted === undefined) return undefined;
   if (finals === undefined || ballots === undefined || before === undefined) return undefined;
   if (round === undefined || steps === undefined) return undefined;
-  if (snapshot === undefined || nextSnapshot === undefined) return undefined;
+  if (!features.ok) return undefined;
   if (members.some(({ key }, i) => i > 0 && members[i - 1]!.key >= key)) return undefined;
-  const rest = { snapshot, nextSnapshot, steps, members, faulted, finals, ballots, late };
+  const rest = { steps, members, faulted, finals, ballots, features: features.value };
   return { round, entropy: null, mixed: before, ...rest };
 }
 
-function readMember(json: Json): Member | undefined {
-  if (!Array.isArray(json) || json.length !== 6) return undefined;
+function readMember(json: Json, set: FeatureSet): Member | undefined {
+  if (!Array.isArray(json) || json.length < 5 || json.length > 6) return undefined;
   const fields: readonly Json[] = json;
   const key = digestOrNull(fields[0]);
   const tip = digestOrNull(fields[1]);
   const joined = whole(fields[2], 0);
   const [lastSeen, seenBefore] = [whole(fields[3], -1), whole(fields[4], -1)];
-  const score = whole(fields[5], Number.MIN_SAFE_INTEGER);
+  const features = set.read('member', fields[5]);
   if (!key || tip === undefined || joined === undefined) return undefined;
-  if (lastSeen === undefined || seenBefore === undefined || score === undefined) return undefined;
-  return { key, tip, joined, lastSeen, seenBefore, score };
+  if (lastSeen === undefined || seenBefore === undefined || !features.ok) return undefined;
+  return { key, tip, joined, lastSeen, seenBefore, ...withFeatures(features.value) };
 }
 
 function readMixed(json: Json | undefined): Ledger['mixed'] | undefined {

@@ -1,66 +1,130 @@
 /** A run spec out of any value: each field is read by its table, and what is unknown, missing or at odds is named by its path. */
 import { ConfigError } from '../base/errors.ts';
+import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { RunSpec } from './run-spec.ts';
+import { fields, type SharedName, sharedNames } from './settings.ts';
 import {
-  fields,
-  isPersonal,
-  type SettingName,
-  type SharedName,
-  settingNames,
-  sharedNames,
-} from './settings.ts';
-import type { Group, Values } from './spec-fields.ts';
+  isObject,
+  memberOf,
+  readFields,
+  readGroup,
+  readVariant,
+  refuseUnknown,
+  type Untyped,
+  wrong,
+} from './spec-readers.ts';
 import { assertConsistent } from './spec-rules.ts';
-import {
-  evaluationFields,
-  groupFields,
-  plainFields,
-  type VariantValues,
-  variantFields,
-  variantTags,
-} from './spec-table.ts';
+import { evaluationFields, groupFields, plainFields, variantTags } from './spec-table.ts';
 
-/** A document as a JSON or TOML parser gives it. */
-export type Untyped = Readonly<Record<string, unknown>>;
-
-type VariantName = keyof typeof variantTags;
-
-export const isObject = (value: unknown): value is Untyped =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+/** The format this program reads and writes. */
+export const FORMAT_VERSION = 2;
 
 /** The training settings a spec holds. */
 export const trainingFields = Object.fromEntries(
   sharedNames.map((name) => [name, fields[name]]),
 ) as Pick<typeof fields, SharedName>;
 
-/** Every name on the top level. */
+/** Every name on the top level that is not a feature's. */
 const topNames = [
-  ...['version', ...Object.keys(plainFields), 'training', 'evaluation'],
+  ...['version', 'features', ...Object.keys(plainFields), 'training', 'evaluation'],
   ...[...Object.keys(groupFields), ...Object.keys(variantTags)],
 ];
 
 /** The spec that a complete document is. Throws a `ConfigError` with the path and the accepted form. */
-export function readSpec(value: unknown): RunSpec {
+export function readSpec(value: unknown, table: FeatureTable = features): RunSpec {
   if (!isObject(value)) throw wrong('the spec', value, 'an object');
-  refuseUnknown(value, topNames, '');
-  if (memberOf(value, 'version', '', '1') !== 1) throw wrong('version', value.version, '1');
+  refuseOtherVersion(memberOf(value, 'version', '', String(FORMAT_VERSION)));
+  const names = readFeatureNames(memberOf(value, 'features', '', FEATURES), table);
+  const owned = ownedSpecFields(table);
+  const isFree = (name: string) => owned.every((each) => each.name !== name);
+  const own = owned.filter(({ feature }) => names.includes(feature));
+  refuseOfOtherFeature(value, table, names);
+  refuseUnknown(value, [...topNames.filter(isFree), ...own.map(({ name }) => name)], '');
   const evaluation = memberOf(value, 'evaluation', '', 'an object, or null');
-  const spec: RunSpec = {
-    version: 1,
-    ...readFields(value, plainFields, ''),
+  const free = Object.fromEntries(Object.entries(plainFields).filter(([name]) => isFree(name)));
+  const spec = {
+    version: FORMAT_VERSION,
+    features: names as readonly FeatureName[],
+    ...readFields(value, free, ''),
     training: readGroup(value, 'training', trainingFields),
     committee: readGroup(value, 'committee', groupFields.committee),
     timing: readGroup(value, 'timing', groupFields.timing),
     limits: readGroup(value, 'limits', groupFields.limits),
     checkpoint: readGroup(value, 'checkpoint', groupFields.checkpoint),
     data: readVariant(value, 'data'),
-    stake: readVariant(value, 'stake'),
-    beacon: readVariant(value, 'beacon'),
     admission: readVariant(value, 'admission'),
     evaluation: evaluation === null ? null : readGroup(value, 'evaluation', evaluationFields),
-  };
+    ...readOwned(value, table, names),
+  } as RunSpec;
   assertConsistent(spec);
   return spec;
+}
+
+/** A spec of another version is refused with what to do, before anything else in it is looked at. */
+function refuseOtherVersion(version: unknown): void {
+  if (version === FORMAT_VERSION) return;
+  if (typeof version !== 'number') throw wrong('version', version, String(FORMAT_VERSION));
+  const isOld = version < FORMAT_VERSION;
+  throw new ConfigError(
+    'spec/version',
+    `this run uses format version ${version}; this program reads version ${FORMAT_VERSION}`,
+    {
+      hint: isOld
+        ? 'create a new run: `nostrain run create`'
+        : 'install the latest nostrain: `npm install -g nostrain@latest`',
+      data: { at: 'version' },
+    },
+  );
+}
+
+const FEATURES = 'a list of feature names, ascending';
+
+function readFeatureNames(value: unknown, table: FeatureTable): readonly string[] {
+  if (!Array.isArray(value)) throw wrong('features', value, FEATURES);
+  const names: readonly unknown[] = value;
+  const unknown = names.find((name) => typeof name !== 'string' || !Object.hasOwn(table, name));
+  if (unknown !== undefined) {
+    throw new ConfigError(
+      'spec/feature',
+      `this run uses the feature ${JSON.stringify(unknown)}, which this program does not know`,
+      {
+        hint: `it knows ${Object.keys(table).sort().join(', ')}; a later nostrain may know more`,
+        data: { at: 'features' },
+      },
+    );
+  }
+  const known = names as readonly string[];
+  const isAscending = known.every((name, i) => i === 0 || known[i - 1]! < name);
+  if (!isAscending) throw wrong('features', value, FEATURES);
+  return known;
+}
+
+/** A field of a feature that the spec does not name. */
+function refuseOfOtherFeature(value: Untyped, table: FeatureTable, names: readonly string[]): void {
+  const other = ownedSpecFields(table).find(
+    ({ name, feature }) => Object.hasOwn(value, name) && !names.includes(feature),
+  );
+  if (other === undefined) return;
+  throw new ConfigError(
+    'spec/unknown',
+    `${other.name} is only there where features names ${other.feature}`,
+    {
+      hint: `add "${other.feature}" to features, or leave ${other.name} out`,
+      data: { at: other.name },
+    },
+  );
+}
+
+/** The fields of all features: what the spec says where it names them, else what their absence means. */
+function readOwned(value: Untyped, table: FeatureTable, names: readonly string[]): Untyped {
+  const read = ownedSpecFields(table).map(({ name, feature, field }) => {
+    if (!names.includes(feature)) return [name, field.absent] as const;
+    memberOf(value, name, '', `said where features names ${feature}`);
+    const said = field.read(value, name);
+    if (JSON.stringify(said) !== JSON.stringify(field.absent)) return [name, said] as const;
+    throw wrong(name, said, `something else where features names ${feature}`);
+  });
+  return Object.fromEntries(read);
 }
 
 /** The spec in a JSON text; throws as `readSpec` does. */
@@ -76,77 +140,4 @@ const notJson = (from: string, cause: SyntaxError): ConfigError =>
   new ConfigError('spec/json', `${from} is not JSON`, {
     hint: '`nostrain run create` writes one',
     cause,
-  });
-
-/** The values of a table's fields; all of them must be there. */
-function readFields<G extends Group>(object: Untyped, group: G, path: string): Values<G> {
-  const read = Object.entries(group).map(([name, field]) => {
-    const value = memberOf(object, name, path, field.accepted);
-    return [name, field.read(value, path + name)];
-  });
-  return Object.fromEntries(read) as Values<G>;
-}
-
-/** An object of one table's fields and no others. */
-function readGroup<G extends Group>(parent: Untyped, name: string, group: G): Values<G> {
-  const names = Object.keys(group);
-  const object = objectOf(parent, name, names);
-  refuseUnknown(object, names, `${name}.`);
-  return readFields(object, group, `${name}.`);
-}
-
-/** An object whose tag says which table is its own. */
-function readVariant<K extends VariantName>(parent: Untyped, name: K): VariantValues[K] {
-  const groups: Readonly<Record<string, Group>> = variantFields[name];
-  const tag = variantTags[name];
-  const object = objectOf(parent, name, [tag]);
-  const words = Object.keys(groups);
-  const accepted = `one of ${words.join(', ')}`;
-  const chosen = memberOf(object, tag, `${name}.`, accepted);
-  const word = words.find((each) => each === chosen);
-  if (word === undefined) throw wrong(`${name}.${tag}`, chosen, accepted);
-  const group = groups[word]!;
-  refuseUnknown(object, [tag, ...Object.keys(group)], `${name}.`, ` where ${tag} is ${word}`);
-  return { [tag]: word, ...readFields(object, group, `${name}.`) } as VariantValues[K];
-}
-
-function objectOf(parent: Untyped, name: string, names: readonly string[]): Untyped {
-  const accepted = `an object of ${names.join(', ')}`;
-  const value = memberOf(parent, name, '', accepted);
-  if (isObject(value)) return value;
-  throw wrong(name, value, accepted);
-}
-
-function memberOf(object: Untyped, name: string, path: string, accepted: string): unknown {
-  if (Object.hasOwn(object, name) && object[name] !== undefined) return object[name];
-  throw new ConfigError('spec/missing', `${path}${name} is missing; it must be ${accepted}`, {
-    hint: '`nostrain run create FILE` fills in what a file leaves out',
-    data: { at: path + name },
-  });
-}
-
-function refuseUnknown(
-  object: Untyped,
-  known: readonly string[],
-  path: string,
-  condition = '',
-): void {
-  const name = Object.keys(object).find((each) => !known.includes(each));
-  if (name === undefined) return;
-  const at = path + name;
-  if (path === 'training.' && settingNames.includes(name as SettingName)) {
-    const hint = isPersonal(name as SettingName)
-      ? `each worker has its own: give ${fields[name as SettingName].flag.split(' ')[0]} to \`nostrain run join\``
-      : 'a spec says it on its top level';
-    throw new ConfigError('spec/unknown', `${at} is not shared by the workers of a run`, { hint });
-  }
-  throw new ConfigError('spec/unknown', `${at} is unknown${condition}`, {
-    hint: `${path === '' ? 'a spec' : path.slice(0, -1)} has ${known.join(', ')}`,
-    data: { at },
-  });
-}
-
-const wrong = (at: string, value: unknown, accepted: string): ConfigError =>
-  new ConfigError('spec/value', `${at} is ${JSON.stringify(value)}; it must be ${accepted}`, {
-    data: { at },
   });

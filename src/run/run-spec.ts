@@ -5,20 +5,29 @@
 import { utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
+import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { Digest } from './ids.ts';
 import { type SharedSettings, writeSettings } from './settings.ts';
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
 
 export interface RunSpec extends PlainValues, GroupValues, VariantValues {
-  readonly version: 1;
+  readonly version: 2;
+  /** Ascending. What each owns is in `features.ts`; a field of one that is not named has the value its absence means. */
+  readonly features: readonly FeatureName[];
   readonly training: SharedSettings;
   /** A text on which everybody evaluates; null where it follows from the data, or each worker has its own. */
   readonly evaluation: Evaluation | null;
 }
 
 /** The canonical text: RFC 8785. */
-export const canonicalSpec = (spec: RunSpec): string =>
-  canonicalJson(toJson({ ...spec, training: writeSettings(spec.training) }));
+export function canonicalSpec(spec: RunSpec, table: FeatureTable = features): string {
+  const names: readonly string[] = spec.features;
+  const silent = ownedSpecFields(table).filter(({ feature }) => !names.includes(feature));
+  const said = Object.entries({ ...spec, training: writeSettings(spec.training) }).filter(
+    ([name]) => silent.every((each) => each.name !== name),
+  );
+  return canonicalJson(toJson(Object.fromEntries(said)));
+}
 
 /** SHA-256 of the canonical text in UTF-8. */
 export const runIdOf = (spec: RunSpec): Digest => sha256Hex(utf8(canonicalSpec(spec)));

@@ -42,9 +42,7 @@ export function isSuccessor(table: StakeSnapshot, expected: Successor): boolean 
 
 /** Names a set of keys, in whatever order they are given. */
 export const keyListHash = (keys: readonly WorkerId[]): string =>
-  sha256Hex(
-    concatBytes(utf8('nostrain/keys/1'), ...[...new Set(keys)].sort().map((key) => fromHex(key)!)),
-  );
+  sha256Hex(concatBytes(utf8('nostrain/keys/1'), fromHex([...new Set(keys)].sort().join(''))!));
 
 /** The same parameters, of other keys. */
 function withKeys(params: string, keys: readonly WorkerId[]): string {

@@ -1,5 +1,7 @@
 /** Protocol messages of certified rounds: prepares, commits, proposals and view-change votes, and the joins and leaves of workers. */
+import type { FeatureValues } from './features.ts';
 import type { Digest, EventId, WorkerId } from './ids.ts';
+import type { Signature } from './listed.ts';
 import type { Outcome } from './outcome.ts';
 
 /** The recovery epoch of a round that a message belongs to, and the history it builds on. */
@@ -32,10 +34,10 @@ export interface Prepare extends Cast {
 export interface Commit extends Cast {
   readonly type: 'vote';
   readonly step: 'commit';
-  /** Manifests that reached the voter on time and that the outcome does not list. */
-  readonly unlisted: readonly EventId[];
-  /** One integer per accepted row; empty where nothing is scored. */
-  readonly scores: readonly number[];
+  /** Places in the roster of workers whose manifest reached the voter on time and is not listed by the outcome; ascending. */
+  readonly unlisted: readonly number[];
+  /** What features of the run add. */
+  readonly features?: FeatureValues<'vote'>;
 }
 
 export type Vote = Prepare | Commit;
@@ -81,6 +83,8 @@ export interface Join {
   readonly tip: Digest;
   /** Evidence that the run's admission rule asks for; empty where it asks for none. */
   readonly evidence: string;
+  /** What features of the run add. */
+  readonly features?: FeatureValues<'join'>;
 }
 
 /** A notice that the author leaves the roster. */
@@ -91,5 +95,9 @@ export interface Leave {
   readonly last: number;
 }
 
-/** A protocol message whose event was verified, with the event's id and author. */
-export type Signed<T> = T & { readonly id: EventId; readonly key: WorkerId };
+/** A protocol message whose event was verified, with the event's id and author; of commits, joins and leaves also what makes the event again. */
+export type Signed<T> = T & {
+  readonly id: EventId;
+  readonly key: WorkerId;
+  readonly signature?: Signature;
+};

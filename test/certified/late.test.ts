@@ -1,6 +1,7 @@
 /** Late policy `defer`: what an outcome may list late, what it must, and what becomes of a contribution that nobody lists. */
 import { describe, expect, it } from 'vitest';
 import { carryOver } from '../../src/certified/carry-over.ts';
+import { listVotes } from '../../src/certified/certificate.ts';
 import { opinionOf } from '../../src/certified/compose.ts';
 import { gather } from '../../src/certified/gather.ts';
 import type { Certified } from '../../src/certified/history.ts';
@@ -41,14 +42,15 @@ function outcomeWith(state: Certified, more: Partial<Outcome>): Outcome {
   return {
     ...{ run: state.run, round: state.round, parent: state.parent, base: state.modelRoot },
     ...{ result: 'final', time: 0, proposer: keyOf(1), reveal: '', ballots: [], accepted: [] },
-    ...{ rejected: [], votes: [], joins: [], leaves: [], faults: [], snapshot: '' },
+    ...{ rejected: [], votes: null, joins: [], leaves: [], faults: [], features: {} },
     ...{ modelRoot: zeros, ledgerRoot: zeros, ...more },
   };
 }
 
 describe('what was left out though most held it', () => {
   const { run, state, events } = playedOut([{}, { ignored: [2] }]);
-  const votes = events.commitsAfter(state.before!.parent).map(({ id }) => id);
+  const commits = events.commitsAfter(state.before!.parent);
+  const votes = listVotes(state.before!.ledger, commits[0]!, commits);
   const late = [{ worker: keyOf(2), manifest: manifestOf(run, 2, 1) }];
   const row: AcceptedRow = { index: indexOf(state, 2), late: true, manifest: late[0]!.manifest };
 
@@ -67,7 +69,7 @@ describe('what was left out though most held it', () => {
     const other = [{ worker: keyOf(1), manifest: manifestOf(run, 1, 1) }];
     expect(owedIn(state, outcomeWith(state, { votes }), other, events)).toEqual([]);
     expect(owedIn(state, outcomeWith(state, { votes }), [], events)).toEqual([]);
-    const few = outcomeWith(state, { votes: votes.slice(0, 1) });
+    const few = outcomeWith(state, { votes: { ...votes, rows: votes.rows.slice(0, 1) } });
     expect(owedIn(state, few, late, events)).toEqual([]);
   });
 

@@ -30,7 +30,11 @@ const { state } = generateRun([], spec);
 const chainAt = (round: number): Chain => ({
   ...state,
   round,
-  ledger: { ...state.ledger, round, nextSnapshot: snapshotId(first) },
+  ledger: {
+    ...state.ledger,
+    round,
+    features: { stake: { snapshot: snapshotId(first), next: snapshotId(first) } },
+  },
 });
 const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 

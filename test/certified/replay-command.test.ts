@@ -17,6 +17,7 @@ import { formatStakeJson } from '../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
 import {
   certifiedSpec,
+  foundersOf,
   type GeneratedRun,
   generateRun,
   signerOf,
@@ -50,7 +51,10 @@ describe('nostrain replay --events', () => {
   });
 
   it('reads an outcome in chunks, and names its round when one of them is not genuine', async () => {
-    const run = generateRun([{}, { leaves: [4], insisting: 900 }, {}], certifiedSpec());
+    const run = generateRun(
+      [{ wordy: true }, { leaves: [4] }, {}],
+      certifiedSpec({ founders: foundersOf(12) }),
+    );
     const whole = await runCommand('replay', '--events', await write(run.events));
     expect(whole.exitCode, whole.stdout).toBe(0);
     expect(whole.stdout).toContain('ok: 3 rounds, all recomputed in full');

@@ -1,20 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { chunk as chunkKind } from '../../kinds/chunk.ts';
+import { memberKind } from '../../kinds/member.ts';
 import { proposal as proposalKind } from '../../kinds/proposal.ts';
 import { vote as voteKind } from '../../kinds/vote.ts';
 import { explain } from '../../src/certified/explain.ts';
 import { gather } from '../../src/certified/gather.ts';
-import { genesisOf } from '../../src/certified/history.ts';
-import { type ReplayedRound, replay } from '../../src/certified/replay.ts';
+import { applyToChain, genesisOf } from '../../src/certified/history.ts';
+import { type ReplayedRound, replay, withoutModel } from '../../src/certified/replay.ts';
 import { startOf } from '../../src/certified/start.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import { toProposal } from '../../src/network/wire/proposals.ts';
+import type { Outcome } from '../../src/run/outcome.ts';
 import {
   certifiedSpec,
   eventful,
+  foundersOf,
   type GeneratedRun,
   generateRun,
   type Round,
@@ -35,6 +38,12 @@ const made = generateRun();
 const keyOf = (number: number) => signerOf(number).publicKey;
 const wasWrong = ({ rounds }: { readonly rounds: readonly ReplayedRound[] }) =>
   rounds.find(({ invalid }) => invalid !== undefined);
+
+const isCommit = ({ kind, content }: SignedEvent): boolean =>
+  kind === voteKind.kind && content.includes('"commit"');
+
+const inRound = ({ content }: SignedEvent, round: number): boolean =>
+  content.includes(`"round":${round},`);
 
 /** Manifests of a round by one worker. */
 const isManifest = (event: SignedEvent, number: number, round: number): boolean =>
@@ -82,29 +91,61 @@ describe('a replay', () => {
     expect(end.digests).toEqual(whole.end.digests);
   });
 
-  it('does not go past a vote that an outcome lists and that is not here', () => {
-    const votes = made.events.filter(
-      (event) => event.kind === voteKind.kind && event.content.includes('"commit"'),
-    );
-    const one = votes.find((event) => event.content.includes('"round":1,'))!;
+  it('goes past a vote that is not here when an outcome lists it', () => {
+    const one = made.events.find((event) => isCommit(event) && inRound(event, 1))!;
     const { rounds, end } = replayed(
       made,
       made.events.filter((event) => event !== one),
     );
-    expect(end.digests).toHaveLength(2);
-    expect(rounds.at(-1)).toMatchObject({
-      round: 2,
-      checked: 'nothing',
-      missing: [{ id: one.id }],
-    });
+    expect(end.digests).toEqual(whole.end.digests);
+    expect(rounds.map(({ checked }) => checked)).toEqual(made.rounds.map(() => 'full'));
   });
 
-  it('stops where a quorum of votes is lost while later rounds are here', () => {
-    const events = made.events.filter(
-      (event) => event.kind !== voteKind.kind || !event.content.includes('"round":4,'),
+  it('stands when every join and leave, and every commit but the last ones, was deleted', () => {
+    const last = made.rounds.length - 1;
+    const left = made.events.filter(
+      (event) => event.kind !== memberKind.kind && (!isCommit(event) || inRound(event, last)),
     );
+    expect(left.length).toBeLessThan(made.events.length - 20);
+    const { rounds, end } = replayed(made, left);
+    expect(end.digests).toEqual(whole.end.digests);
+    expect(rounds.map(({ checked }) => checked)).toEqual(made.rounds.map(() => 'full'));
+    expect(rounds[1]!.decided!.certificate.commits).toEqual(
+      whole.rounds[1]!.decided!.certificate.commits,
+    );
+  });
+
+  it('stops where a quorum of votes is lost and no later outcome lists it', () => {
+    const events = made.events.filter((event) => !isCommit(event) || !inRound(event, 6));
     const { rounds } = replayed(made, events);
-    expect(rounds.at(-1)).toMatchObject({ round: 4, checked: 'nothing' });
+    expect(rounds.at(-1)).toMatchObject({ round: 5, checked: 'full' });
+    const later = made.events.filter(
+      (event) =>
+        (!isCommit(event) || !inRound(event, 4)) &&
+        (event.kind !== proposalKind.kind || !inRound(event, 5)),
+    );
+    expect(replayed(made, later).rounds.at(-1)).toMatchObject({ round: 4, checked: 'nothing' });
+  });
+
+  it('finds a vote or a join in an outcome that its key did not sign, though the event is here', () => {
+    const events = gather(made.events, made);
+    const judged = (round: number, change: (outcome: Outcome) => Outcome) => {
+      const { before, decided } = whole.rounds[round]!;
+      return applyToChain(withoutModel(before), change(decided!.outcome), events);
+    };
+    expect(judged(2, (outcome) => outcome).ok).toBe(true);
+    const [first, ...rest] = whole.rounds[2]!.decided!.outcome.votes!.rows;
+    const votes = (more: object) => (outcome: Outcome) => ({
+      ...outcome,
+      votes: { ...outcome.votes!, rows: [{ ...first!, ...more }, ...rest] },
+    });
+    const forged = { invalid: { code: 'bad-signature' } };
+    expect(judged(2, votes({ unlisted: [3] }))).toMatchObject(forged);
+    expect(judged(2, votes({ sig: rest[0]!.sig }))).toMatchObject(forged);
+    expect(judged(2, votes({ createdAt: first!.createdAt - 1 }))).toMatchObject(forged);
+    const join = whole.rounds[1]!.decided!.outcome.joins[0]!;
+    const joins = [{ ...join, tip: 'f'.repeat(64) }];
+    expect(judged(1, (outcome) => ({ ...outcome, joins }))).toMatchObject(forged);
   });
 
   it('recomputes every bit: a quorum that certifies another model root is found out', () => {
@@ -160,8 +201,8 @@ describe('a replay', () => {
   });
 
   it('reads outcomes that are larger than their events, and says so when a chunk of one is not here', () => {
-    const rounds = [{}, { leaves: [4], insisting: 900 }, {}];
-    const run = generateRun(rounds, certifiedSpec());
+    const rounds = [{ wordy: true }, { leaves: [4] }, {}];
+    const run = generateRun(rounds, certifiedSpec({ founders: foundersOf(12) }));
     const large = run.events.filter((event) => apartIn(event) !== undefined);
     expect(large).toHaveLength(1);
     const { rounds: all, end } = replayed(run, run.events);

@@ -4,6 +4,7 @@ import { firstLedger } from '../../src/consensus/round/membership.ts';
 import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
 import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus/state-root.ts';
 import { chunkTree } from '../../src/network/attachments/merkle.ts';
+import { noFeatures } from '../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { rulesOf } from '../support/run-history.ts';
@@ -43,11 +44,11 @@ describe('a checkpoint', () => {
   const bytes = { model: stateBytes(state), ledger: ledgerBytes(ledger) };
 
   const isGenuine = ({ model, ledger: text }: typeof bytes) =>
-    bytesRoot(model) === roots.modelRoot && parseLedger(text, roots.ledgerRoot).ok;
+    bytesRoot(model) === roots.modelRoot && parseLedger(text, roots.ledgerRoot, noFeatures).ok;
 
   it('gives the state back', () => {
     expect(bytesRoot(bytes.model)).toBe(roots.modelRoot);
-    const read = parseLedger(bytes.ledger, roots.ledgerRoot);
+    const read = parseLedger(bytes.ledger, roots.ledgerRoot, noFeatures);
     expect(read.ok && read.value).toEqual({ ...ledger, entropy: null });
     expect(modelRoot(readState(bytes.model, state.params.layout))).toBe(roots.modelRoot);
   });

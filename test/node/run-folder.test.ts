@@ -95,9 +95,12 @@ function played(): WorkerState {
 function switched(): CertifiedState {
   const { state } = generateRun([{}, {}]);
   const sent = played().sent!;
+  const signature = { createdAt: 1, expiration: 2, sig: 'a'.repeat(128) };
+  const rows = [{ index: 1, unlisted: [3], ...signature }];
+  const votes = { attempt: 0, view: 1, ctx: 'b'.repeat(64), rows };
   return {
     ...played(),
-    head: chainHeadOf(state, ['a'.repeat(64)], ['c'.repeat(64), state.run]),
+    head: chainHeadOf(state, votes, ['c'.repeat(64), state.run]),
     contributed: [
       { sent, past: state.before!, isOut: true },
       { sent: { ...sent, payload: undefined }, past: state.before!, isOut: false },

@@ -3,6 +3,7 @@ import { describe, expect, it, test } from 'vitest';
 import { concatBytes, utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { completeLedger } from '../../src/consensus/round/membership.ts';
+import { featureSet } from '../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { keyOf } from '../support/members.ts';
 import { joinOf, play, rulesOf } from '../support/run-history.ts';
@@ -14,13 +15,14 @@ const ledger = play(
   { joins: [joinOf(9)], accepted: [] },
   { faults: [keyOf(2)], accepted: [], ballotKeys: [keyOf(0), keyOf(1)] },
 );
+const set = featureSet(['defer', 'stake']);
 const text = new TextDecoder().decode(ledgerBytes(ledger));
-const rootOf = (bytes: Uint8Array) => sha256Hex(concatBytes(utf8('nostrain/ledger/1'), bytes));
-const parse = (changed: string) => parseLedger(utf8(changed), rootOf(utf8(changed)));
+const rootOf = (bytes: Uint8Array) => sha256Hex(concatBytes(utf8('nostrain/ledger/2'), bytes));
+const parse = (changed: string) => parseLedger(utf8(changed), rootOf(utf8(changed)), set);
 
 describe('a ledger', () => {
   it('reads back as it was, but for the entropy, which follows from it', () => {
-    const parsed = parseLedger(ledgerBytes(ledger), ledgerRoot(ledger));
+    const parsed = parseLedger(ledgerBytes(ledger), ledgerRoot(ledger), set);
     if (!parsed.ok) throw new Error(parsed.issue.message);
     expect(parsed.value).toEqual({ ...ledger, entropy: null });
     expect(completeLedger(rules, parsed.value, '')).toEqual(ledger);
@@ -33,13 +35,21 @@ describe('a ledger', () => {
       { ...ledger, round: 4 },
       { ...ledger, steps: 1 },
       { ...ledger, mixed: null },
-      { ...ledger, snapshot: null },
+      { ...ledger, features: {} },
+      {
+        ...ledger,
+        features: { ...ledger.features, stake: { snapshot: keyOf(1), next: keyOf(70) } },
+      },
+      {
+        ...ledger,
+        features: { ...ledger.features, stake: { snapshot: keyOf(70), next: keyOf(1) } },
+      },
       { ...ledger, finals: [] },
       { ...ledger, ballots: null },
-      { ...ledger, late: [] },
+      { ...ledger, features: { ...ledger.features, defer: { late: [] } } },
       { ...ledger, faulted: [] },
       { ...ledger, members: members.slice(1) },
-      ...(['joined', 'lastSeen', 'seenBefore', 'score'] as const).map((name) => {
+      ...(['joined', 'lastSeen', 'seenBefore'] as const).map((name) => {
         return { ...ledger, members: [{ ...first, [name]: 77 }, ...members.slice(1)] };
       }),
       { ...ledger, members: [{ ...first, tip: null }, ...members.slice(1)] },
@@ -50,7 +60,7 @@ describe('a ledger', () => {
   });
 
   it('is refused under another root', () => {
-    const parsed = parseLedger(ledgerBytes(ledger), keyOf(1));
+    const parsed = parseLedger(ledgerBytes(ledger), keyOf(1), set);
     expect(parsed).toMatchObject({ ok: false, issue: { code: 'wrong-root' } });
   });
 
@@ -59,6 +69,10 @@ describe('a ledger', () => {
     ['a field more', text.replace('{', '{"a":1,')],
     ['a field less', text.replace(/"steps":\d+,?/, '')],
     ['a float', text.replace('"steps":3', '"steps":3.0')],
+    ['a fraction', text.replace('"steps":3', '"steps":3.5')],
+    ['a feature less', text.replace(/"defer":\{.*?\},/, '')],
+    ['a feature more', text.replace('"defer":{', '"beacon":{},"defer":{')],
+    ['a field of a feature more', text.replace('"next":', '"more":1,"next":')],
     ['a round below 0', text.replace('"round":3', '"round":-1')],
     ['a key that is none', text.replace(keyOf(0), keyOf(0).toUpperCase())],
     ['members in another order', reversed(text)],

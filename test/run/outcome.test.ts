@@ -1,11 +1,57 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toHex } from '../../src/base/bytes.ts';
-import { bodyDigest, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
+import { featureSet } from '../../src/run/features.ts';
+import {
+  bodyDigest,
+  type Outcome,
+  outcomeBody,
+  outcomeDigest,
+  parseOutcome,
+} from '../../src/run/outcome.ts';
 
+const set = featureSet(['defer', 'stake']);
 const hex = fc.uint8Array({ minLength: 32, maxLength: 32 }).map(toHex);
 const ids = fc.uniqueArray(hex, { maxLength: 4 }).map((list) => list.sort());
 const u32 = fc.integer({ min: 0, max: 0xffffffff });
+const u16 = fc.integer({ min: 0, max: 0xffff });
+const moment = fc.integer({ min: 1, max: 2 ** 40 });
+const signature = fc
+  .record({
+    createdAt: moment,
+    kept: moment,
+    sig: fc.uint8Array({ minLength: 64, maxLength: 64 }).map(toHex),
+    nonce: fc.option(fc.tuple(fc.nat().map(String), fc.nat(64).map(String)), { nil: undefined }),
+  })
+  .map(({ createdAt, kept, sig, nonce }) => ({
+    ...{ createdAt, expiration: createdAt + kept, sig },
+    ...(nonce && { nonce }),
+  }));
+const byKey = { selector: ({ key }: { readonly key: string }) => key, maxLength: 3 };
+const listed = <T extends { readonly key: string }>(said: fc.Arbitrary<T>) =>
+  fc
+    .uniqueArray(
+      fc.tuple(said, signature).map(([a, b]) => ({ ...a, ...b })),
+      byKey,
+    )
+    .map((list) => list.sort((a, b) => (a.key < b.key ? -1 : 1)));
+const evidence = fc.constantFrom('', 'invited', 'é"\\\u{1f600}');
+const joins = listed(fc.record({ key: hex, after: hex, tip: hex, evidence }));
+const leaves = listed(fc.record({ key: hex, last: u32 }));
+const unlisted = fc.uniqueArray(u16, { maxLength: 4 }).map((list) => list.sort((a, b) => a - b));
+const vote = fc
+  .tuple(fc.record({ index: u16, unlisted }), signature)
+  .map(([a, b]) => ({ ...a, ...b }));
+const votes = fc.option(
+  fc.record({
+    attempt: u32,
+    view: u32,
+    ctx: hex,
+    rows: fc
+      .uniqueArray(vote, { selector: ({ index }) => index, maxLength: 4 })
+      .map((list) => list.sort((a, b) => a.index - b.index)),
+  }),
+);
 const rows = fc
   .uniqueArray(
     fc.record({ index: fc.integer({ min: 0, max: 0xffff }), manifest: hex, late: fc.boolean() }),
@@ -37,11 +83,11 @@ const outcomes = fc.record({
       { maxLength: 3, selector: ({ manifest }) => manifest },
     )
     .map((list) => list.sort((a, b) => (a.manifest < b.manifest ? -1 : 1))),
-  votes: ids,
-  joins: ids,
-  leaves: ids,
+  votes,
+  joins,
+  leaves,
   faults: ids,
-  snapshot: fc.oneof(hex, fc.constant('')),
+  features: fc.record({ stake: fc.record({ snapshot: hex }) }),
   modelRoot: hex,
   ledgerRoot: hex,
 });
@@ -50,7 +96,7 @@ test('reading a body gives the outcome back, and its digest', () => {
   fc.assert(
     fc.property(outcomes, (outcome) => {
       const body = outcomeBody(outcome);
-      expect(parseOutcome(body)).toEqual({ ok: true, value: outcome });
+      expect(parseOutcome(body, set)).toEqual({ ok: true, value: outcome });
       expect(bodyDigest(body)).toBe(outcomeDigest(outcome));
     }),
   );
@@ -66,7 +112,8 @@ test('two outcomes that differ anywhere have two digests', () => {
 
 describe('a body is refused', () => {
   const h = (digit: string) => digit.repeat(64);
-  const outcome = {
+  const signed = { createdAt: 1_700_000_000, expiration: 1_700_009_000, sig: h('e') + h('f') };
+  const outcome: Outcome = {
     run: h('1'),
     round: 3,
     parent: h('2'),
@@ -81,11 +128,20 @@ describe('a body is refused', () => {
       { index: 258, late: true, manifest: h('6') },
     ],
     rejected: [{ index: 2, manifest: h('7'), reason: 'not-finite' }],
-    votes: [h('8'), h('9')],
-    joins: [],
-    leaves: [],
-    faults: [],
-    snapshot: '',
+    votes: {
+      ...{ attempt: 0, view: 1, ctx: h('c') },
+      rows: [
+        { index: 0, unlisted: [], ...signed },
+        { index: 3, unlisted: [1, 2], ...signed },
+      ],
+    },
+    joins: [
+      { key: h('1'), after: h('2'), tip: h('3'), evidence: '', ...signed },
+      { key: h('2'), after: h('2'), tip: h('3'), evidence: 'x', ...signed },
+    ],
+    leaves: [{ key: h('4'), last: 3, ...signed }],
+    faults: [h('8'), h('9')],
+    features: { stake: { snapshot: h('d') } },
     modelRoot: h('a'),
     ledgerRoot: h('b'),
   };
@@ -93,7 +149,7 @@ describe('a body is refused', () => {
 
   test('as bytes that never change', () => {
     expect(outcomeDigest(outcome)).toBe(
-      'bc00ea3af3a8ead12cb265b05bd45742dc9e629f452a6180059eb306c6f70f14',
+      '376ac52c360071be203b5a5af77d8aedac250202ea5163da593c4940ca4b1394',
     );
   });
 
@@ -102,7 +158,7 @@ describe('a body is refused', () => {
     ['a list', '[]'],
     ['a space', body.replace(',', ', ')],
     ['another member', body.replace('{', '{"a":1,')],
-    ['a member less', body.replace('"joins":[],', '')],
+    ['a member less', body.replace('"ballots":[],', '')],
     ['a float', body.replace('"round":3', '"round":3.0')],
     ['a round below 0', body.replace('"round":3', '"round":-1')],
     ['a round beyond u32', body.replace('"round":3', '"round":4294967296')],
@@ -111,16 +167,36 @@ describe('a body is refused', () => {
     ['a void one that accepts', body.replace('"final"', '"void"')],
     ['ids out of order', body.replace(`"${h('8')}","${h('9')}"`, `"${h('9')}","${h('8')}"`)],
     ['an id twice', body.replace(h('9'), h('8'))],
-    ['ids that are no list', body.replace('"joins":[]', '"joins":""')],
+    ['ids that are no list', body.replace(/"ballots":\[\]/, '"ballots":""')],
+    ['a feature that the run has not', body.replace('"stake":{', '"beacon":{},"stake":{')],
+    ['a feature less', body.replace(/"features":\{.*?\}\},/, '')],
+    ['a field of a feature less', body.replace(/"stake":\{.*?\}/, '"stake":{}')],
+    ['a key that joins twice', body.replace(`"key":"${h('2')}"`, `"key":"${h('1')}"`)],
+    ['evidence with a line break', body.replace('"evidence":"x"', '"evidence":"\\n"')],
+    ['a signature cut short', body.replace(`${h('e')}${h('f')}`, h('e'))],
+    [
+      'an expiry before the event',
+      body.replace('"expiration":1700009000', '"expiration":1700000000'),
+    ],
+    ['votes out of order', body.replace('[[0,', '[[7,')],
+    ['places out of order', body.replace('[1,2]', '[2,1]')],
+    ['a vote of a roster there cannot be', body.replace('[3,1700000000', '[65536,1700000000')],
     ['a reason with blanks', body.replace('not-finite', 'not finite')],
     ['a rejected row of four', body.replace('"not-finite"]', '"not-finite",1]')],
     ['rows out of order', outcomeBody({ ...outcome, accepted: [...outcome.accepted].reverse() })],
     ['rows cut short', body.replace(/"accepted":"..../, '"accepted":"')],
   ])('with %s', (_, text) => {
-    expect(parseOutcome(text).ok).toBe(false);
+    expect(parseOutcome(text, set).ok).toBe(false);
+  });
+
+  test('with a late row where the run does not defer', () => {
+    const strict = featureSet(['stake']);
+    expect(parseOutcome(body, strict).ok).toBe(false);
+    const onTime = { ...outcome, accepted: outcome.accepted.slice(0, 1) };
+    expect(parseOutcome(outcomeBody(onTime), strict)).toEqual({ ok: true, value: onTime });
   });
 
   test('unless it is as written', () => {
-    expect(parseOutcome(body)).toEqual({ ok: true, value: outcome });
+    expect(parseOutcome(body, set)).toEqual({ ok: true, value: outcome });
   });
 });

@@ -6,16 +6,11 @@ import { sha256Hex } from '../../src/base/hash.ts';
 import { toNpub } from '../../src/node/keys.ts';
 import { contradictions, settingsOf } from '../../src/run/complete-spec.ts';
 import type { Field } from '../../src/run/field.ts';
-import {
-  isObject,
-  parseRunSpec,
-  readSpec,
-  trainingFields,
-  type Untyped,
-} from '../../src/run/read-spec.ts';
+import { parseRunSpec, readSpec, trainingFields } from '../../src/run/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { settingNames, sharedNames } from '../../src/run/settings.ts';
 import type { Group } from '../../src/run/spec-fields.ts';
+import { isObject, type Untyped } from '../../src/run/spec-readers.ts';
 import { specRules } from '../../src/run/spec-rules.ts';
 import { groupFields, plainFields } from '../../src/run/spec-table.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
@@ -128,7 +123,7 @@ describe('a spec is refused by path and accepted form', () => {
 
   it.each<[object, RegExp]>([
     [{ ...document, colour: 1 }, /^colour is unknown/],
-    [{ ...document, version: 2 }, /^version is 2; it must be 1/],
+    [{ ...document, version: '2' }, /^version is "2"; it must be 2/],
     [
       { ...document, profile: 'nostrain/0' },
       /^profile is "nostrain\/0"; it must be one of nostrain\/1/,
@@ -168,7 +163,7 @@ describe('a spec is refused by path and accepted form', () => {
       /^data\.shards is unknown where kind is own/,
     ],
     [
-      { ...document, stake: { source: 'file' } },
+      { ...document, features: ['stake'], stake: { source: 'file' } },
       /^stake\.snapshot is missing; it must be 64 lowercase/,
     ],
     [
@@ -180,8 +175,10 @@ describe('a spec is refused by path and accepted form', () => {
       /^training\.relay is not shared/,
     ],
     [{ ...document, training: { ...document.training, speed: 1 } }, /^training\.speed is unknown/],
-    [without('late'), /^late is missing; it must be one of discard, defer/],
-    [without('beacon'), /^beacon is missing; it must be an object of kind/],
+    [without('joinsPerRound'), /^joinsPerRound is missing; it must be a whole number/],
+    [without('admission'), /^admission is missing; it must be an object of kind/],
+    [{ ...document, features: ['beacon'] }, /^beacon is missing; it must be said where features/],
+    [without('features'), /^features is missing; it must be a list of feature names/],
     [without('evaluation'), /^evaluation is missing; it must be an object, or null/],
     [without('version'), /^version is missing/],
     [[], /^the spec is \[\]; it must be an object/],

@@ -2,8 +2,9 @@
 import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
+import { listVotes } from '../../src/certified/certificate.ts';
 import { type Electorate, electorateOf, stakesOf } from '../../src/certified/electorate.ts';
-import type { Verdict } from '../../src/certified/evidence.ts';
+import type { Noun, Verdict } from '../../src/certified/evidence.ts';
 import { gather } from '../../src/certified/gather.ts';
 import {
   type Certified,
@@ -12,6 +13,7 @@ import {
   genesisOf,
   withEntropy,
 } from '../../src/certified/history.ts';
+import { toNoun } from '../../src/certified/nouns.ts';
 import { termsOf } from '../../src/certified/rows.ts';
 import { startOf } from '../../src/certified/start.ts';
 import { assignmentOf } from '../../src/certified/submissions.ts';
@@ -24,12 +26,20 @@ import { buildFault } from '../../src/network/wire/faults.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { buildRun } from '../../src/network/wire/runs.ts';
+import { toVote } from '../../src/network/wire/votes.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import type { Committee } from '../../src/run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../src/run/ids.ts';
+import { nextSnapshotOf } from '../../src/run/ledger.ts';
+import {
+  type ListedJoin,
+  type ListedLeave,
+  type ListedVotes,
+  MOST_UNLISTED,
+} from '../../src/run/listed.ts';
 import { outcomeDigest } from '../../src/run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
-import type { Commit, Join, Leave, Message } from '../../src/run/vote.ts';
+import type { Commit, Join, Leave, Message, Signed } from '../../src/run/vote.ts';
 import { sampleSpec } from './run-spec.ts';
 
 /** What happens in one round; numbers are those of `signerOf`. Everybody of the roster plays by the rules unless said otherwise. */
@@ -47,8 +57,8 @@ export interface Round {
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
   readonly leaves?: readonly number[];
-  /** How often who leaves says so; the outcome lists all of it, and so may be of any size. */
-  readonly insisting?: number;
+  /** Votes name as many places as there may be as left out; the next outcome lists them, and of twelve founders has no room for it. */
+  readonly wordy?: boolean;
   /** Commits to two outcomes; the proof is listed in the next round. */
   readonly equivocator?: number;
   /** View that succeeds. */
@@ -88,11 +98,17 @@ const signers: readonly Signer[] = NUMBERS.map((number) =>
 /** The same keys as elsewhere in the tests, made once. */
 export const signerOf = (number: number): Signer => signers[number - 1]!;
 
+/** So many founders, from 1 on. */
+export const foundersOf = (count: number): readonly WorkerId[] =>
+  NUMBERS.slice(0, count)
+    .map((number) => signerOf(number).publicKey)
+    .sort();
+
 /** Founders 1 to 4. */
 export const certifiedSpec = (change: Record<string, unknown> = {}): RunSpec =>
   sampleSpec({
     author: signerOf(1).publicKey,
-    founders: [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort(),
+    founders: foundersOf(4),
     name: 'made up',
     ...change,
     training: { rounds: 8, momentum: 0.5, outerLearningRate: 0.7, ...Object(change.training) },
@@ -120,7 +136,7 @@ export function generateRun(
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
   const played: Played[] = [];
   let generating: Generating = {
-    ...{ spec, run: runIdOf(spec), events, votes: [], faults: [], delays: new Map() },
+    ...{ spec, run: runIdOf(spec), events, votes: null, faults: [], delays: new Map() },
     beacons: new Map(),
     state: genesisOf(spec, startOf(spec)),
     before: null,
@@ -142,14 +158,14 @@ interface Generating {
   readonly state: Certified;
   readonly before: Certified | null;
   /** Commits of the round before. */
-  readonly votes: readonly EventId[];
+  readonly votes: ListedVotes | null;
   readonly faults: readonly EventId[];
   readonly delays: ReadonlyMap<number, SignedEvent>;
   readonly beacons: Map<number, Digest>;
 }
 
-const life = (round: number, later = 0) => ({
-  createdAt: START + 60 * round + later,
+const life = (round: number) => ({
+  createdAt: START + 60 * round,
   expiresAt: START + 60 * round + KEPT_SECONDS,
 });
 
@@ -162,19 +178,18 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const stakes = value(stakesOf(state.ledger, found));
   const electorate = electorateOf(state, stakes);
   const roster = electorate.roster.map(numberOf);
-  const say = (number: number, message: Message | Join | Leave, later = 0): SignedEvent =>
-    keepSaid(at, number, message, life(state.round, later));
+  const say = (number: number, message: Message | Join | Leave): SignedEvent =>
+    keepSaid(at, number, message, life(state.round));
   const joining = [...(state.round === 0 ? roster : []), ...(round.joins ?? [])];
   const joins = joining.map((number) => say(number, joinOf(spec, run, state, number)));
-  const leaves = (round.leaves ?? []).flatMap((number) =>
-    Array.from({ length: round.insisting ?? 1 }, (_, times) =>
-      say(number, { type: 'leave', run, last: state.round }, times),
-    ),
+  const leaves = (round.leaves ?? []).map((number) =>
+    say(number, { type: 'leave', run, last: state.round }),
   );
   const result = round.result ?? 'final';
   const sent = submissions(at, round, roster);
   const seats = seatsOf(at, round, electorate, say);
   const { committee, ballots } = seats;
+  const snapshot = nextSnapshotOf(state.ledger);
   const draft: Draft = {
     ...{ run, round: state.round, parent: state.parent, base: state.modelRoot, result },
     time: START + 60 * state.round + 30,
@@ -184,8 +199,10 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     accepted: result === 'void' ? [] : sent.accepted,
     rejected: result === 'void' ? [] : sent.rejected,
     votes: at.votes,
-    ...{ joins: idsOf(joins), leaves: idsOf(leaves), faults: at.faults },
-    snapshot: state.ledger.nextSnapshot ?? '',
+    joins: joins.map((event) => listedJoin(event, run)).sort(byKey),
+    leaves: leaves.map((event) => listedLeave(event, run)).sort(byKey),
+    faults: at.faults,
+    features: snapshot === null ? {} : { stake: { snapshot } },
   };
   const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at, at)));
   const outcome = round.forgeModelRoot ? { ...computed, modelRoot: 'd'.repeat(64) } : computed;
@@ -201,8 +218,8 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...place });
   }
   const commit: Commit = {
-    ...{ type: 'vote', step: 'commit', justify: -1, unlisted: sent.unlisted, scores: [] },
-    ...place,
+    ...{ type: 'vote', step: 'commit', justify: -1, ...place },
+    unlisted: round.wordy ? MANY_PLACES : sent.unlisted,
   };
   const votes = voters.map((number) => say(number, commit));
   const { equivocator } = round;
@@ -212,7 +229,14 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
       : [accuse(at, equivocator, votes[voters.indexOf(equivocator)]!, commit)];
   const { modelRoot, ledgerRoot } = outcome;
   played.push({ digest, modelRoot, ledgerRoot, proposer: seats.proposer });
-  return { ...at, state: next, before: state, votes: idsOf(votes), faults, delays: sent.delays };
+  return {
+    ...at,
+    state: next,
+    before: state,
+    votes: listVotes(state.ledger, place, votes.map(commitOf)),
+    faults,
+    delays: sent.delays,
+  };
 }
 
 /** A second commit of a voter, to nothing that exists, and the proof of both. */
@@ -281,7 +305,12 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
     ...late.map(({ number, event }) => ({ index: index(number), late: true, manifest: event.id })),
   ].sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late));
   const unlisted = made.filter(({ number }) => round.ignored?.includes(number));
-  return { accepted, rejected, delays, unlisted: unlisted.map(({ event }) => event.id).sort() };
+  return {
+    accepted,
+    rejected,
+    delays,
+    unlisted: unlisted.map(({ number }) => index(number)).sort((a, b) => a - b),
+  };
 }
 
 function manifestOf(at: Generating, state: Certified, number: number): SignedEvent {
@@ -339,6 +368,35 @@ function keepSaid(
 function keep({ events }: Generating, event: SignedEvent): SignedEvent {
   if (!events.some(({ id }) => id === event.id)) events.push(event);
   return event;
+}
+
+/** As many places as a vote may name. */
+const MANY_PLACES = Array.from({ length: MOST_UNLISTED }, (_, i) => 64_000 + i);
+
+const byKey = (a: { readonly key: string }, b: { readonly key: string }) =>
+  a.key < b.key ? -1 : 1;
+
+/** What an event of this generator says. */
+function nounOf<T extends Noun['type']>(event: SignedEvent, run: Digest, type: T) {
+  const noun = toNoun(event, run);
+  if (noun?.type !== type) throw new Error(`${event.id} is no ${type}`);
+  return noun as Extract<Noun, { readonly type: T }>;
+}
+
+function listedJoin(event: SignedEvent, run: Digest): ListedJoin {
+  const { key, after, tip, evidence, signature } = nounOf(event, run, 'join');
+  return { key, after, tip, evidence, ...signature! };
+}
+
+function listedLeave(event: SignedEvent, run: Digest): ListedLeave {
+  const { key, last, signature } = nounOf(event, run, 'leave');
+  return { key, last, ...signature! };
+}
+
+function commitOf(event: SignedEvent): Signed<Commit> {
+  const read = toVote(event);
+  if (!read.ok || read.value.step !== 'commit') throw new Error(`${event.id} is no commit`);
+  return read.value;
 }
 
 const idsOf = (events: readonly SignedEvent[]): readonly EventId[] =>

@@ -22,10 +22,12 @@ import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { completeDocument } from '../../src/run/complete-spec.ts';
+import { featureSet } from '../../src/run/features.ts';
 import { presets } from '../../src/run/presets.ts';
-import { readSpec, type Untyped } from '../../src/run/read-spec.ts';
+import { readSpec } from '../../src/run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
+import type { Untyped } from '../../src/run/spec-readers.ts';
 import { stakeOf } from '../../src/run/stake-snapshot.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import { runWorker } from '../../src/worker/loop.ts';
@@ -159,7 +161,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { signal } = abort;
   const control = createControl<Noun>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
-    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),
+    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
   });
   const events: RunEvent[] = [];
   const ports: CertifiedPorts = {
@@ -235,7 +237,7 @@ const genesisIn = (spec: RunSpec, layout: Layout): Certified =>
 
 function firstState(spec: RunSpec, layout: Layout): CertifiedState {
   const start = genesisIn(spec, layout);
-  return { ...genesis(start.params, 1), head: chainHeadOf(start, []) };
+  return { ...genesis(start.params, 1), head: chainHeadOf(start, null) };
 }
 
 export const certifiedRounds = ({ events }: CertifiedMember) =>

@@ -13,7 +13,7 @@ import {
   nextLedger,
   type RosterChange,
 } from '../../src/consensus/round/membership.ts';
-import type { Ledger } from '../../src/run/ledger.ts';
+import { type Ledger, nextSnapshotOf } from '../../src/run/ledger.ts';
 import { keyOf, seedOf } from './members.ts';
 
 /** Founders are the keys 0 to 3 unless said otherwise. */
@@ -48,7 +48,7 @@ export function changeOf(ledger: Ledger, change: Partial<RosterChange> = {}): Ro
     ...{ seen: keys, accepted: keys },
     joins: round === 0 ? [0, 1, 2, 3].map(joinOf) : [],
     ...{ leaves: [], faults: [], ballotKeys: null },
-    snapshot: ledger.nextSnapshot ?? '',
+    snapshot: nextSnapshotOf(ledger) ?? '',
     beacon: '',
     ...change,
   };

@@ -159,21 +159,22 @@ def reveals():
 
 
 def ledger():
-    members = sorted([key(i), digest(f"tip {i}") if i else None, i, 6 - i, 5 - i, -7 * i] for i in range(3))
+    members = sorted([key(i), digest(f"tip {i}") if i else None, i, 6 - i, 5 - i] for i in range(3))
     value = {
         "round": 8,
         "mixed": {"entropy": digest("entropy 7"), "reveal": digest("reveal 7")},
-        "snapshot": digest("snapshot"),
-        "nextSnapshot": None,
         "steps": 6,
         "members": members,
         "faulted": [key(9)],
         "finals": [4, 5, 7],
         "ballots": None,
-        "late": [key(1)],
+        "features": {
+            "defer": {"late": [key(1)]},
+            "stake": {"snapshot": digest("snapshot"), "next": digest("next snapshot")},
+        },
     }
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return {"text": text, "root": h("nostrain/ledger/1", text.encode()).hex()}
+    return {"text": text, "root": h("nostrain/ledger/2", text.encode()).hex()}
 
 
 def logs():

@@ -32,10 +32,10 @@ export function commit(turn: Turn): boolean {
       lock: { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) },
     });
     const { run, round, parent } = context;
-    const { unlisted, scores } = check;
+    const { unlisted } = check;
     return sign(turn, {
       ...{ type: 'vote', step: 'commit', justify: -1 },
-      ...{ run, round, attempt, parent, ctx, view, digest, unlisted, scores },
+      ...{ run, round, attempt, parent, ctx, view, digest, unlisted },
     });
   }
   return false;

@@ -37,7 +37,7 @@ function contentOf(said: Statement): string {
   }
   const cast = [said.type, said.ctx, said.digest, said.justify];
   if (said.type === 'proposal') return JSON.stringify([cast, said.prepares, said.ballots]);
-  return JSON.stringify(said.step === 'commit' ? [cast, said.unlisted, said.scores] : cast);
+  return JSON.stringify(said.step === 'commit' ? [cast, said.unlisted, said.features] : cast);
 }
 
 /** The fault that two events prove against the key that signed both, if any; their order does not matter. */

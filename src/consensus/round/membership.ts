@@ -3,7 +3,7 @@
  * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { Ledger, Member } from '../../run/ledger.ts';
+import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
 
@@ -62,18 +62,27 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   round: 0,
   entropy: firstRandomness(rules.run),
   mixed: null,
-  snapshot: rules.stake.snapshot ?? null,
-  nextSnapshot: rules.stake.snapshot ?? null,
   steps: 0,
   members: ascending(rules.founders).map((key) => newMember(key, null, 0)),
   faulted: [],
   finals: [],
   ballots: null,
-  late: [],
+  features: ledgerFeatures(rules, rules.stake.snapshot ?? '', rules.stake.snapshot ?? '', []),
+});
+
+/** What the features of a run say in its ledger. */
+const ledgerFeatures = (
+  { late: policy, stake }: MembershipRules,
+  snapshot: Digest | '',
+  next: Digest | '',
+  late: readonly WorkerId[],
+): Ledger['features'] => ({
+  ...(policy === 'defer' && { defer: { late } }),
+  ...(stake.source !== 'none' && { stake: { snapshot, next } }),
 });
 
 const newMember = (key: WorkerId, tip: Digest | null, joined: number): Member => {
-  return { key, tip, joined, lastSeen: -1, seenBefore: -1, score: 0 };
+  return { key, tip, joined, lastSeen: -1, seenBefore: -1 };
 };
 
 /** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
@@ -89,18 +98,22 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     (member) => !gone.has(member.key) && !isAbsent(member, finals, rules.absentRounds),
   );
   const accepted = new Set(change.accepted);
+  const snapshot = nextSnapshotOf(ledger) ?? '';
   const next: Ledger = {
     round: round + 1,
     entropy: null,
     mixed: { entropy, reveal: change.reveal },
-    snapshot: ledger.nextSnapshot,
-    nextSnapshot: change.snapshot || ledger.nextSnapshot,
     steps: ledger.steps + (isFinal ? 1 : 0),
     members,
     faulted,
     finals,
     ballots: change.ballotKeys && ascending(change.ballotKeys),
-    late: rules.late === 'discard' ? [] : keysOf(members, (m) => isOwed(m, round, accepted)),
+    features: ledgerFeatures(
+      rules,
+      snapshot,
+      change.snapshot || snapshot,
+      keysOf(members, (member) => isOwed(member, round, accepted)),
+    ),
   };
   return completeLedger(rules, next, change.beacon);
 }

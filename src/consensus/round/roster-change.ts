@@ -5,7 +5,7 @@
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import type { Ledger } from '../../run/ledger.ts';
+import { type Ledger, nextSnapshotOf } from '../../run/ledger.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/reveal.ts';
 import { type Join, keysOf, type MembershipRules, type RosterChange } from './membership.ts';
@@ -95,9 +95,10 @@ export function refuseChange(
 /** The snapshot already scheduled, or any new one in a round that is a multiple of the spec's interval. */
 function isSnapshotInTurn(
   { stake }: MembershipRules,
-  { nextSnapshot, round }: Ledger,
+  ledger: Ledger,
   { snapshot }: RosterChange,
 ): boolean {
-  if (snapshot === (nextSnapshot ?? '')) return true;
+  const { round } = ledger;
+  if (snapshot === (nextSnapshotOf(ledger) ?? '')) return true;
   return snapshot !== '' && !!stake.every && round > 0 && round % stake.every === 0;
 }

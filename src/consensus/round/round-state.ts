@@ -90,8 +90,7 @@ export interface Check {
   readonly valid: boolean;
   /** Decided by this worker's clock and the contributions it received; for a void outcome by its time alone. */
   readonly acceptable: boolean;
-  readonly unlisted: readonly EventId[];
-  readonly scores: readonly number[];
+  readonly unlisted: readonly number[];
 }
 
 /** A new outcome this worker made for a view in which it is the proposer. */

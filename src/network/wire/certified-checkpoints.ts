@@ -1,9 +1,18 @@
 /** Certified checkpoints on relays: the state in chunks, and an event that says which outcome it belongs to. Neither is believed. */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
+import { sha256 as pureSha256 } from '../../base/hash.ts';
+import {
+  type FeatureSet,
+  type FeatureValues,
+  noFeatures,
+  withFeatures,
+} from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { Lifetime } from '../attachments/chunk-events.ts';
 import { chunkTree } from '../attachments/merkle.ts';
 import { type PublishOptions, publishWithAttachments } from '../attachments/publish.ts';
-import type { SignedEvent } from '../event.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
 
 /** A state that a certified outcome led to. */
@@ -14,6 +23,8 @@ export interface CheckpointedState {
   /** Digest of that outcome. */
   readonly outcome: Digest;
   readonly ledgerRoot: Digest;
+  /** What features of the run add. */
+  readonly features?: FeatureValues<'checkpoint'>;
   /** Canonical bytes. */
   readonly model: Uint8Array;
   readonly ledger: Uint8Array;
@@ -26,6 +37,7 @@ export interface CheckpointClaim {
   readonly outcome: Digest;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
+  readonly features?: FeatureValues<'checkpoint'>;
 }
 
 /** What to ask relays for. */
@@ -40,28 +52,43 @@ export async function publishCheckpoint(
   sending: PublishOptions,
 ): Promise<boolean> {
   const { sha256, lifetime, sign } = sending;
-  const { run, round, outcome, ledgerRoot, model, ledger } = state;
-  const parts = [model, ledger];
-  const [modelTree, ledgerTree] = parts.map((part) => chunkTree(part, sha256));
-  const draft = certifiedCheckpoint.build(
-    {
-      ...{ run, round, outcome, ledgerRoot },
-      ...{ modelRoot: modelTree!.root, modelBytes: model.length },
-      ...{ ledgerChunks: ledgerTree!.root, ledgerBytes: ledger.length },
-      ...{ scope: [run, `${run}/${round}`], x: modelTree!.root, expiration: lifetime.expiresAt },
-    },
-    lifetime.createdAt,
-  );
-  const attachments = parts.map((payload) => ({ payload }));
+  const draft = publishedDraft(state, lifetime, sha256);
+  const attachments = [state.model, state.ledger].map((payload) => ({ payload }));
   const { taken, settled } = publishWithAttachments(sign(draft), attachments, sending);
   await settled;
   return taken;
 }
 
+/** The unsigned event that says where a state is. */
+export function publishedDraft(
+  state: CheckpointedState,
+  lifetime: Lifetime,
+  hash: Sha256 = pureSha256,
+): EventDraft {
+  const { run, round, outcome, ledgerRoot, model, ledger } = state;
+  const { root: modelRoot } = chunkTree(model, hash);
+  return certifiedCheckpoint.build(
+    {
+      ...{ run, round, outcome, ledgerRoot, ...withFeatures(state.features) },
+      ...{ modelRoot, modelBytes: model.length },
+      ...{ ledgerChunks: chunkTree(ledger, hash).root, ledgerBytes: ledger.length },
+      ...{ scope: [run, `${run}/${round}`], x: modelRoot, expiration: lifetime.expiresAt },
+    },
+    lifetime.createdAt,
+  );
+}
+
 /** The claim inside a verified event; undefined for anything else. */
-export function toCheckpointClaim(event: SignedEvent, run: Digest): CheckpointClaim | undefined {
+export function toCheckpointClaim(
+  event: SignedEvent,
+  run: Digest,
+  features: FeatureSet = noFeatures,
+): CheckpointClaim | undefined {
   const parsed = certifiedCheckpoint.parse(event);
   if (!parsed.ok || parsed.value.run !== run) return undefined;
   const { round, outcome, modelRoot, ledgerRoot } = parsed.value;
-  return { author: event.pubkey, round, outcome, modelRoot, ledgerRoot };
+  const added = features.read('checkpoint', parsed.value.features);
+  if (!added.ok) return undefined;
+  const author = event.pubkey;
+  return { author, round, outcome, modelRoot, ledgerRoot, ...withFeatures(added.value) };
 }

@@ -7,6 +7,7 @@ import { vote } from '../../../kinds/vote.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { RejectReason } from '../../run/contribution.ts';
+import { type FeatureSet, noFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { outcomeBody } from '../../run/outcome.ts';
 import type {
@@ -116,15 +117,16 @@ export const bodyOfMessage = (said: Message | Join | Leave): string | undefined 
 
 /**
  * What a verified event says; undefined for other kinds and other runs, and while the chunks of its body are not here. The clock of the
- * reader plays no part.
+ * reader plays no part. Fields of features are those of the run.
  */
 export function toCertifiedEvent(
   event: SignedEvent,
   run: Digest,
   crypto: EventCrypto = pureCrypto,
   bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
 ): CertifiedEvent | undefined {
-  const judged = read(event, crypto, bodyOf);
+  const judged = read(event, crypto, bodyOf, features);
   if (judged === undefined) return undefined;
   const signed = { id: event.id, key: event.pubkey };
   if (!judged.ok) return { ...signed, type: 'unreadable', reason: judged.rejection.reason };
@@ -139,17 +141,22 @@ const KINDS: readonly number[] = [manifest, vote, proposal, memberKind, fault].m
   ({ kind }) => kind,
 );
 
-function read(event: SignedEvent, crypto: EventCrypto, bodyOf: BodyOf): Judged<Read> | undefined {
+function read(
+  event: SignedEvent,
+  crypto: EventCrypto,
+  bodyOf: BodyOf,
+  features: FeatureSet,
+): Judged<Read> | undefined {
   if (!KINDS.includes(event.kind)) return undefined;
   // two of any larger would be too much for a proof
   if (utf8(JSON.stringify(event)).length > MOST_EVENT_BYTES) {
     return reject(event, 'too-large', `an event of over ${MOST_EVENT_BYTES} bytes`);
   }
-  if (event.kind === vote.kind) return toVote(event);
-  if (event.kind === proposal.kind) return toProposal(event, bodyOf);
-  if (event.kind === memberKind.kind) return toMember(event);
-  if (event.kind === fault.kind) return toAccusation(event, crypto, bodyOf);
-  const judged = readManifest(event);
+  if (event.kind === vote.kind) return toVote(event, features);
+  if (event.kind === proposal.kind) return toProposal(event, bodyOf, features);
+  if (event.kind === memberKind.kind) return toMember(event, features);
+  if (event.kind === fault.kind) return toAccusation(event, crypto, bodyOf, features);
+  const judged = readManifest(event, undefined, features);
   if (!judged.ok) return judged;
   const signed = { id: event.id, key: event.pubkey };
   return { ok: true, value: { ...signed, type: 'manifest', manifest: judged.value } };

@@ -3,6 +3,7 @@ import type { Carried } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { type FeatureSet, noFeatures } from '../../run/features.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../attachments/bodies.ts';
@@ -65,6 +66,7 @@ export function toAccusation(
   event: SignedEvent,
   crypto: EventCrypto = pureCrypto,
   bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
 ): Judged<Signed<Accusation>> | undefined {
   const parsed = fault.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
@@ -72,7 +74,9 @@ export function toAccusation(
   const opened = openBody(carried, (inside) => contentOf(run, inside), bodyOf);
   if (opened === undefined) return undefined;
   if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
-  const [first, second] = genuinePair(opened.value, crypto).map(toStatement);
+  const [first, second] = genuinePair(opened.value, crypto).map((each) =>
+    toStatement(each, features),
+  );
   if (first === undefined || second === undefined) {
     return reject(event, 'malformed', 'not two genuine events, the one with the lower id first');
   }
@@ -99,12 +103,12 @@ function genuinePair(text: string, crypto: EventCrypto): readonly SignedEvent[] 
 }
 
 /** What a verified event says in its place; undefined where it says nothing that could contradict anything. */
-function toStatement(event: SignedEvent): Statement | undefined {
-  const cast = [toVote, toProposed].map((read) => read(event)).find(({ ok }) => ok);
+function toStatement(event: SignedEvent, features: FeatureSet): Statement | undefined {
+  const cast = [toVote(event, features), toProposed(event)].find(({ ok }) => ok);
   if (cast?.ok) return cast.value;
-  const member = toMember(event);
+  const member = toMember(event, features);
   if (member.ok && member.value.type === 'ballot') return member.value;
-  const manifest = readManifest(event);
+  const manifest = readManifest(event, undefined, features);
   if (!manifest.ok || manifest.value.parent === undefined) return undefined;
   const { run, round, parent } = manifest.value;
   const content = sha256Hex(utf8(event.content));

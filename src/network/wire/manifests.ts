@@ -7,6 +7,12 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Rejection } from '../../run/contribution.ts';
+import {
+  type FeatureSet,
+  type FeatureValues,
+  noFeatures,
+  withFeatures,
+} from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { expirationOf, type Lifetime, planChunks } from '../attachments/chunk-events.ts';
 import type { Stripe } from '../attachments/erasure.ts';
@@ -32,6 +38,8 @@ export interface OwnManifest {
   readonly steps: number;
   /** Id of the worker's last manifest; absent in its first. */
   readonly prev?: string | undefined;
+  /** What features of a certified run add. */
+  readonly features?: FeatureValues<'manifest'>;
 }
 
 /** A manifest that came from a relay. */
@@ -69,6 +77,8 @@ export interface ManifestContext {
   readonly checkBase: boolean;
   readonly maxPayloadBytes: number;
   readonly nowSeconds: number;
+  /** Those of the run; none outside certified runs. */
+  readonly features?: FeatureSet;
 }
 
 /** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
@@ -89,6 +99,7 @@ export function buildManifest(
   const draft = manifest.build(
     {
       ...{ run, round, parent, base, codec, roster, examples, steps, prev },
+      ...withFeatures(own.features),
       scope: [run, scopeOf(run, round)],
       x: root,
       ...{ root, bytes, expiration },
@@ -135,19 +146,30 @@ export function toManifest(
     const limit = context.maxPayloadBytes;
     return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
-  return openManifest(event, said, hash);
+  return openManifest(event, said, hash, context.features ?? noFeatures);
 }
 
 /** The same by form alone, without any round to hold it against. */
-export function readManifest(event: SignedEvent, hash: Sha256 = sha256): Judged<Manifest> {
+export function readManifest(
+  event: SignedEvent,
+  hash: Sha256 = sha256,
+  features: FeatureSet = noFeatures,
+): Judged<Manifest> {
   const parsed = manifest.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  return openManifest(event, parsed.value, hash);
+  return openManifest(event, parsed.value, hash, features);
 }
 
 type Said = Extract<ReturnType<typeof manifest.parse>, { readonly ok: true }>['value'];
 
-function openManifest(event: SignedEvent, said: Said, hash: Sha256): Judged<Manifest> {
+function openManifest(
+  event: SignedEvent,
+  said: Said,
+  hash: Sha256,
+  features: FeatureSet,
+): Judged<Manifest> {
+  const added = features.read('manifest', said.features);
+  if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
   const { run, round, parent, base, codec, roster, examples, steps, prev } = said;
   const { root, bytes, need, shards } = said;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
@@ -156,6 +178,7 @@ function openManifest(event: SignedEvent, said: Said, hash: Sha256): Judged<Mani
   const found: Manifest = {
     ...{ run, round, parent, base, codec, roster, examples, steps, prev },
     ...{ root, bytes, need, shards },
+    ...withFeatures(added.value),
     worker: event.pubkey,
     eventId: event.id,
     hash: said.hash,

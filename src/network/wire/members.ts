@@ -1,9 +1,11 @@
 /** Member events to joins, leaves and ballots and back. */
 import { memberKind } from '../../../kinds/member.ts';
+import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import type { Join, Leave, PreparedClaim, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type Judged, reject } from './judged.ts';
+import { signatureOf } from './made-again.ts';
 
 /** An unsigned join, leave or ballot. */
 export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifetime): EventDraft {
@@ -13,10 +15,10 @@ export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifet
     return memberKind.build({ ...common, type: 'leave', last: said.last }, lifetime.createdAt);
   }
   if (said.type === 'join') {
-    const { after, tip, evidence } = said;
+    const { after, tip, evidence, features } = said;
     const asked = evidence === '' ? undefined : evidence;
     return memberKind.build(
-      { ...common, type: 'join', after, tip, evidence: asked },
+      { ...common, type: 'join', after, tip, evidence: asked, ...withFeatures(features) },
       lifetime.createdAt,
     );
   }
@@ -38,23 +40,42 @@ export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifet
 }
 
 /** What a member says inside a verified event, or why it does not count. */
-export function toMember(event: SignedEvent): Judged<Signed<Join | Leave | ViewChangeVote>> {
+export function toMember(
+  event: SignedEvent,
+  features: FeatureSet = noFeatures,
+): Judged<Signed<Join | Leave | ViewChangeVote>> {
   const parsed = memberKind.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;
-  const { run } = said;
-  const signed = { id: event.id, key: event.pubkey, run };
+  const { run, expiration } = said;
+  const signed = { id: event.id, key: event.pubkey };
   // which members are there with which type is a rule of the kind
-  if (said.type === 'leave') return accept({ ...signed, type: 'leave', last: said.last! });
+  if (said.type === 'leave')
+    return keep(event, { type: 'leave', run, last: said.last! }, expiration);
   if (said.type === 'join') {
     const { after, tip, evidence = '' } = said;
-    return accept({ ...signed, type: 'join', after: after!, tip: tip!, evidence });
+    const added = features.read('join', said.features);
+    if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
+    const more = { after: after!, tip: tip!, evidence, ...withFeatures(added.value) };
+    return keep(event, { type: 'join', run, ...more }, expiration);
   }
   const { round, attempt, parent } = said;
   return accept({
-    ...{ ...signed, type: 'ballot', round: round!, attempt: attempt!, parent: parent! },
+    ...{ ...signed, run, type: 'ballot', round: round!, attempt: attempt!, parent: parent! },
     prepared: preparedOf(said),
   });
+}
+
+/** A join or leave with its signature, if the event can be made again from both. */
+function keep<T extends Join | Leave>(
+  event: SignedEvent,
+  said: T,
+  expiration: number,
+): Judged<Signed<T>> {
+  const build = (lifetime: Lifetime) => buildMember(said, lifetime);
+  const signature = signatureOf(event, expiration, build);
+  if (signature === undefined) return reject(event, 'malformed', `tags that no ${said.type} has`);
+  return accept({ ...said, id: event.id, key: event.pubkey, signature });
 }
 
 function preparedOf(said: {

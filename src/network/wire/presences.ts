@@ -1,5 +1,6 @@
 /** Presence events to heartbeats and back. */
 import { presence } from '../../../kinds/presence.ts';
+import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
@@ -10,15 +11,22 @@ const KEPT_INTERVALS = 10;
 const MOST_NAMED = 512;
 
 /** The heartbeat inside a verified event, or why it does not count. */
-export function toPresence(event: SignedEvent, context: ClaimContext): Judged<Heartbeat> {
+export function toPresence(
+  event: SignedEvent,
+  context: ClaimContext,
+  features: FeatureSet = noFeatures,
+): Judged<Heartbeat> {
   const parsed = presence.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;
   const worker = event.pubkey;
   const rejected = judgeClaim(event, { run: said.run, worker }, context);
   if (rejected !== undefined) return rejected;
+  const added = features.read('heartbeat', said.features);
+  if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
   return accept({
     worker,
+    ...withFeatures(added.value),
     round: said.round,
     intervalSeconds: said.interval,
     examples: said.examples,
@@ -38,6 +46,7 @@ export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
   return presence.build(
     {
       run,
+      ...withFeatures(heartbeat.features),
       slot: run,
       scope: [run],
       round: heartbeat.round,

@@ -3,6 +3,7 @@
  */
 import type { Carried } from '../../../kinds/_body.ts';
 import { proposal } from '../../../kinds/proposal.ts';
+import { type FeatureSet, noFeatures } from '../../run/features.ts';
 import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../attachments/bodies.ts';
@@ -63,6 +64,7 @@ function readProposed(
 export function toProposal(
   event: SignedEvent,
   bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
 ): Judged<Signed<Proposal>> | undefined {
   const judged = readProposed(event);
   if (!judged.ok) return judged;
@@ -74,7 +76,7 @@ export function toProposal(
   if (bodyDigest(opened.value) !== digest) {
     return reject(event, 'malformed', `the body is not the outcome ${digest}`);
   }
-  const read = parseOutcome(opened.value);
+  const read = parseOutcome(opened.value, features);
   if (!read.ok) return reject(event, 'malformed', `${read.issue.at}: ${read.issue.message}`);
   const outcome = read.value;
   if (outcome.run !== run || outcome.round !== round || outcome.parent !== parent) {

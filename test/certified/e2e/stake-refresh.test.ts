@@ -1,4 +1,5 @@
 /** A run whose stakes are read from a chain again as it goes on: all change to the next table in the same round. */
+
 import { afterEach, describe, expect, it } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
@@ -10,6 +11,7 @@ import { createTokenSource } from '../../../src/chain/evm/token-source.ts';
 import type { Endpoint } from '../../../src/chain/json-rpc.ts';
 import { publishOver } from '../../../src/cli/shared/stake-events.ts';
 import { createRefreshPort } from '../../../src/cli/shared/stake-refresh.ts';
+import { nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
 import {
   type StakeSnapshot,
   snapshotId,
@@ -90,13 +92,16 @@ describeWith(anvilMissing)(
       expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
       const named = rounds.map(({ decided }) => decided!.outcome);
       let holds = ids[0]!;
-      for (const { round, proposer, snapshot } of named) {
+      for (const { round, proposer, features } of named) {
+        const { snapshot } = features.stake!;
         const isDue = round > 0 && round % 2 === 0 && proposer !== keyOf(2);
         if (isDue) holds = ids[round / 2]!;
         expect(snapshot).toBe(holds);
-        expect(rounds[round]!.before.ledger.snapshot).toBe(named[round - 2]?.snapshot ?? ids[0]);
+        expect(snapshotOf(rounds[round]!.before.ledger)).toBe(
+          named[round - 2]?.features.stake?.snapshot ?? ids[0],
+        );
       }
-      for (const { head } of states) expect(head!.ledger.nextSnapshot).toBe(holds);
+      for (const { head } of states) expect(nextSnapshotOf(head!.ledger)).toBe(holds);
       expect(stakeOf(tables[1]!).get(keyOf(0))).toBe(15n);
       expect(stakeOf(tables[2]!).get(keyOf(1))).toBe(17n);
     });
@@ -168,7 +173,8 @@ describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () 
     const named = rounds.map(({ decided }) => decided!.outcome);
     let holds = snapshotId(first);
     let changed = 0;
-    for (const { round, snapshot } of named) {
+    for (const { round, features } of named) {
+      const { snapshot } = features.stake!;
       const roster = rounds[round]!.before.ledger.members.map(({ key }) => key);
       const isDue = round > 0 && round % 2 === 0;
       // a proposer without endpoints, or one that still reads, keeps the one there is
@@ -216,8 +222,9 @@ describe('a table too large for an event', { timeout: 120_000 }, () => {
     const states = await Promise.all(members.map(({ finished }) => finished));
     const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
     expect(rounds.map(({ checked }) => checked)).toEqual(Array(4).fill('full'));
-    const { proposer, snapshot } = rounds[2]!.decided!.outcome;
+    const { proposer, features } = rounds[2]!.decided!.outcome;
+    const { snapshot } = features.stake!;
     expect(snapshot).toBe(proposer === keyOf(2) ? first : second);
-    for (const { head } of states) expect(head!.ledger.nextSnapshot).toBe(snapshot);
+    for (const { head } of states) expect(nextSnapshotOf(head!.ledger)).toBe(snapshot);
   });
 });

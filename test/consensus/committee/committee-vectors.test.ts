@@ -14,6 +14,7 @@ import {
   tipOf,
 } from '../../../src/consensus/committee/reveal.ts';
 import { bitsOf } from '../../../src/consensus/committee/weighted.ts';
+import { featureSet } from '../../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
 import { readVectors } from '../../support/vectors.ts';
 
@@ -92,7 +93,7 @@ it('a reveal chain', () => {
 
 it('the bytes and the root of a ledger', () => {
   const { text, root } = vectors.ledger;
-  const parsed = parseLedger(utf8(text), root);
+  const parsed = parseLedger(utf8(text), root, featureSet(['defer', 'stake']));
   if (!parsed.ok) throw new Error(parsed.issue.message);
   expect(toHex(ledgerBytes(parsed.value))).toBe(toHex(utf8(text)));
   expect(ledgerRoot(parsed.value)).toBe(root);

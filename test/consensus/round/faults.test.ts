@@ -72,9 +72,9 @@ describe('slots', () => {
   test.each([
     ['the same content signed twice', commit('X'), { ...commit('X'), id: 'later' }, false],
     [
-      'commits with other unlisted ids',
+      'commits with other unlisted places',
       commit('X'),
-      { ...commit('X'), id: 'l', unlisted: ['m'] },
+      { ...commit('X'), id: 'l', unlisted: [7] },
       true,
     ],
     [

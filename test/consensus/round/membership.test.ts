@@ -9,6 +9,7 @@ import {
   seatable,
 } from '../../../src/consensus/round/membership.ts';
 import type { Ledger } from '../../../src/run/ledger.ts';
+import { lateOf, nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 
@@ -149,9 +150,9 @@ describe('what else the ledger keeps', () => {
     const stake = { source: 'evm', snapshot: keyOf(70), every: 2 };
     const first = rulesOf({ stake });
     const named = play(first, FINAL, FINAL, { snapshot: keyOf(71) });
-    expect([named.snapshot, named.nextSnapshot]).toEqual([keyOf(70), keyOf(71)]);
+    expect([snapshotOf(named), nextSnapshotOf(named)]).toEqual([keyOf(70), keyOf(71)]);
     const next = nextLedger(first, named, changeOf(named));
-    expect([next.round, next.snapshot]).toEqual([4, keyOf(71)]);
+    expect([next.round, snapshotOf(next)]).toEqual([4, keyOf(71)]);
   });
 
   it('the entropy of a run with a beacon waits for it, and the root does not', () => {
@@ -167,10 +168,10 @@ describe('what else the ledger keeps', () => {
 
   it('who may still bring a late contribution: everybody not accepted, after a void everybody', () => {
     const defer = rulesOf({ late: 'defer' });
-    expect(play(defer, { accepted: keys(0, 2) }).late).toEqual(keys(1, 3));
-    expect(play(defer, FINAL, VOID).late).toEqual(keys(0, 1, 2, 3));
-    expect(play(defer, { accepted: [], joins: [joinOf(9)] }).late).not.toContain(keyOf(9));
-    expect(play(rules, { accepted: keys(0, 2) }).late).toEqual([]);
+    expect(lateOf(play(defer, { accepted: keys(0, 2) }))).toEqual(keys(1, 3));
+    expect(lateOf(play(defer, FINAL, VOID))).toEqual(keys(0, 1, 2, 3));
+    expect(lateOf(play(defer, { accepted: [], joins: [joinOf(9)] }))).not.toContain(keyOf(9));
+    expect(lateOf(play(rules, { accepted: keys(0, 2) }))).toEqual([]);
   });
 
   it('outer steps taken, and only as many rounds as it looks back on', () => {

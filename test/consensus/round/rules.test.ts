@@ -95,7 +95,7 @@ describe('views', () => {
 });
 
 describe('void', () => {
-  const empty = { digest: 'V', valid: true, acceptable: true, unlisted: [], scores: [] };
+  const empty = { digest: 'V', valid: true, acceptable: true, unlisted: [] };
   const proposal = (view: number, key: string) =>
     proposalBy(four, key, 'V', { view, outcome: outcomeBy(key, 'void') });
 
@@ -124,7 +124,7 @@ describe('void', () => {
 
 test('who is locked on an outcome says in its prepare where that was prepared, also where the proposer does not', () => {
   const me = new Player(four, 'w3');
-  const check = { digest: 'Y', valid: true, acceptable: true, unlisted: [], scores: [] };
+  const check = { digest: 'Y', valid: true, acceptable: true, unlisted: [] };
   me.take({ type: 'checked', check }, 1);
   me.take({ type: 'tick' }, 80);
   me.hear(proposalBy(four, 'w0', 'Y'), 90);
@@ -158,7 +158,7 @@ describe('memory', () => {
     me.take(
       {
         type: 'checked',
-        check: { digest: 'V', valid: true, acceptable: true, unlisted: [], scores: [] },
+        check: { digest: 'V', valid: true, acceptable: true, unlisted: [] },
       },
       81,
     );
@@ -199,7 +199,7 @@ describe('recovery', () => {
     const mislabeled = proposalBy(setup, 'w3', 'X', { ...at, ballots: ids.slice(0, 3) });
     me.hear(mislabeled, 5002);
     me.hear(genuine, 5002);
-    const check = { digest: 'X', valid: true, acceptable: true, unlisted: [], scores: [] };
+    const check = { digest: 'X', valid: true, acceptable: true, unlisted: [] };
     me.take({ type: 'checked', check }, 5003);
     me.hear(voteBy(setup, 'w0', 'prepare', 'X', { attempt: 1, ctx }), 5004);
     me.hear(voteBy(setup, 'w1', 'prepare', 'X', { attempt: 1, ctx }), 5004);

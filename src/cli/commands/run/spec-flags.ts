@@ -1,8 +1,8 @@
 /** Flags for the fields of a run spec, made from their table, and what a person typed as a document. */
 import { type Command, Option } from 'commander';
 import type { Field } from '../../../run/field.ts';
-import { isObject, type Untyped } from '../../../run/read-spec.ts';
 import type { Group } from '../../../run/spec-fields.ts';
+import { isObject, type Untyped } from '../../../run/spec-readers.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../../../run/spec-table.ts';
 
 interface SpecFlag {

@@ -97,7 +97,7 @@ export class Adversary {
     const { attempt, view, ctx, digest } = about;
     const cast = { ...ABOUT, attempt, view, ctx, digest };
     if (step === 'commit') {
-      this.#say(key, { type: 'vote', step, ...cast, justify: -1, unlisted: [], scores: [] }, side);
+      this.#say(key, { type: 'vote', step, ...cast, justify: -1, unlisted: [] }, side);
     } else {
       const justify = Math.min(view - 1, about.justify);
       this.#say(key, { type: 'vote', step, ...cast, justify }, side);

@@ -112,6 +112,6 @@ export const outcomeBy = (
   isValid = true,
 ): Outcome => ({
   ...{ run: RUN, round: 0, parent: PARENT, base: 'base', result, time: isValid ? 1 : 0 },
-  ...{ proposer, reveal: '', ballots, accepted: [], rejected: [], votes: [], joins: [] },
-  ...{ leaves: [], faults: [], snapshot: '', modelRoot: 'model', ledgerRoot: 'ledger' },
+  ...{ proposer, reveal: '', ballots, accepted: [], rejected: [], votes: null, joins: [] },
+  ...{ leaves: [], faults: [], features: {}, modelRoot: 'model', ledgerRoot: 'ledger' },
 });

@@ -312,7 +312,7 @@ export class World {
     const { attempt, view, result, ballots } = effect;
     const outcome = outcomeBy(machine.key, result, ballots);
     const digest = `${machine.key} ${attempt}/${view} ${result} ${machine.life}`;
-    const check = { digest, valid: true, acceptable: true, unlisted: [], scores: [] };
+    const check = { digest, valid: true, acceptable: true, unlisted: [] };
     const composed = { attempt, view, outcome, digest };
     this.#later(machine, { type: 'composed', composed, check }, 10);
   }
@@ -320,9 +320,9 @@ export class World {
   #check(machine: Machine, { digest, outcome }: Effect & { type: 'check' }): void {
     if (!this.isHealed && this.dice.chance(this.weather.picky / 3)) return;
     const acceptable = outcome.result === 'void' || !this.dice.chance(this.weather.picky);
-    const unlisted = this.dice.chance(0.2) ? [`m ${machine.key}`] : [];
+    const unlisted = this.dice.chance(0.2) ? [machine.life] : [];
     const valid = outcome.time > 0;
-    const check = { digest, valid, acceptable, unlisted, scores: [] };
+    const check = { digest, valid, acceptable, unlisted };
     this.#later(machine, { type: 'checked', check });
   }
 

@@ -15,7 +15,7 @@ import {
 } from '../../../../chain/registry/registry-calls.ts';
 import { findAnvil, startLocalChain } from '../../../../node/local-chain.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { Untyped } from '../../../../run/read-spec.ts';
+import type { Untyped } from '../../../../run/spec-readers.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../../../run/stake-snapshot.ts';
 
 export interface DemoStakes {

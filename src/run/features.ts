@@ -1,0 +1,181 @@
+/**
+ * The extension rule of the format. A run spec names the features its run uses; each feature owns fields in the contents of the run
+ * (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). They are there exactly when the spec names the
+ * feature, under `features` by its name, so that every content has one canonical form. Whoever does not know a feature refuses the spec.
+ */
+import { isHex32 } from '../base/bytes.ts';
+import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
+import { ok, type Result, refuse } from '../base/result.ts';
+import type { Digest, WorkerId } from './ids.ts';
+import { readVariant } from './spec-readers.ts';
+import { plainFields } from './spec-table.ts';
+
+/** Contents that a feature may add fields to, beside the spec. */
+export type Place =
+  | 'join'
+  | 'vote'
+  | 'heartbeat'
+  | 'checkpoint'
+  | 'ledger'
+  /** One member's row of the ledger. */
+  | 'member'
+  | 'manifest'
+  | 'outcome';
+
+/** A field of a content: plain JSON, whose canonical text is the written form. */
+export interface FeatureField<T extends Json = Json> {
+  /** The accepted form, in words that follow "it must be". */
+  readonly accepted: string;
+  readonly doc: string;
+  /** The value, or undefined where the JSON value is none. */
+  read(json: Json): T | undefined;
+}
+
+/** A field on the top level of the spec. */
+export interface SpecField {
+  /** What a spec without the feature means; it may not be said. */
+  readonly absent: unknown;
+  /** Throws a `ConfigError` with the path. */
+  read(spec: Readonly<Record<string, unknown>>, name: string): unknown;
+}
+
+type Fields = Readonly<Record<string, FeatureField>>;
+
+export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
+  readonly says: string;
+  readonly spec?: Readonly<Record<string, SpecField>>;
+}
+
+export type FeatureTable = Readonly<Record<string, Feature>>;
+
+const digest = (doc: string): FeatureField<Digest> => ({
+  accepted: '64 lowercase hex digits',
+  doc,
+  read: (json) => (typeof json === 'string' && isHex32(json) ? json : undefined),
+});
+
+const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
+  accepted: 'a list of public keys in hex, ascending',
+  doc,
+  read: (json) => {
+    const isKeys = (list: readonly unknown[]): list is readonly string[] =>
+      list.every((key) => typeof key === 'string' && isHex32(key));
+    if (!Array.isArray(json) || !isKeys(json)) return undefined;
+    return json.every((key, i) => i === 0 || json[i - 1]! < key) ? json : undefined;
+  },
+});
+
+const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
+  return (spec) => readVariant(spec, name);
+};
+
+/** All features, by name. */
+export const features = {
+  beacon: {
+    says: 'a value that nobody can choose is mixed into the randomness of each round',
+    spec: { beacon: { absent: { kind: 'none' }, read: variant('beacon') } },
+  },
+  defer: {
+    says: 'a contribution that comes one round late is listed by the next outcome',
+    spec: {
+      late: {
+        absent: 'discard',
+        read: ({ late }, name) => plainFields.late.read(late, name),
+      },
+    },
+    ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
+  },
+  stake: {
+    says: 'a table of stakes says who may sit on committees',
+    spec: { stake: { absent: { source: 'none' }, read: variant('stake') } },
+    ledger: {
+      snapshot: digest('the table that holds in this round'),
+      next: digest('the table that holds in the round after it'),
+    },
+    outcome: { snapshot: digest('the table that holds two rounds later') },
+  },
+} as const satisfies FeatureTable;
+
+type Table = typeof features;
+export type FeatureName = keyof Table;
+
+/** What features add to a content. */
+export type FeatureValues<P extends Place> = {
+  readonly [F in FeatureName as Table[F] extends Readonly<Record<P, Fields>>
+    ? F
+    : never]?: Table[F] extends Readonly<Record<P, Fields>>
+    ? { readonly [K in keyof Table[F][P]]: NonNullable<FieldValue<Table[F][P][K]>> }
+    : never;
+};
+type FieldValue<T> = T extends FeatureField<infer V> ? V : never;
+
+/** The features of one run, as far as its contents go. */
+export interface FeatureSet {
+  readonly names: readonly string[];
+  /** What is under `features` in a content, undefined where nothing is: exactly the fields of this run, or a refusal that names the first other. */
+  read<P extends Place>(place: P, said: unknown): Result<FeatureValues<P>>;
+}
+
+/** The set of these features. */
+export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
+  return {
+    names,
+    read(place, said) {
+      const read = readFeatures(names, table, place, said as Json | undefined);
+      return read.ok ? ok(read.value as FeatureValues<typeof place>) : read;
+    },
+  };
+}
+
+/** For whoever looks for ids in contents of a run whose spec is not here, or reads what this program wrote: takes any features, unjudged. */
+export const anyFeatures: FeatureSet = {
+  names: Object.keys(features),
+  read: (_, said) => ok((said ?? {}) as never),
+};
+
+/** Contents outside certified runs have no features. */
+export const noFeatures = featureSet([]);
+
+function readFeatures(
+  names: readonly string[],
+  table: FeatureTable,
+  place: Place,
+  said: Json | undefined,
+): Result<JsonObject> {
+  const wrong = (at: string, why: string) => refuse('wrong-features', `features.${at}`, why);
+  const expected = names.filter((name) => table[name]?.[place] !== undefined);
+  if (said === undefined && expected.length === 0) return ok({});
+  const all = said ?? {};
+  if (!isJsonObject(all)) return wrong(place, 'features are no object');
+  const other = Object.keys(all).find((name) => !expected.includes(name));
+  if (other !== undefined || said === undefined || expected.length === 0) {
+    const what = other ?? expected[0] ?? 'none';
+    return wrong(what, `features of this ${place} are ${expected.join(', ') || 'none'}`);
+  }
+  for (const name of expected) {
+    const fields = table[name]![place]!;
+    const values = all[name];
+    const broken =
+      isJsonObject(values) && Object.keys(values).every((key) => Object.hasOwn(fields, key))
+        ? Object.keys(fields).find((key) => {
+            return !Object.hasOwn(values, key) || fields[key]!.read(values[key]!) === undefined;
+          })
+        : '';
+    if (broken === undefined) continue;
+    const accepted = fields[broken]?.accepted ?? `an object of ${Object.keys(fields).join(', ')}`;
+    return wrong(broken === '' ? name : `${name}.${broken}`, `it is not ${accepted}`);
+  }
+  return ok(all);
+}
+
+/** The member `features` of a content, left out where nothing is in it. */
+export const withFeatures = <T extends object>(values: T | undefined): { readonly features?: T } =>
+  values === undefined || Object.keys(values).length === 0 ? {} : { features: values };
+
+/** Fields of the spec that belong to features: which one, and how it is read. */
+export const ownedSpecFields = (
+  table: FeatureTable,
+): readonly { readonly name: string; readonly feature: string; readonly field: SpecField }[] =>
+  Object.entries(table).flatMap(([feature, { spec = {} }]) =>
+    Object.entries(spec).map(([name, field]) => ({ name, feature, field })),
+  );

@@ -1,0 +1,78 @@
+/** Reads members of a JSON object from anyone one by one; the name of the first that is not of its form stays. */
+import { isHex32 } from '../base/bytes.ts';
+import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
+import type { FeatureSet, FeatureValues, Place } from './features.ts';
+import type { EventId } from './ids.ts';
+
+export const isInteger = (value: Json | undefined, most: number): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;
+
+export class JsonReader {
+  problem: string | undefined;
+  readonly #said: JsonObject;
+
+  constructor(said: Json) {
+    if (isJsonObject(said)) {
+      this.#said = said;
+    } else {
+      this.#said = {};
+      this.problem = 'body';
+    }
+  }
+
+  /** What `take` makes of a member, or `fallback` after noting that it makes nothing of it. */
+  take<T>(key: string, take: (value: Json | undefined) => T | undefined, fallback: T): T {
+    const value = take(this.#said[key]);
+    if (value !== undefined) return value;
+    this.problem ??= key;
+    return fallback;
+  }
+
+  text(key: string, isGood: (text: string) => boolean): string {
+    return this.take(
+      key,
+      (value) => (typeof value === 'string' && isGood(value) ? value : undefined),
+      '',
+    );
+  }
+
+  hex32(key: string): string {
+    return this.text(key, isHex32);
+  }
+
+  integer(key: string, most: number): number {
+    return this.take(key, (value) => (isInteger(value, most) ? value : undefined), 0);
+  }
+
+  /** A list of at most `most` items, each in its form and strictly above the one before. */
+  list<T>(
+    key: string,
+    read: (item: Json) => T | undefined,
+    { most, above }: { readonly most: number; above(a: T, b: T): boolean },
+  ): readonly T[] {
+    return this.take<readonly T[]>(
+      key,
+      (value) => {
+        if (!Array.isArray(value) || value.length > most) return undefined;
+        const items = value.map(read).filter((item) => item !== undefined);
+        const isWhole = items.length === value.length;
+        const isAscending = items.every((item, i) => i === 0 || above(item, items[i - 1]!));
+        return isWhole && isAscending ? items : undefined;
+      },
+      [],
+    );
+  }
+
+  /** Event ids, ascending. */
+  ids(key: string, most: number): readonly EventId[] {
+    const read = (item: Json) => (typeof item === 'string' && isHex32(item) ? item : undefined);
+    return this.list(key, read, { most, above: (a, b) => a > b });
+  }
+
+  features<P extends Place>(place: P, set: FeatureSet): FeatureValues<P> {
+    const read = set.read(place, this.#said.features);
+    if (read.ok) return read.value;
+    this.problem ??= read.issue.at;
+    return {} as FeatureValues<P>;
+  }
+}

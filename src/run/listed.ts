@@ -1,0 +1,176 @@
+/**
+ * Joins, leaves and votes as an outcome holds them: all that was said, and what was signed beside it. Whoever has the outcome can make
+ * each event again and check its signature, though its author deleted it and every relay forgot it.
+ */
+import { fromBase64, fromHex, toBase64, toHex } from '../base/bytes.ts';
+import type { Json } from '../base/canonical-json.ts';
+import { type FeatureSet, type FeatureValues, withFeatures } from './features.ts';
+import type { Digest, WorkerId } from './ids.ts';
+import { isInteger, JsonReader } from './json-reader.ts';
+
+/** What a signature is over beside what is said: the dates of its event, in unix seconds. */
+export interface Signature {
+  readonly createdAt: number;
+  readonly expiration: number;
+  /** BIP-340, 128 hex digits. */
+  readonly sig: string;
+  /** The values of its `nonce` tag (NIP-13), where a relay asked for work. */
+  readonly nonce?: readonly [string, string];
+}
+
+/** A commit, but for what all commits of a certificate say alike. */
+export interface ListedVote extends Signature {
+  /** Place of its author in the roster of the round it decided. */
+  readonly index: number;
+  readonly unlisted: readonly number[];
+  readonly features?: FeatureValues<'vote'>;
+}
+
+/** A quorum of commits of the round before. Its outcome is the parent, and a commit has no `justify` but -1. */
+export interface ListedVotes {
+  readonly attempt: number;
+  readonly view: number;
+  readonly ctx: Digest;
+  /** By index. */
+  readonly rows: readonly ListedVote[];
+}
+
+/** A join of the run. */
+export interface ListedJoin extends Signature {
+  readonly key: WorkerId;
+  readonly after: Digest;
+  readonly tip: Digest;
+  readonly evidence: string;
+  readonly features?: FeatureValues<'join'>;
+}
+
+/** A leave of the run. */
+export interface ListedLeave extends Signature {
+  readonly key: WorkerId;
+  readonly last: number;
+}
+
+/** The most rows of manifests that a vote names as left out. */
+export const MOST_UNLISTED = 1024;
+/** The most members or votes in one list. */
+const MOST_LISTED = 4096;
+const U32 = 0xffff_ffff;
+const MOST_EVIDENCE = 256;
+
+/** Text that every JSON writer spells alike; empty for none. */
+export const isEvidence = (text: string): boolean =>
+  text.length <= MOST_EVIDENCE && !/[\p{Cc}\p{Surrogate}]/u.test(text);
+
+/** Indices in a roster, strictly ascending. */
+export const areIndices = (list: readonly unknown[]): list is readonly number[] =>
+  list.length <= MOST_UNLISTED &&
+  list.every((index, i) => {
+    return isInteger(index as Json, 0xffff) && (i === 0 || Number(list[i - 1]) < Number(index));
+  });
+
+const isSig = (text: string): boolean => fromHex(text)?.length === 64;
+
+/** Votes as JSON: one array for each, its signature in base64. */
+export const votesJson = (votes: ListedVotes | null): Json =>
+  votes && {
+    attempt: votes.attempt,
+    view: votes.view,
+    ctx: votes.ctx,
+    rows: votes.rows.map(({ index, createdAt, expiration, sig, unlisted, nonce, features }) => [
+      ...[index, createdAt, expiration, toBase64(fromHex(sig)!), unlisted],
+      ...(nonce ? [nonce] : []),
+      ...Object.values(withFeatures(features)),
+    ]),
+  };
+
+/** The same again; undefined for what is not of the form. */
+export function readVotes(json: Json | undefined, set: FeatureSet): ListedVotes | null | undefined {
+  if (json === null) return null;
+  if (json === undefined) return undefined;
+  const read = new JsonReader(json);
+  const votes: ListedVotes = {
+    attempt: read.integer('attempt', U32),
+    view: read.integer('view', U32),
+    ctx: read.hex32('ctx'),
+    rows: read.list('rows', (row) => readVote(row, set), {
+      most: MOST_LISTED,
+      above: (a, b) => a.index > b.index,
+    }),
+  };
+  return read.problem === undefined ? votes : undefined;
+}
+
+function readVote(json: Json, set: FeatureSet): ListedVote | undefined {
+  if (!Array.isArray(json) || json.length < 5 || json.length > 7) return undefined;
+  const [index, createdAt, expiration, sig, unlisted, ...rest] = json as readonly Json[];
+  const nonce = readNonce(rest[0]);
+  const [added, more] = nonce === undefined ? rest : rest.slice(1);
+  const bytes = typeof sig === 'string' ? fromBase64(sig) : undefined;
+  const features = set.read('vote', added);
+  if (!isInteger(index, 0xffff) || !isMoment(createdAt) || !isMoment(expiration)) return undefined;
+  if (expiration <= createdAt || more !== undefined) return undefined;
+  if (bytes?.length !== 64 || !features.ok) return undefined;
+  if (!Array.isArray(unlisted) || !areIndices(unlisted)) return undefined;
+  const said = { index, createdAt, expiration, sig: toHex(bytes), unlisted };
+  return { ...said, ...(nonce && { nonce }), ...withFeatures(features.value) };
+}
+
+/** The values of a `nonce` tag; undefined for anything else. */
+export function readNonce(json: unknown): readonly [string, string] | undefined {
+  if (!Array.isArray(json) || json.length !== 2) return undefined;
+  const [value, bits]: readonly unknown[] = json;
+  const isNumber = (text: unknown): text is string =>
+    typeof text === 'string' && /^(?:0|[1-9]\d{0,15})$/.test(text);
+  return isNumber(value) && isNumber(bits) ? [value, bits] : undefined;
+}
+
+const isMoment = (value: Json | undefined): value is number =>
+  isInteger(value, Number.MAX_SAFE_INTEGER) && value > 0;
+
+export const joinJson = ({ features, ...join }: ListedJoin): Json => ({
+  ...join,
+  ...withFeatures(features),
+});
+
+/** A join out of JSON; undefined for what is not of the form. */
+export function readJoin(json: Json, set: FeatureSet): ListedJoin | undefined {
+  const read = new JsonReader(json);
+  const join: ListedJoin = {
+    key: read.hex32('key'),
+    after: read.hex32('after'),
+    tip: read.hex32('tip'),
+    evidence: read.text('evidence', isEvidence),
+    ...readSignature(read),
+    ...withFeatures(read.features('join', set)),
+  };
+  return read.problem === undefined ? join : undefined;
+}
+
+/** The same of a leave. */
+export function readLeave(json: Json): ListedLeave | undefined {
+  const read = new JsonReader(json);
+  const said = { key: read.hex32('key'), last: read.integer('last', U32) };
+  const leave: ListedLeave = { ...said, ...readSignature(read) };
+  return read.problem === undefined ? leave : undefined;
+}
+
+function readSignature(read: JsonReader): Signature {
+  const createdAt = read.take('createdAt', (value) => (isMoment(value) ? value : undefined), 1);
+  const expiration = read.take(
+    'expiration',
+    (value) => (isMoment(value) && value > createdAt ? value : undefined),
+    2,
+  );
+  const nonce = read.take(
+    'nonce',
+    (value) => (value === undefined ? null : readNonce(value)),
+    null,
+  );
+  return { createdAt, expiration, sig: read.text('sig', isSig), ...(nonce && { nonce }) };
+}
+
+/** Joins and leaves are listed by key, one of each. */
+export const byKey = <T extends { readonly key: WorkerId }>() => ({
+  most: MOST_LISTED,
+  above: (a: T, b: T): boolean => a.key > b.key,
+});

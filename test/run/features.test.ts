@@ -1,0 +1,226 @@
+/** The extension rule of the format, shown on a feature that exists only here and adds a field to every content. */
+import { describe, expect, it } from 'vitest';
+import { utf8 } from '../../src/base/bytes.ts';
+import { canonicalJson, type Json } from '../../src/base/canonical-json.ts';
+import { ConfigError } from '../../src/base/errors.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import { firstLedger } from '../../src/consensus/round/membership.ts';
+import type { EventDraft } from '../../src/network/event.ts';
+import { publishedDraft, toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
+import { buildManifest, readManifest } from '../../src/network/wire/manifests.ts';
+import { buildMember, toMember } from '../../src/network/wire/members.ts';
+import { buildPresence, toPresence } from '../../src/network/wire/presences.ts';
+import { buildVote, toVote } from '../../src/network/wire/votes.ts';
+import {
+  type Feature,
+  type FeatureSet,
+  type FeatureTable,
+  featureSet,
+  features,
+  noFeatures,
+} from '../../src/run/features.ts';
+import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
+import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
+import { readSpec } from '../../src/run/read-spec.ts';
+import { canonicalSpec } from '../../src/run/run-spec.ts';
+import { outcomeWith } from '../support/large-bodies.ts';
+import { keyOf } from '../support/members.ts';
+import { rulesOf } from '../support/run-history.ts';
+import { sampleDocument } from '../support/run-spec.ts';
+import { signerOf } from '../support/signers.ts';
+
+const color = {
+  accepted: 'red or blue',
+  doc: 'what it looks like',
+  read: (json: Json) => (json === 'red' || json === 'blue' ? json : undefined),
+};
+const fields = { color };
+const paint: Feature = {
+  says: 'everything has a color',
+  spec: { paint: { absent: 'none', read: ({ paint: said }) => said } },
+  ...{ join: fields, vote: fields, heartbeat: fields, checkpoint: fields, manifest: fields },
+  ...{ ledger: fields, member: fields, outcome: fields },
+};
+const table: FeatureTable = { ...features, paint };
+const painted = featureSet(['paint'], table);
+/** Nobody's type knows it. */
+const red = { features: { paint: { color: 'red' } } } as object;
+
+const run = 'a'.repeat(64);
+const life = { createdAt: 1_790_000_000, expiresAt: 1_790_086_400 };
+const place = { run, round: 3, attempt: 0, parent: run, ctx: run, view: 1, digest: run };
+const beat = {
+  ...{ worker: signerOf(1).publicKey, round: 1, intervalSeconds: 30, examples: undefined },
+  ...{ capabilities: [], relays: [], digest: undefined, cohort: undefined, leaving: false },
+  createdAt: life.createdAt,
+};
+const context = { run, nowSeconds: life.createdAt, maxMissed: 3 };
+const state = {
+  ...{ run, round: 1, outcome: run, ledgerRoot: run },
+  ...{ model: new Uint8Array(8), ledger: new Uint8Array(8) },
+};
+
+/** Each event: how it is made with and without what a feature adds, and what is read of it with these features. */
+const events: readonly {
+  readonly name: string;
+  build(more: object): EventDraft;
+  read(draft: EventDraft, set: FeatureSet): unknown;
+}[] = [
+  {
+    name: 'join',
+    build: (more) =>
+      buildMember({ type: 'join', run, after: run, tip: run, evidence: '', ...more }, life),
+    read: (draft, set) => saidIn(toMember(signerOf(1).sign(draft), set)),
+  },
+  {
+    name: 'vote',
+    build: (more) =>
+      buildVote(
+        { ...place, type: 'vote', step: 'commit', justify: -1, unlisted: [4], ...more },
+        life,
+      ),
+    read: (draft, set) => saidIn(toVote(signerOf(1).sign(draft), set)),
+  },
+  {
+    name: 'heartbeat',
+    build: (more) => buildPresence(run, { ...beat, ...more }),
+    read: (draft, set) => saidIn(toPresence(signerOf(1).sign(draft), context, set)),
+  },
+  {
+    name: 'checkpoint',
+    build: (more) => publishedDraft({ ...state, ...more }, life),
+    read: (draft, set) => toCheckpointClaim(signerOf(1).sign(draft), run, set),
+  },
+  {
+    name: 'manifest',
+    build: (more) =>
+      buildManifest(
+        { run, round: 1, parent: run, base: run, codec: 'x', examples: 1, steps: 1, ...more },
+        Uint8Array.of(1),
+        life,
+      ).draft,
+    read: (draft, set) => saidIn(readManifest(signerOf(1).sign(draft), undefined, set)),
+  },
+];
+
+const saidIn = (judged: { readonly ok: boolean; readonly value?: unknown }): unknown =>
+  judged.ok ? judged.value : undefined;
+
+describe.each(events)('a $name', ({ build, read }) => {
+  it('has the field exactly when the run has the feature', () => {
+    const [plain, colored] = [build({}), build(red)];
+    expect(read(plain, noFeatures)).not.toHaveProperty('features');
+    expect(read(colored, painted)).toMatchObject(red);
+    expect(colored.content).toBe(canonicalJson(JSON.parse(colored.content)));
+    expect(read(colored, noFeatures)).toBeUndefined();
+    expect(read(plain, painted)).toBeUndefined();
+    const green = build({ features: { paint: { color: 'green' } } });
+    expect(read(green, painted)).toBeUndefined();
+    const more = build({ features: { paint: { color: 'red', size: 1 } } });
+    expect(read(more, painted)).toBeUndefined();
+  });
+});
+
+describe('an outcome', () => {
+  const outcome = { ...outcomeWith(2), ...red } as Outcome;
+
+  it('has the field exactly when the run has the feature', () => {
+    const body = outcomeBody(outcome);
+    expect(parseOutcome(body, painted)).toEqual({ ok: true, value: outcome });
+    expect(parseOutcome(body, noFeatures).ok).toBe(false);
+    expect(parseOutcome(outcomeBody(outcomeWith(2)), painted).ok).toBe(false);
+    expect(outcomeDigest(outcome)).not.toBe(outcomeDigest(outcomeWith(2)));
+  });
+
+  it('lists votes and joins with theirs', () => {
+    const signature = { createdAt: 1, expiration: 2, sig: 'e'.repeat(128) };
+    const said = {
+      ...outcome,
+      votes: {
+        ...{ attempt: 0, view: 0, ctx: run },
+        rows: [
+          { index: 0, unlisted: [], ...signature, ...red },
+          { index: 1, unlisted: [], ...signature, nonce: ['7', '8'], ...red },
+        ],
+      },
+      joins: [{ key: run, after: run, tip: run, evidence: '', ...signature, ...red }],
+    } as Outcome;
+    const body = outcomeBody(said);
+    expect(parseOutcome(body, painted)).toEqual({ ok: true, value: said });
+    const colors = /,?"?features"?:?\{"paint":\{"color":"red"\}\}/;
+    expect(parseOutcome(body.replace(colors, ''), painted).ok).toBe(false);
+  });
+});
+
+it('a ledger has its fields, and so has each of its rows', () => {
+  const plain = firstLedger(rulesOf());
+  const members = plain.members.map((member) => ({ ...member, ...red }));
+  const ledger = { ...plain, ...red, members } as Ledger;
+  const parse = (each: Ledger, set: FeatureSet) =>
+    parseLedger(ledgerBytes(each), ledgerRoot(each), set);
+  expect(parse(ledger, painted)).toEqual({ ok: true, value: { ...ledger, entropy: null } });
+  expect(parse(ledger, noFeatures).ok).toBe(false);
+  expect(parse(plain, painted).ok).toBe(false);
+  expect(parse({ ...ledger, members: plain.members }, painted).ok).toBe(false);
+  expect(parse({ ...plain, members } as Ledger, painted).ok).toBe(false);
+});
+
+describe('a spec', () => {
+  const document = sampleDocument();
+  const plain = readSpec(document);
+
+  it('names its features, and has their fields exactly then', () => {
+    const spec = readSpec({ ...document, features: ['paint'], paint: 'red' }, table);
+    const text = canonicalSpec(spec, table);
+    expect(text).toContain('"features":["paint"]');
+    expect(text).toContain('"paint":"red"');
+    expect(readSpec(JSON.parse(text), table)).toEqual(spec);
+    expect(canonicalSpec(plain)).not.toContain('paint');
+    expect(sha256Hex(utf8(text))).not.toBe(sha256Hex(utf8(canonicalSpec(plain))));
+    expect(canonicalSpec(readSpec(document, table), table)).toBe(canonicalSpec(plain));
+  });
+
+  const refusalOf = (value: unknown, of?: FeatureTable): readonly unknown[] => {
+    try {
+      readSpec(value, of);
+      return [];
+    } catch (error) {
+      return error instanceof ConfigError ? [error.code, error.message, error.hint] : [error];
+    }
+  };
+
+  it('is refused by the name of a feature that is not known here', () => {
+    expect(refusalOf({ ...document, features: ['paint'], paint: 'red' })).toEqual([
+      'spec/feature',
+      'this run uses the feature "paint", which this program does not know',
+      'it knows beacon, defer, stake; a later nostrain may know more',
+    ]);
+  });
+
+  it('is refused with a field of a feature that it does not name, and without one that it names', () => {
+    expect(refusalOf({ ...document, paint: 'red' }, table)[0]).toBe('spec/unknown');
+    expect(refusalOf({ ...document, late: 'defer' })[0]).toBe('spec/unknown');
+    expect(refusalOf({ ...document, features: ['defer'] })[0]).toBe('spec/missing');
+    const silent = { ...document, features: ['defer'], late: 'discard' };
+    expect(refusalOf(silent)[0]).toBe('spec/value');
+    const turned = { ...document, features: ['defer', 'beacon'] };
+    expect(refusalOf(turned)[0]).toBe('spec/value');
+  });
+
+  it('of version 1 is refused with what to do', () => {
+    expect(refusalOf({ ...document, version: 1 })).toEqual([
+      'spec/version',
+      'this run uses format version 1; this program reads version 2',
+      'create a new run: `nostrain run create`',
+    ]);
+    expect(refusalOf({ ...document, version: 3 })[0]).toBe('spec/version');
+  });
+
+  it('is completed by the features that its fields ask for', () => {
+    const stake = { source: 'file', snapshot: keyOf(7) };
+    const spec = readSpec(sampleDocument({ late: 'defer', stake }));
+    expect(spec.features).toEqual(['defer', 'stake']);
+    expect(plain.features).toEqual([]);
+    expect(canonicalSpec(plain)).not.toMatch(/"late"|"stake"|"beacon"/);
+  });
+});
