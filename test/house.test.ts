@@ -58,9 +58,9 @@ describe('the house', () => {
     expect(read('package-lock.json')).not.toContain('"resolved": "http');
   });
 
-  it('bundles the public API for a browser', async () => {
+  it.each(['src/index.ts', 'src/python/index.ts'])('bundles %s for a browser', async (entry) => {
     const result = await build({
-      entryPoints: [join(root, 'src/index.ts')],
+      entryPoints: [join(root, entry)],
       bundle: true,
       write: false,
       format: 'esm',

@@ -1,4 +1,4 @@
-/** docs/library.md names everything the Python reference's library has; what it says serves it is exported, documented and exemplified. */
+/** docs/migrating-from-python.md names everything the Python reference's library has; what serves it is exported, documented and exemplified. */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
@@ -31,8 +31,8 @@ function exportsOf(entry: string): ReadonlyMap<string, Exported> {
 }
 
 const entries = {
-  nostrain: exportsOf('src/index.ts'),
-  'nostrain/node': exportsOf('src/node/index.ts'),
+  'nostrain/python': exportsOf('src/python/index.ts'),
+  'nostrain/python/node': exportsOf('src/python/node/index.ts'),
 };
 
 interface Name {
@@ -40,13 +40,14 @@ interface Name {
   readonly from: keyof typeof entries;
 }
 
-const NODE = ' of `nostrain/node`';
+const NODE = ' of `nostrain/python/node`';
 
 const quoted = (cell: string): readonly string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
 
 /** The rows of every table of the page: Python's names, and ours. */
-const rows = readFileSync(join(root, 'docs/library.md'), 'utf8')
+const rows = readFileSync(join(root, 'docs/migrating-from-python.md'), 'utf8')
+  .split('## The library, name by name')[1]!
   .split('\n')
   .filter((line) => line.startsWith('| `'))
   .map((line) => {
@@ -54,7 +55,9 @@ const rows = readFileSync(join(root, 'docs/library.md'), 'utf8')
       .slice(2)
       .split(' | ')
       .map((cell) => cell.trim());
-    const from = ours.endsWith(NODE) ? ('nostrain/node' as const) : ('nostrain' as const);
+    const from = ours.endsWith(NODE)
+      ? ('nostrain/python/node' as const)
+      : ('nostrain/python' as const);
     const here = quoted(ours.replace(NODE, '')).map((name): Name => ({ name, from }));
     return { python: quoted(theirs), here };
   });
@@ -88,7 +91,7 @@ const declarations = (path: string): ReadonlyMap<string, ts.Node> => {
   return found;
 };
 
-describe('docs/library.md', () => {
+describe('docs/migrating-from-python.md', () => {
   it('has each name of the reference once', () => {
     expect(rows.flatMap((row) => row.python).sort()).toEqual([...python.names].sort());
   });
@@ -111,5 +114,16 @@ describe('docs/library.md', () => {
     if (!/^[a-z]/.test(name)) return;
     const tags = ts.getJSDocTags(declared!).map(({ tagName }) => tagName.text);
     expect(tags, `${exported!.name} has an example`).toContain('example');
+  });
+});
+
+describe('the package root', () => {
+  it('exports the core alone, one name per thing', () => {
+    for (const entry of ['src/index.ts', 'src/node/index.ts']) {
+      const exported = [...exportsOf(entry)];
+      expect(exported.filter(([, { path }]) => /python|certified|probe/.test(path))).toEqual([]);
+      const declared = exported.map(([, { path, name }]) => `${path} ${name}`);
+      expect(new Set(declared).size).toBe(declared.length);
+    }
   });
 });

@@ -26,7 +26,7 @@ export const defaultPayloadLimits: ForeignNstrLimits = {
  *
  * @example
  * ```ts
- * import { compressDelta, createLayout } from 'nostrain';
+ * import { compressDelta, createLayout } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [4] }]);
  * const values = Float64Array.of(0.1, -127, 3, 0);
@@ -47,7 +47,7 @@ export const compressDelta = (
  *
  * @example
  * ```ts
- * import { compressDelta, createLayout, decompressPayload } from 'nostrain';
+ * import { compressDelta, createLayout, decompressPayload } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [2, 2] }]);
  * const { payload } = compressDelta({ layout, values: Float64Array.of(0.1, -127, 3, 0) }, { ratio: 0.5 });
@@ -69,7 +69,7 @@ export function decompressPayload(
  *
  * @example
  * ```ts
- * import { compressDelta, createLayout, inspectPayload } from 'nostrain';
+ * import { compressDelta, createLayout, inspectPayload } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [2, 2] }]);
  * const { payload } = compressDelta({ layout, values: Float64Array.of(1, -2, 3, 0) }, { ratio: 0.5 });

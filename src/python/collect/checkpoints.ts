@@ -31,7 +31,7 @@ export interface CheckpointsFound extends Collection<CheckpointEvent> {
  *
  * @example
  * ```ts
- * import { collectCheckpointEvents, createRelayPorts, latestCheckpoint } from 'nostrain';
+ * import { collectCheckpointEvents, createRelayPorts, latestCheckpoint } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *
@@ -70,7 +70,7 @@ export async function discoverCheckpoints(
  *
  * @example
  * ```ts
- * import { latestCheckpoint } from 'nostrain';
+ * import { latestCheckpoint } from 'nostrain/python';
  *
  * latestCheckpoint([]); // => undefined
  * ```

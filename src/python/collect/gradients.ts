@@ -53,8 +53,8 @@ export interface GradientsFound extends Collection<EventOf<'gradient'>> {
  *
  * @example
  * ```ts
- * import { buildGradientEvent, collectGradientEvents, compressDelta, createLayout } from 'nostrain';
- * import { createRelayPorts, createSigner, decompressPayload, publishGradientEvent } from 'nostrain';
+ * import { buildGradientEvent, collectGradientEvents, compressDelta, createLayout } from 'nostrain/python';
+ * import { createRelayPorts, createSigner, decompressPayload, publishGradientEvent } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *

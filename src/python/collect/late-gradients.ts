@@ -27,7 +27,7 @@ const IDLE_MS = 200;
  *
  * @example
  * ```ts
- * import { collectLateGradientEvents, createRelayPorts } from 'nostrain';
+ * import { collectLateGradientEvents, createRelayPorts } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *

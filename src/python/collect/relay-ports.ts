@@ -43,7 +43,7 @@ const FAULTS_PER_MINUTE = 10_000;
  *
  * @example
  * ```ts
- * import { collectHeartbeatEvents, createRelayPorts } from 'nostrain';
+ * import { collectHeartbeatEvents, createRelayPorts } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *

@@ -29,8 +29,8 @@ export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
  *
  * @example
  * ```ts
- * import { buildHeartbeatEvent, collectHeartbeatEvents, createRelayPorts, createSigner } from 'nostrain';
- * import { publishHeartbeatEvent } from 'nostrain';
+ * import { buildHeartbeatEvent, collectHeartbeatEvents, createRelayPorts, createSigner } from 'nostrain/python';
+ * import { publishHeartbeatEvent } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *

@@ -8,7 +8,7 @@ import { type Layout, type Params, sameLayout } from '../../tensor/params.ts';
  *
  * @example
  * ```ts
- * import { computeDelta, parseStateJson } from 'nostrain';
+ * import { computeDelta, parseStateJson } from 'nostrain/python';
  *
  * const before = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
  * const after = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
@@ -28,7 +28,7 @@ export function difference(before: Params, after: Params, what?: string): Params
  *
  * @example
  * ```ts
- * import { applyDelta, parseStateJson } from 'nostrain';
+ * import { applyDelta, parseStateJson } from 'nostrain/python';
  *
  * const base = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
  * const delta = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [2, 0]}}}');

@@ -13,7 +13,7 @@ const MAX_NAME_BYTES = 0xffff;
  *
  * @example
  * ```ts
- * import { modelStateFromTorchStateDictPayload } from 'nostrain';
+ * import { modelStateFromTorchStateDictPayload } from 'nostrain/python';
  *
  * const weight = { name: 'fc.weight', shape: [1, 2], values: Float32Array.of(1, 2) };
  * const bias = { name: 'fc.bias', shape: [1], values: Float32Array.of(3) };
@@ -50,7 +50,7 @@ export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> 
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState, modelStateToTorchTensors } from 'nostrain';
+ * import { initializeLinearRegressionState, modelStateToTorchTensors } from 'nostrain/python';
  *
  * const tensors = modelStateToTorchTensors(initializeLinearRegressionState(2));
  * tensors.map(({ name, shape }) => [name, shape]); // => [['linear.bias', [1]], ['linear.weight', [1, 2]]]

@@ -8,7 +8,7 @@ import { difference } from './arithmetic.ts';
  *
  * @example
  * ```ts
- * import { parseStateJson, subtractStates } from 'nostrain';
+ * import { parseStateJson, subtractStates } from 'nostrain/python';
  *
  * const left = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
  * const right = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
@@ -22,7 +22,7 @@ export const subtractStates = (left: Params, right: Params): Params => differenc
  *
  * @example
  * ```ts
- * import { parseStateJson, scaleState } from 'nostrain';
+ * import { parseStateJson, scaleState } from 'nostrain/python';
  *
  * const state = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
  * scaleState(state, 0.5).values; // => Float64Array.of(1.5, 0.5)
@@ -38,7 +38,7 @@ export const scaleState = ({ layout, values }: Params, factor: number): Params =
  *
  * @example
  * ```ts
- * import { createLayout, zerosLike } from 'nostrain';
+ * import { createLayout, zerosLike } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [1, 2] }]);
  * zerosLike({ layout, values: Float32Array.of(3, 1) }).values; // => new Float64Array(2)

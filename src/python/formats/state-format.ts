@@ -5,7 +5,7 @@
  *
  * @example
  * ```ts
- * import { stateFormats } from 'nostrain';
+ * import { stateFormats } from 'nostrain/python';
  *
  * stateFormats; // => ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors']
  * ```
@@ -25,7 +25,7 @@ function endings(path: string): readonly string[] {
  *
  * @example
  * ```ts
- * import { inferStateFormatFromPath } from 'nostrain';
+ * import { inferStateFormatFromPath } from 'nostrain/python';
  *
  * inferStateFormatFromPath('run/state.pt'); // => 'pytorch-state-dict'
  * inferStateFormatFromPath('run/state.npz'); // => 'numpy-npz'

@@ -44,7 +44,7 @@ export const OWN = 'nostrain.';
  *
  * @example
  * ```ts
- * import { resolveStateFormat } from 'nostrain';
+ * import { resolveStateFormat } from 'nostrain/python';
  *
  * resolveStateFormat('auto', 'state.pt.npz'); // => 'pytorch-state-dict'
  * resolveStateFormat('numpy-npz'); // => 'numpy-npz'
@@ -64,7 +64,7 @@ export function resolveStateFormat(format: string = 'auto', path = ''): StateFor
  *
  * @example
  * ```ts
- * import { resolveTorchCheckpointPayloadKind } from 'nostrain';
+ * import { resolveTorchCheckpointPayloadKind } from 'nostrain/python';
  *
  * resolveTorchCheckpointPayloadKind(); // => 'state-dict'
  * resolveTorchCheckpointPayloadKind('module'); // => 'module'

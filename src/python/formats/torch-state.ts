@@ -20,7 +20,7 @@ export const stateDictOf = (params: Params): Pickled => ({
  *
  * @example
  * ```ts
- * import { createLayout, decodeTorchState, encodeTorchState } from 'nostrain';
+ * import { createLayout, decodeTorchState, encodeTorchState } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'fc.weight', shape: [1, 2] }]);
  * const read = decodeTorchState(encodeTorchState({ layout, values: Float64Array.of(1, 2) }));
@@ -35,7 +35,7 @@ export const encodeTorchState = (params: Params): Uint8Array => encodeTorch(stat
  *
  * @example
  * ```ts
- * import { decodeTorchState } from 'nostrain';
+ * import { decodeTorchState } from 'nostrain/python';
  *
  * decodeTorchState(new Uint8Array(8)).ok; // => false
  * ```

@@ -65,8 +65,9 @@ export interface TrainingSessionResult {
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
- * import { createSecretKey, runTrainingSession } from 'nostrain/node';
+ * import { initializeLinearRegressionState, parseRegressionDataset } from 'nostrain/python';
+ * import { createSecretKey } from 'nostrain/node';
+ * import { runTrainingSession } from 'nostrain/python/node';
  * import { createRelay } from 'nostrain/relay';
  *
  * const relay = await createRelay();

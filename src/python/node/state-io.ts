@@ -20,8 +20,8 @@ const FORMATS = 'name a state as JSON, .npz, .pt, .pth or .safetensors, or the f
  * import { mkdtemp, rm } from 'node:fs/promises';
  * import { tmpdir } from 'node:os';
  * import { join } from 'node:path';
- * import { initializeLinearRegressionState, stateDigest } from 'nostrain';
- * import { loadModelState, writeModelState } from 'nostrain/node';
+ * import { initializeLinearRegressionState, stateDigest } from 'nostrain/python';
+ * import { loadModelState, writeModelState } from 'nostrain/python/node';
  *
  * const folder = await mkdtemp(join(tmpdir(), 'state-'));
  * const state = initializeLinearRegressionState(3);
@@ -63,8 +63,8 @@ export async function readStateFile(
  * import { mkdtemp, readFile, rm } from 'node:fs/promises';
  * import { tmpdir } from 'node:os';
  * import { join } from 'node:path';
- * import { createLayout, formatStateJson } from 'nostrain';
- * import { writeModelState } from 'nostrain/node';
+ * import { createLayout, formatStateJson } from 'nostrain/python';
+ * import { writeModelState } from 'nostrain/python/node';
  *
  * const folder = await mkdtemp(join(tmpdir(), 'state-'));
  * const layout = createLayout([{ name: 'w', shape: [1] }]);

@@ -25,7 +25,7 @@ import {
  *
  * @example
  * ```ts
- * import { regressionBackends } from 'nostrain/node';
+ * import { regressionBackends } from 'nostrain/python/node';
  *
  * regressionBackends; // => ['python', 'numpy', 'torch', 'onnx']
  * ```
@@ -39,7 +39,7 @@ export type RegressionBackend = (typeof regressionBackends)[number];
  *
  * @example
  * ```ts
- * import { resolveTrainingBackend } from 'nostrain/node';
+ * import { resolveTrainingBackend } from 'nostrain/python/node';
  *
  * resolveTrainingBackend(); // => 'python'
  * resolveTrainingBackend('onnx'); // => 'onnx'
@@ -58,8 +58,8 @@ export function resolveTrainingBackend(name = 'python'): RegressionBackend {
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
- * import { trainOnBackend } from 'nostrain/node';
+ * import { initializeLinearRegressionState, parseRegressionDataset } from 'nostrain/python';
+ * import { trainOnBackend } from 'nostrain/python/node';
  *
  * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
  * const options = { steps: 1, learningRate: 0.25, batchSize: 1 };

@@ -26,7 +26,7 @@ export interface OuterStepResult {
  *
  * @example
  * ```ts
- * import { createLayout, nesterovOuterStep } from 'nostrain';
+ * import { createLayout, nesterovOuterStep } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [1] }]);
  * const base = { layout, values: Float64Array.of(10) };

@@ -20,7 +20,7 @@ export interface WeightedDelta {
  *
  * @example
  * ```ts
- * import { aggregateWeightedDeltas, createLayout } from 'nostrain';
+ * import { aggregateWeightedDeltas, createLayout } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [1] }]);
  * const mean = aggregateWeightedDeltas([
@@ -53,7 +53,7 @@ export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Param
  *
  * @example
  * ```ts
- * import { aggregateDeltas, createLayout } from 'nostrain';
+ * import { aggregateDeltas, createLayout } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [1] }]);
  * const deltas = [4, 0].map((value) => ({ layout, values: Float64Array.of(value) }));

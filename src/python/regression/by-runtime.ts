@@ -17,7 +17,7 @@ type OneRuntime = Omit<RegressionOptions, 'runtime'>;
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState, parseRegressionDataset, trainLinearRegression } from 'nostrain';
+ * import { initializeLinearRegressionState, parseRegressionDataset, trainLinearRegression } from 'nostrain/python';
  *
  * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
  * const options = { steps: 1, learningRate: 0.25, batchSize: 1 };
@@ -36,7 +36,7 @@ export const trainLinearRegression = (
  *
  * @example
  * ```ts
- * import { initializeMlpRegressionState, parseRegressionDataset, trainMlpRegression } from 'nostrain';
+ * import { initializeMlpRegressionState, parseRegressionDataset, trainMlpRegression } from 'nostrain/python';
  *
  * const examples = [{ inputs: [1], target: 1 }];
  * const dataset = parseRegressionDataset({ task: 'mlp-regression', examples });
@@ -57,7 +57,7 @@ export const trainMlpRegression = (
  *
  * @example
  * ```ts
- * import { evaluateLinearRegression, initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
+ * import { evaluateLinearRegression, initializeLinearRegressionState, parseRegressionDataset } from 'nostrain/python';
  *
  * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 3 }] });
  * evaluateLinearRegression(initializeLinearRegressionState(1), dataset); // => 9
@@ -71,7 +71,7 @@ export const evaluateLinearRegression = (params: Params, dataset: RegressionData
  *
  * @example
  * ```ts
- * import { evaluateMlpRegression, initializeMlpRegressionState, parseRegressionDataset } from 'nostrain';
+ * import { evaluateMlpRegression, initializeMlpRegressionState, parseRegressionDataset } from 'nostrain/python';
  *
  * const examples = [{ inputs: [0], target: 3 }];
  * const dataset = parseRegressionDataset({ task: 'mlp-regression', examples });
@@ -87,7 +87,7 @@ export const evaluateMlpRegression = (params: Params, dataset: RegressionDataset
  *
  * @example
  * ```ts
- * import { initializeMlpRegressionState, resolveTrainingRuntime } from 'nostrain';
+ * import { initializeMlpRegressionState, resolveTrainingRuntime } from 'nostrain/python';
  *
  * const state = initializeMlpRegressionState({ features: 1, hiddenSize: 4 });
  * resolveTrainingRuntime(undefined, { state }); // => 'mlp-regression'

@@ -27,7 +27,7 @@ export interface InitialStateOptions extends Omit<MlpStateOptions, 'hiddenSize'>
  *
  * @example
  * ```ts
- * import { initializeTrainingState } from 'nostrain';
+ * import { initializeTrainingState } from 'nostrain/python';
  *
  * const state = initializeTrainingState('mlp-regression', { features: 3, hiddenSize: 8 });
  * state.layout.size; // => 8 + 8 * 3 + 1 + 8
@@ -50,7 +50,7 @@ export function initialState(
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState } from 'nostrain';
+ * import { initializeLinearRegressionState } from 'nostrain/python';
  *
  * initializeLinearRegressionState(3).values; // => new Float64Array(4)
  * ```
@@ -68,7 +68,7 @@ export function linearState(features: number): Params {
  *
  * @example
  * ```ts
- * import { initializeMlpRegressionState, stateDigest } from 'nostrain';
+ * import { initializeMlpRegressionState, stateDigest } from 'nostrain/python';
  *
  * const state = initializeMlpRegressionState({ features: 2, hiddenSize: 3, seed: 7 });
  * stateDigest(state).slice(0, 8); // => '212b1d48'

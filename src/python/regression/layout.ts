@@ -63,7 +63,7 @@ function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState, readRegressionModel } from 'nostrain';
+ * import { initializeLinearRegressionState, readRegressionModel } from 'nostrain/python';
  *
  * const model = readRegressionModel(initializeLinearRegressionState(2));
  * model.runtime === 'linear-regression' && model.weight; // => new Float64Array(2)
@@ -128,7 +128,7 @@ function read(
  *
  * @example
  * ```ts
- * import { writeRegressionModel } from 'nostrain';
+ * import { writeRegressionModel } from 'nostrain/python';
  *
  * const [weight, bias] = [Float64Array.of(3, -1), Float64Array.of(0.5)];
  * const state = writeRegressionModel({ runtime: 'linear-regression', features: 2, weight, bias });

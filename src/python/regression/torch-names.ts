@@ -32,7 +32,7 @@ export function parseRuntime(text: string): RegressionTask | undefined {
  *
  * @example
  * ```ts
- * import { inferTrainingRuntimeFromState, initializeLinearRegressionState } from 'nostrain';
+ * import { inferTrainingRuntimeFromState, initializeLinearRegressionState } from 'nostrain/python';
  *
  * inferTrainingRuntimeFromState(initializeLinearRegressionState(2)); // => 'linear-regression'
  * ```
@@ -50,7 +50,7 @@ export function runtimeOfState(params: Params, asked?: RegressionTask): Regressi
  *
  * @example
  * ```ts
- * import { exportPytorchStateDict, initializeLinearRegressionState } from 'nostrain';
+ * import { exportPytorchStateDict, initializeLinearRegressionState } from 'nostrain/python';
  *
  * const { layout } = exportPytorchStateDict(initializeLinearRegressionState(2));
  * layout.slots.map(({ name }) => name); // => ['bias', 'weight']
@@ -71,7 +71,7 @@ export function exportTorchStateDict(params: Params, asked?: RegressionTask): Pa
  *
  * @example
  * ```ts
- * import { createLayout, importPytorchStateDict } from 'nostrain';
+ * import { createLayout, importPytorchStateDict } from 'nostrain/python';
  *
  * const layout = createLayout([
  *   { name: 'module.bias', shape: [1] },
@@ -107,7 +107,7 @@ export function importTorchStateDict(stateDict: Params, asked?: RegressionTask):
  *
  * @example
  * ```ts
- * import { createLayout, inferTrainingRuntimeFromPytorchStateDict } from 'nostrain';
+ * import { createLayout, inferTrainingRuntimeFromPytorchStateDict } from 'nostrain/python';
  *
  * const layout = createLayout([
  *   { name: 'bias', shape: [1] },

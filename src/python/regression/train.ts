@@ -38,7 +38,7 @@ export interface RegressionTraining {
  *
  * @example
  * ```ts
- * import { initializeLinearRegressionState, parseRegressionDataset, trainRegression } from 'nostrain';
+ * import { initializeLinearRegressionState, parseRegressionDataset, trainRegression } from 'nostrain/python';
  *
  * const examples = [{ inputs: [1], target: 3 }, { inputs: [2], target: 5 }];
  * const dataset = parseRegressionDataset({ task: 'linear-regression', examples });
@@ -88,7 +88,7 @@ export function trained(
  *
  * @example
  * ```ts
- * import { evaluateRegression, initializeLinearRegressionState, parseRegressionDataset } from 'nostrain';
+ * import { evaluateRegression, initializeLinearRegressionState, parseRegressionDataset } from 'nostrain/python';
  *
  * const examples = [{ inputs: [1], target: 3 }, { inputs: [2], target: 5 }];
  * evaluateRegression(initializeLinearRegressionState(1), parseRegressionDataset({ examples })); // => 17

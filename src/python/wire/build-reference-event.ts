@@ -7,12 +7,12 @@ import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { Result } from '../../base/result.ts';
 import type { EventDraft, Signer } from '../../network/event.ts';
-import { type Authorship, type LooseEvent, withAuthor } from '../../network/loose-event.ts';
 import { inspectPayload } from '../codec/delta-payload.ts';
 import type { NstrStats } from '../codec/header.ts';
 import type { ForeignNstrLimits } from '../codec/nstr-foreign.ts';
 import { isJsonObject, parseJson } from '../json.ts';
 import { type CheckpointFile, readCheckpointFile } from './checkpoint-file.ts';
+import { type Authorship, type LooseEvent, withAuthor } from './loose-event.ts';
 
 /** Who an event is by: a signer, a public key with or without the id and signature of an event signed elsewhere, or nobody yet. */
 export type EventAuthor = Signer | Authorship;
@@ -111,7 +111,7 @@ export const checkpointDraft = (
  *
  * @example
  * ```ts
- * import { buildGradientEvent, compressDelta, createLayout, createSigner, signingState } from 'nostrain';
+ * import { buildGradientEvent, compressDelta, createLayout, createSigner, signingState } from 'nostrain/python';
  *
  * const signer = createSigner(new Uint8Array(32).fill(3));
  * const layout = createLayout([{ name: 'w', shape: [2] }]);
@@ -138,7 +138,7 @@ export function buildGradientEvent(
  *
  * @example
  * ```ts
- * import { buildHeartbeatEvent, createSigner } from 'nostrain';
+ * import { buildHeartbeatEvent, createSigner } from 'nostrain/python';
  *
  * const signer = createSigner(new Uint8Array(32).fill(3));
  * const heartbeat = { run: 'tea', round: 3, worker: signer.publicKey, interval: 60 };
@@ -158,7 +158,7 @@ export const buildHeartbeatEvent = (
  *
  * @example
  * ```ts
- * import { buildCheckpointEvent, parseCheckpointEvent } from 'nostrain';
+ * import { buildCheckpointEvent, parseCheckpointEvent } from 'nostrain/python';
  *
  * const record = {
  *   ...{ round: 0, model_hash_before: 'ab', model_hash_after: 'cd', collected_event_count: 1 },

@@ -1,8 +1,8 @@
 /** What a person is told about one event of the Python reference: the JSON members of inspect-event and of collections. */
 
 import type { EventCrypto } from '../../network/event-crypto.ts';
-import { fingerprint, type LooseEvent, signingState } from '../../network/loose-event.ts';
 import { type JsonObject, parseJson } from '../json.ts';
+import { fingerprint, type LooseEvent, signingState } from './loose-event.ts';
 import type { ReferenceEvent } from './reference-event.ts';
 
 /** The members `inspect-event --json` prints, in its order. */

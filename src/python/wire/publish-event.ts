@@ -1,8 +1,8 @@
 /** Publishing one event of the Python reference and telling what became of it, relay by relay. */
 import { ConfigError, RelayError } from '../../base/errors.ts';
-import type { LooseEvent } from '../../network/loose-event.ts';
 import { diagnosePublish } from '../../network/transport/diagnose.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { LooseEvent } from './loose-event.ts';
 import { type PublishingReport, reportPublishing } from './publishing-report.ts';
 import { retryTotals } from './retry-telemetry.ts';
 
@@ -20,7 +20,7 @@ export interface PublishingPorts {
  *
  * @example
  * ```ts
- * import { buildHeartbeatEvent, createRelayPorts, createSigner, publishNostrainEvent } from 'nostrain';
+ * import { buildHeartbeatEvent, createRelayPorts, createSigner, publishNostrainEvent } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *

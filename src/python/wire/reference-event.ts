@@ -5,11 +5,11 @@ import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { Kind } from '../../../kinds/index.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
-import { type LooseEvent, readLooseEvent } from '../../network/loose-event.ts';
 import { defaultPayloadLimits } from '../codec/delta-payload.ts';
 import { type ForeignNstr, type ForeignNstrLimits, readNstr } from '../codec/nstr-foreign.ts';
 import { type CheckpointBody, readCheckpointBody } from './checkpoints.ts';
 import { mismatch } from './gradients.ts';
+import { type LooseEvent, readLooseEvent } from './loose-event.ts';
 
 type Said<K> = K extends Kind<infer T> ? T : never;
 
@@ -46,7 +46,7 @@ export interface ReferenceEventOptions {
  *
  * @example
  * ```ts
- * import { buildHeartbeatEvent, parseNostrainEvent } from 'nostrain';
+ * import { buildHeartbeatEvent, parseNostrainEvent } from 'nostrain/python';
  *
  * const heartbeat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
  * const read = parseNostrainEvent(buildHeartbeatEvent(heartbeat));
@@ -68,7 +68,7 @@ export function readReferenceEvent(
  *
  * @example
  * ```ts
- * import { buildGradientEvent, compressDelta, createLayout, parseGradientEvent } from 'nostrain';
+ * import { buildGradientEvent, compressDelta, createLayout, parseGradientEvent } from 'nostrain/python';
  *
  * const layout = createLayout([{ name: 'w', shape: [2] }]);
  * const { payload } = compressDelta({ layout, values: Float64Array.of(0, 254) }, { ratio: 0.5 });
@@ -92,7 +92,7 @@ export const parseGradientEvent = (
  *
  * @example
  * ```ts
- * import { buildHeartbeatEvent, parseHeartbeatEvent } from 'nostrain';
+ * import { buildHeartbeatEvent, parseHeartbeatEvent } from 'nostrain/python';
  *
  * const heartbeat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
  * const read = parseHeartbeatEvent(buildHeartbeatEvent(heartbeat));
@@ -114,7 +114,7 @@ export const parseHeartbeatEvent = (
  *
  * @example
  * ```ts
- * import { parseCheckpointEvent } from 'nostrain';
+ * import { parseCheckpointEvent } from 'nostrain/python';
  *
  * const read = parseCheckpointEvent({ kind: 33335, created_at: 1_700_000_000, tags: [], content: '{}' });
  * read.ok; // => false

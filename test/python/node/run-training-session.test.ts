@@ -2,7 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { initializeLinearRegressionState, parseRegressionDataset } from '../../../src/index.ts';
+import {
+  initializeLinearRegressionState,
+  parseRegressionDataset,
+} from '../../../src/python/index.ts';
 import {
   runTrainingSession,
   type TrainingSessionOptions,

@@ -1,8 +1,8 @@
 /** Single events of the reference: described with the same members, refused where it refuses them, save for what is listed. */
 import { describe, expect, test } from 'vitest';
-import { signingState } from '../../../src/network/loose-event.ts';
 import { indentedJson } from '../../../src/python/json.ts';
 import { collectedWhole, inspectedEvent } from '../../../src/python/wire/describe-event.ts';
+import { signingState } from '../../../src/python/wire/loose-event.ts';
 import { readReferenceEvent } from '../../../src/python/wire/reference-event.ts';
 import { readVectors } from '../../support/vectors.ts';
 import validation from '../../vectors/validation.json' with { type: 'json' };

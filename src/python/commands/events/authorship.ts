@@ -2,13 +2,13 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { createSigner, type EventDraft } from '../../../network/event.ts';
-import { type LooseEvent, withAuthor } from '../../../network/loose-event.ts';
 import { parseSecretKey, publicKeyOf } from '../../../node/keys.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { writeResult } from '../../../terminal/output.ts';
 import { indentedJson } from '../../json.ts';
 import { eventJson } from '../../wire/describe-event.ts';
 import { integerFlag } from '../number-flags.ts';
+import { type LooseEvent, withAuthor } from '../../wire/loose-event.ts';
 
 export interface AuthorFlags {
   readonly worker?: string;

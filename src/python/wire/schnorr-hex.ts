@@ -1,9 +1,9 @@
 /** BIP-340 signatures with keys and signatures in hex, as the Python reference's library takes them. In pure JavaScript. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
-import { fromHex, toHex } from '../base/bytes.ts';
-import { ConfigError } from '../base/errors.ts';
-import { verifySignature } from './event.ts';
-import { pureSchnorr } from './event-crypto.ts';
+import { fromHex, toHex } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { verifySignature } from '../../network/event.ts';
+import { pureSchnorr } from '../../network/event-crypto.ts';
 
 /**
  * The signature of a message of 32 bytes (an event id), 128 hex digits. Always the same for the same message and key. Throws a
@@ -11,7 +11,7 @@ import { pureSchnorr } from './event-crypto.ts';
  *
  * @example
  * ```ts
- * import { schnorrSign, schnorrVerify, secretKeyToPublicKey } from 'nostrain';
+ * import { schnorrSign, schnorrVerify, secretKeyToPublicKey } from 'nostrain/python';
  *
  * const secretKey = '3'.padStart(64, '0');
  * const message = new Uint8Array(32);
@@ -32,7 +32,7 @@ export function schnorrSign(message: Uint8Array, secretKey: string): string {
  *
  * @example
  * ```ts
- * import { schnorrVerify } from 'nostrain';
+ * import { schnorrVerify } from 'nostrain/python';
  *
  * schnorrVerify(new Uint8Array(32), 'no key', 'no signature'); // => false
  * ```
@@ -45,7 +45,7 @@ export const schnorrVerify = (message: Uint8Array, publicKey: string, signature:
  *
  * @example
  * ```ts
- * import { secretKeyToPublicKey } from 'nostrain';
+ * import { secretKeyToPublicKey } from 'nostrain/python';
  *
  * const publicKey = secretKeyToPublicKey('3'.padStart(64, '0'));
  * publicKey; // => 'f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9'

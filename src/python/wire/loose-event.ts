@@ -3,10 +3,10 @@
  * them pass. What is there must be right: an id is recomputed, a signature is verified.
  */
 import { schnorr } from '@noble/curves/secp256k1.js';
-import { fromHex, isHex32, toHex } from '../base/bytes.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
-import { type EventDraft, eventId, parseDraft, verifyEvent } from './event.ts';
-import { type EventCrypto, pureCrypto } from './event-crypto.ts';
+import { fromHex, isHex32, toHex } from '../../base/bytes.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { type EventDraft, eventId, parseDraft, verifyEvent } from '../../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 
 export interface LooseEvent extends EventDraft {
   /** With an author there is always an id. */

@@ -1,0 +1,193 @@
+/**
+ * What the library of the Python nostrain has, by its names in camelCase: states and their digests, payloads, events, relays,
+ * regressions, PyTorch files. Runs in browsers too; sessions and files are in `nostrain/python/node`. The names side by side:
+ * docs/migrating-from-python.md.
+ *
+ * @module nostrain/python
+ */
+export type { RetryPolicy, RetryPolicy as RelayRetryPolicy } from '../base/retry.ts';
+export {
+  parseRegressionDataset,
+  type RegressionDataset,
+  type RegressionTask,
+} from '../model/data/regression.ts';
+export { createSigner, type SignedEvent, type Signer } from '../network/event.ts';
+export { stateDigest } from '../tensor/digest.ts';
+export {
+  createLayout,
+  type Layout,
+  type Params,
+  type Params as ModelState,
+  type TensorSlot,
+  type TensorSlot as TensorLayout,
+} from '../tensor/params.ts';
+export type { NamedTensor, NamedTensor as TensorState } from '../tensor/safetensors.ts';
+export {
+  type CompressionOptions,
+  compressDelta,
+  decompressPayload,
+  defaultPayloadLimits,
+  inspectPayload,
+} from './codec/delta-payload.ts';
+export type { NstrStats } from './codec/header.ts';
+export {
+  decodeNstr,
+  type EncodedNstr,
+  type EncodedNstr as CompressedGradientPayload,
+  type NstrLimits,
+} from './codec/nstr.ts';
+export type { ForeignNstr, ForeignNstrLimits } from './codec/nstr-foreign.ts';
+export type { Zstd } from './codec/zstd.ts';
+export { type Agreed, agreements, newestAgreed } from './collect/agreement.ts';
+export {
+  type CheckpointsFound,
+  type CheckpointsFound as CheckpointCollectionResult,
+  type CheckpointsQuery,
+  discoverCheckpoints as collectCheckpointEvents,
+  discoverCheckpoints as collectCheckpointEventsAcrossRelays,
+  latestOf as latestCheckpoint,
+} from './collect/checkpoints.ts';
+export type { CollectedAt, Collection, Patience } from './collect/collect.ts';
+export {
+  collectGradients as collectGradientEvents,
+  collectGradients as collectGradientEventsAcrossRelays,
+  type GradientsFound,
+  type GradientsFound as RelayCollectionResult,
+  type GradientsQuery,
+  type SyncStrategy,
+} from './collect/gradients.ts';
+export {
+  collectLateGradients as collectLateGradientEvents,
+  collectLateGradients as collectLateGradientEventsAcrossRelays,
+  type LateGradientsFound,
+  type LateGradientsFound as LateGradientCollectionResult,
+  type LateGradientsQuery,
+} from './collect/late-gradients.ts';
+export type { ReadingPorts } from './collect/read-relay.ts';
+export {
+  createRelayPorts,
+  type RelayPorts,
+  type RelayPortsOptions,
+} from './collect/relay-ports.ts';
+export type { Kept } from './collect/shelf.ts';
+export {
+  discoverWorkers as collectHeartbeatEvents,
+  discoverWorkers as collectHeartbeatEventsAcrossRelays,
+  type WorkersFound,
+  type WorkersFound as HeartbeatCollectionResult,
+  type WorkersQuery,
+} from './collect/workers.ts';
+export {
+  difference as computeDelta,
+  moved as addStates,
+  moved as applyDelta,
+} from './formats/arithmetic.ts';
+export {
+  stateOfTensors as modelStateFromTorchStateDictPayload,
+  tensorsOfState as modelStateToTorchTensors,
+} from './formats/named-state.ts';
+export { scaleState, subtractStates, zerosLike } from './formats/state-algebra.ts';
+export {
+  inferStateFormat as inferStateFormatFromPath,
+  type StateFormat,
+  stateFormats,
+} from './formats/state-format.ts';
+export { formatStateJson, parseStateJson } from './formats/state-json.ts';
+export {
+  decodeStoredState,
+  encodeStoredState,
+  resolveStateFormat,
+  resolveTorchPayload as resolveTorchCheckpointPayloadKind,
+  type StorageOptions,
+  type StoredState,
+  type StoredState as ModelStateDocument,
+} from './formats/stored-state.ts';
+export { decodeTorchState, encodeTorchState } from './formats/torch-state.ts';
+export {
+  nesterovOuterStep,
+  type OuterStepOptions,
+  type OuterStepResult,
+} from './outer/nesterov-outer-step.ts';
+export {
+  aggregateDeltas,
+  aggregateWeightedDeltas,
+  type WeightedDelta,
+} from './outer/weighted-deltas.ts';
+export {
+  evaluateLinearRegression,
+  evaluateMlpRegression,
+  resolveTrainingRuntime,
+  trainLinearRegression,
+  trainMlpRegression,
+} from './regression/by-runtime.ts';
+export {
+  type InitialStateOptions,
+  initialState as initializeTrainingState,
+  linearState as initializeLinearRegressionState,
+  type MlpStateOptions,
+  mlpState as initializeMlpRegressionState,
+} from './regression/initial-state.ts';
+export {
+  type LinearModel,
+  type MlpModel,
+  type MlpModel as MLPModel,
+  type RegressionModel,
+  readModel as readRegressionModel,
+  writeModel as writeRegressionModel,
+} from './regression/layout.ts';
+export {
+  exportTorchStateDict as exportPytorchStateDict,
+  importTorchStateDict as importPytorchStateDict,
+  runtimeOfState as inferTrainingRuntimeFromState,
+  runtimeOfTorchStateDict as inferTrainingRuntimeFromPytorchStateDict,
+} from './regression/torch-names.ts';
+export {
+  evaluateRegression,
+  type RegressionOptions,
+  type RegressionOptions as LocalTrainingConfig,
+  type RegressionTraining,
+  type RegressionTraining as LocalTrainingResult,
+  trainRegression,
+} from './regression/train.ts';
+export {
+  buildCheckpointEvent,
+  buildGradientEvent,
+  buildHeartbeatEvent,
+  type CheckpointEventMetadata,
+  type EventAuthor,
+  type GradientEventMetadata,
+  type HeartbeatEventMetadata,
+} from './wire/build-reference-event.ts';
+export type { CheckpointBody, TrainingCheckpoint } from './wire/checkpoints.ts';
+export type {
+  LateGradient as LateGradientRecord,
+  Reconciliation as LateGradientReconciliationSummary,
+} from './wire/late-record.ts';
+export {
+  type Authorship,
+  type LooseEvent,
+  type LooseEvent as NostrainEvent,
+  type SigningState,
+  signingState,
+} from './wire/loose-event.ts';
+export {
+  type PublishingPorts,
+  publishNostrainEvent,
+  publishNostrainEvent as publishCheckpointEvent,
+  publishNostrainEvent as publishGradientEvent,
+  publishNostrainEvent as publishHeartbeatEvent,
+  publishNostrainEvent as publishNostrainEvents,
+} from './wire/publish-event.ts';
+export type { PublishingReport } from './wire/publishing-report.ts';
+export {
+  type EventOf,
+  parseCheckpointEvent,
+  parseGradientEvent,
+  parseHeartbeatEvent,
+  type ReferenceEvent,
+  type ReferenceEventOptions,
+  readReferenceEvent as parseNostrainEvent,
+} from './wire/reference-event.ts';
+export type { RelayAttempts, RelayFailure } from './wire/retry-telemetry.ts';
+export type { RoundRecord as TrainingRoundSummary } from './wire/round-record.ts';
+export { schnorrSign, schnorrVerify, secretKeyToPublicKey } from './wire/schnorr-hex.ts';

@@ -1,0 +1,27 @@
+/**
+ * The part of the Python nostrain's library that needs Node.js: training sessions, state files, the engine behind
+ * `--backend numpy` and `torch`, and zstd.
+ *
+ * @module nostrain/python/node
+ */
+export {
+  runTrainingSession,
+  type TrainingSessionOptions,
+  type TrainingSessionResult,
+} from './run-training-session.ts';
+export {
+  readStateFile as loadModelState,
+  readStateFile as loadModelStateDocument,
+  readStateFile as loadTorchCheckpoint,
+  writeStateFile as writeModelState,
+  writeStateFile as writeModelStateDocument,
+  writeStateFile as writeTorchCheckpoint,
+} from './state-io.ts';
+export {
+  type RegressionBackend,
+  regressionBackends,
+  resolveTrainingBackend,
+  trainOnBackend,
+} from './train-on-backend.ts';
+export type { TrainingWorkerConfig } from './training-worker-config.ts';
+export { openZstd } from './zstd.ts';
