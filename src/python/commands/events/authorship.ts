@@ -7,8 +7,8 @@ import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { writeResult } from '../../../terminal/output.ts';
 import { indentedJson } from '../../json.ts';
 import { eventJson } from '../../wire/describe-event.ts';
-import { integerFlag } from '../number-flags.ts';
 import { type LooseEvent, withAuthor } from '../../wire/loose-event.ts';
+import { integerFlag } from '../number-flags.ts';
 
 export interface AuthorFlags {
   readonly worker?: string;
