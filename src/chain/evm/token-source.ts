@@ -2,6 +2,10 @@
  * Stakes that are balances of a token: ERC-20 at the block itself, or the past votes of ERC-5805. Whose balances is a list of
  * keys, part of the parameters by its hash. Only an ERC-20 whose storage slot is known is proved; else k endpoints must agree.
  */
+
+import { secp256k1 } from '@noble/curves/secp256k1.js';
+import { keccak_256 } from '@noble/hashes/sha3.js';
+import { concatBytes, fromHex } from '../../base/bytes.ts';
 import { ChainError } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake-json.ts';
@@ -11,7 +15,6 @@ import { keyListHash } from '../../run/stake-successor.ts';
 import { agree, assertEnough, firstProved } from '../agree.ts';
 import type { Endpoint } from '../json-rpc.ts';
 import { callData, textOf, wordAt } from './abi.ts';
-import { evmAddress } from './address.ts';
 import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
 import type { Header } from './header.ts';
 import { dataOf, toData } from './hex.ts';
@@ -200,3 +203,17 @@ const provedBalances = (
     },
     STATE_HINT,
   );
+
+const EVEN = Uint8Array.of(2);
+
+/** The 20 bytes of the account whose point is the key's one with even y; undefined when the key is on no point of the curve. */
+export function evmAddress(key: WorkerId): Uint8Array | undefined {
+  const x = fromHex(key);
+  if (x?.length !== 32) return undefined;
+  try {
+    const point = secp256k1.Point.fromBytes(concatBytes(EVEN, x)).toBytes(false);
+    return keccak_256(point.subarray(1)).subarray(12);
+  } catch {
+    return undefined;
+  }
+}

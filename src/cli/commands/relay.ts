@@ -58,6 +58,8 @@ export const relay = (): Command =>
     for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
     const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
     writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
+    const names = describeNames(flags, server);
+    if (names !== undefined) writeNote(names);
     await interrupted;
     const { eventsAccepted, eventsRefused } = server.stats();
     await server.close();
@@ -113,10 +115,10 @@ function faultsFlag(text: string): FaultSettings {
 }
 
 /** By what name clients that prove a key must call the relay, where they might get it wrong. */
-function describeNames({ auth, host, publicUrl }: RelayFlags, { port }: Relay): string {
-  if (publicUrl !== undefined) return `AUTH and requests to vanish must name ${publicUrl}\n`;
-  if (auth === 'none' && host === '127.0.0.1') return '';
-  return `AUTH and requests to vanish must name this address and port ${port}; if the relay has a name, say so with --public-url\n`;
+function describeNames({ auth, host, publicUrl }: RelayFlags, { port }: Relay): string | undefined {
+  if (publicUrl !== undefined) return `AUTH and requests to vanish must name ${publicUrl}`;
+  if ((auth ?? 'none') === 'none' && host === '127.0.0.1') return undefined;
+  return `AUTH and requests to vanish must name this address and port ${port}; if the relay has a name, say so with --public-url`;
 }
 
 /** Where others find it: every address of this machine when it listens on all of them. */

@@ -1,20 +1,24 @@
 /** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
-
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
+import type { CertifiedState } from '../../../certified/events.ts';
+import { type CertifiedOptions, firstCertified, playCertified } from '../../../certified/join.ts';
 import { assertFits } from '../../../certified/make-spec.ts';
 import { assertAdmitted, assertNoContradiction, placeIn } from '../../../certified/place.ts';
+import { certifiedMembers } from '../../../certified/saved-state.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
+import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
 import { connectRelays } from '../../../node/connect-relays.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
 import type { FixedData } from '../../../node/prepare-task.ts';
+import type { Protocol } from '../../../node/protocol.ts';
 import {
   addStateOutput,
   assertWritable,
@@ -39,7 +43,6 @@ import {
   type StakeOptions,
   tablesOf,
 } from '../../shared/stake-refresh.ts';
-import { certifiedProtocol } from './certified-protocol.ts';
 
 const SLICE_MS = 120_000;
 
@@ -177,3 +180,15 @@ async function sliceOf(
     await relays.close();
   }
 }
+
+type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
+
+const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> => ({
+  members: certifiedMembers,
+  maxPayloadBytes: options.spec.limits.payloadBytes,
+  first: ({ lossBefore }, parts) => firstCertified(options, lossBefore, parts),
+  open: async (wireOptions) => ({
+    wire: createWire(wireOptions),
+    play: (start, session, parts) => playCertified(start, session, options, parts),
+  }),
+});

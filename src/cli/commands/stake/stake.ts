@@ -109,7 +109,7 @@ async function interruptibly(work: (signal: AbortSignal) => Promise<void>): Prom
 const BAR = 24;
 
 /** At most `most` rows, the largest stakes first. */
-export function formatStakes(snapshot: StakeSnapshot, width: number, most: number): string {
+function formatStakes(snapshot: StakeSnapshot, width: number, most: number): string {
   const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
   const total = totalStake(snapshot);
   const largest = rows.toSorted((a, b) =>

@@ -62,7 +62,7 @@ export interface Bench {
 const WARM_UP = 2000;
 
 /** Takes the sizes in ascending order, so that the memory of a row holds nothing of a larger one. */
-export async function runBench(
+async function runBench(
   { keys, seats, rttMs, readsPerSecond }: BenchInput,
   tell: (words: string) => void,
 ): Promise<Bench> {
@@ -93,7 +93,7 @@ export async function runBench(
   return { seats, rttMs, readsPerSecond: rate, rows };
 }
 
-export function formatBench({ seats, rttMs, readsPerSecond, rows }: Bench): string {
+function formatBench({ seats, rttMs, readsPerSecond, rows }: Bench): string {
   const heads = ['members', 'cold', 'new round', 'cached', 'memory', 'coordinator', 'its messages'];
   const cells = rows.map((row) => [
     formatCount(row.keys),
