@@ -1,6 +1,8 @@
 /** Proof of work for events (NIP-13): leading zero bits of the id, and a `nonce` tag that commits to how many were aimed at. */
-import { type EventDraft, eventId } from './event.ts';
+import type { Clock } from '../base/clock.ts';
+import { type EventDraft, eventId, type SignedEvent, type Signer } from './event.ts';
 import { pureCrypto } from './event-crypto.ts';
+import { within } from './transport/deadline.ts';
 
 /** A draft and the key that will sign it. */
 export interface WorkDraft extends EventDraft {
@@ -37,4 +39,52 @@ export function mineDraft(
     const draft: EventDraft = { kind, created_at, tags: [...others, tag], content };
     if (leadingZeroBits(eventId(pubkey, draft, hash)) >= bits) return draft;
   }
+}
+
+/** Work is done for so long in a minute, all events together; what is left is signed as it is. */
+const WORK_MS = 10_000;
+const MINUTE_MS = 60_000;
+
+export interface WorkingSignerOptions {
+  readonly signer: Signer;
+  readonly clock: Clock;
+  /** Without it nothing is worked on. */
+  readonly mine?: Mine | undefined;
+  /** Bits to give an event of this kind now. */
+  workFor(kind: number): number;
+  /** Ends work; signing rejects with its reason. */
+  readonly signal: AbortSignal;
+}
+
+/** Signs small events after the work that relays want of them, within a budget of time: whoever asks for work stops nobody. */
+export function createWorkingSigner({
+  signer,
+  clock,
+  mine,
+  workFor,
+  signal,
+}: WorkingSignerOptions): (draft: EventDraft) => Promise<SignedEvent> {
+  let minuteEndsMs = 0;
+  let leftMs = 0;
+  return async (draft) => {
+    const bits = workFor(draft.kind);
+    const isSmall = draft.content.length < MAX_WORK_BYTES / 2;
+    if (bits === 0 || !mine || !isSmall) return signer.sign(draft);
+    const begunMs = clock.now();
+    if (begunMs >= minuteEndsMs) {
+      minuteEndsMs = begunMs + MINUTE_MS;
+      leftMs = WORK_MS;
+    }
+    if (leftMs <= 0) return signer.sign(draft);
+    const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
+    const work = mine({ ...draft, pubkey: signer.publicKey }, bits, either);
+    try {
+      return signer.sign((await within(work, leftMs, clock, signal)) ?? draft);
+    } finally {
+      over.abort(new Error('too much work'));
+      work.catch(() => undefined);
+      leftMs -= clock.now() - begunMs;
+    }
+  };
 }

@@ -14,24 +14,36 @@ export function stripeOver(relays: readonly string[], { need, of }: Spread): Str
   });
 }
 
-/** Throws `relay/too-small` when a relay states a limit the gradients would break. */
+/**
+ * Says which relays state a limit that a run's largest event would break: they carry what fits them. Throws `relay/too-small` when the
+ * others do not carry a whole payload.
+ */
 export async function assertRelaysFit(
   urls: readonly string[],
   size: EventSize,
-  signal: AbortSignal,
+  stripe: Stripe | undefined,
+  { signal, onNotice }: { readonly signal: AbortSignal; onNotice(message: string): void },
 ): Promise<void> {
   const infos = await Promise.all(urls.map((url) => fetchRelayInfo(url, { signal })));
-  infos.forEach((info, i) => {
-    const limit = info.ok ? brokenLimit(size, info.value.limitation) : undefined;
-    if (limit === undefined) return;
-    const [need, has] = [kilobytes(size.eventBytes), kilobytes(limit)];
-    throw new ConfigError(
-      'relay/too-small',
-      `${urls[i]} takes ${has}, the largest event of this run is about ${need}`,
-      {
-        hint: 'send less (--event-budget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
-      },
-    );
+  const limits = infos.map((info) =>
+    info.ok ? brokenLimit(size, info.value.limitation) : undefined,
+  );
+  const small = limits.flatMap((limit, i) =>
+    limit === undefined ? [] : [`${urls[i]} takes ${kilobytes(limit)}`],
+  );
+  if (small.length === 0) return;
+  const words = `${small.join(', ')}, the largest event of this run is about ${kilobytes(size.eventBytes)}`;
+  // relay i gets part i modulo their number
+  const { data, parity } = stripe ?? { data: 1, parity: 0 };
+  const carried = new Set(
+    limits.flatMap((limit, i) => (limit === undefined ? i % (data + parity) : [])),
+  );
+  if (carried.size >= data) {
+    onNotice(`${words}: smaller events go there, the others carry the rest`);
+    return;
+  }
+  throw new ConfigError('relay/too-small', words, {
+    hint: 'send less (--event-budget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
   });
 }
 

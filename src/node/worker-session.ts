@@ -86,7 +86,8 @@ export const runWorkerSession = <M extends object>(
     const { run, relay, topk, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
-    await assertRelaysFit(relay, largestEvent(settings, layout), signal);
+    const size = largestEvent(settings, layout);
+    await assertRelaysFit(relay, size, stripe, { signal, onNotice });
 
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());

@@ -1,6 +1,18 @@
 import { expect, test } from 'vitest';
+import { createRelay } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { verifyEvent } from '../../src/network/event.ts';
-import { leadingZeroBits, mineDraft } from '../../src/network/proof-of-work.ts';
+import {
+  createWorkingSigner,
+  leadingZeroBits,
+  type Mine,
+  mineDraft,
+} from '../../src/network/proof-of-work.ts';
+import type { FetchInfo } from '../../src/network/transport/relay-info.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { fetchRelayInfo } from '../../src/node/relay-info.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { createManualClock } from '../support/manual-clock.ts';
 import { signerOf } from '../support/signers.ts';
 
 test.each([
@@ -30,4 +42,56 @@ test('the id has the bits, and the nonce commits to them', () => {
   const event = signer.sign(mined);
   expect(verifyEvent(event).ok).toBe(true);
   expect(leadingZeroBits(event.id)).toBeGreaterThanOrEqual(10);
+});
+
+test('attack: work that never ends costs ten seconds a minute, then events are signed as they are', async () => {
+  const clock = createManualClock();
+  const asked: number[] = [];
+  const endless: Mine = (_, bits, signal) => {
+    asked.push(bits);
+    return new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason));
+    });
+  };
+  const stop = new AbortController();
+  const sign = createWorkingSigner({
+    ...{ signer: signerOf(1), clock, mine: endless, workFor: () => 20, signal: stop.signal },
+  });
+  const draft = { kind: 33_334, created_at: 1_700_000_000, tags: [], content: 'heartbeat' };
+  const asItIs = signerOf(1).sign(draft);
+  const signing = sign(draft);
+  await clock.advance(10_000);
+  expect(await signing).toEqual(asItIs);
+  expect(await sign(draft)).toEqual(asItIs); // nothing is left of this minute
+  expect(asked).toEqual([20]);
+  await clock.advance(50_000);
+  const later = sign(draft);
+  const ended = expect(later).rejects.toThrow('over');
+  stop.abort(new Error('over'));
+  await ended;
+  expect(asked).toEqual([20, 20]);
+});
+
+const fetchInfo: FetchInfo = (url, signal) => fetchRelayInfo(url, { signal });
+
+test('attack: a relay that asks for work makes nobody work while another takes events as they are', async () => {
+  const servers = await Promise.all([createRelay({ minPow: 20 }), createRelay({})]);
+  const set = createRelaySet(
+    servers.map(({ url }) => url),
+    { openSocket, clock: systemClock, fetchInfo },
+  );
+  await set.ready();
+  const draft = { kind: 1000, created_at: Math.floor(Date.now() / 1000), tags: [], content: '' };
+  const sent = (content: string) => set.publish(signerOf(1).sign({ ...draft, content }));
+  expect((await sent('one')).map(({ status }) => status)).toEqual(['pow-needed', 'accepted']);
+  expect(set.workFor(1000)).toBe(0);
+  await servers[1]!.close();
+  await set.close();
+
+  const alone = createRelaySet([servers[0]!.url], { openSocket, clock: systemClock, fetchInfo });
+  await alone.ready();
+  await alone.publish(signerOf(1).sign(draft));
+  expect(alone.workFor(1000)).toBe(20);
+  await alone.close();
+  await servers[0]!.close();
 });

@@ -43,6 +43,12 @@ const FRAME_BYTES = 10;
 /** Its description tells true limits, so it is believed upward too. */
 const OUR_RELAY = 'nostrain-relay';
 
+/** Events with the work asked for that a relay may refuse in a row before it is given up. */
+const MOST_WASTED = 2;
+
+const isRefusal = (status: PublishStatus): boolean =>
+  status === 'refused' || status === 'pow-needed';
+
 const sizeOf = ({ bytes }: Parcel): number => bytes - FRAME_BYTES;
 
 const known = (limit: number): number | undefined => (Number.isFinite(limit) ? limit : undefined);
@@ -55,6 +61,8 @@ export class Limits {
   /** Wanted of all kinds, and of some. */
   #workBits = 0;
   readonly #workBitsOf = new Map<number, number>();
+  /** Refusals of events that had the work asked for. */
+  #workWasted = 0;
   #needsAuth = false;
   /** Kinds this connection wants a key for that it was not given. */
   readonly #lockedKinds = new Map<number, string>();
@@ -102,6 +110,15 @@ export class Limits {
   learn(parcel: Parcel, verdict: Verdict, message: string): void {
     const { kind } = parcel.event;
     const { status, refuses, blamesClock, bits } = verdict;
+    const wanted = this.#asked(kind);
+    if (status === 'accepted') this.#workWasted = 0;
+    else if (
+      isRefusal(status) &&
+      !verdict.transient &&
+      wanted > 0 &&
+      leadingZeroBits(parcel.event.id) >= wanted
+    )
+      this.#workWasted++;
     if (status === 'accepted') this.#clockComplaint = '';
     if (blamesClock) this.#clockComplaint = message;
     if (refuses === 'kind') this.#refusedKinds.set(kind, message);
@@ -120,9 +137,18 @@ export class Limits {
     this.#lockedKinds.clear();
   }
 
-  /** Leading zero bits an event of this kind should have. */
+  /** Leading zero bits an event of this kind should have; infinitely many where the relay takes none of them, whatever is done. */
   workFor(kind: number): number {
+    const isOut = this.#refusedKinds.has(kind) || this.#lockedKinds.has(kind);
+    return isOut || this.#isWorkUseless(kind) ? Number.POSITIVE_INFINITY : this.#asked(kind);
+  }
+
+  #asked(kind: number): number {
     return Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? 0);
+  }
+
+  #isWorkUseless(kind: number): boolean {
+    return this.#workWasted >= MOST_WASTED && this.#asked(kind) > 0;
   }
 
   /** The outcome when sending is known to be useless. */
@@ -139,6 +165,10 @@ export class Limits {
     if (content.length > this.#maxContentLength) {
       const message = `too large: the content has ${content.length} characters, this relay takes ${this.#maxContentLength}`;
       return { status: 'refused', message };
+    }
+    if (this.#isWorkUseless(kind)) {
+      const message = 'pow: this relay refuses events that have the work it asks for';
+      return { status: 'pow-needed', message };
     }
     // a description alone is not held against an event: it may be out of date
     const [wanted, has] = [this.#workBitsOf.get(kind) ?? 0, leadingZeroBits(id)];

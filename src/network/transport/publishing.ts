@@ -210,7 +210,8 @@ class Publishing {
     if (answer.type === 'ok') {
       const verdict = judgeAnswer(answer.accepted, answer.message);
       const bits = limits.workFor(this.#parcel.event.kind);
-      const saysWork = verdict.status !== 'pow-needed' || verdict.bits !== undefined || bits === 0;
+      const isKnown = bits > 0 && Number.isFinite(bits);
+      const saysWork = verdict.status !== 'pow-needed' || verdict.bits !== undefined || !isKnown;
       const message = saysWork ? answer.message : `${answer.message} (${bits} bits)`;
       return { ...verdict, message };
     }

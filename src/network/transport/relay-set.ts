@@ -87,7 +87,10 @@ export interface RelaySet {
   /** What the relays have stored, verified, each event once; `unanswered` names those that never said they are through. */
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   status(): readonly RelayStatus[];
-  /** Leading zero bits to give an event of this kind (NIP-13): the most that a relay wants and we are willing to do. */
+  /**
+   * Leading zero bits to give an event of this kind (NIP-13): the least with which some relay takes it, 0 where none does or one takes it
+   * as it is. So a relay that asks for work makes nobody work while there is another.
+   */
   workFor(kind: number): number;
   /** Resolves once a relay is connected; rejects with a `RelayError` when none can be reached. */
   ready(signal?: AbortSignal): Promise<void>;
@@ -174,8 +177,9 @@ class Relays implements RelaySet {
   }
 
   workFor(kind: number): number {
-    const wanted = [...this.#outboxes.values()].map((outbox) => outbox.workFor(kind));
-    return Math.max(0, ...wanted.filter((bits) => bits <= MAX_WORK_BITS));
+    const up = [...this.#outboxes].filter(([connection]) => !connection.isDown);
+    const least = Math.min(...up.map(([, outbox]) => outbox.workFor(kind)));
+    return least <= MAX_WORK_BITS ? least : 0;
   }
 
   async ready(signal?: AbortSignal): Promise<void> {

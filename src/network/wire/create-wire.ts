@@ -3,8 +3,8 @@
 import { sha256 } from '../../base/hash.ts';
 import { createNotifier, type Notifier } from '../../base/notifier.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
-import type { EventDraft, SignedEvent } from '../event.ts';
-import { MAX_WORK_BYTES } from '../proof-of-work.ts';
+import type { SignedEvent } from '../event.ts';
+import { createWorkingSigner } from '../proof-of-work.ts';
 import type { Subscription } from '../transport/relay-set.ts';
 import { createNativeProfile } from './native-profile.ts';
 import type { CreateProfile, Profile } from './profile.ts';
@@ -22,7 +22,11 @@ export function createWire(
   const profileOptions = {
     ...options,
     sha256: options.sha256 ?? sha256,
-    signWorked: workedSigner(options, stop.signal),
+    signWorked: createWorkingSigner({
+      ...options,
+      workFor: (kind) => relays.workFor(kind),
+      signal: stop.signal,
+    }),
     signal: stop.signal,
   };
   const profile = createProfile(profileOptions);
@@ -86,19 +90,6 @@ function refresh(heartbeats: Map<string, Heartbeat>, { pubkey, created_at }: Sig
   const held = heartbeats.get(pubkey);
   if (held && held.createdAt < created_at)
     heartbeats.set(pubkey, { ...held, createdAt: created_at });
-}
-
-/** Relays that want work of every event get it for small ones, where somebody does it. */
-function workedSigner(
-  { relays, signer, mine }: WireOptions,
-  signal: AbortSignal,
-): (draft: EventDraft) => Promise<SignedEvent> {
-  return async (draft) => {
-    const bits = relays.workFor(draft.kind);
-    const isSmall = draft.content.length < MAX_WORK_BYTES / 2;
-    if (bits === 0 || !mine || !isSmall) return signer.sign(draft);
-    return signer.sign(await mine({ ...draft, pubkey: signer.publicKey }, bits, signal));
-  };
 }
 
 /** Keeps the latest heartbeat of every worker of the run. */

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { ok, refuse } from '../../../src/base/result.ts';
 import { defaultRetry } from '../../../src/base/retry.ts';
+import { mineDraft } from '../../../src/network/proof-of-work.ts';
 import type { FetchInfo, RelayInfo } from '../../../src/network/transport/relay-info.ts';
 import { isPrivateRelay } from '../../../src/network/transport/relay-urls.ts';
 import { answerAll, openOne, PRIVATE, PUBLIC, sentWith } from '../../support/one-relay.ts';
-import { eventOf } from '../../support/signers.ts';
+import { eventOf, signerOf } from '../../support/signers.ts';
 
 const event = eventOf('payload');
 
@@ -284,6 +285,28 @@ describe('work', () => {
     await clock.advance(0);
     answerAll(sockets.latest(), false, 'pow: more');
     expect((await publishing)[0]!.message).toBe('pow: more (21 bits)');
+    expect(set.workFor(1000)).toBe(0);
+    await set.close();
+  });
+
+  test('attack: a relay that refuses events that have the work it asks for is given up', async () => {
+    const { clock, sockets, set } = openOne(PUBLIC, {});
+    const worked = (content: string) => {
+      const draft = { kind: 1000, created_at: 1, tags: [], content };
+      return signerOf(1).sign(mineDraft({ ...draft, pubkey: signerOf(1).publicKey }, 8));
+    };
+    const refusals: (string | undefined)[] = [];
+    for (const content of ['none', 'one', 'two', 'three']) {
+      const publishing = set.publish(content === 'none' ? event : worked(content));
+      await clock.advance(0);
+      answerAll(sockets.latest(), false, 'pow: difficulty 8 is asked for');
+      await clock.advance(60_000);
+      refusals.push((await publishing)[0]!.message);
+    }
+    expect(refusals).toEqual([
+      ...Array(3).fill('pow: difficulty 8 is asked for'),
+      'pow: this relay refuses events that have the work it asks for',
+    ]);
     expect(set.workFor(1000)).toBe(0);
     await set.close();
   });
