@@ -1,7 +1,7 @@
 /** What a run asks of its relays before it starts. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
-import { assertRelaysFit } from '../../src/terminal/relays.ts';
+import { assertRelaysFit } from '../../src/node/relay-fit.ts';
 
 const opened: Relay[] = [];
 afterEach(async () => {
