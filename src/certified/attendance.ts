@@ -1,6 +1,11 @@
-/** How a worker took part in the rounds of this session, and whether it plays the next one. */
+/** How a worker takes part in a certified run: whether it trains in the next round, asks to be in the roster, and is out of it. */
+import type { Control } from '../network/wire/control.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
+import type { Noun } from './evidence.ts';
+import type { Certified } from './history.ts';
+import type { Tell } from './tell.ts';
 
 /** One round. */
 export interface Attended {
@@ -10,6 +15,17 @@ export interface Attended {
   readonly isLate: boolean;
 }
 
+interface Ports {
+  readonly spec: RunSpec;
+  readonly me: WorkerId;
+  /** End of this worker's reveal chain. */
+  readonly tip: Digest;
+  readonly control: Pick<Control<Noun>, 'sign' | 'send'>;
+  readonly tell: Tell;
+  /** Takes in this worker's own message. */
+  take(noun: Noun): void;
+}
+
 export class Attendance {
   /** Whether others may have decided rounds that this worker does not know of. */
   isBehind = true;
@@ -17,23 +33,52 @@ export class Attendance {
   isResting = false;
   /** Until it played a round since it was started. */
   isReturning = true;
+  /** An outcome of this session lists its leave. */
+  hasLeft = false;
+  /** Its last contribution that relays took in this session. */
+  published: EventId | undefined;
   #mayRest = true;
-  readonly #spec: RunSpec;
+  #announced: Digest | undefined;
+  readonly #ports: Ports;
 
-  constructor(spec: RunSpec) {
-    this.#spec = spec;
+  constructor(ports: Ports) {
+    this.#ports = ports;
   }
 
   /**
    * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
-   * round would be late for ever: it rests once. Who is late again is slow, and goes on.
+   * round would be late for ever: it skips one round after a late finish to resynchronize; it skips only once.
    */
   note({ isOver, isLate }: Attended, { result }: Outcome): void {
+    const { late } = this.#ports.spec;
     this.isBehind = isOver || isLate;
     this.isReturning &&= isOver;
     const hasRested = this.isResting;
-    this.isResting = isLate && this.#mayRest && result === 'final' && this.#spec.late === 'discard';
+    this.isResting = isLate && this.#mayRest && result === 'final' && late === 'discard';
     if (isLate) this.#mayRest = false;
     else if (!isOver && !hasRested) this.#mayRest = true;
+  }
+
+  /** Asks to be in the roster, until an outcome lists it. */
+  announce({ run, parent, recent, ledger }: Certified): void {
+    const { me, tip, control, take } = this.#ports;
+    const known = ledger.members.find(({ key }) => key === me);
+    const isIn = known !== undefined && known.tip !== null;
+    // who was listed and dropped out again has to ask anew
+    if (isIn) this.#announced = undefined;
+    const isFresh = this.#announced !== undefined && recent.includes(this.#announced);
+    if (isIn || isFresh || ledger.faulted.includes(me)) return;
+    this.#announced = parent;
+    const { noun, event } = control.sign({ type: 'join', run, after: parent, tip, evidence: '' });
+    control.send(event);
+    take(noun);
+  }
+
+  /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
+  noteLeaves({ round, leaves }: Outcome): void {
+    const { me, tell } = this.#ports;
+    if (this.isReturning || !leaves.some(({ key }) => key === me)) return;
+    this.hasLeft = true;
+    tell.left(round);
   }
 }

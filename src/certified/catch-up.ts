@@ -4,21 +4,27 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
-import { readState } from '../consensus/state-root.ts';
+import { readState, stateBytes } from '../consensus/state-root.ts';
 import { pullOnce } from '../network/attachments/pull.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import type { Digest } from '../run/ids.ts';
+import type { Control } from '../network/wire/control.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import { ledgerBytes } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type DecisionOptions, decisionsOf } from './decisions.ts';
+import type { Decision } from './driven-round.ts';
+import type { Noun } from './evidence.ts';
 import { type Asked, collectEvents } from './from-relays.ts';
 import type { Certified, Chain } from './history.ts';
 import { type Path, pathOf } from './path.ts';
+import type { ReadyRound } from './round-inputs.ts';
+import type { Tell } from './tell.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {
@@ -69,6 +75,27 @@ export const checkpointOn = async (
   run: Digest,
   options: CheckpointOptions,
 ): Promise<CaughtUp | undefined> => newestOf(await claimsOf(run, options), path, options);
+
+/** How many publish a checkpoint: one may be gone before it is out. */
+const KEEPERS = 2;
+
+/** Publishes the state for newcomers, every so many rounds; two of the committee do, in the order of its draw. */
+export function publishCheckpoint(
+  { electorate }: ReadyRound,
+  { next }: Decision,
+  { control, tell }: { readonly control: Pick<Control<Noun>, 'checkpoint'>; readonly tell: Tell },
+  me: WorkerId,
+): void {
+  const isDue = next.round % next.spec.checkpoint.every === 0;
+  const keepers = electorate.committee.members.slice(0, KEEPERS);
+  if (!isDue || !keepers.includes(me)) return;
+  const state = {
+    ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
+    ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
+  };
+  const failed = () => tell.unkept(next.round - 1);
+  void control.checkpoint(state).then((isKept) => isKept || failed(), failed);
+}
 
 async function newestOf(
   claims: readonly CheckpointClaim[],

@@ -26,7 +26,7 @@ import type { GatherOptions } from './gather.ts';
 import type { Hashing } from './hashing.ts';
 import { genesisOf } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
-import { Member } from './member.ts';
+import { createMember, type Member } from './member.ts';
 import { toNoun } from './nouns.ts';
 import type { RefreshPort } from './refresh.ts';
 import { startOf } from './start.ts';
@@ -144,7 +144,7 @@ export async function playCertified(
   options: CertifiedOptions,
   parts: Parts,
 ): Promise<CertifiedState> {
-  const member = createMember(options, session, parts);
+  const member = memberOf(options, session, parts);
   try {
     return await runWorker(start, session, createCertifiedStrategy(member, session));
   } finally {
@@ -185,7 +185,7 @@ interface Parts {
   readonly journal: Journal;
 }
 
-function createMember(
+function memberOf(
   options: CertifiedOptions,
   { ports, signal }: CertifiedSession,
   { relays, signer, secretKey, journal }: Parts,
@@ -203,8 +203,8 @@ function createMember(
     ...{ clock: ports.clock, sha256, crypto },
     genesis: () => genesisOf(spec, startOf(spec), sha256),
   });
-  return new Member({
-    ...{ spec, run, control, journal, ports, signal, crypto },
+  return createMember({
+    ...{ spec, control, journal, ports, signal, crypto },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     stakes: async (id) => stakeOf(await stakes.find(id)),
     ...{ refresh: stakes, history, through: branch },

@@ -4,16 +4,15 @@ import type { Arrival, Certificate, Effect, Input } from '../consensus/round/rou
 import type { Digest, EventId } from '../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
 import { draftOf, opinionOf } from './compose.ts';
-import type { DecidingOptions } from './deciding-options.ts';
-import type { Decision } from './decision.ts';
+import type { Decision, DriverOptions } from './driven-round.ts';
 import type { Missing, Verdict } from './evidence.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
 import { owedIn } from './late.ts';
 import type { Observer } from './observer.ts';
 import type { StakeOpinion } from './refresh.ts';
 
-/** How a judge reaches the round around it. */
-export interface Bench {
+/** Callbacks from the judge to the round. */
+export interface JudgeHost {
   readonly observer: Observer;
   feed(input: Input): void;
   fetch(ids: readonly EventId[]): void;
@@ -27,15 +26,15 @@ export interface Bench {
 export const ASK_MS = 1000;
 
 export class Judge {
-  readonly #options: DecidingOptions;
-  readonly #bench: Bench;
+  readonly #options: DriverOptions;
+  readonly #host: JudgeHost;
   /** States that valid outcomes lead to. */
   readonly #nexts = new Map<Digest, Certified>();
   #askedMs = 0;
 
-  constructor(options: DecidingOptions, bench: Bench) {
+  constructor(options: DriverOptions, host: JudgeHost) {
     this.#options = options;
-    this.#bench = bench;
+    this.#host = host;
   }
 
   /** Whether an outcome could be judged; the finding goes to the machine. */
@@ -45,42 +44,42 @@ export class Judge {
   ): boolean {
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
-    if (!verdict.ok) this.#options.member.tell.invalid(outcome, verdict.invalid);
-    const stakes = this.#options.member.refresh.judge(
+    if (!verdict.ok) this.#options.ports.tell.invalid(outcome, verdict.invalid);
+    const stakes = this.#options.ports.refresh.judge(
       this.#options.state,
       outcome.features.stake?.snapshot ?? '',
     );
     if (stakes === 'wait') return false;
     const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, stakes) };
-    this.#bench.feed({ type: 'checked', check });
+    this.#host.feed({ type: 'checked', check });
     return true;
   }
 
   /** Whether an outcome of this worker's own could be made; it goes to the machine. */
   compose(effect: Extract<Effect, { type: 'compose' }>, held: readonly Arrival[]): boolean {
-    const { state, member, context, session, votes } = this.#options;
+    const { state, ports, context, votes } = this.#options;
     const { attempt, view, result, ballots } = effect;
-    const { observer } = this.#bench;
+    const { observer } = this.#host;
     const material = {
       ...{ me: context.me, result, ballots, votes, held },
       bad: observer.bad(),
       late: observer.late(),
-      reveal: member.reveal(context.round),
-      snapshot: member.refresh.offer(state),
-      nowMs: session.ports.clock.now(),
+      reveal: ports.reveal(context.round),
+      snapshot: ports.refresh.offer(state),
+      nowMs: ports.clock.now(),
     };
-    const made = completeOutcome(state, draftOf(state, member.pool, material), member.pool);
+    const made = completeOutcome(state, draftOf(state, ports.pool, material), ports.pool);
     if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
     if (!made.ok) {
       // joins of founders may be on their way
-      member.tell.uncomposable(context.round, made.invalid);
+      ports.tell.uncomposable(context.round, made.invalid);
       return false;
     }
     const { outcome, next } = made.value;
     const digest = outcomeDigest(outcome);
     this.#nexts.set(digest, next);
     const check = { digest, valid: true, ...this.#opinion(outcome, held, 'good') };
-    this.#bench.feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
+    this.#host.feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
     return true;
   }
 
@@ -98,34 +97,34 @@ export class Judge {
   #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
     const known = this.#nexts.get(digest);
     if (known !== undefined) return { ok: true, value: known };
-    const verdict = applyOutcome(this.#options.state, outcome, this.#options.member.pool);
+    const verdict = applyOutcome(this.#options.state, outcome, this.#options.ports.pool);
     if (verdict.ok) this.#nexts.set(digest, verdict.value);
     return verdict;
   }
 
   #opinion(outcome: Outcome, held: readonly Arrival[], stakes: StakeOpinion) {
-    const nowMs = this.#options.session.ports.clock.now();
-    const { state, member } = this.#options;
-    const owed = owedIn(state, outcome, this.#bench.observer.late(), member.pool);
+    const nowMs = this.#options.ports.clock.now();
+    const { state, ports } = this.#options;
+    const owed = owedIn(state, outcome, this.#host.observer.late(), ports.pool);
     const hasStakes = stakes === 'good';
     return opinionOf(state, outcome, { held, owed, hasStakes, nowMs });
   }
 
   /** False, after asking for what is missing. */
   #lacks(missing: readonly Missing[]): false {
-    const { session, member, context, state } = this.#options;
-    const nowMs = session.ports.clock.now();
+    const { ports, context, state } = this.#options;
+    const nowMs = ports.clock.now();
     if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
     const isAgain = this.#askedMs > 0;
     this.#askedMs = nowMs;
-    const { observer, fetch, fetchOutcome, wake } = this.#bench;
+    const { observer, fetch, fetchOutcome, wake } = this.#host;
     const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
     if (events.length > 0) fetch(events);
     for (const { what, id } of missing) if (what === 'payload') observer.pull(id);
     for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
-    for (const each of others) void member.obtain(each, state).then(wake, () => undefined);
-    if (isAgain) member.tell.lacking(context.round, missing);
+    for (const each of others) void ports.obtain(each, state).then(wake, () => undefined);
+    if (isAgain) ports.tell.lacking(context.round, missing);
     return false;
   }
 }

@@ -2,7 +2,7 @@
 import type { EventId } from '../run/ids.ts';
 import { lateOf } from '../run/ledger.ts';
 import type { Bad, LateRow } from './compose.ts';
-import type { DecidingOptions } from './deciding-options.ts';
+import type { DriverOptions } from './driven-round.ts';
 import type { Noun } from './evidence.ts';
 import { termsOf } from './rows.ts';
 import { createWatch, type Wants, type Watch } from './watch.ts';
@@ -21,11 +21,11 @@ export interface Observer {
 
 /** Watches the round to come, and the round before where some of it may still be listed. */
 export function createObserver(
-  { state, context, member }: DecidingOptions,
+  { state, context, ports }: Pick<DriverOptions, 'state' | 'context' | 'ports'>,
   wants: Wants,
   onNoun: (noun: Noun) => void,
 ): Observer {
-  const { pool, control } = member;
+  const { pool, control } = ports;
   const roster = new Set(context.roster);
   const now = createWatch(termsOf(state, false)!, roster, pool, wants);
   const past = termsOf(state, true);

@@ -4,8 +4,7 @@ import type { Unreadable } from '../network/wire/certified-events.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { EventId } from '../run/ids.ts';
 import type { Signed } from '../run/vote.ts';
-import type { Branches } from './branches.ts';
-import type { Tell } from './tell.ts';
+import type { DriverPorts } from './driven-round.ts';
 
 export interface Refusals {
   readonly list: readonly Rejection[];
@@ -28,14 +27,11 @@ const VOTES: Readonly<Record<Extract<Refusal, { readonly key: string }>['code'],
   'too-many': 'more than two contents in one place',
 };
 
-/** Who is told. */
-interface Reached {
-  readonly tell: Tell;
-  readonly branches: Pick<Branches, 'hint'>;
-}
-
 /** None yet. */
-export function createRefusals(round: number, { tell, branches }: Reached): Refusals {
+export function createRefusals(
+  round: number,
+  { tell, branches }: Pick<DriverPorts, 'tell' | 'branches'>,
+): Refusals {
   const list: Rejection[] = [];
   const noted = new Set<string>();
   function note(rejection: Rejection, of: string | undefined): void {

@@ -13,15 +13,17 @@ import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import type { Better } from './branches.ts';
 import { carryOver } from './carry-over.ts';
+import { publishCheckpoint } from './catch-up.ts';
 import { listVotes } from './certificate.ts';
 import { certifiedOf, chainHeadOf } from './chain-head.ts';
 import type { Certified } from './chain-state.ts';
 import { contextOf } from './context.ts';
-import { openDeciding } from './deciding.ts';
-import type { Deciding, Decision } from './decision.ts';
+import type { Decision, DrivenRound } from './driven-round.ts';
 import type { CertifiedSession, CertifiedState, CertifiedSummary } from './events.ts';
 import { isCommit } from './evidence.ts';
-import type { Member, Start } from './member.ts';
+import type { Member } from './member.ts';
+import { driveRound } from './round-driver.ts';
+import type { ReadyRound } from './round-inputs.ts';
 import { termsOf } from './rows.ts';
 import { assignmentOf } from './submissions.ts';
 import { bytesOf, describe } from './summary.ts';
@@ -43,7 +45,7 @@ export function createCertifiedStrategy(
   const strategy: RoundStrategy<CertifiedState> = {
     digestOf: ({ head }) => head.modelRoot,
     async prepare(state) {
-      if (state.round < plan.rounds && !member.hasLeft) return { state, isOver: false };
+      if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };
       // a run that seemed over may have gone another way
       const better = await member.branches.atTheEnd(certifiedOf(member.spec, state.head, state));
       if (!better) return { state, isOver: true };
@@ -63,11 +65,11 @@ async function openCertified(
 ): Promise<OpenRound<CertifiedState>> {
   const { clock, wire } = session.ports;
   const startedMs = clock.now();
-  const start = await member.ready(certifiedOf(member.spec, before.head, before));
-  const deciding = await openDecision(start, before, member, session);
+  const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
+  const driven = await drive(start, before, member, session);
   const { attendance, branches } = member;
   branches.begin(start.state);
-  const isOver = attendance.isBehind && (await isOverAlready(deciding, session));
+  const isOver = attendance.isBehind && (await isOverAlready(driven, session));
   const isAllowed = start.electorate.roster.includes(wire.me) && !hasLeft(before, start.state);
   const isPlaying = isAllowed && !isOver && !attendance.isResting;
   if (isAllowed && !isOver && !isPlaying) member.tell.resting(start.state.round);
@@ -75,20 +77,20 @@ async function openCertified(
   return {
     start: isPlaying ? roundStart(start) : undefined,
     async publish(sealed) {
-      isLate = deciding.isCertified;
+      isLate = driven.isCertified;
       // an outcome of the next round may still list it
       if (isLate && member.spec.late !== 'defer') return;
-      deciding.enter(sealed.sent);
+      driven.enter(sealed.sent);
       await publish(sealed, session);
-      member.notePublished(idOf(sealed.sent));
+      attendance.published = idOf(sealed.sent);
     },
     async finish(played) {
       const waitedMs = clock.now();
-      const end = await Promise.race([branches.better, deciding.decided]);
+      const end = await Promise.race([branches.better, driven.decided]);
       if ('path' in end) return switchBranch(end, played, member, session);
       const secondsWaiting = (clock.now() - waitedMs) / 1000;
       attendance.note({ isOver, isLate }, end.outcome);
-      const { refused } = deciding;
+      const { refused } = driven;
       const circumstances = { startedMs, secondsWaiting, isOver, refused };
       return applyDecision(played, start, end, circumstances, member, session);
     },
@@ -97,7 +99,7 @@ async function openCertified(
   };
 }
 
-const roundStart = ({ state, electorate }: Start): RoundStart => ({
+const roundStart = ({ state, electorate }: ReadyRound): RoundStart => ({
   base: state.modelRoot,
   parent: state.parent,
   roster: electorate.live,
@@ -106,30 +108,30 @@ const roundStart = ({ state, electorate }: Start): RoundStart => ({
 });
 
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */
-async function openDecision(
-  { state, electorate }: Start,
+async function drive(
+  { state, electorate }: ReadyRound,
   before: CertifiedState,
   member: Member,
   session: CertifiedSession,
-): Promise<Deciding> {
+): Promise<DrivenRound> {
   const { wire } = session.ports;
   const { me } = wire;
-  const own = { me, since: state.time * 1000, delays: member.delays };
+  const own = { me, since: state.time * 1000, delays: member.memory.delays.recent };
   const context = contextOf(state, electorate, own);
-  const memory = await member.memoryOf(state);
+  const memory = await member.memory.of(state, member.attendance.isReturning);
   const { entry } = memory;
   const voteFrom = hasLeft(before, state) ? Number.MAX_SAFE_INTEGER : memory.voteFrom;
   const { pending, head } = before;
   const { votes } = head;
-  const deciding = openDeciding({ state, context, member, session, entry, voteFrom, votes });
-  member.follow(deciding);
-  member.announce(state);
+  const driven = driveRound({ state, context, ports: member.driver, entry, voteFrom, votes });
+  member.rounds.follow(driven);
+  member.attendance.announce(state);
   if (pending !== undefined) {
-    deciding.enter(pending);
+    driven.enter(pending);
     // a restart does not know whether it went out
-    if (!member.hasPublished(idOf(pending))) wire.send(pending);
+    if (member.attendance.published !== idOf(pending)) wire.send(pending);
   }
-  return deciding;
+  return driven;
 }
 
 /** Whether it went over to another branch in this round once, and may have signed something in it. */
@@ -144,7 +146,10 @@ function switchBranch(
   { ports: { wire }, plan }: CertifiedSession,
 ): Result {
   const state = switchTo(better, played, { wire, rule: plan.residual });
-  member.leaveBranch();
+  const { rounds, attendance, branches } = member;
+  rounds.close();
+  attendance.isBehind = true;
+  branches.taken();
   const { round, parent: ours } = played.head;
   const { fork } = better;
   const { round: next, parent: theirs } = better.state;
@@ -157,11 +162,11 @@ function switchBranch(
 
 /** Whether the relays have a certificate of this round. */
 async function isOverAlready(
-  deciding: Deciding,
+  driven: DrivenRound,
   { ports, signal }: CertifiedSession,
 ): Promise<boolean> {
-  await within(deciding.looked, LOOK_MS, ports.clock, signal);
-  return deciding.isCertified;
+  await within(driven.looked, LOOK_MS, ports.clock, signal);
+  return driven.isCertified;
 }
 
 interface Circumstances {
@@ -176,7 +181,7 @@ interface Circumstances {
 /** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
 async function applyDecision(
   played: CertifiedState,
-  start: Start,
+  start: ReadyRound,
   decision: Decision,
   timing: Circumstances,
   member: Member,
@@ -218,8 +223,8 @@ async function applyDecision(
     head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
   };
   const completed = async () => {
-    member.noteLeaves(outcome);
-    member.checkpoint(start, decision);
+    member.attendance.noteLeaves(outcome);
+    publishCheckpoint(start, decision, member, wire.me);
     report({ type: 'round', ...summary });
     const count = voidsInARow(rounds);
     if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
@@ -229,7 +234,7 @@ async function applyDecision(
 }
 
 /** The quorum that decided, as the next outcome lists it. */
-function votesOf({ state }: Start, { certificate }: Decision, { pool }: Member): ListedVotes {
+function votesOf({ state }: ReadyRound, { certificate }: Decision, { pool }: Member): ListedVotes {
   const messages = certificate.commits.map((id) => pool.noun(id)!);
   return listVotes(state.ledger, certificate, messages.filter(isCommit));
 }
@@ -241,6 +246,9 @@ function voidsInARow(rounds: readonly CertifiedSummary[]): number {
 }
 
 /** Whose contributions are in the model now, ascending. */
-const acceptedWorkers = ({ electorate }: Start, { outcome }: Decision): readonly WorkerId[] => [
+const acceptedWorkers = (
+  { electorate }: ReadyRound,
+  { outcome }: Decision,
+): readonly WorkerId[] => [
   ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
 ];

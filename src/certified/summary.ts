@@ -2,10 +2,10 @@
 import type { EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RoundSummary } from '../worker/events.ts';
-import type { Decision } from './decision.ts';
+import type { Decision } from './driven-round.ts';
 import type { CertifiedRound } from './events.ts';
 import type { Evidence } from './evidence.ts';
-import type { Start } from './member.ts';
+import type { ReadyRound } from './round-inputs.ts';
 
 /** The largest payload and event of what an outcome lists. */
 export function bytesOf(
@@ -24,7 +24,7 @@ export function bytesOf(
 
 /** Who signed, who was refused, who came and went. */
 export function describe(
-  { electorate }: Start,
+  { electorate }: ReadyRound,
   { outcome, certificate, next }: Decision,
   evidence: Evidence,
 ): CertifiedRound {

@@ -7,7 +7,7 @@ import type { CertifiedPorts, CertifiedState, RunEvent } from '../../src/certifi
 import type { Noun } from '../../src/certified/evidence.ts';
 import { type Certified, genesisOf } from '../../src/certified/history.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
-import { Member } from '../../src/certified/member.ts';
+import { createMember } from '../../src/certified/member.ts';
 import { toNoun } from '../../src/certified/nouns.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
@@ -179,8 +179,8 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     report: (event) => void events.push(event),
   };
   const chain = createRevealChain(secretOf(index), run, rounds);
-  const member = new Member({
-    ...{ spec, run, control, journal: memoryJournal(disk), ports, signal },
+  const member = createMember({
+    ...{ spec, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     stakes: async (id) =>
       options.refresh ? stakeOf(await options.refresh.find(id)) : (options.stakes ?? new Map()),

@@ -1,8 +1,8 @@
 /**
- * One round being decided, next to the training: feeds the round machine with what arrives and with the clock, and does what it
- * asks for. What the machine signs is on disk before it leaves. It goes on answering others until it is closed.
+ * The driver of one certified round, next to the training: feeds the round machine with what arrives and with the clock, and does what it
+ * asks for: signs, sends, receives and re-sends messages. What the machine signs is on disk before it leaves. It goes on answering others
+ * until it is closed.
  */
-
 import { deferred } from '../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
@@ -15,35 +15,32 @@ import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Message } from '../run/vote.ts';
-import { accuse } from './accuse.ts';
-import type { DecidingOptions } from './deciding-options.ts';
-import type { Deciding, Decision } from './decision.ts';
+import type { Decision, DrivenRound, DriverOptions } from './driven-round.ts';
 import { isMessage, type Noun } from './evidence.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
 import { createRefusals, type Refusals } from './refusals.ts';
-import { Waiting } from './waiting.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;
 /** Longest sleep: timers of platforms do not reach further. */
 const LONGEST_MS = 60_000;
 
-/** Starts deciding the round that comes next in a certified state. */
-export const openDeciding = (options: DecidingOptions): Deciding => new Round(options);
+/** Starts driving the round that comes next in a certified state. */
+export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriver(options);
 
-class Round implements Deciding {
+class RoundDriver implements DrivenRound {
   readonly decided: Promise<Decision>;
   readonly looked: Promise<void>;
   readonly #observer: Observer;
-  readonly #options: DecidingOptions;
+  readonly #options: DriverOptions;
   readonly #judge: Judge;
   readonly #listening: RoundListening;
   readonly #changed = createNotifier();
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inputs: Input[] = [];
-  readonly #waiting = new Waiting();
+  readonly #pending = new PendingActions();
   readonly #own: Record<string, SignedEvent>;
   readonly #refusals: Refusals;
   /** How long each worker's contribution took. */
@@ -55,12 +52,12 @@ class Round implements Deciding {
   #tickedMs = 0;
   #triedMs = 0;
 
-  constructor(options: DecidingOptions) {
-    const { context, member, session, entry, voteFrom } = options;
+  constructor(options: DriverOptions) {
+    const { context, ports, entry, voteFrom } = options;
     this.#options = options;
-    this.#refusals = createRefusals(context.round, member);
-    this.#signal = AbortSignal.any([session.signal, this.#stop.signal]);
-    const { clock } = session.ports;
+    this.#refusals = createRefusals(context.round, ports);
+    this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
+    const { clock } = ports;
     this.#machine = entry?.machine ?? beginRound(context, clock.now(), voteFrom);
     this.#own = { ...entry?.own };
     if (entry) this.#resume(entry.machine);
@@ -73,7 +70,7 @@ class Round implements Deciding {
       signal: this.#signal,
       bring: (manifest: Manifest) => this.#listening.pull(manifest),
       onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
-      onFault: (events: readonly [EventId, EventId]) => accuse(events, context.round, member),
+      onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
       onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
       onChange: () => this.#wake(),
     };
@@ -85,7 +82,7 @@ class Round implements Deciding {
       fetchOutcome: (digest) => this.#fetchOutcome(digest),
       wake: () => this.#wake(),
     });
-    this.#listening = member.control.listen(context.round, {
+    this.#listening = ports.control.listen(context.round, {
       take: (noun) => this.take(noun),
       refuse: (rejection, id) => this.refuse(rejection, id),
       onCaughtUp: () => this.#changed.notify(),
@@ -104,16 +101,16 @@ class Round implements Deciding {
   }
 
   enter({ event, payload }: Sealed): void {
-    const { member } = this.#options;
-    const noun = member.control.restore(event);
+    const { ports } = this.#options;
+    const noun = ports.control.restore(event);
     if (noun.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
-    if (payload) member.pool.addPayload(noun.manifest, payload);
+    if (payload) ports.pool.addPayload(noun.manifest, payload);
     this.take(noun);
   }
 
   take(noun: Noun): void {
-    const { member, context } = this.#options;
-    const isNew = member.pool.add(noun);
+    const { ports, context } = this.#options;
+    const isNew = ports.pool.add(noun);
     if (isMessage(noun) && noun.round === context.round) {
       this.#feed({ type: 'message', message: noun });
     }
@@ -135,13 +132,13 @@ class Round implements Deciding {
 
   /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
   #resume({ votes, ballots, decided }: RoundState): void {
-    const { pool } = this.#options.member;
+    const { pool } = this.#options.ports;
     for (const noun of [...votes, ...ballots]) pool.add(noun);
     this.#inputs.push({ type: 'restart' });
     if (decided === null) return;
     const proposal = votes.find(({ id }) => id === decided.proposal);
     if (proposal?.type !== 'proposal') return;
-    this.#waiting.add('settle', () => this.#finish(proposal.outcome, decided));
+    this.#pending.add('finish', () => this.#finish(proposal.outcome, decided));
     this.#dirty = true;
   }
 
@@ -158,7 +155,7 @@ class Round implements Deciding {
 
   /** Never resolves: what it finds is settled on the way. */
   async #run(): Promise<never> {
-    const { clock } = this.#options.session.ports;
+    const { clock } = this.#options.ports;
     for (;;) {
       this.#signal.throwIfAborted();
       const input = this.#inputs.shift() ?? this.#tick(clock.now());
@@ -169,7 +166,7 @@ class Round implements Deciding {
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
       if (this.#listening.caughtUp) this.#look();
-      const soon = this.#waiting.isEmpty ? LONGEST_MS : ASK_MS;
+      const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
       await notifiedOrDeadline(this.#changed, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
@@ -183,8 +180,8 @@ class Round implements Deciding {
   }
 
   async #step(input: Input): Promise<void> {
-    const { context, session } = this.#options;
-    const { state, effects } = step(context, this.#machine, input, session.ports.clock.now());
+    const { context, ports } = this.#options;
+    const { state, effects } = step(context, this.#machine, input, ports.clock.now());
     if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
     this.#machine = state;
     // signed before anything is written, so that one write holds the state and the events it promises
@@ -193,15 +190,15 @@ class Round implements Deciding {
   }
 
   #tellHeld({ held, closed, decided }: RoundState): void {
-    const { context, member } = this.#options;
+    const { context, ports } = this.#options;
     if (closed !== null || decided !== null) return;
     const { round, live } = context;
     const missing = live.filter((key) => !held.some(({ worker }) => worker === key));
-    member.tell.held(round, held.length, live.length, missing);
+    ports.tell.held(round, held.length, live.length, missing);
   }
 
   #perform(effect: Effect): Promise<void> | void {
-    const { control } = this.#options.member;
+    const { control } = this.#options.ports;
     switch (effect.type) {
       case 'persist':
         return this.#persist();
@@ -214,11 +211,11 @@ class Round implements Deciding {
       case 'resend':
         return control.resend(effect.ids);
       case 'compose':
-        return this.#waiting.attempt('compose', () =>
+        return this.#pending.attempt('compose', () =>
           this.#judge.compose(effect, this.#machine.held),
         );
       case 'check':
-        return this.#waiting.attempt(`check ${effect.digest}`, () =>
+        return this.#pending.attempt(`check ${effect.digest}`, () =>
           this.#judge.check(effect, this.#machine.held),
         );
       case 'want':
@@ -227,13 +224,13 @@ class Round implements Deciding {
           ? this.#fetchOutcome(effect.digest)
           : this.#listening.again();
       case 'finalized':
-        return this.#waiting.attempt('settle', () =>
+        return this.#pending.attempt('finish', () =>
           this.#finish(effect.outcome, effect.certificate),
         );
       case 'fault':
-        return accuse(effect.fault.events, this.#options.context.round, this.#options.member);
+        return this.#accuse(effect.fault.events);
       case 'stalled':
-        return this.#options.member.noteStall(this.#options.context.round, effect);
+        return this.#options.ports.onStall(this.#options.context.round, effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
       case 'closed':
@@ -242,16 +239,16 @@ class Round implements Deciding {
   }
 
   #persist(): Promise<void> {
-    const { member, context } = this.#options;
+    const { ports, context } = this.#options;
     const { round, parent } = context;
-    return member.journal.save({
-      ...{ round, parent, machine: this.#machine, own: this.#own, delays: member.delays },
+    return ports.journal.save({
+      ...{ round, parent, machine: this.#machine, own: this.#own, delays: ports.delays.recent },
     });
   }
 
   /** The event of a message: the one on disk, or a new one. */
   #eventOf(message: Message): OwnEvent<Noun> {
-    const { control } = this.#options.member;
+    const { control } = this.#options.ports;
     const key = JSON.stringify(message);
     const kept = this.#own[key];
     if (kept !== undefined) return { event: kept, noun: control.restore(kept, message) };
@@ -262,17 +259,32 @@ class Round implements Deciding {
 
   /** Late ones count for nothing in this round, but the next deadline is learned from them too. */
   #hold(worker: WorkerId, manifest: EventId): void {
-    const nowMs = this.#options.session.ports.clock.now();
+    const nowMs = this.#options.ports.clock.now();
     if (!this.#arrived.has(worker)) this.#arrived.set(worker, nowMs - this.#machine.begun);
     this.#feed({ type: 'held', worker, manifest });
   }
 
+  /** Shows two events that contradict each other to everybody, unless somebody did already: one proof is enough. */
+  #accuse(events: readonly [EventId, EventId]): void {
+    const { context, ports } = this.#options;
+    const { control, pool, tell } = ports;
+    const known = pool.proofOf(events);
+    if (known) {
+      tell.fault(context.round, known);
+      return;
+    }
+    const proof = control.accuse(events);
+    if (proof?.noun.type !== 'fault' || !pool.add(proof.noun)) return;
+    control.send(proof.event);
+    tell.fault(context.round, proof.noun);
+  }
+
   #fetch(ids: readonly EventId[]): void {
-    this.#options.member.control.fetch(ids, this);
+    this.#options.ports.control.fetch(ids, this);
   }
 
   #fetchOutcome(digest: Digest): void {
-    this.#options.member.control.fetchOutcome(digest, this);
+    this.#options.ports.control.fetchOutcome(digest, this);
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {
@@ -280,14 +292,38 @@ class Round implements Deciding {
     if (!decision) return false;
     // who only follows a round sees what arrived long ago
     if (this.#machine.closed !== null)
-      this.#options.member.learnDelays([...this.#arrived.values()]);
+      this.#options.ports.delays.learn([...this.#arrived.values()]);
     this.#settle(decision);
     return true;
   }
 
   #retry(): void {
     this.#dirty = false;
-    this.#triedMs = this.#options.session.ports.clock.now();
-    this.#waiting.retry();
+    this.#triedMs = this.#options.ports.clock.now();
+    this.#pending.retry();
+  }
+}
+
+/** Actions that lack something: tried at once, and again whenever something has arrived. */
+class PendingActions {
+  readonly #actions = new Map<string, () => boolean>();
+
+  get isEmpty(): boolean {
+    return this.#actions.size === 0;
+  }
+
+  /** Does something now, or as soon as what it lacks is here; an action is true once it is done. One action per key. */
+  attempt(key: string, action: () => boolean): void {
+    if (action()) this.#actions.delete(key);
+    else this.add(key, action);
+  }
+
+  /** Leaves something to the next `retry`. */
+  add(key: string, action: () => boolean): void {
+    this.#actions.set(key, action);
+  }
+
+  retry(): void {
+    for (const [key, action] of [...this.#actions]) this.attempt(key, action);
   }
 }

@@ -1,0 +1,85 @@
+/** What a round is drawn with, entropy and stakes: waited for before the round opens, and got from wherever it is. */
+import type { Clock } from '../base/clock.ts';
+import type { Control } from '../network/wire/control.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
+import type { Missing, Noun } from './evidence.ts';
+import { type Certified, withEntropy } from './history.ts';
+import type { Pool } from './pool.ts';
+import type { Refresh } from './refresh.ts';
+import type { Tell } from './tell.ts';
+
+/** A round that can be opened: its entropy and stakes are here. */
+export interface ReadyRound {
+  readonly state: Certified;
+  readonly electorate: Electorate;
+}
+
+/** Where what a round is drawn with comes from. */
+export interface InputSources {
+  /** The table of stakes of that id. Rejects when it cannot be had. */
+  stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
+  /** The beacon value after an outcome of this time. Rejects while nobody has it. */
+  beacon(time: number): Promise<Digest>;
+}
+
+interface Ports extends InputSources {
+  readonly control: Pick<Control<Noun>, 'forgetBefore' | 'admit'>;
+  readonly pool: Pool;
+  readonly refresh: Pick<Refresh, 'begin'>;
+  readonly tell: Tell;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Rounds whose messages are kept: a vote of the round before is evidence of the next one. */
+const KEPT_ROUNDS = 2;
+/** Between two tries to get a stake table or a beacon value. */
+const AGAIN_MS = 2000;
+
+export class RoundInputs {
+  readonly #ports: Ports;
+
+  constructor(ports: Ports) {
+    this.#ports = ports;
+  }
+
+  /** The round once everything is here that it is drawn with. What belongs to rounds long over is let go. */
+  async ready(certified: Certified): Promise<ReadyRound> {
+    const { pool, control, refresh } = this.#ports;
+    pool.forgetBefore(certified.round - KEPT_ROUNDS);
+    control.forgetBefore(certified.round - KEPT_ROUNDS);
+    const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
+    control.admit(ledgers.flatMap(({ members }) => members.map(({ key }) => key)));
+    for (;;) {
+      const entropy = withEntropy(certified, pool);
+      const stakes = stakesOf(certified.ledger, pool);
+      if (entropy.ok && stakes.ok) {
+        const state = entropy.value;
+        refresh.begin(state);
+        return { state, electorate: electorateOf(state, stakes.value) };
+      }
+      const missing = [entropy, stakes].flatMap((each) =>
+        !each.ok && 'missing' in each ? each.missing : [],
+      );
+      for (const each of missing) await this.obtain(each, certified);
+    }
+  }
+
+  /** Gets a stake table or a beacon value, however long it takes. */
+  async obtain({ what, id }: Missing, { round }: Pick<Certified, 'round'>): Promise<void> {
+    const { pool, stakes, beacon, tell, clock, signal } = this.#ports;
+    for (;;) {
+      try {
+        if (what === 'snapshot') pool.addStakes(id, await stakes(id));
+        else if (what === 'beacon') pool.addBeacon(Number(id), await beacon(Number(id)));
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        const why = error instanceof Error ? error.message : String(error);
+        tell.unavailable(round, what, why);
+        await clock.sleep(AGAIN_MS, signal);
+      }
+    }
+  }
+}
