@@ -54,6 +54,16 @@ describe('the house', () => {
     expect(quiet).toEqual([]);
   });
 
+  it('says each statement once, and holds it by tests', () => {
+    const code = /\b[NRTC]-\d\d\b/g;
+    const codesIn = (files: readonly string[]) =>
+      [...new Set(files.flatMap((file) => read(file).match(code) ?? []))].sort();
+    const page = 'docs/statements.md';
+    expect(codesIn(filesUnder('test', '.ts'))).toEqual(codesIn([page]));
+    const others = ['README.md', ...filesUnder('docs', '.md'), ...filesUnder('demos', '.ts')];
+    expect(codesIn([...sources, ...others].filter((file) => file !== page))).toEqual([]);
+  });
+
   it('names no machine and no download address', () => {
     expect(read('package-lock.json')).not.toContain('"resolved": "http');
   });

@@ -69,7 +69,7 @@ describe('a checkpoint', () => {
   });
 });
 
-describe('the run root (T-12)', () => {
+describe('T-12: the run root', () => {
   const digests = Array.from({ length: 7 }, (_, i) => String(i).repeat(64));
 
   it('proves each of its rounds and nothing else', () => {
