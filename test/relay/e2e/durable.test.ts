@@ -3,11 +3,11 @@ import { appendFile, readdir, readFile, truncate, writeFile } from 'node:fs/prom
 import { createInterface } from 'node:readline';
 import fc from 'fast-check';
 import { afterEach, expect, test } from 'vitest';
-import { decodeRecords, encodeRecord } from '../../relay/durable/record.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
-import { openReader, type RawReader } from '../support/raw-reader.ts';
-import { eventOf } from '../support/signers.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { decodeRecords, encodeRecord } from '../../../relay/durable/record.ts';
+import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { openReader, type RawReader } from '../../support/raw-reader.ts';
+import { eventOf } from '../../support/signers.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const NOW = 1_700_000_000;
 const at = temporaryFolder();
@@ -155,7 +155,7 @@ test('records: any cut gives whole records only, any flipped bit ends them there
   );
 });
 
-const source = JSON.stringify(new URL('../../relay/server.ts', import.meta.url).href);
+const source = JSON.stringify(new URL('../../../relay/server.ts', import.meta.url).href);
 const program = `import(${source}).then(async ({ createRelay }) => {
   const relay = await createRelay({ store: process.argv[1], policies: [] });
   console.log(relay.url);

@@ -2,13 +2,13 @@ import { expect, it } from 'vitest';
 import { itInChromium, runInChromium } from '../../support/chromium.ts';
 import type { PayloadVectors } from '../../support/payload-vectors.ts';
 import { readVectors } from '../../support/vectors.ts';
-import { type CodecReport, run } from './codec-report.ts';
+import { type CodecReport, run } from '../codec/codec-report.ts';
 
 const input = {
   vectors: readVectors<PayloadVectors>('payload-codecs.json'),
   fuzzed: 3000,
 };
-const entry = new URL('./codec-report.ts', import.meta.url);
+const entry = new URL('../codec/codec-report.ts', import.meta.url);
 
 it('says of its vectors what they say', () => {
   const report = run({ ...input, fuzzed: 0 });

@@ -1,15 +1,15 @@
 import { describe, expect } from 'vitest';
-import { proveRound, type RoundProof, runRoot } from '../../src/consensus/run-root.ts';
-import { type Claimed, run as isProved } from '../browser/round-proof.ts';
-import { generateRun } from '../support/certified-run.ts';
-import { itInChromium, runInChromium } from '../support/chromium.ts';
-import { type Roots, run } from '../support/replay-roots.ts';
+import { proveRound, type RoundProof, runRoot } from '../../../src/consensus/run-root.ts';
+import { type Claimed, run as isProved } from '../../browser/round-proof.ts';
+import { generateRun } from '../../support/certified-run.ts';
+import { itInChromium, runInChromium } from '../../support/chromium.ts';
+import { type Roots, run } from '../../support/replay-roots.ts';
 
 describe('a replay in a browser', () => {
   const made = generateRun();
 
   itInChromium('gives the same roots as in Node, to the bit', async () => {
-    const entry = new URL('../support/replay-roots.ts', import.meta.url);
+    const entry = new URL('../../support/replay-roots.ts', import.meta.url);
     const there = await runInChromium<typeof made.events, Roots>(entry, made.events);
     expect(there).toEqual(run(made.events));
     expect(there.modelRoots).toEqual(made.rounds.map(({ modelRoot }) => modelRoot));
@@ -28,7 +28,7 @@ describe('a replay in a browser', () => {
     const twice = [...digests, digests.at(-1)!];
     proofs.push(proveRound(twice, twice.length - 1));
     const claimed: Claimed = { root: runRoot(digests), proofs };
-    const entry = new URL('../browser/round-proof.ts', import.meta.url);
+    const entry = new URL('../../browser/round-proof.ts', import.meta.url);
     const there = await runInChromium<Claimed, boolean[]>(entry, claimed);
     expect(there).toEqual([...digests.flatMap(() => [true, false]), false]);
     expect(there).toEqual(isProved(claimed));

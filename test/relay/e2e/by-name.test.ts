@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import { openReader } from '../support/raw-reader.ts';
-import { eventOf } from '../support/signers.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { openReader } from '../../support/raw-reader.ts';
+import { eventOf } from '../../support/signers.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();
 
@@ -45,7 +45,7 @@ test('the name works in a plain Node program too', () => {
     console.log(relay.url);
     await relay.close();`;
   const flags = ['--import', 'tsx', '--conditions=nostrain:source', '--input-type=module'];
-  const root = fileURLToPath(new URL('../..', import.meta.url));
+  const root = fileURLToPath(new URL('../../..', import.meta.url));
   const printed = execFileSync(process.execPath, [...flags, '--eval', program], { cwd: root });
   expect(String(printed)).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\n$/);
 });
