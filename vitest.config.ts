@@ -15,7 +15,8 @@ const parts = {
     include: ['test/**/*.test.ts'],
     exclude: [endToEnd, longRunning, interop],
     isolate: false,
-    maxWorkers: availableParallelism(),
+    // some of them wait for sockets while others compute
+    maxWorkers: Math.ceil(1.5 * availableParallelism()),
     timeout: minute,
   },
   /** The built program, whole swarms, and what else takes processes. */

@@ -210,7 +210,10 @@ describe('R-04: proportionality', () => {
       const exact = inclusion(weights, weights.indexOf(each), 8);
       expect(Math.abs(mean / exact - 1)).toBeLessThan(0.02);
     }
-    const all = weights.map((_, i) => inclusion(weights, i, 8));
+    // equal weights have equal chances
+    const chances = new Map(weights.map((each, i) => [each, i]));
+    for (const [each, i] of chances) chances.set(each, inclusion(weights, i, 8));
+    const all = weights.map((each) => chances.get(each)!);
     expect(all.reduce((a, b) => a + b)).toBeCloseTo(8, 6);
   });
 });

@@ -1,18 +1,15 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createRelay } from '../../../../relay/server.ts';
-import { toHex } from '../../../../src/base/bytes.ts';
-import {
-  type DeployedRegistry,
-  requestExit,
-} from '../../../../src/chain/registry/registry-calls.ts';
-import { toNpub } from '../../../../src/node/keys.ts';
-import { formatStakeJson, parseStakeJson } from '../../../../src/run/stake-json.ts';
-import type { StakeSnapshot } from '../../../../src/run/stake-snapshot.ts';
-import { anvilMissing, startAnvil, type TestChain } from '../../../support/anvil.ts';
-import { runCommand } from '../../../support/command-line.ts';
-import { describeWith } from '../../../support/needs.ts';
-import { temporaryFolder } from '../../../support/temporary-folder.ts';
+import { createRelay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import { type DeployedRegistry, requestExit } from '../../../src/chain/registry/registry-calls.ts';
+import { toNpub } from '../../../src/node/keys.ts';
+import { formatStakeJson, parseStakeJson } from '../../../src/run/stake-json.ts';
+import type { StakeSnapshot } from '../../../src/run/stake-snapshot.ts';
+import { anvilMissing, startAnvil, type TestChain } from '../../support/anvil.ts';
+import { runCommand } from '../../support/command-line.ts';
+import { describeWith } from '../../support/needs.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const file = temporaryFolder();
 const [ALICE, BOB] = ['aa', 'bb'].map((part) => part.repeat(32)) as [string, string];

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import { startStakedChain } from '../../../../src/cli/commands/demo/certified/demo-stakes.ts';
-import { stakeOf } from '../../../../src/run/stake-snapshot.ts';
-import { anvilMissing, never } from '../../../support/anvil.ts';
-import { itWith } from '../../../support/needs.ts';
+import { startStakedChain } from '../../../src/cli/commands/demo/certified/demo-stakes.ts';
+import { stakeOf } from '../../../src/run/stake-snapshot.ts';
+import { anvilMissing, never } from '../../support/anvil.ts';
+import { itWith } from '../../support/needs.ts';
 
 itWith(anvilMissing)('a chain starts with the stakes of a demo, proved', async () => {
   const stakes = new Map([

@@ -4,19 +4,19 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { sourceOf, sourceOfRequest } from '../../relay/addresses.ts';
-import { Admission } from '../../relay/admission.ts';
-import type { Entry } from '../../relay/event.ts';
-import { defaultLimits } from '../../relay/limits.ts';
-import { isIntricate } from '../../relay/message.ts';
-import { IdList } from '../../relay/negentropy/id-list.ts';
-import { reconcile } from '../../relay/negentropy/reconcile.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
-import { Store } from '../../relay/store.ts';
-import { Tombstones } from '../../relay/tombstones.ts';
-import { finish, Turns, type Work } from '../../relay/turns.ts';
-import { openReader, type RawReader } from '../support/raw-reader.ts';
-import { eventOf, signerOf } from '../support/signers.ts';
+import { sourceOf, sourceOfRequest } from '../../../relay/addresses.ts';
+import { Admission } from '../../../relay/admission.ts';
+import type { Entry } from '../../../relay/event.ts';
+import { defaultLimits } from '../../../relay/limits.ts';
+import { isIntricate } from '../../../relay/message.ts';
+import { IdList } from '../../../relay/negentropy/id-list.ts';
+import { reconcile } from '../../../relay/negentropy/reconcile.ts';
+import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { Store } from '../../../relay/store.ts';
+import { Tombstones } from '../../../relay/tombstones.ts';
+import { finish, Turns, type Work } from '../../../relay/turns.ts';
+import { openReader, type RawReader } from '../../support/raw-reader.ts';
+import { eventOf, signerOf } from '../../support/signers.ts';
 
 const NOW = 1_700_000_000;
 const opened: { close(): Promise<unknown> }[] = [];
@@ -119,7 +119,7 @@ describe('a full store', () => {
 
   test('40 MB of small events with many tags do not kill a heap of 512 MB', async () => {
     const modules = ['store.ts', 'limits.ts'].map((name) =>
-      JSON.stringify(new URL(`../../relay/${name}`, import.meta.url).href),
+      JSON.stringify(new URL(`../../../relay/${name}`, import.meta.url).href),
     );
     const program = `
       const [{ Store }, { defaultLimits }] = await Promise.all([${modules.map((name) => `import(${name})`).join(', ')}]);

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { NostrainError } from '../../src/base/errors.ts';
-import { wordError } from '../../src/cli/main.ts';
-import { parseSecretKey, publicKeyOf, toNpub } from '../../src/node/keys.ts';
-import { fetchRelayInfo } from '../../src/node/relay-info.ts';
-import { runCommand } from '../support/command-line.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { createRelay } from '../../../relay/server.ts';
+import { NostrainError } from '../../../src/base/errors.ts';
+import { wordError } from '../../../src/cli/main.ts';
+import { parseSecretKey, publicKeyOf, toNpub } from '../../../src/node/keys.ts';
+import { fetchRelayInfo } from '../../../src/node/relay-info.ts';
+import { runCommand } from '../../support/command-line.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const file = temporaryFolder();
 const stops: (() => unknown)[] = [];
@@ -129,7 +129,7 @@ describe('relay', () => {
 });
 
 function startProcess(...argv: string[]): ChildProcess {
-  const bin = fileURLToPath(new URL('../../src/cli/bin.ts', import.meta.url));
+  const bin = fileURLToPath(new URL('../../../src/cli/bin.ts', import.meta.url));
   const child = spawn(process.execPath, ['--import', 'tsx', bin, ...argv], {
     stdio: ['ignore', 'pipe', 'ignore'],
   });

@@ -4,15 +4,15 @@ import { once } from 'node:events';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { EventLog } from '../../relay/durable/event-log.ts';
-import { recover } from '../../relay/durable/recover.ts';
-import type { Entry } from '../../relay/event.ts';
-import { defaultLimits } from '../../relay/limits.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
-import { Store } from '../../relay/store.ts';
-import { openReader, type RawReader } from '../support/raw-reader.ts';
-import { eventOf } from '../support/signers.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import type { EventLog } from '../../../relay/durable/event-log.ts';
+import { recover } from '../../../relay/durable/recover.ts';
+import type { Entry } from '../../../relay/event.ts';
+import { defaultLimits } from '../../../relay/limits.ts';
+import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { Store } from '../../../relay/store.ts';
+import { openReader, type RawReader } from '../../support/raw-reader.ts';
+import { eventOf } from '../../support/signers.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const NOW = 1_700_000_000;
 const at = temporaryFolder();
@@ -164,7 +164,7 @@ describe('the log of a store', () => {
   });
 
   const modules = ['store.ts', 'limits.ts', 'durable/recover.ts'].map((name) =>
-    JSON.stringify(new URL(`../../relay/${name}`, import.meta.url).href),
+    JSON.stringify(new URL(`../../../relay/${name}`, import.meta.url).href),
   );
   const program = `
     const [{ Store }, { defaultLimits }, { recover }] =
