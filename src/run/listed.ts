@@ -58,11 +58,11 @@ const U32 = 0xffff_ffff;
 const MOST_EVIDENCE = 256;
 
 /** Text that every JSON writer spells alike; empty for none. */
-export const isEvidence = (text: string): boolean =>
+const isEvidence = (text: string): boolean =>
   text.length <= MOST_EVIDENCE && !/[\p{Cc}\p{Surrogate}]/u.test(text);
 
 /** Indices in a roster, strictly ascending. */
-export const areIndices = (list: readonly unknown[]): list is readonly number[] =>
+const areIndices = (list: readonly unknown[]): list is readonly number[] =>
   list.length <= MOST_UNLISTED &&
   list.every((index, i) => {
     return isInteger(index as Json, 0xffff) && (i === 0 || Number(list[i - 1]) < Number(index));

@@ -1,5 +1,6 @@
 /** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
 import { table } from '../../kinds/_render.ts';
+import { type FeatureName, features, ownedSpecFields } from '../../src/run/features.ts';
 import { presets } from '../../src/run/presets.ts';
 import { trainingFields } from '../../src/run/read-spec.ts';
 import { fields, isPersonal, settingNames } from '../../src/run/settings.ts';
@@ -87,6 +88,14 @@ const training = (): readonly (readonly string[])[] =>
     return [`\`training.${name}\``, fallback, accepted, help];
   });
 
+const featureRows = (): readonly (readonly string[])[] =>
+  ownedSpecFields(features).map(({ name, feature, field }) => [
+    `\`${feature}\``,
+    `\`${name}\``,
+    `\`${JSON.stringify(field.absent)}\``,
+    features[feature as FeatureName].says,
+  ]);
+
 /** The whole page. */
 export function renderPage(): string {
   const groups = Object.entries<Group>(groupFields).flatMap(([name, group]) =>
@@ -106,7 +115,13 @@ export function renderPage(): string {
     '## Fields',
     '',
     table(HEAD, [
-      ['`version`', '1', '1', 'of this format'],
+      ['`version`', '2', '2', 'of this format; a run of another version is refused'],
+      [
+        '`features`',
+        'those whose fields are said',
+        'names, ascending',
+        'features of the run, below',
+      ],
       ...rowsOf(plainFields, specDefaults, ''),
     ]),
     '',
@@ -126,6 +141,13 @@ export function renderPage(): string {
         ...rest,
       ]),
     ),
+    '',
+    '## Features',
+    '',
+    'A spec has the field of a feature exactly when `features` names it, and then says something other than what its absence means. `create` names',
+    'the features whose fields are said. What features add to other contents is in [rounds.md](rounds.md#features).',
+    '',
+    table(['feature', 'field', 'absent means', 'meaning'], featureRows()),
     '',
     '## Training',
     '',
