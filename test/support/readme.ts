@@ -25,12 +25,13 @@ export const typescriptBlocks: readonly string[] = [...text.matchAll(FENCE)]
   .filter(([, language]) => language === 'ts')
   .map(([, , block]) => block!);
 
-/** Every `--flag` in running text and tables, with its line. */
+/** Every `--flag` of ours in running text and tables, with its line. */
 export const flagsInText: readonly { readonly flag: string; readonly line: string }[] = text
   .replace(FENCE, '')
   .split('\n')
   .flatMap((line) =>
     [...line.matchAll(/`[^`]*`/g)]
+      .filter(([code]) => !/^`(npm|node) /.test(code))
       .flatMap(([code]) => [...code.matchAll(/(?<![\w-])--[a-z][a-z-]*/g)])
       .map(([flag]) => ({ flag, line })),
   );
