@@ -15,7 +15,60 @@ function filesUnder(folder: string, ending: string): string[] {
 const sources = ['src', 'kinds', 'relay'].flatMap((folder) => filesUnder(folder, '.ts'));
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
+/** Folders whose files are variants of one thing each, or the top of a command: they may be as small as they like. */
+const VARIANTS = [
+  /^kinds\//,
+  /^relay\/(policies|faults|strict)\//,
+  /^src\/(cli|python)\/commands\//,
+  /^src\/model\/(architectures|optimizers|graph\/ops)\//,
+  /^src\/network\/codec\/values\//,
+  /^src\/python\/regression\//,
+];
+
+/** Small files with one importer that stand alone all the same, and why. */
+const STANDS_ALONE: Readonly<Record<string, string>> = {
+  'relay/authenticating.ts': 'one verb of the relay, like adding and querying',
+  'relay/info.ts': 'NIP-11, beside the server that speaks it',
+  'relay/signature.ts': 'the one place that loads compiled code',
+  'src/certified/accuse.ts': 'fault proofs, beside the driver that is at its limit',
+  'src/certified/attendance.ts': 'sitting out a round, a rule of its own',
+  'src/certified/branch-history.ts': 'a port of the branches',
+  'src/certified/context.ts':
+    'from the certified state to the round machine, which takes it as an argument',
+  'src/certified/late.ts': 'the late policy `defer`',
+  'src/certified/residual.ts': 'what an outcome leaves of the residual, pure and tested alone',
+  'src/certified/waiting.ts': 'a class of its own',
+  'src/chain/evm/address.ts': 'Nostr key to EVM account, pure and tested alone',
+  'src/chain/registry/stake-registry.ts': 'written by contracts/compile.mjs',
+  'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
+  'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
+  'src/network/codec/budget.ts': 'from a byte budget to a codec, tested alone',
+  'src/network/transport/relay-list.ts': 'NIP-65, exported by the package',
+  'src/node/vote-journal.ts': 'the format of one file on disk',
+  'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
+  'src/python/outer/mean-by-reciprocal.ts': 'an aggregation rule',
+  'src/python/worker/pace.ts': 'a rule of mixed fleets',
+  'src/worker/sync.ts': 'the sync rules, pure and tested alone',
+};
+
 describe('the house', () => {
+  it('folds a small file with one importer into it, unless it is a variant', () => {
+    const importers = new Map<string, Set<string>>();
+    for (const file of sources) {
+      for (const [, target] of read(file).matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)) {
+        const path = join(file, '..', target!);
+        importers.set(path, (importers.get(path) ?? new Set()).add(file));
+      }
+    }
+    const small = sources.filter(
+      (file) => read(file).split('\n').length - 1 < 45 && importers.get(file)?.size === 1,
+    );
+    const unexplained = small.filter(
+      (file) => !(file in STANDS_ALONE) && !VARIANTS.some((folder) => folder.test(file)),
+    );
+    expect(unexplained).toEqual([]);
+  });
+
   it('starts every file with what it is for', () => {
     const silent = sources.filter((file) => {
       const text = read(file).replace(/^#!.*\n/, '');

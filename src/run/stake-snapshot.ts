@@ -1,5 +1,5 @@
 /**
- * Stake snapshot: who had how much at stake at one block, as a table that everybody writes in the same bytes. Its id is the
+ * Stake snapshot: the table of stakes by key at one block, serialized canonically so that everybody writes the same bytes. Its id is the
  * SHA-256 of those bytes. Where the numbers come from, and what proves them, is the business of its source; see docs/stake.md.
  */
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
@@ -184,4 +184,32 @@ function u64(value: number): Uint8Array {
   const out = new Uint8Array(8);
   viewOf(out).setBigUint64(0, BigInt(value));
   return out;
+}
+
+/** A field in which two snapshots differ, with both values. */
+export interface StakeDifference {
+  /** `height`, `rows.<key>`. */
+  readonly field: string;
+  readonly one: string;
+  readonly other: string;
+}
+
+const FIELDS = ['chain', 'strategy', 'params', 'height', 'blockHash', 'unit'] as const;
+
+/** Explains the first difference between two snapshots, in hash order; undefined where they are equal. */
+export function stakeDifference(
+  one: StakeSnapshot,
+  other: StakeSnapshot,
+): StakeDifference | undefined {
+  const field = FIELDS.find((name) => one[name] !== other[name]);
+  if (field !== undefined) return { field, one: String(one[field]), other: String(other[field]) };
+  for (let i = 0; i < Math.max(one.rows.length, other.rows.length); i++) {
+    const [a, b] = [one.rows[i], other.rows[i]];
+    if (a?.key === b?.key && a?.stake === b?.stake) continue;
+    // of two keys the lower one is missing on the other side
+    const key = a === undefined || (b !== undefined && b.key < a.key) ? b!.key : a.key;
+    const stakeOn = (row: typeof a) => (row?.key === key ? String(row.stake) : 'nothing');
+    return { field: `rows.${key}`, one: stakeOn(a), other: stakeOn(b) };
+  }
+  return undefined;
 }

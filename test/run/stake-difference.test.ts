@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { stakeDifference } from '../../src/run/stake-difference.ts';
-import { type StakeSnapshot, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { type StakeSnapshot, stakeDifference, stakeRows } from '../../src/run/stake-snapshot.ts';
 
 const [A, B, C] = ['aa', 'bb', 'cc'].map((part) => part.repeat(32)) as [string, string, string];
 const snapshot: StakeSnapshot = {

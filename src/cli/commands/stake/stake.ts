@@ -4,9 +4,13 @@ import { npubEncode } from 'nostr-tools/nip19';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { sourceOf } from '../../../chain/rederive.ts';
-import { stakeDifference } from '../../../run/stake-difference.ts';
 import { formatStakeJson, parseStakeJson } from '../../../run/stake-json.ts';
-import { type StakeSnapshot, snapshotId, totalStake } from '../../../run/stake-snapshot.ts';
+import {
+  type StakeSnapshot,
+  snapshotId,
+  stakeDifference,
+  totalStake,
+} from '../../../run/stake-snapshot.ts';
 import { wholeFlag } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
