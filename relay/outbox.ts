@@ -10,20 +10,21 @@ const ROOM_BYTES = 1 << 20;
 /** A reader that leaves more than this of our answers unread says more than it listens. */
 const UNREAD_BYTES = 1 << 20;
 
-/** Smaller buffers are copied into one write: a socket that ends makes an error for every write it still held. */
+/** Smaller buffers are copied into one write. */
 const COPIED_BYTES = 4096;
 
-/** Frames of one moment are written when they are more than this, at the latest. */
-const BATCH_BYTES = 1 << 16;
+/** The socket is given so much at a time, the rest waits here: one that ends makes an error for every write it still held. */
+const HELD_BYTES = 1 << 18;
 
 export class Outbox {
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
   readonly #line: Line | undefined;
   #waiting: (() => void)[] = [];
-  #batch: Buffer[] = [];
-  #batchBytes = 0;
-  #batchAnswers = 0;
+  /** Frames that are not written yet, from the head on. */
+  #queue: Frame[] = [];
+  #head = 0;
+  #queuedBytes = 0;
   #isPlanned = false;
   #unread = 0;
 
@@ -39,7 +40,7 @@ export class Outbox {
 
   /** Bytes not taken by the reader yet. */
   get unsent(): number {
-    return this.#socket.writableLength + this.#batchBytes + (this.#line?.bytes ?? 0);
+    return this.#socket.writableLength + this.#queuedBytes + (this.#line?.bytes ?? 0);
   }
 
   /** Whether the reader should not be heard until it has `caughtUp`. */
@@ -71,6 +72,9 @@ export class Outbox {
 
   close(): void {
     this.#line?.close();
+    this.#queue = [];
+    this.#head = 0;
+    this.#queuedBytes = 0;
     this.wake();
   }
 
@@ -86,36 +90,49 @@ export class Outbox {
     return this.#isOpen && this.unsent > ROOM_BYTES;
   }
 
-  #write({ parts, bytes, isAnswer }: Frame): void {
+  #write(frame: Frame): void {
     if (!this.#isOpen) return;
-    this.#batch.push(...parts);
-    this.#batchBytes += bytes;
-    if (isAnswer) this.#batchAnswers += bytes;
-    if (this.#batchBytes > BATCH_BYTES) this.flush();
-    else this.#plan();
-  }
-
-  #plan(): void {
+    this.#queue.push(frame);
+    this.#queuedBytes += frame.bytes;
     if (this.#isPlanned) return;
     this.#isPlanned = true;
     setImmediate(() => {
       this.#isPlanned = false;
-      this.flush();
+      this.#give();
     });
   }
 
-  /** Writes what has gathered; to be called before `ws` itself says anything. */
+  /** Writes all that waits; to be called before `ws` itself says anything. */
   flush(): void {
-    const [parts, answers] = [mergeSmall(this.#batch), this.#batchAnswers];
-    this.#batch = [];
-    this.#batchBytes = 0;
-    this.#batchAnswers = 0;
-    if (!this.#isOpen || parts.length === 0) return;
-    const last = parts.pop()!;
+    this.#give(Number.POSITIVE_INFINITY);
+  }
+
+  /** Gives the socket what it has room for, and more once it has written that. */
+  #give(most = HELD_BYTES): void {
+    if (!this.#isOpen) return;
+    const parts: Buffer[] = [];
+    let [bytes, answers] = [this.#socket.writableLength, 0];
+    for (; bytes < most && this.#head < this.#queue.length; this.#head++) {
+      const frame = this.#queue[this.#head]!;
+      parts.push(...frame.parts);
+      bytes += frame.bytes;
+      this.#queuedBytes -= frame.bytes;
+      if (frame.isAnswer) answers += frame.bytes;
+    }
+    if (2 * this.#head > this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#head);
+      this.#head = 0;
+    }
+    if (parts.length > 0) this.#writeParts(mergeSmall(parts), answers);
+  }
+
+  #writeParts(parts: readonly Buffer[], answers: number): void {
+    const last = parts.length - 1;
     this.#socket.cork();
-    for (const part of parts) this.#socket.write(part);
-    this.#socket.write(last, () => {
+    for (let i = 0; i < last; i++) this.#socket.write(parts[i]!);
+    this.#socket.write(parts[last]!, () => {
       this.#unread -= answers;
+      this.#give();
       if (this.#waiting.length > 0 && !(this.#isFull && this.isUnread)) this.wake();
     });
     this.#socket.uncork();
