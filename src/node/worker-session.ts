@@ -83,7 +83,7 @@ export const runWorkerSession = <M extends object>(
     });
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
-    const { run, relay, topk, packing, eventBudget } = settings;
+    const { run, relay, peers, topk, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
     const size = largestEvent(settings, layout);
@@ -101,6 +101,7 @@ export const runWorkerSession = <M extends object>(
       mine,
       stripe,
       packing,
+      peers,
       eventBudget,
       ratio: topk,
       maxContainerBytes: protocol.maxPayloadBytes ?? mostPayloadBytes(layout),

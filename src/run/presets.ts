@@ -32,6 +32,7 @@ const common: PartialSettings = {
   normalize: 'workers',
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
+  peers: [],
   waitFor: 0,
   joinTimeout: 600,
   heartbeatInterval: 60,

@@ -16,6 +16,7 @@ import {
   whole,
   yesNo,
 } from './field.ts';
+import { workerKeys } from './spec-fields.ts';
 
 /** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
@@ -133,6 +134,10 @@ export const fields = {
     normalizations,
   ),
   sync: sync('--sync <strategy>', 'when a round closes: timeout, strict:N, quorum, async'),
+  peers: workerKeys(
+    '--peers <keys>',
+    'the workers of the run by their public keys, this one among them; others count for nothing',
+  ),
   roundTimeout: real(
     '--round-timeout <s>',
     'seconds to collect after publishing, absolute',
@@ -173,6 +178,7 @@ const personal = [
   'relay',
   'shard',
   'sync',
+  'peers',
   'roundTimeout',
   'waitFor',
   'joinTimeout',

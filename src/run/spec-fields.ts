@@ -45,6 +45,19 @@ export const keys = (flag: string, help: string): Field<readonly WorkerId[]> =>
     },
   });
 
+/** Public keys of workers, or none: a JSON list, or written `npub1…,npub1…`. Ascending. */
+export const workerKeys = (flag: string, help: string): Field<readonly WorkerId[]> =>
+  reading(flag, help, {
+    accepted: 'public keys, each once: 64 hex digits or npub1…, separated by commas',
+    take: (value) => {
+      const list: unknown = typeof value === 'string' ? value.split(',').filter(Boolean) : value;
+      if (!Array.isArray(list) || list.length > MOST_KEYS) return undefined;
+      const read = list.map(readKey).filter((each) => each !== undefined);
+      const isGood = read.length === list.length && new Set(read).size === read.length;
+      return isGood ? read.sort() : undefined;
+    },
+  });
+
 /** 32 bytes in hex. */
 export const hash = (flag: string, help: string): Field<Digest> =>
   reading(flag, help, {

@@ -52,6 +52,7 @@ export async function applyRound<S extends WorkerState>(
     weight: weightOf(one.examples, { weights, cap }),
     scale: scales[i]!,
   }));
+  if (!counts && plan.sync.strategy === 'strict') tellLeftOut(cohort.length, state.round, session);
   const mean = meanOf(rows, { size: params.layout.size, normalize });
   const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
   const next = { layout: params.layout, values: stepped.values };
@@ -90,6 +91,14 @@ export async function applyRound<S extends WorkerState>(
     sent: undefined,
   };
   return { state: after, mean };
+}
+
+/** A strict round closed on others. */
+function tellLeftOut(count: number, round: number, { ports: { report } }: Session): void {
+  report({
+    type: 'notice',
+    message: `round ${round + 1} closed on ${count} contributions without this worker's: more workers play than it counts, or its gradient was refused`,
+  });
 }
 
 /** Nothing is saved of a step that leads nowhere. */

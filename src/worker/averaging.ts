@@ -2,14 +2,13 @@
  * The plain strategy: every worker averages the contributions it has when the round closes and takes the outer step over them.
  * Workers that close on the same contributions end in the same bits; nobody certifies which ones those are.
  */
+import { ConfigError } from '../base/errors.ts';
 import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
-import type { WorkerId } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { applyRound } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
 import { collect } from './collect.ts';
-import { liveWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
 import { publish } from './publish.ts';
 import { assertSealed, type SealedState, type WorkerState } from './state.ts';
@@ -35,6 +34,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
   meanOf: MeanRule = weightedMean,
 ): Averaging<S> {
   const { plan, ports } = session;
+  assertNamed(session);
   const digestOf = (state: S) => stateDigest(state.params, ports.createSha256);
   return {
     digestOf,
@@ -71,10 +71,15 @@ export function createAveraging<S extends WorkerState = WorkerState>(
   };
 }
 
-function startOf(state: WorkerState, base: string, session: Session): RoundStart {
-  const { run, owners, fragments } = session.plan;
-  const { round, params } = state;
-  const roster = rosterOf(state, session);
+/**
+ * Roster: contributors to the current state; in round 0 the peers that everybody names alike. Without such names the parameters are
+ * not divided in round 0: heartbeats are shown to some and not to others, so nobody could agree on who divides them.
+ */
+function startOf(state: WorkerState, base: string, { plan }: Session): RoundStart {
+  const { run, fragments, peers } = plan;
+  const { round, params, sent, cohort } = state;
+  const roster = sent?.roster ?? cohort ?? peers;
+  const owners = roster.length === 0 ? 0 : plan.owners;
   const { size } = params.layout;
   return {
     base,
@@ -83,6 +88,10 @@ function startOf(state: WorkerState, base: string, session: Session): RoundStart
   };
 }
 
-/** Roster: contributors to the current state; in round 0, live workers. A restart keeps the one its gradient was made for. */
-const rosterOf = ({ sent, cohort }: WorkerState, session: Session): readonly WorkerId[] =>
-  sent?.roster ?? cohort ?? liveWorkers(session);
+/** Throws where the workers of the run are named and this one is not among them. */
+function assertNamed({ plan: { peers }, ports: { wire } }: Session): void {
+  if (peers.length === 0 || peers.includes(wire.me)) return;
+  throw new ConfigError('flag/peers', `the key of this worker, ${wire.me}, is not among --peers`, {
+    hint: 'all workers give the same keys, their own among them; `nostrain derive-pubkey` prints yours',
+  });
+}

@@ -19,7 +19,7 @@ export async function waitForWorkers(session: Session): Promise<void> {
   const deadlineMs = clock.now() + plan.joinTimeoutMs;
   for (let told = 0; ; ) {
     const have = liveWorkers(session).length;
-    if (have >= plan.waitFor) return;
+    if (have >= plan.waitFor) return tellOfMore(have, session);
     if (clock.now() >= deadlineMs) throw noPeers(plan, have);
     if (have !== told) {
       told = have;
@@ -27,6 +27,15 @@ export async function waitForWorkers(session: Session): Promise<void> {
     }
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
+}
+
+/** More workers than a strict round counts: which ones it counts would be a matter of arrival. */
+function tellOfMore(have: number, { plan: { sync }, ports: { report } }: Session): void {
+  if (sync.strategy !== 'strict' || have <= sync.workers) return;
+  report({
+    type: 'notice',
+    message: `${have} workers are here and --sync strict:${sync.workers} counts ${sync.workers}: name them to all with --peers KEY,…, or let everybody start with --sync strict:${have}`,
+  });
 }
 
 const noPeers = (plan: Session['plan'], have: number): RelayError =>

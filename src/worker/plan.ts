@@ -1,5 +1,6 @@
 /** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
+import type { WorkerId } from '../run/ids.ts';
 import type { Normalization, ResidualRule, Settings } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 
@@ -34,6 +35,8 @@ export interface Plan {
   readonly timeoutSince: 'publishing' | 'last-contribution';
   /** How long relays may take to accept a gradient, where that is longer than the round's timeout. */
   readonly publishTimeoutMs: number;
+  /** The workers of the run, where they are named: nobody else counts, and in round 0 they divide the parameters. Empty: anybody. */
+  readonly peers: readonly WorkerId[];
   /** Live workers to see before the first round; 1 starts at once. */
   readonly waitFor: number;
   readonly joinTimeoutMs: number;
@@ -69,6 +72,7 @@ const usual = {
   roundTimeoutMs: 60_000,
   timeoutSince: 'publishing',
   publishTimeoutMs: 0,
+  peers: [],
   waitFor: 1,
   joinTimeoutMs: 600_000,
   heartbeatSeconds: 60,
@@ -89,7 +93,7 @@ export const completePlan = (
 /** The plan that settings make; what they leave open comes from the task. */
 export function planOf(settings: Settings, task: Partial<Plan>): Plan {
   const { sync, innerSteps, batchSize } = settings;
-  const peers = sync.strategy === 'strict' ? sync.workers : 1;
+  const wanted = sync.strategy === 'strict' ? sync.workers : 1;
   return completePlan({
     run: settings.run,
     task: settings.model,
@@ -105,8 +109,9 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
     weightCap: settings.maxExamples || innerSteps * batchSize,
     normalize: settings.normalize,
     sync,
+    peers: settings.peers,
     roundTimeoutMs: settings.roundTimeout * 1000,
-    waitFor: settings.waitFor || peers,
+    waitFor: settings.waitFor || wanted,
     joinTimeoutMs: settings.joinTimeout * 1000,
     heartbeatSeconds: settings.heartbeatInterval,
     maxMissedHeartbeats: settings.maxMissedHeartbeats,

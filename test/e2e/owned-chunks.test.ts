@@ -4,6 +4,7 @@ import type { PackingName } from '../../src/run/settings.ts';
 import { createStage } from '../support/stage.ts';
 import {
   divergencesOf,
+  keyOf,
   largeLayout,
   type Member,
   type MemberOptions,
@@ -28,6 +29,9 @@ const start = (index: number, url: string, more: Partial<MemberOptions> = {}): M
   });
 };
 
+/** The keys of the workers that start alike. */
+const peers = [0, 1, 2].map(keyOf).sort();
+
 const digests = (member: Member) => roundsOf(member).map(({ digest }) => digest);
 
 describe('owned chunks', () => {
@@ -43,7 +47,7 @@ describe('owned chunks', () => {
     async (packing, owners, fragments) => {
       const url = await relay();
       const members = [0, 1, 2].map((index) =>
-        start(index, url, { packing, plan: { owners, fragments } }),
+        start(index, url, { packing, plan: { owners, fragments, peers } }),
       );
       await Promise.all(members.map(({ finished }) => finished));
       for (const member of members) {
@@ -61,7 +65,7 @@ describe('owned chunks', () => {
     const url = await relay();
     const alone = { sync: { strategy: 'strict', workers: 1 } as const, waitFor: 1 };
     const single = start(5, await relay(), { plan: alone });
-    const members = [0, 1, 2].map((index) => start(index, url));
+    const members = [0, 1, 2].map((index) => start(index, url, { plan: { peers } }));
     const [state] = await Promise.all(members.map(({ finished }) => finished));
     await single.finished;
     const bytesOf = (member: Member) => roundsOf(member)[0]!.payloadBytes;
@@ -71,12 +75,13 @@ describe('owned chunks', () => {
     }
   });
 
-  it('one that saw other workers at the start is refused for that', async () => {
+  it('one that names other workers is refused for that', async () => {
     const url = await relay();
     const pair = { sync: { strategy: 'timeout' } as const, roundTimeoutMs: 1500, rounds: 1 };
-    const lonely = start(0, url, { plan: { ...pair, waitFor: 1 } });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    const other = start(1, url, { plan: { ...pair, waitFor: 2 } });
+    const lonely = start(0, url, { plan: { ...pair, waitFor: 1, peers } });
+    const other = start(1, url, {
+      plan: { ...pair, waitFor: 1, peers: [keyOf(0), keyOf(1)].sort() },
+    });
     await Promise.all([lonely.finished, other.finished]);
     expect(roundsOf(lonely)[0]!.refused).toEqual([{ reason: 'other-roster', worker: other.id }]);
   });
@@ -91,5 +96,43 @@ describe('owned chunks', () => {
     const again = start(2, url, { start: first.saved.find(({ sent }) => sent)! });
     await Promise.all([...steady, again].map(({ finished }) => finished));
     expect(digests(again)).toEqual(digests(steady[0]!));
+  });
+
+  it("a stranger's heartbeat shown to one worker alone splits nothing", async () => {
+    const url = await relay();
+    const mirror = await relay();
+    const stranger = stage.start({
+      ...{ index: 9, relays: [mirror], layout: largeLayout, packing: 'ternary' },
+      plan: { rounds: 1, waitFor: 9, joinTimeoutMs: 60_000 },
+    });
+    await stranger.wire.changed.next(AbortSignal.timeout(10_000));
+    // the first of three also hears the relay on which the stranger is
+    const members = [0, 1, 2].map((index) =>
+      start(index, url, { relays: index === 0 ? [url, mirror] : [url] }),
+    );
+    await Promise.all(members.map(({ finished }) => finished));
+    for (const member of members) expect(digests(member)).toEqual(digests(members[0]!));
+    expect(members.flatMap((member) => roundsOf(member).flatMap(({ refused }) => refused))).toEqual(
+      [],
+    );
+    expect(roundsOf(members[0]!).every(({ accepted }) => accepted.length === 3)).toBe(true);
+  });
+
+  it('where peers are named, strangers count for nothing and are refused by reason', async () => {
+    const url = await relay();
+    const stranger = start(9, url, {
+      plan: { sync: { strategy: 'timeout' }, roundTimeoutMs: 1000, waitFor: 1, rounds: 1 },
+    });
+    const members = [0, 1, 2].map((index) => start(index, url, { plan: { peers } }));
+    await Promise.all([stranger, ...members].map(({ finished }) => finished));
+    for (const member of members) {
+      expect(digests(member)).toEqual(digests(members[0]!));
+      expect(roundsOf(member).every(({ accepted }) => !accepted.includes(stranger.id))).toBe(true);
+    }
+  });
+
+  it('a key that is not among the peers it names does not start', async () => {
+    const outside = start(5, await relay(), { plan: { peers } });
+    await expect(outside.finished).rejects.toMatchObject({ code: 'flag/peers' });
   });
 });

@@ -24,9 +24,12 @@ const shard = fc
   .tuple(fc.integer({ min: 1, max: 99_999 }), fc.integer({ min: 1, max: 99_999 }))
   .map(([a, b]) => ({ index: Math.min(a, b), count: Math.max(a, b) }));
 
+const keys = fc.uniqueArray(fc.stringMatching(/^[0-9a-f]{64}$/), { maxLength: 4 });
+
 const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = {
   run: text,
   relay: fc.array(fc.string({ minLength: 1 })),
+  peers: keys.map((list) => list.sort()),
   profile: fc.constantFrom('nostrain/1', 'nostrain/0'),
   stripe: fc
     .tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 }))

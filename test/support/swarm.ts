@@ -37,6 +37,9 @@ export function secretOf(index: number): Uint8Array {
 
 const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
 
+/** The public key of a worker. */
+export const keyOf = (index: number): string => signerOf(index).publicKey;
+
 /** Its delta does not fit one event. */
 export const largeLayout = createLayout([{ name: 'w', shape: [60_000] }]);
 
@@ -104,7 +107,7 @@ export function startMember(options: MemberOptions): Member {
   });
   const wireOptions = {
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
-    ...{ packing: options.packing, stripe: options.stripe },
+    ...{ packing: options.packing, stripe: options.stripe, peers: options.plan.peers },
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * layout.size,
   };

@@ -2,13 +2,13 @@
 
 import { sha256 } from '../../base/hash.ts';
 import { createNotifier, type Notifier } from '../../base/notifier.ts';
-import type { Heartbeat } from '../../run/heartbeat.ts';
+import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
 import type { SignedEvent } from '../event.ts';
 import { createWorkingSigner } from '../proof-of-work.ts';
 import type { Subscription } from '../transport/relay-set.ts';
 import { createNativeProfile } from './native-profile.ts';
 import type { CreateProfile, Profile } from './profile.ts';
-import { type OpenInbox, openRoundInbox } from './round-inbox.ts';
+import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inbox.ts';
 import { createSignsOfLife } from './signs-of-life.ts';
 import type { Wire, WireOptions } from './wire.ts';
 
@@ -63,6 +63,7 @@ export function createWire(
         relays,
         changed,
         reader: profile.openRound(request),
+        peers: options.peers,
         onHeard: (event) => profile.gradientsAreHeartbeats && refresh(heartbeats, event),
         onClose: () => open.delete(inbox),
       });
@@ -92,18 +93,27 @@ function refresh(heartbeats: Map<string, Heartbeat>, { pubkey, created_at }: Sig
     heartbeats.set(pubkey, { ...held, createdAt: created_at });
 }
 
-/** Keeps the latest heartbeat of every worker of the run. */
+/** Makes room for workers that are there. */
+function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): void {
+  for (const [worker, heartbeat] of heartbeats) {
+    if (isStale(heartbeat, nowSeconds, 1)) heartbeats.delete(worker);
+  }
+}
+
+/** Keeps the latest heartbeat of every worker of the run, of bounded number. */
 function hearHeartbeats(
-  { relays }: WireOptions,
+  { relays, peers, clock }: WireOptions,
   { heartbeatFilter, readHeartbeat }: Profile,
   heartbeats: Map<string, Heartbeat>,
   changed: Notifier,
 ): Subscription {
   const onEvent = (event: SignedEvent) => {
     const judged = readHeartbeat(event);
-    if (!judged.ok) return;
+    if (!judged.ok || !isPeer(judged.value.worker, peers)) return;
     const held = heartbeats.get(judged.value.worker);
     if (held && held.createdAt > judged.value.createdAt) return;
+    if (!held && heartbeats.size >= MAX_WORKERS) forgetStale(heartbeats, clock.now() / 1000);
+    if (!held && heartbeats.size >= MAX_WORKERS) return;
     heartbeats.set(judged.value.worker, judged.value);
     changed.notify();
   };

@@ -15,6 +15,12 @@ const MAX_REJECTIONS = 1000;
 /** Payloads of one worker that are pulled for one round: a second one is its fault, a third one is not looked at. */
 const MAX_PENDING_PER_WORKER = 2;
 const MAX_PENDING = 1024;
+/** Workers of one run that are kept account of: a flood of made-up keys costs no more memory than this. */
+export const MAX_WORKERS = 1024;
+
+/** Whether a worker may be in the run: where nobody is named, anybody. */
+export const isPeer = (worker: WorkerId, peers: readonly WorkerId[] = []): boolean =>
+  peers.length === 0 || peers.includes(worker);
 
 export interface OpenInbox extends RoundInbox {
   /** Judges an event as if a relay had brought it. */
@@ -22,6 +28,7 @@ export interface OpenInbox extends RoundInbox {
 }
 
 interface InboxOptions {
+  readonly peers: readonly WorkerId[] | undefined;
   readonly relays: RelaySet;
   readonly changed: Notifier;
   readonly reader: RoundReader;
@@ -33,7 +40,7 @@ interface InboxOptions {
 /** Subscribes to the gradients of a round (under `async`: of the run). */
 export function openRoundInbox(
   request: RoundRequest,
-  { relays, changed, reader, onHeard, onClose }: InboxOptions,
+  { relays, changed, reader, peers, onHeard, onClose }: InboxOptions,
 ): OpenInbox {
   const contributions = new Map<string, Contribution>();
   const events = new Map<string, SignedEvent>();
@@ -53,6 +60,7 @@ export function openRoundInbox(
     }
     const slot = slotOf(judged.value);
     const held = contributions.get(slot);
+    if (!held && contributions.size >= MAX_WORKERS) return;
     if (held && !newer(judged.value, held)) return;
     contributions.set(slot, judged.value);
     if (event && reader.keepsEvents) events.set(slot, event);
@@ -70,6 +78,10 @@ export function openRoundInbox(
     if (reader.concerns?.(event) === false) return;
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
+    if (!isPeer(event.pubkey, peers)) {
+      const detail = 'not among the workers that --peers names';
+      return reject({ reason: 'not-a-member', worker: event.pubkey, detail });
+    }
     if (isFull(pending, event.pubkey)) return;
     const reading = reader.read(event, round);
     if (isOfTheRun(reading)) onHeard(event);

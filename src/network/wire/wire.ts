@@ -99,6 +99,8 @@ export interface Wire {
 }
 
 export interface WireOptions {
+  /** The workers of the run, where they are named: what others say is refused. Empty or absent: anybody. */
+  readonly peers?: readonly WorkerId[] | undefined;
   readonly run: string;
   readonly layout: Layout;
   readonly relays: RelaySet;
