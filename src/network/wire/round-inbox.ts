@@ -79,8 +79,8 @@ export function openRoundInbox(
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
     if (!isPeer(event.pubkey, peers)) {
-      const detail = 'not among the workers that --peers names';
-      return reject({ reason: 'not-a-member', worker: event.pubkey, detail });
+      reject(notNamed(event.pubkey));
+      return;
     }
     if (isFull(pending, event.pubkey)) return;
     const reading = reader.read(event, round);
@@ -102,13 +102,7 @@ export function openRoundInbox(
       return subscription.caughtUp;
     },
     take,
-    pulling() {
-      if (pending.size === 0) return undefined;
-      const all = [...pending].map(({ progress }) => progress());
-      const sum = (pick: (one: Progress) => number) =>
-        all.reduce((total, one) => total + pick(one), 0);
-      return { have: sum(({ have }) => have), of: sum(({ of }) => of) };
-    },
+    pulling: () => (pending.size === 0 ? undefined : progressOf(pending)),
     giveUp() {
       const given = [...pending];
       pending.clear();
@@ -125,6 +119,18 @@ export function openRoundInbox(
       onClose();
     },
   };
+}
+
+const notNamed = (worker: WorkerId): Rejection => ({
+  ...{ reason: 'not-a-member', worker },
+  detail: 'not among the workers that --peers names',
+});
+
+/** How far all of them are together. */
+function progressOf(pending: ReadonlySet<Pending>): Progress {
+  const all = [...pending].map(({ progress }) => progress());
+  const sum = (pick: (one: Progress) => number) => all.reduce((total, one) => total + pick(one), 0);
+  return { have: sum(({ have }) => have), of: sum(({ of }) => of) };
 }
 
 /** Reasons that say nothing good of who signed. */
