@@ -35,6 +35,11 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
       .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it')
       .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
       .option('--threads <n>', 'threads of the engine (default: all cores)', threadsFlag)
-      .addOption(new Option('--report <mode>', 'how to tell what happens').choices(reportModes))
+      .addOption(
+        new Option(
+          '--report <mode>',
+          'how to report progress: a live view, plain lines, or NDJSON (default: live on a terminal, else plain)',
+        ).choices(reportModes),
+      )
       .option('--summary-out <file>', 'write what happened in each round there, as JSON'),
   );

@@ -28,7 +28,7 @@ export const explain = (): Command =>
     .requiredOption('--round <n>', 'the round, from 0', wholeFlag('--round', 0))
     .requiredOption('--worker <npub>', 'whose contribution')
     .option('--events <file>', 'read this instead of asking relays')
-    .option('--json', 'tell it as JSON')
+    .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const interrupt = onInterrupt();
       try {

@@ -29,7 +29,7 @@ export const sample = (): Command =>
     new Command('sample')
       .description('write text with the parameters of a run')
       .argument('<state>', 'folder of a run (as --dir), or a state file')
-      .option('--prompt <text>', 'what it goes on from', '\n')
+      .option('--prompt <text>', 'text to continue', '\n')
       .option('--length <n>', 'tokens to write', wholeFlag('--length', 1, 1_000_000), 400)
       .option('--temperature <x>', '0 always takes the likeliest token', '0.8'),
     ['seed', 'tokens', 'width', 'layers', 'heads', 'context', 'ffn'],

@@ -13,14 +13,14 @@ interface Flags {
 
 export const doctor = (): Command =>
   new Command('doctor')
-    .description('try whether this machine and the given relays can train')
+    .description('check whether this machine and the given relays can train')
     .option(
       '--relay <url>',
       'look at this relay too, repeatable',
       (url: string, before: readonly string[]) => [...before, url],
       [],
     )
-    .option('--json', 'tell it as JSON')
+    .option('--json', 'print JSON')
     .action(async ({ relay, json }: Flags) => {
       const [relays, machine] = await Promise.all([checkRelays(relay), checkMachine()]);
       const checks = [...machine, ...relays];

@@ -42,7 +42,7 @@ const MOST_PAYLOAD_BYTES = CHUNK_BYTES * MAX_CHUNKS;
 export const plan = (): Command =>
   addSettingFlags(
     new Command('plan')
-      .description('say what a run costs in events and bytes, and which of the relays can carry it')
+      .description('estimate what a run sends in events and bytes, and which relays can carry it')
       .option('--settings <file>', 'settings as JSON; flags win over it')
       .option(
         '--workers <n>',
@@ -67,7 +67,7 @@ export const plan = (): Command =>
         wholeFlag('--payload-bytes', 1, MOST_PAYLOAD_BYTES),
       )
       .option('--check', 'try the relays, as `nostrain relays check` does')
-      .option('--json', 'tell it as JSON'),
+      .option('--json', 'print JSON'),
   ).action(async (flags: Flags, command: Command) => {
     const interrupt = onInterrupt();
     try {

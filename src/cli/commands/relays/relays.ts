@@ -12,7 +12,7 @@ interface Flags {
 }
 
 export const relays = (): Command =>
-  new Command('relays').description('look at relays before a run').addCommand(check());
+  new Command('relays').description('test relays before a run').addCommand(check());
 
 const check = (): Command =>
   new Command('check')
@@ -26,7 +26,7 @@ const check = (): Command =>
       wholeFlag('--seconds', 1, 600),
       60,
     )
-    .option('--json', 'tell it as JSON')
+    .option('--json', 'print JSON')
     .action(async (urls: readonly string[], { seconds, json }: Flags) => {
       const interrupt = onInterrupt();
       try {

@@ -26,7 +26,7 @@ export const replay = (): Command =>
   )
     .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
     .addOption(branchOption())
-    .option('--json', 'tell it as JSON')
+    .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const interrupt = onInterrupt();
       try {

@@ -53,14 +53,14 @@ export const createRun = (): Command =>
       addSettingFlags(
         new Command('create')
           .description('make a run: writes its spec, says what it means, publishes it with --relay')
-          .addArgument(new Argument('[file]', 'what to start from, as TOML or JSON'))
+          .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
           .option('--corpus <file>', 'text that everybody trains on (default: tiny Shakespeare)')
           .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
           .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
           .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
           .option(
             '--workers <n>',
-            'workers to reckon with (default: the founders)',
+            'workers to plan for (default: the founders)',
             wholeFlag('--workers', 1, 100_000),
           )
           .option(
@@ -75,7 +75,7 @@ export const createRun = (): Command =>
             positiveFlag('--round-seconds'),
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
-          .option('--json', 'tell it as JSON'),
+          .option('--json', 'print JSON'),
         [...sharedNames, 'relay'],
       ),
     ),

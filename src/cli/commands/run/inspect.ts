@@ -37,11 +37,11 @@ export const inspectRun = (): Command =>
   addConnectionFlags(
     addSettingFlags(
       new Command('inspect')
-        .description('show what a run says, field by field, and what its rounds ask of relays')
+        .description('show the spec of a run field by field, and what its rounds send to relays')
         .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
         .option(
           '--workers <n>',
-          'workers to reckon with (default: the founders)',
+          'workers to plan for (default: the founders)',
           wholeFlag('--workers', 1, 100_000),
         )
         .option('--json', 'the spec and its security report as JSON ("outlook")'),
@@ -73,7 +73,7 @@ export const listOfRuns = (): Command =>
     addSettingFlags(
       new Command('list')
         .description('show the runs that relays have, the newest first')
-        .option('--json', 'tell it as JSON'),
+        .option('--json', 'print JSON'),
       ['relay'],
     ),
   ).action(async (flags: Flags) => {

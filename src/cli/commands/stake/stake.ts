@@ -26,7 +26,9 @@ import { addSnapshotFlags } from './snapshot-flags.ts';
 
 export const stake = (): Command =>
   new Command('stake')
-    .description('who has how much at stake: snapshots that a run is founded on')
+    .description(
+      'stake snapshots, the tables by which a run weighs its committee: make, verify and show one, link keys of other chains',
+    )
     .addCommand(snapshot())
     .addCommand(verify())
     .addCommand(show())
@@ -90,7 +92,7 @@ const verify = (): Command =>
 
 const show = (): Command =>
   new Command('show')
-    .description('who has which share of a snapshot')
+    .description('print the largest stakes of a snapshot and their shares')
     .argument('<file>', 'the document')
     .option('--top <n>', 'how many keys to show', wholeFlag('--top', 1), 20)
     .action(async (file: string, { top }: { readonly top: number }) => {

@@ -20,12 +20,12 @@ interface BenchFlags {
 
 export const witnessBench = (): Command =>
   new Command('bench')
-    .description('what finding the witnesses costs, beside a coordinator that tells them')
+    .description('measure what drawing the witnesses costs, against a coordinator that publishes them')
     .option('--keys <n>', 'members, repeatable (default: 100 to 1000000)', many(wholeFlag('--keys', 1, MOST_KEYS))) // biome-ignore format: one option
     .option('-k, --seats <n>', 'seats', seatsFlag, 16)
     .option('--rtt-ms <ms>', 'modelled coordinator: round trip', positiveFlag('--rtt-ms'), 50)
     .option('--reads-per-second <n>', 'modelled coordinator: reads its relay answers (default: what a relay here does)', positiveFlag('--reads-per-second')) // biome-ignore format: one option
-    .option('--json', 'tell it as JSON')
+    .option('--json', 'print JSON')
     .action(async ({ keys, seats, rttMs, readsPerSecond, json }: BenchFlags) => {
       const sizes = keys ?? [100, 1000, 10_000, 100_000, 1_000_000];
       const found = await runBench({ keys: sizes, seats, rttMs, readsPerSecond }, (words) =>

@@ -32,7 +32,7 @@ interface InspectFlags extends ConnectionFlags {
 export const witnessInspect = (): Command =>
   addConnectionFlags(
     new Command('inspect')
-      .description('the odds that a committee is drawn whose quorum protects nobody')
+      .description('print how likely a drawn committee has enough hostile members to forge, take over or stall a round')
       .option('--spec <run>', 'file or naddr1… of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
       .option('--keys <n>', 'keys that may sit (default: 1000)', wholeFlag('--keys', 1, MOST_KEYS))
@@ -40,9 +40,9 @@ export const witnessInspect = (): Command =>
       .option('--hostile <share>', 'of the keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
       .option('-k, --seats <n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', many(seatsFlag)) // biome-ignore format: one option
       .addOption(new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(['bft', 'cft'])) // biome-ignore format: one option
-      .option('--differ <n>', 'keys by which two recovery attempts differ', wholeFlag('--differ', 0, MOST_SEATS), 0) // biome-ignore format: one option
+      .option('--differ <n>', 'keys by which the lists of two recovery epochs differ', wholeFlag('--differ', 0, MOST_SEATS), 0) // biome-ignore format: one option
       .option('--rounds <n>', 'rounds of the run (default: 1000)', wholeFlag('--rounds', 1, U32))
-      .option('--json', 'tell it as JSON'),
+      .option('--json', 'print JSON'),
   ).action(async (flags: InspectFlags) => {
     const said = await saidBy(flags);
     const counted =

@@ -56,13 +56,13 @@ export const witnessWho = (): Command =>
   addMemberFlags(
     addConnectionFlags(
       new Command('who')
-        .description('the keys on the committee of a round, best first')
+        .description('print the keys on the committee of a round, best first')
         .option('--spec <run>', 'file or naddr1… of a run: it says the rules, its relays the rest')
         .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
         .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
         .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
         .option('--epoch <n>', 'round (with --spec: the one in progress)', wholeFlag('--epoch', 0, U32)) // biome-ignore format: one option
-        .option('--batch <n>', 'attempt at the round', wholeFlag('--batch', 0, U32), 0)
+        .option('--batch <n>', 'recovery epoch of the round', wholeFlag('--batch', 0, U32), 0)
         .option('-k, --seats <n>', 'seats', seatsFlag, 64)
         .option('--entropy <hex>', 'of the round; without it that of round 0', digestFlag('--entropy')) // biome-ignore format: one option
         .option('--min-stake <n>', 'who has less has no seat', decimalFlag('--min-stake'), '0')
@@ -72,7 +72,7 @@ export const witnessWho = (): Command =>
             .default('stake'),
         )
         .addOption(quorumOption())
-        .option('--json', 'tell it as JSON'),
+        .option('--json', 'print JSON'),
     ),
   ).action((flags: WhoFlags) =>
     flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags),

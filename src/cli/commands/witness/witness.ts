@@ -6,7 +6,9 @@ import { witnessWho } from './who.ts';
 
 export const witness = (): Command =>
   new Command('witness')
-    .description('who decides rounds: draw them, judge the odds, measure the cost')
+    .description(
+      'committees of witnesses, which certify rounds: draw one, compute how safe a size is, measure the cost',
+    )
     .addCommand(witnessWho())
     .addCommand(witnessInspect())
     .addCommand(witnessBench());
