@@ -2,25 +2,7 @@
 
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
-import { aggregatePayloads } from '../python/commands/aggregate-payloads.ts';
-import { aggregateRound } from '../python/commands/aggregate-round.ts';
-import { applyPayload } from '../python/commands/apply-payload.ts';
-import { buildCheckpointCommand } from '../python/commands/build-checkpoint.ts';
-import { buildEvent } from '../python/commands/build-event.ts';
-import { buildHeartbeat } from '../python/commands/build-heartbeat.ts';
-import { collectEvents } from '../python/commands/collect-events.ts';
-import { convertState } from '../python/commands/convert-state.ts';
-import { decodePayloadCommand } from '../python/commands/decode-payload.ts';
-import { derivePubkey } from '../python/commands/derive-pubkey.ts';
-import { discoverCheckpoints } from '../python/commands/discover-checkpoints.ts';
-import { discoverWorkers } from '../python/commands/discover-workers.ts';
-import { encodeDelta } from '../python/commands/encode-delta.ts';
-import { hashState } from '../python/commands/hash-state.ts';
-import { initState } from '../python/commands/init-state.ts';
-import { inspectEvent } from '../python/commands/inspect-event.ts';
-import { outerStep } from '../python/commands/outer-step.ts';
-import { publishEvent } from '../python/commands/publish-event.ts';
-import { trainLocal } from '../python/commands/train-local.ts';
+import { pythonCommands } from '../python/commands/index.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
 import { archive } from './commands/archive.ts';
 import { demo } from './commands/demo/demo.ts';
@@ -48,36 +30,18 @@ export function createProgram(): Command {
     demo(),
     run(),
     runTraining(),
-    trainLocal(),
     relay(),
     relays(),
     plan(),
     witness(),
     keygen(),
-    derivePubkey(),
-    initState(),
-    hashState(),
-    publishEvent(),
-    collectEvents(),
-    aggregateRound(),
-    discoverWorkers(),
-    discoverCheckpoints(),
-    convertState(),
     replay(),
     archive(),
     explain(),
     sample(),
     stake(),
     doctor(),
-    encodeDelta(),
-    decodePayloadCommand(),
-    applyPayload(),
-    aggregatePayloads(),
-    outerStep(),
-    buildEvent(),
-    buildHeartbeat(),
-    buildCheckpointCommand(),
-    inspectEvent(),
+    ...pythonCommands.map((build) => build()),
   ];
   for (const command of commands) {
     inherit(command, program);

@@ -8,7 +8,7 @@ import { type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
 import { discoverWorkers, type WorkersFound, workersOf } from './workers.ts';
 
-/** What a collection waits for besides silence; the names are the reference's. */
+/** What a collection waits for besides silence; the names are the Python reference's. */
 export type SyncStrategy = 'timeout' | 'strict' | 'quorum' | 'async';
 
 export interface GradientsQuery extends Patience {
@@ -161,7 +161,7 @@ function sharedReason({ at }: Collection<EventOf<'gradient'>>): string {
 
 const isOf = (read: ReferenceEvent): read is EventOf<'gradient'> => read.type === 'gradient';
 
-/** Retries of the collection and of the discovery before it, as the reference adds them up. */
+/** Retries of the collection and of the discovery before it, as the Python reference adds them up. */
 export function gradientRetries({ at, failed, workers }: GradientsFound): RetryTotals {
   const all: readonly RelayAttempts[] = [...at, ...failed, ...(workers?.at ?? [])];
   return retryTotals(all);

@@ -62,7 +62,7 @@ function wordMismatch(cause: unknown): unknown {
   return new ConfigError(cause.code, cause.message, { hint, cause });
 }
 
-/** The mean of updates made from different states is not a step of either; the reference takes it without a word. */
+/** The mean of updates made from different states is not a step of either; the Python reference takes it without a word. */
 function noteBases({ events }: GradientsFound): void {
   const bases = new Set(events.map(({ read }) => read.said.model));
   if (bases.size < 2) return;

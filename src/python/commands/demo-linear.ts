@@ -69,7 +69,7 @@ interface Place {
   readonly innerSteps: number;
 }
 
-/** One worker's command line: the reference's settings; only the wait for all four is ours. */
+/** One worker's command line: the Python reference's settings; only the wait for all four is ours. */
 export const referenceWorker = (name: string, index: number, place: Place) => ({
   name,
   args: [

@@ -63,7 +63,7 @@ export const trainLocal = (): Command =>
     await writeState({ ...training.params, runtime: training.runtime }, flags);
   });
 
-/** The reference's metrics file; the backend is named as it was asked for. */
+/** The Python reference's metrics file; the backend is named as it was asked for. */
 function metricsOf(
   { runtime, lossBefore, lossAfter }: RegressionTraining,
   { size, features }: RegressionDataset,

@@ -8,7 +8,7 @@ import { decodeZip, encodeZip } from './zip.ts';
 
 export interface NpzState {
   readonly params: Params;
-  /** Free text; the reference stores the name of a runtime. */
+  /** Free text; the Python reference stores the name of a runtime. */
   readonly runtime?: string | undefined;
 }
 

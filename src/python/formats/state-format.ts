@@ -1,7 +1,7 @@
 /** The forms a state is stored in, by the names of the Python reference, and what the name of a file says of it. */
 
 /**
- * `safetensors` is ours, the others the reference's.
+ * `safetensors` is ours, the others the Python reference's.
  *
  * @example
  * ```ts

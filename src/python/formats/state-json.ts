@@ -1,6 +1,6 @@
 /**
  * A state as the Python reference writes it in JSON: `{"parameters": {name: {"shape": [...], "values": [...]}}}`, f64.
- * Stricter than the reference in reading: numbers are numbers, dimensions are integers, nothing is infinite.
+ * Stricter than the Python reference in reading: numbers are numbers, dimensions are integers, nothing is infinite.
  */
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -22,7 +22,7 @@ export function parseStateJson(text: string): Params {
   });
 }
 
-/** A state file's text, to the byte the reference's. */
+/** A state file's text, to the byte the Python reference's. */
 export const formatStateJson = (params: Params): string => `${indentedJson(stateToJson(params))}\n`;
 
 /** A state as a JSON value, floats kept floats. */

@@ -1,4 +1,4 @@
-/** A worker of the reference's profile, from a state and a dataset to the state that its rounds end in. */
+/** A worker of the Python reference's profile, from a state and a dataset to the state that its rounds end in. */
 import { systemClock } from '../../base/clock.ts';
 import { defaultRetry } from '../../base/retry.ts';
 import { withScope } from '../../base/scope.ts';
@@ -53,14 +53,14 @@ export interface TrainingSessionResult {
   readonly momentum: Params;
   /** Oldest first. */
   readonly rounds: readonly RoundSummary[];
-  /** The same rounds as the reference tells of them, and what came late. */
+  /** The same rounds as the Python reference tells of them, and what came late. */
   readonly history: History;
   /** All of it: `resume` of a session that goes on from here. */
   readonly workerState: PythonState;
 }
 
 /**
- * Plays rounds of the reference's profile over relays: train, publish, collect, take the outer step. Everything is closed when it
+ * Plays rounds of the Python reference's profile over relays: train, publish, collect, take the outer step. Everything is closed when it
  * ends. Throws a ConfigError for a config that cannot work and a RelayError when no relay can be reached.
  *
  * @example

@@ -21,7 +21,7 @@ import {
 } from '../regression/train.ts';
 
 /**
- * `python` is the plain loop in the reference's order of operations; the others are one engine, onnxruntime.
+ * `python` is the plain loop in the Python reference's order of operations; the others are one engine, onnxruntime.
  *
  * @example
  * ```ts

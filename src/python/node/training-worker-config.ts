@@ -1,4 +1,4 @@
-/** What a session of the reference's profile is told: its config, and the plan's settings in it. */
+/** What a session of the Python reference's profile is told: its config, and the plan's settings in it. */
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
 import type { Connection } from '../../node/connect-relays.ts';
@@ -16,7 +16,7 @@ import type { Params } from '../../tensor/params.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import type { RegressionBackend } from './train-on-backend.ts';
 
-/** Where there is a default it is the reference's, unless it says otherwise. */
+/** Where there is a default it is the Python reference's, unless it says otherwise. */
 export interface TrainingWorkerConfig extends Partial<Connection> {
   /** A linear or mlp regression; trained in f64. */
   readonly initialState: Params;
@@ -83,7 +83,7 @@ export interface TrainingWorkerConfig extends Partial<Connection> {
   readonly lateGradientLearningRate?: number | undefined;
   /** Momentum of that step; default `momentum`. */
   readonly lateGradientMomentum?: number | undefined;
-  /** Does as the reference does, also where that is unsafe, to train with its workers; default false. */
+  /** Does as the Python reference does, also where that is unsafe, to train with its workers; default false. */
   readonly referenceCompatible?: boolean | undefined;
 }
 
@@ -94,7 +94,7 @@ const same = [
   ...(['waitFor', 'maxMissedHeartbeats', 'checkpointHistory', 'run'] as const),
 ] satisfies readonly (keyof TrainingWorkerConfig & keyof Settings)[];
 
-/** All settings: those given, checked, and the reference's. Throws a ConfigError that names a wrong one. */
+/** All settings: those given, checked, and the Python reference's. Throws a ConfigError that names a wrong one. */
 export function settingsOf(config: TrainingWorkerConfig): Settings {
   const given: PartialSettings = Object.fromEntries(same.map((name) => [name, config[name]]));
   const seconds = {
@@ -120,7 +120,7 @@ export function settingsOf(config: TrainingWorkerConfig): Settings {
 
 const inSeconds = (ms: number | undefined) => (ms === undefined ? undefined : ms / 1000);
 
-/** Throws where the reference has nothing to be compatible with. */
+/** Throws where the Python reference has nothing to be compatible with. */
 export function assertCompatible(
   { sync }: Settings,
   { referenceCompatible }: Pick<TrainingWorkerConfig, 'referenceCompatible'>,

@@ -1,7 +1,13 @@
 /** One batch of linear regression by hand, in the Python reference's order of operations: same bits on every engine. */
 import type { RegressionSet } from '../../model/data/regression.ts';
-import type { Batch } from './batch.ts';
 import type { LinearModel } from './layout.ts';
+
+/** What one step of gradient descent is taken on. */
+export interface Batch {
+  /** Rows of the dataset, in order; a row may come up more than once. */
+  readonly rows: readonly number[];
+  readonly learningRate: number;
+}
 
 /** The prediction for one row. */
 export function predictLinear(

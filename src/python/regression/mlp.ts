@@ -3,8 +3,8 @@
  * the last bit of tanh, and from there on.
  */
 import type { RegressionSet } from '../../model/data/regression.ts';
-import type { Batch } from './batch.ts';
 import type { MlpModel } from './layout.ts';
+import type { Batch } from './linear.ts';
 
 /** The hidden layer for one row (H), written into `hidden`, and the prediction. */
 function forward(

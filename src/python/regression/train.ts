@@ -1,6 +1,6 @@
 /**
  * Local training as the Python reference does it: f64, consecutive batches from the first example on, no shuffling, plain
- * gradient descent. It is for states that must equal the reference's; runs train on graphs instead.
+ * gradient descent. It is for states that must equal the Python reference's; runs train on graphs instead.
  */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import type {
@@ -9,8 +9,8 @@ import type {
   RegressionTask,
 } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
-import type { Batch } from './batch.ts';
 import { type RegressionModel, readModel, writeModel } from './layout.ts';
+import type { Batch } from './linear.ts';
 import { predictLinear, stepLinear } from './linear.ts';
 import { predictMlp, stepMlp } from './mlp.ts';
 

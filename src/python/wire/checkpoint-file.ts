@@ -61,7 +61,7 @@ interface History {
   readonly late_reconciliations: readonly JsonObject[];
 }
 
-/** Members that a reader of the reference cannot do without. */
+/** Members that a reader of the Python reference cannot do without. */
 const NEEDED = {
   rounds: [
     ...['round', 'model_hash_before', 'model_hash_after', 'local_loss_before'],

@@ -86,7 +86,7 @@ export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): Eve
   );
 }
 
-/** The content as a file holds it, members in the order of the reference. */
+/** The content as a file holds it, members in the order of the Python reference. */
 export function contentOf(
   own: TrainingCheckpoint,
   digest: Digest = stateDigest(own.state),

@@ -53,7 +53,7 @@ export function collectedWhole(read: ReferenceEvent, crypto?: EventCrypto): Json
   return { ...whole, checkpoint: content.ok ? content.value : null };
 }
 
-/** An event as the reference writes it into files. */
+/** An event as the Python reference writes it into files. */
 export const eventJson = ({
   kind,
   created_at,

@@ -1,4 +1,4 @@
-/** Late gradients as the reference's checkpoints remember them, and what was done with them. */
+/** Late gradients as the Python reference's checkpoints remember them, and what was done with them. */
 
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -50,7 +50,7 @@ export interface Reconciliation {
 export const isPending = ({ payload, folded, error }: LateGradient): boolean =>
   payload !== undefined && folded === undefined && error === undefined;
 
-/** Members in the reference's order; what is unknown is left out. */
+/** Members in the Python reference's order; what is unknown is left out. */
 export function lateGradientJson(late: LateGradient): JsonObject {
   const { examples, payload, folded, error } = late;
   return {
@@ -100,7 +100,7 @@ export function readLateGradient(json: Json): Result<LateGradient> {
   });
 }
 
-/** Members in the reference's order. */
+/** Members in the Python reference's order. */
 export const reconciliationJson = (done: Reconciliation): JsonObject => ({
   current_round: BigInt(done.round),
   event_count: BigInt(done.eventIds.length),

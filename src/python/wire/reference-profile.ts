@@ -43,7 +43,7 @@ export function createReferenceProfile(
   const nowSeconds = () => Math.floor(clock.now() / 1000);
   const send = (event: SignedEvent): Sending =>
     trackOutcomes(event, relays.send(event, { signal }), relays);
-  /** Events of the reference carry the marker alone; ours can be asked for by run and round. */
+  /** Events of the Python reference carry the marker alone; ours can be asked for by run and round. */
   const scopedTo = (...scopes: readonly string[]): Filter =>
     anyKey ? { '#t': ['nostrain'], since: nowSeconds() - LOOKBACK_SECONDS } : { '#s': scopes };
   const profile: Profile = {

@@ -1,4 +1,4 @@
-/** How often relays had to be tried: what happened at each, what it comes to, and the reference's JSON members for both. */
+/** How often relays had to be tried: what happened at each, what it comes to, and the Python reference's JSON members for both. */
 import type { JsonObject } from '../json.ts';
 
 /** What one operation at one relay took. */

@@ -1,4 +1,4 @@
-/** One round as the reference's checkpoints and summaries tell it: written with every member, read back from strangers. */
+/** One round as the Python reference's checkpoints and summaries tell it: written with every member, read back from strangers. */
 
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -17,7 +17,7 @@ export interface RoundRecord {
   };
   readonly knownWorkers: readonly string[];
   readonly collectedWorkers: readonly string[];
-  /** Why collecting ended, in a word of the reference's. */
+  /** Why collecting ended, in a word of the Python reference's. */
   readonly reason: string;
   readonly heartbeat: SentRecord;
   readonly gradient: SentRecord;
@@ -86,7 +86,7 @@ export const plainRecord = (
   late: NOTHING_LATE,
 });
 
-/** The record with every member the reference writes, in its order. */
+/** The record with every member the Python reference writes, in its order. */
 export function roundRecord(own: RoundRecord): JsonObject {
   const collected = new Set(own.collectedWorkers);
   const { relays, retries, late } = own;
@@ -127,7 +127,7 @@ export function roundRecord(own: RoundRecord): JsonObject {
   };
 }
 
-/** A record in a checkpoint from anyone; members the reference calls optional may be missing. */
+/** A record in a checkpoint from anyone; members the Python reference calls optional may be missing. */
 export function readRoundRecord(json: Json): Result<RoundRecord> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'rounds', 'a round is an object');
   const [round, digestBefore] = [countOf(json.round), json.model_hash_before];

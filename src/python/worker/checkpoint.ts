@@ -29,7 +29,7 @@ export function publishCheckpoint(
   return checkpoint;
 }
 
-/** What a run without the reference's records knows of a round. */
+/** What a run without the Python reference's records knows of a round. */
 const recordOf = (
   round: RoundSummary,
   { lossBefore }: PythonState,

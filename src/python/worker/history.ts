@@ -1,4 +1,4 @@
-/** What a worker of the reference's profile carries from round to round for its summaries and checkpoints. */
+/** What a worker of the Python reference's profile carries from round to round for its summaries and checkpoints. */
 import type { LateGradient, Reconciliation } from '../wire/late-record.ts';
 import { type LateSummary, NOTHING_LATE, type RoundRecord } from '../wire/round-record.ts';
 

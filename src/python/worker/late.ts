@@ -1,5 +1,5 @@
 /**
- * Gradients that missed their round, in the reference's profile: looked for when the next one begins, and folded in once.
+ * Gradients that missed their round, in the Python reference's profile: looked for when the next one begins, and folded in once.
  * Without certificates nobody decides which ones count: workers end in the same bits only where all of them saw the same.
  */
 
@@ -68,7 +68,7 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
 const words = (count: number): string =>
   count === 1 ? 'a late gradient' : `${count} late gradients`;
 
-/** As the reference remembers them: whatever is new by its event id. */
+/** As the Python reference remembers them: whatever is new by its event id. */
 function merged(known: readonly LateGradient[], found: readonly LateGradient[]): LateGradient[] {
   const ids = new Set(known.map(({ eventId }) => eventId));
   return [...known, ...found.filter(({ eventId }) => !ids.has(eventId))];

@@ -1,5 +1,5 @@
 /**
- * Staying in step with workers of the reference: they do not see a gradient dated before their own round began, so in a mixed
+ * Staying in step with workers of the Python reference: they do not see a gradient dated before their own round began, so in a mixed
  * fleet a fast worker waits until the others have begun it too.
  */
 import { notifiedOrDeadline } from '../../base/notifier.ts';

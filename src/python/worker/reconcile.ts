@@ -1,5 +1,5 @@
 /**
- * Late gradients folded into a state: one outer step over their weighted mean. The reference lets that step move the outer
+ * Late gradients folded into a state: one outer step over their weighted mean. The Python reference lets that step move the outer
  * momentum like a round of its own; ours leaves momentum alone, so that it advances once per round.
  */
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
@@ -18,7 +18,7 @@ export interface LateRule {
   readonly strategy: 'deferred' | 'discard';
   readonly learningRate: number;
   readonly momentum: number;
-  /** As the reference does. */
+  /** As the Python reference does. */
   readonly advancesMomentum: boolean;
   /** No gradient weighs more examples than this. */
   readonly weightCap: number;
@@ -110,7 +110,7 @@ function outerStep({ params, momentum }: LateState, mean: Float64Array, rule: La
 const sorted = <T extends string | number>(items: readonly T[]): T[] =>
   [...new Set(items)].sort((a, b) => (a < b ? -1 : Number(a > b)));
 
-/** Δ = before - after, or what is wrong with the payload: of another model in the words of the reference. */
+/** Δ = before - after, or what is wrong with the payload: of another model in the words of the Python reference. */
 function readDelta(
   { payload = '' }: LateGradient,
   layout: Layout,

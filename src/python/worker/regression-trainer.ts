@@ -1,5 +1,5 @@
 /**
- * The reference's regressions as a trainer: f64, consecutive batches from the first example on in every round, losses over the
+ * The Python reference's regressions as a trainer: f64, consecutive batches from the first example on in every round, losses over the
  * whole dataset. There is nothing to draw, to carry over or to write.
  */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
@@ -46,7 +46,7 @@ export function createRegressionTrainer(options: RegressionTrainerOptions): Trai
         params: trained.params.values,
         moments: [],
         losses: Float64Array.of(loss),
-        // what a gradient weighs in the reference: the size of its dataset, however often it was gone through
+        // what a gradient weighs in the Python reference: the size of its dataset, however often it was gone through
         examples: dataset.size,
         seconds,
       };

@@ -1,4 +1,4 @@
-/** A training state of the reference's checkpoints as the state of a worker that goes on from it. */
+/** A training state of the Python reference's checkpoints as the state of a worker that goes on from it. */
 import { ok, type Result } from '../../base/result.ts';
 import { genesis } from '../../worker/state.ts';
 import type { CheckpointBody } from '../wire/checkpoints.ts';

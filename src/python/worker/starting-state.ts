@@ -13,7 +13,7 @@ export interface StartingOptions {
   readonly initialState: Params;
   readonly dataset: RegressionDataset;
   readonly startRound?: number | undefined;
-  /** In the reference's sign, that of after - before; zeros when absent. */
+  /** In the Python reference's sign, that of after - before; zeros when absent. */
   readonly momentumState?: Params | undefined;
   /** What errors call it. */
   readonly momentumName?: string;
@@ -32,5 +32,5 @@ export function startingState(options: StartingOptions): PythonState {
   return { ...state, momentum: flipped(values) };
 }
 
-/** f64, and laid out as the reference lays it out. */
+/** f64, and laid out as the Python reference lays it out. */
 const asModel = (params: Params): Params => writeModel(readModel(params));

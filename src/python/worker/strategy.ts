@@ -1,5 +1,5 @@
 /**
- * Rounds of the Python reference's profile: plain averaging, a checkpoint event after every round, and, where the reference's records
+ * Rounds of the Python reference's profile: plain averaging, a checkpoint event after every round, and, where the Python reference's records
  * are kept, late gradients folded in before a round and a whole record of it after.
  */
 import { createAveraging } from '../../worker/averaging.ts';

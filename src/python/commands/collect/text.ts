@@ -1,4 +1,4 @@
-/** Collections as lines for people, in the reference's words and order; what it does not have comes after them. */
+/** Collections as lines for people, in the Python reference's words and order; what it does not have comes after them. */
 
 import { safeLine } from '../../../base/safe-text.ts';
 import { type Agreed, newestAgreed } from '../../collect/agreement.ts';

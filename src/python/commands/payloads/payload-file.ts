@@ -1,9 +1,12 @@
 /** Payloads of the Python reference in files: base64 text, or JSON with a `payload` member. */
+
 import { ConfigError } from '../../../base/errors.ts';
 import type { Issue } from '../../../base/result.ts';
 import type { Params } from '../../../tensor/params.ts';
 import { defaultPayloadLimits, wholeDelta } from '../../codec/delta-payload.ts';
+import type { EncodedNstr } from '../../codec/nstr.ts';
 import { type ForeignNstr, type ForeignNstrLimits, readNstr } from '../../codec/nstr-foreign.ts';
+import type { JsonObject } from '../../json.ts';
 import { openZstd } from '../../node/zstd.ts';
 import { readJsonText, readTextFile } from './text-file.ts';
 
@@ -40,3 +43,25 @@ const payloadError = (path: string, { at, message }: Issue): ConfigError =>
   new ConfigError('payload/refused', `${path} is not a sound payload, ${at}: ${message}`, {
     hint: 'have whoever made the payload send it again',
   });
+
+/** A payload and its sizes in the Python reference's members. */
+export const payloadJson = ({
+  payload,
+  stats,
+}: Pick<EncodedNstr, 'payload' | 'stats'>): JsonObject => ({
+  payload,
+  stats: {
+    codec: stats.codec,
+    topk_ratio: stats.ratio,
+    total_values: BigInt(stats.total),
+    selected_values: BigInt(stats.selected),
+    density: stats.density,
+    parameter_count: BigInt(stats.tensors),
+    scale: stats.scale,
+    wire_bytes: BigInt(stats.containerBytes),
+    encoded_bytes: BigInt(stats.payloadChars),
+    dense_bytes: BigInt(stats.denseBytes),
+    compression_ratio: stats.compressionRatio,
+    compression_label: stats.label,
+  },
+});

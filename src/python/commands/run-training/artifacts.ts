@@ -1,4 +1,4 @@
-/** `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the reference. */
+/** `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the Python reference. */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
@@ -16,7 +16,7 @@ import { openReferenceEvent } from '../../wire/reference-event.ts';
 import type { RoundRecord } from '../../wire/round-record.ts';
 import { flipped } from '../../wire/sign.ts';
 import type { RoundTrace } from '../../worker/session.ts';
-import { payloadJson } from '../payloads/payload-json.ts';
+import { payloadJson } from '../payloads/payload-file.ts';
 import { jsonText } from './summary.ts';
 
 export interface ArtifactOptions {
@@ -31,7 +31,7 @@ export interface ArtifactOptions {
   readonly zstd: Zstd | undefined;
 }
 
-/** Writes what one round leaves behind; files are named as the reference names them. */
+/** Writes what one round leaves behind; files are named as the Python reference names them. */
 export async function writeArtifacts(trace: RoundTrace, options: ArtifactOptions): Promise<void> {
   const { checkpoint } = trace;
   const { dir, checkpointOut } = options;

@@ -1,4 +1,4 @@
-/** A worker of the reference's profile from flags to done: dataset, start, folder, session, files. */
+/** A worker of the Python reference's profile from flags to done: dataset, start, folder, session, files. */
 import { systemClock } from '../../../base/clock.ts';
 import { type Scope, withScope } from '../../../base/scope.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';

@@ -1,4 +1,4 @@
-/** `run-training STATE DATASET`: the reference's command, with its settings, files and silence. */
+/** `run-training STATE DATASET`: the Python reference's command, with its settings, files and silence. */
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
@@ -103,7 +103,7 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
   return settings;
 }
 
-/** A live view where a person watches, else nothing but notices on stderr, as the reference is silent; or what was asked for. */
+/** A live view where a person watches, else nothing but notices on stderr, as the Python reference is silent; or what was asked for. */
 function reporterOf(run: string, flags: Flags) {
   const { report, output } = flags;
   const stream = report === undefined || output === undefined ? process.stderr : process.stdout;

@@ -1,4 +1,4 @@
-/** What a run of the reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
+/** What a run of the Python reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
 import { utf8 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';

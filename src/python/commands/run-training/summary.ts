@@ -1,4 +1,4 @@
-/** A session in the reference's summary JSON, members in its order. */
+/** A session in the Python reference's summary JSON, members in its order. */
 
 import { stateDigest } from '../../../tensor/digest.ts';
 import { indentedJson, type JsonObject } from '../../json.ts';
@@ -53,5 +53,5 @@ export function sessionSummary(state: PythonState, facts: SessionFacts): JsonObj
   };
 }
 
-/** A JSON file of the reference: two spaces, newline at the end. */
+/** A JSON file of the Python reference: two spaces, newline at the end. */
 export const jsonText = (json: JsonObject): string => `${indentedJson(json)}\n`;
