@@ -1,6 +1,7 @@
 /**
  * Zip archives as NumPy and PyTorch write them (APPNOTE 6.3.10): stored or deflated members, below 4 GiB, not encrypted.
- * What a member says of its size is checked before anything is allocated, and its CRC-32 after.
+ * fflate packs and inflates. The directory is read here because fflate checks neither CRC-32, encryption nor repeated names, and
+ * because all sizes must be known to be in bounds before anything is allocated.
  */
 import { inflateSync, zipSync } from 'fflate';
 import { ok, type Result, refuse } from '../../base/result.ts';
