@@ -5,9 +5,9 @@
 import type { Clock } from '../../base/clock.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import type { SignedEvent } from '../event.ts';
+import type { ConnectionState } from './connection.ts';
 import type { SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './filter.ts';
-import type { RelaySet } from './relay-set.ts';
 
 export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
   /** The longest that relays may take together. */
@@ -24,6 +24,20 @@ export interface QueryResult {
   readonly unanswered: readonly string[];
 }
 
+/** What of a relay set a question needs. */
+export interface QueriedRelays {
+  subscribe(
+    filters: readonly Filter[],
+    handlers: SubscriptionHandlers,
+    options: SubscribeOptions,
+  ): { close(): void };
+  status(): readonly {
+    readonly relay: string;
+    readonly state: ConnectionState;
+    readonly failures: number;
+  }[];
+}
+
 /** How long a relay is waited for after the others were through and it brought anything new: when most are, and when some are. */
 const GRACE_MOST_MS = 2000;
 const GRACE_SOME_MS = 10_000;
@@ -32,7 +46,7 @@ const GRACE_SOME_MS = 10_000;
 export async function queryRelays(
   filters: readonly Filter[],
   { waitMs, signal, onEvent, onRefused, ...which }: QueryOptions,
-  relays: Pick<RelaySet, 'subscribe' | 'status'>,
+  relays: QueriedRelays,
   clock: Clock,
 ): Promise<QueryResult> {
   signal?.throwIfAborted();

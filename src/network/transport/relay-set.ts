@@ -9,13 +9,13 @@ import { type ConnectionState, RelayConnection } from './connection.ts';
 import { within } from './deadline.ts';
 import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './filter.ts';
-import { Listening } from './listening.ts';
 import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
 import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
 import { defaultQuota, type RelayQuota } from './quota.ts';
 import { parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
+import { Subscriptions } from './subscriptions.ts';
 
 export interface RelaySetOptions
   extends Pick<OutboxOptions, 'eventsPerMinute' | 'maxEventBytes' | 'fetchInfo' | 'auth'> {
@@ -123,7 +123,7 @@ class Relays implements RelaySet {
   readonly #settings: Settings;
   readonly #connections: readonly RelayConnection[];
   readonly #outboxes = new Map<RelayConnection, Outbox>();
-  readonly #listening: Listening;
+  readonly #subscriptions: Subscriptions;
   readonly #stop = new AbortController();
   readonly #runs: Promise<unknown>;
 
@@ -132,7 +132,7 @@ class Relays implements RelaySet {
     this.#settings = settings;
     const mayAskAgain = (connection: RelayConnection, subscription: string) =>
       this.#outboxes.get(connection)!.mayAskAgain(subscription);
-    this.#listening = new Listening({ ...settings, mayAskAgain }, this.#stop.signal);
+    this.#subscriptions = new Subscriptions({ ...settings, mayAskAgain }, this.#stop.signal);
     this.#connections = urls.map((url) => this.#createConnection(url));
     this.#runs = Promise.all(this.#connections.map((connection) => connection.run()));
   }
@@ -153,7 +153,7 @@ class Relays implements RelaySet {
     handlers: SubscriptionHandlers,
     options: SubscribeOptions = {},
   ): Subscription {
-    return this.#listening.subscribe(this.#named(options.only), filters, handlers, options);
+    return this.#subscriptions.subscribe(this.#named(options.only), filters, handlers, options);
   }
 
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult> {
@@ -169,9 +169,9 @@ class Relays implements RelaySet {
       lastNotice: connection.lastNotice,
       notices: [...connection.notices],
       delaysMs: [...connection.delaysMs],
-      heardMs: this.#listening.heardMs(connection),
+      heardMs: this.#subscriptions.heardMs(connection),
       ...connection.counts,
-      ...this.#listening.counts(connection),
+      ...this.#subscriptions.counts(connection),
       ...this.#outboxes.get(connection)!.status(),
     }));
   }
@@ -200,7 +200,7 @@ class Relays implements RelaySet {
 
   async close(): Promise<void> {
     this.#stop.abort(new Error('closed'));
-    this.#listening.clear();
+    this.#subscriptions.clear();
     for (const connection of this.#connections) connection.close();
     await within(this.#runs, GOODBYE_MS, this.#settings.clock);
   }
@@ -218,15 +218,15 @@ class Relays implements RelaySet {
       {
         onOpen: () => {
           outbox.open();
-          this.#listening.opened(connection);
+          this.#subscriptions.opened(connection);
         },
         onFrame: (frame) => {
           outbox.hear(frame);
-          this.#listening.read(connection, frame);
+          this.#subscriptions.read(connection, frame);
         },
         onDown: () => {
           outbox.down();
-          this.#listening.lost(connection);
+          this.#subscriptions.lost(connection);
         },
       },
     );

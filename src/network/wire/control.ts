@@ -1,6 +1,6 @@
 /**
- * What decides certified rounds, on its way: votes, proposals, joins, faults and manifests are signed, sent, heard, kept and sent
- * again. What events say is read by whoever asks; here they are only genuine and of the run.
+ * Signs, sends, receives and re-sends certified-round messages: votes, proposals, joins, leaves, faults and manifests. Events are
+ * genuine when they come here; what they say is read by the `read` that the caller gives.
  */
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -29,10 +29,11 @@ import {
 import { buildFault, pairBody } from './faults.ts';
 import type { Manifest } from './manifests.ts';
 
+/** Receives the messages of one subscription or question. */
 export interface Hearing<N> {
-  /** Nouns are handed over as they come, also several times. */
+  /** Called as messages come, for the same one also several times. */
   take(noun: N): void;
-  /** What a relay brought and is no event of its author, with the id it bears; nobody is to blame but the relay. */
+  /** An event whose id or signature is wrong, with the id it bears; the relay that sent it is to blame, not the key it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
 }
@@ -56,8 +57,9 @@ export interface OwnEvent<N> {
   readonly event: SignedEvent;
 }
 
-export interface Control<N> {
-  /** Manifests, votes, proposals and ballots of a round. */
+/** Where messages of others come from. */
+export interface MessageSource<N> {
+  /** Manifests, votes, proposals and view-change votes of a round. */
   listen(round: number, hearing: Hearing<N>): RoundListening;
   /** Manifests of a round by these keys, and nothing else of it. */
   listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening;
@@ -67,19 +69,29 @@ export interface Control<N> {
   fetch(ids: readonly EventId[], hearing: Hearing<N>): void;
   /** Asks all relays for proposals of an outcome. */
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void;
+}
+
+/** What this worker says. */
+export interface MessagePublisher<N> {
+  /** An event of it, kept here and not sent yet. */
   sign(said: Message | Join | Leave): OwnEvent<N>;
-  /** Two events that are here, side by side; undefined when one of them is not. */
+  /** A proof of equivocation: two events that are here, side by side; undefined when one of them is not. */
   accuse(events: readonly [EventId, EventId]): OwnEvent<N> | undefined;
   /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
   restore(event: SignedEvent, said?: Message): N;
+  /** Sends an event to all relays, after its body where that travels in chunks. */
   send(event: SignedEvent): Sending;
   /** Sends events that are here once more, as they are. */
   resend(ids: readonly EventId[]): void;
   /** Publishes a certified state; false when relays do not hold all of it. */
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean>;
+}
+
+/** The messages of one certified run over its relays. */
+export interface Control<N> extends MessageSource<N>, MessagePublisher<N> {
   /** Who may make this worker pull what they carry in chunks; of others only what is asked for by id is pulled. */
   admit(members: readonly WorkerId[]): void;
-  /** Lets go of events of rounds before this one. */
+  /** Drops events of rounds before this one. */
   forgetBefore(round: number): void;
   /** Pulls nothing any more; what is listened to has a `close` of its own. */
   close(): void;
@@ -97,29 +109,30 @@ export interface ControlOptions<N> {
   readonly signal: AbortSignal;
 }
 
-/** How events of a subscription are taken. */
+/** What becomes of the events of one subscription or question. */
 interface Hear<N> {
   readonly hearing: Hearing<N>;
   keep(event: SignedEvent): void;
-  /** By its id. */
+  /** Asked for by id: its body is pulled whoever signed it. */
   readonly isAsked: boolean;
 }
 
-/** Kept for all of the run; more are not. */
+/** Joins, leaves and faults that are kept for all of the run; more are not. */
 const MOST_MEMBER_EVENTS = 4096;
 /** How long relays may take to answer a question for single events. */
 const FETCH_MS = 10_000;
 
-/** The control of a run over these relays. */
-export const createControl = <N>(options: ControlOptions<N>): Control<N> => new Events(options);
+/** Opens no subscription by itself. */
+export const createControl = <N>(options: ControlOptions<N>): Control<N> =>
+  new RelayControl(options);
 
-class Events<N> implements Control<N> {
+class RelayControl<N> implements Control<N> {
   readonly #options: ControlOptions<N>;
   readonly #kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
   readonly #ofMembers = new Map<EventId, SignedEvent>();
   readonly #puller: Puller;
   readonly #bodies: BodyExchange;
-  /** The newest round that was listened to: what comes now is let go of with it. */
+  /** The newest round that was listened to: what comes now is dropped with it. */
   #latest = 0;
 
   constructor(options: ControlOptions<N>) {
@@ -279,7 +292,7 @@ class Events<N> implements Control<N> {
     };
   }
 
-  /** Hands over what an event says, at once or when its body is here. */
+  /** Hands over what an event says, at once or when its body has come. */
   #take(event: SignedEvent, hear: Hear<N>): void {
     const noun = this.#options.read(event, this.#bodies.get);
     if (noun !== undefined) {

@@ -20,7 +20,7 @@ import { Inbox } from './inbox.ts';
 import { mayHaveMore, readOn } from './paging.ts';
 import { judgeAnswer } from './verdict.ts';
 
-export interface ListeningOptions {
+export interface SubscriptionsOptions {
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
@@ -37,8 +37,8 @@ const RECHECK_MS = 60_000;
 /** Values in one list of a filter that every relay takes. */
 const IDS_PER_REQUEST = 64;
 
-export class Listening {
-  readonly #options: ListeningOptions;
+export class Subscriptions {
+  readonly #options: SubscriptionsOptions;
   readonly #signal: AbortSignal;
   readonly #feeds = new Map<string, Feed>();
   readonly #inbox: Inbox;
@@ -46,9 +46,9 @@ export class Listening {
   readonly #counts = new Map<RelayConnection, FeedCounts>();
   /** When each relay was last heard: the last moment its connection certainly was there. */
   readonly #heardMs = new Map<RelayConnection, number>();
-  #subscriptions = 0;
+  #opened = 0;
 
-  constructor(options: ListeningOptions, signal: AbortSignal) {
+  constructor(options: SubscriptionsOptions, signal: AbortSignal) {
     this.#options = options;
     this.#signal = signal;
     this.#inbox = new Inbox(options.crypto);
@@ -70,7 +70,7 @@ export class Listening {
     handlers: SubscriptionHandlers,
     options: SubscribeOptions,
   ): { readonly caughtUp: boolean; close(): void } {
-    const id = `n${++this.#subscriptions}`;
+    const id = `n${++this.#opened}`;
     const feed = new Feed(id, filters, handlers, connections, this.#options.clock, options);
     this.#feeds.set(id, feed);
     for (const connection of connections) this.#ask(feed, connection);
