@@ -22,7 +22,7 @@ import { buildFault, pairBody } from '../../../src/network/wire/faults.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { buildProposal, toProposal } from '../../../src/network/wire/proposals.ts';
 import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';
-import type { Commit, Proposal } from '../../../src/run/vote.ts';
+import type { Prepare, Proposal } from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { largeProposal, outcomeWith, proposalOf } from '../../support/large-bodies.ts';
 
@@ -199,19 +199,19 @@ describe('a fault proof', () => {
   });
 
   it('need not hold more than what is read: an event of over 128 KiB says nothing', () => {
-    const commit: Commit = {
-      ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
+    const prepare: Prepare = {
+      ...{ type: 'vote', step: 'prepare', justify: -1 },
       ...{ run, round: 0, attempt: 0, parent: run, ctx: run, view: 0, digest: run },
     };
     const padded = (characters: number) => {
-      const draft = buildMessage(commit, life);
+      const draft = buildMessage(prepare, life);
       const pads = Array.from({ length: 17 }, () => ['pad', '\\'.repeat(characters / 34)]);
       return me.sign({ ...draft, tags: [...draft.tags, ...pads] });
     };
     const [full, over] = [padded(128_000), padded(131_072)];
     expect(toNoun(full, run)).toMatchObject({ type: 'vote' });
     expect(toNoun(over, run)).toMatchObject({ type: 'unreadable', reason: 'too-large' });
-    const other = me.sign(buildMessage({ ...commit, digest: '2'.repeat(64) }, life));
+    const other = me.sign(buildMessage({ ...prepare, digest: '2'.repeat(64) }, life));
     const proof = prove([full, other]);
     expect(JSON.stringify(proof).length).toBeLessThan(65_536);
     const body = having(pairBody([full, other]));

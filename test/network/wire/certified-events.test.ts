@@ -7,6 +7,7 @@ import {
   toCertifiedEvent,
 } from '../../../src/network/wire/certified-events.ts';
 import { buildFault } from '../../../src/network/wire/faults.ts';
+import { signedAgain } from '../../../src/network/wire/signatures.ts';
 import type {
   Commit,
   Join,
@@ -100,5 +101,38 @@ describe('a fault proof (R-09)', () => {
       [a, sign(prepare)],
     ];
     for (const pair of pairs) expect(proof(...pair)).toMatchObject({ type: 'unreadable' });
+  });
+});
+
+describe('an event that could not be made again from what an outcome lists', () => {
+  const tagged = (said: Message | Join | Leave, ...more: readonly string[][]) => {
+    const draft = buildMessage(said, life);
+    return signerOf(1).sign({ ...draft, tags: [...draft.tags, ...more] });
+  };
+
+  it.each<Commit | Join | Leave>([commit, join, leave])('is no $type', (said) => {
+    const malformed = { type: 'unreadable', reason: 'malformed' };
+    expect(toCertifiedEvent(tagged(said, ['client', 'other']), run)).toMatchObject(malformed);
+    const draft = buildMessage(said, life);
+    const turned = signerOf(1).sign({ ...draft, tags: [...draft.tags].reverse() });
+    expect(toCertifiedEvent(turned, run)).toMatchObject(malformed);
+    const late = signerOf(1).sign({ ...draft, created_at: life.expiresAt });
+    expect(toCertifiedEvent(late, run)).toMatchObject(malformed);
+  });
+
+  it.each<Commit | Join | Leave>([commit, join, leave])('is a $type with its work', (said) => {
+    const event = tagged(said, ['nonce', '776', '8']);
+    const noun = toCertifiedEvent(event, run);
+    if (noun?.signature === undefined) throw new Error('it cannot be made again');
+    expect(noun.signature.nonce).toEqual(['776', '8']);
+    expect(signedAgain(said, event.pubkey, noun.signature)).toEqual(event);
+  });
+
+  it('comes out as it was signed', () => {
+    const event = sign(commit);
+    const noun = toCertifiedEvent(event, run);
+    expect(signedAgain(commit, event.pubkey, noun!.signature!)).toEqual(event);
+    const other = signedAgain({ ...commit, unlisted: [1] }, event.pubkey, noun!.signature!);
+    expect(other.id).not.toBe(event.id);
   });
 });
