@@ -93,7 +93,7 @@ export class Branches {
     return Promise.race([this.better, Promise.resolve(undefined)]);
   }
 
-  /** Somebody, of the roster where it is known who, or something speaks of another past. */
+  /** Called on evidence of another branch, with its author where that is known; triggers a comparison. */
   hint(key?: WorkerId): void {
     const isStranger = key !== undefined && !this.#at?.ledger.members.some((m) => m.key === key);
     if (this.#at === undefined || isStranger || this.#look !== undefined) return;

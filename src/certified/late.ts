@@ -8,7 +8,7 @@ import type { Chain } from './history.ts';
 
 /**
  * Of the late work that is here: what more than K - k of the votes that the outcome lists name as held in time and left out. So many
- * are never all hostile. What is not here is nobody's word: a member cannot be made to wait for ids that somebody made up.
+ * are never all hostile. Ids this member does not hold cannot force it to wait.
  */
 export function owedIn(
   { spec, run, parent, before }: Chain,

@@ -1,4 +1,4 @@
-/** Asking several endpoints the same: an answer counts when at least k of them give it, and no other one has as many. */
+/** Asks several RPC endpoints the same question: an answer counts when at least k of them give it and no other has as many. */
 import { ChainError, NostrainError } from '../base/errors.ts';
 import type { Endpoint } from './json-rpc.ts';
 

@@ -1,4 +1,4 @@
-/** Sources without a chain: a document that somebody hands over, as a file or as an event. It proves nothing but its own id. */
+/** Stake sources without a chain: a snapshot document from a file or an event. Only its id is verified. */
 import { ChainError, ConfigError } from '../base/errors.ts';
 import type { Result } from '../base/result.ts';
 import type { Digest } from '../run/ids.ts';

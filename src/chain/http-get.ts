@@ -1,4 +1,4 @@
-/** One HTTP GET with a bounded answer, beside the POST of JSON-RPC. */
+/** One HTTP GET with a size limit on the answer; JSON-RPC uses http-post.ts. */
 import { ChainError } from '../base/errors.ts';
 import { type Fetch, lostUnless, type PostOptions, readBody } from './http-post.ts';
 

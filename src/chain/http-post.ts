@@ -1,4 +1,4 @@
-/** One HTTP POST of JSON with a bounded answer: how this folder reaches a chain. */
+/** One HTTP POST of JSON with a size limit on the answer; all JSON-RPC calls go through it. */
 import { ChainError } from '../base/errors.ts';
 
 export interface PostOptions {

@@ -1,4 +1,4 @@
-/** JSON-RPC 2.0 against one endpoint, and how a failed call is told apart from a lost one. */
+/** A JSON-RPC 2.0 client for one endpoint; tells errors of the call from failures of the connection. */
 import type { Clock } from '../base/clock.ts';
 import { ChainError } from '../base/errors.ts';
 import type { Post } from './http-post.ts';

@@ -1,4 +1,4 @@
-/** The source that must give a document's numbers again, from what the document says of itself. */
+/** Finds the stake source from which a snapshot document can be derived again, by the parameters in the document. */
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { WorkerId } from '../run/ids.ts';

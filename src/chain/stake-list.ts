@@ -1,4 +1,4 @@
-/** Stakes that people agreed on, as a list they type: one key and one whole number per line. */
+/** Parses a hand-written stake list: one key and one whole number per line. */
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/result.ts';

@@ -1,4 +1,4 @@
-/** Which block a snapshot is of: its number follows from the schedule, its hash from k endpoints, and both only once it is final. */
+/** Finds the block of a stake snapshot: number from the schedule, hash from k agreeing endpoints, both only once it is final. */
 import type { Clock } from '../../base/clock.ts';
 import { ChainError } from '../../base/errors.ts';
 import { agree, askAll, type Endpoints } from '../agree.ts';

@@ -1,4 +1,4 @@
-/** Making links: the account signs with its own key here, or somewhere else, as with a wallet that shows the statement. */
+/** Creates links between an account and a Nostr key; the account signs here or elsewhere, for example in a wallet. */
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { base58 } from '@scure/base';
 import { fromHex, toHex, utf8 } from '../../base/bytes.ts';

@@ -98,7 +98,7 @@ export class RelayConnection {
     return this.#state === 'waiting' && this.#failures >= this.#options.retry.maxAttempts;
   }
 
-  /** The relay turned the latest attempt away because it has too much to do; exact waits, where asked for, stay exact. */
+  /** True after HTTP 429/503 on the latest attempt; ignored with `jitter: 'none'`. */
   get isOverloaded(): boolean {
     return this.#options.retry.jitter !== 'none' && speaksOfOverload(this.lastError);
   }

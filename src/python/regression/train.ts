@@ -67,7 +67,7 @@ export function batchRows(step: number, batchSize: number, size: number): readon
   return Array.from({ length: batchSize }, (_, i) => (from + i) % size);
 }
 
-/** What came of training, whoever did it. Throws a TrainingError where it went beyond all numbers. */
+/** Result of any training backend; throws a TrainingError if a parameter is not finite. */
 export function trained(
   params: Params,
   lossBefore: number,
