@@ -15,7 +15,7 @@ import { connectRelays } from '../../../../node/connect-relays.ts';
 import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
-import { type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
+import { canonicalSpec, type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
 import { formatStakeJson } from '../../../../run/stake-json.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
@@ -60,7 +60,7 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       ...{ seed: flags.seed, onNotice, signal },
     });
     const file = join(dir, 'run.json');
-    await writeFile(file, asJson(spec));
+    await writeFile(file, canonicalSpec(spec));
     await announce(spec, hands[0]!, relays, signal);
     await publishOver(relays, stakes.snapshot, signal);
 
