@@ -104,6 +104,7 @@ describe('run id', () => {
         ...[
           'heartbeatInterval',
           'maxMissedHeartbeats',
+          'peers',
           'codec',
           'stripe',
           'checkpointHistory',
