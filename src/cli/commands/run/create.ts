@@ -11,8 +11,8 @@ import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
 import { connectRelays } from '../../../node/connect-relays.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { sharedNames, writeSettings } from '../../../run/settings.ts';
+import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
+import { sharedNames } from '../../../run/settings.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
@@ -110,7 +110,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
 
 /** Never over another run: the spec others joined by must not be lost. The same one may be made, and published, again. */
 async function writeSpec(file: string, spec: RunSpec): Promise<void> {
-  const text = asJson({ ...spec, training: writeSettings(spec.training) });
+  const text = asJson(JSON.parse(canonicalSpec(spec)));
   const before = await readFile(file, 'utf8').catch(() => undefined);
   if (before === text) return;
   await writeFile(file, text, { flag: 'wx' }).catch((cause: unknown) => {

@@ -11,7 +11,7 @@ import { encodeRunAddress, type PublishedRun } from '../../../network/wire/runs.
 import { connectRelays } from '../../../node/connect-relays.ts';
 import { toNpub } from '../../../node/keys.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { writeSettings } from '../../../run/settings.ts';
+import { canonicalSpec } from '../../../run/run-spec.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
@@ -59,7 +59,7 @@ export const inspectRun = (): Command =>
         relays,
         measure: measuring(onNotice),
       });
-      const written = { ...spec, training: writeSettings(spec.training) };
+      const written = JSON.parse(canonicalSpec(spec));
       const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeReport(outlook)];
       writeOut(flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`);
     } finally {

@@ -31,7 +31,7 @@ describe('nostrain run create', () => {
     expect(exitCode).toBe(0);
     const spec = await written();
     expect(spec).toMatchObject({
-      ...{ version: 1, name: 'linear', author: alice, founders: [alice], late: 'discard' },
+      ...{ version: 2, name: 'linear', author: alice, founders: [alice], late: 'discard' },
       committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
       limits: { payloadBytes: 1560, weightCap: 320 },
       ...{ data: { kind: 'made', shards: 1 }, stake: { source: 'none' }, evaluation: null },
