@@ -5,7 +5,7 @@ import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Noun } from './evidence.ts';
 import type { Certified } from './history.ts';
-import type { Tell } from './tell.ts';
+import type { Tell } from './reporter.ts';
 
 /** One round. */
 export interface Attended {

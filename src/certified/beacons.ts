@@ -9,11 +9,10 @@ import type { SignedEvent } from '../network/event.ts';
 import type { BeaconProof, BeaconSource } from '../run/beacon-source.ts';
 import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
+import type { Hashing } from './evidence.ts';
 import { type Gathered, gather } from './gather.ts';
-import type { Hashing } from './hashing.ts';
-import { type Chain, genesisOf } from './history.ts';
+import { type Chain, genesisOf, startOf } from './history.ts';
 import { beaconLack, type ReplayedRound, replay, withoutModel } from './replay.ts';
-import { startOf } from './start.ts';
 
 /** What was shown for the value after an outcome of this time. */
 export interface BeaconRecord {

@@ -2,16 +2,19 @@
  * Whether this worker is still on the branch to be on. Where something hints at another one, all that the relays have of who decided what
  * is followed from the beginning, and both branches are compared by the fork rule (consensus/round/fork-choice.ts).
  */
-import type { Clock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { type Deferred, deferred } from '../base/deferred.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
 import type { Certified, Chain } from './chain-state.ts';
 import type { CertifiedEvent } from './events.ts';
+import { type DecisionOptions, decisionsOf, fetchManifests } from './from-relays.ts';
 import type { Gathered } from './gather.ts';
 import { type Path, pathOf } from './path.ts';
-import type { Tell } from './tell.ts';
+import { hasModel, replay } from './replay.ts';
+import type { Tell } from './reporter.ts';
 
 /** What relays have of a run's past. */
 export interface KnownPast {
@@ -150,4 +153,36 @@ const obstacleTo = (depth: number, isSeen: boolean, { timing }: RunSpec): Obstac
 function forkOf(outcomes: readonly Digest[], { stops }: Path): number {
   const shared = outcomes.findLast((digest) => stops.has(digest));
   return shared === undefined ? 0 : stops.get(shared)!.chain.round;
+}
+
+interface Options extends CheckpointOptions, DecisionOptions {
+  genesis(): Certified;
+}
+
+/** Asks relays each time, and keeps nothing. */
+export function createHistory(spec: RunSpec, options: Options): AskPast {
+  const run = runIdOf(spec);
+  const { signal, clock = systemClock } = options;
+  return async () => {
+    const start = options.genesis();
+    const decisions = await decisionsOf(spec, start, options);
+    return { start, events: decisions.gathered, restore };
+
+    async function restore(path: Path): Promise<Certified | undefined> {
+      const end = path.tip.chain;
+      const point = (await checkpointOn(path, run, options))?.state ?? start;
+      // the first of them may list what came late for the round before
+      const rounds = { from: Math.max(0, point.round - 1), to: end.round };
+      const payloads = await fetchManifests(run, rounds, options);
+      const playing = replay(point, decisions.with(payloads), end.parent);
+      for (;;) {
+        const { done, value } = playing.next();
+        // a step of the model at a time
+        await clock.sleep(0, signal);
+        if (!done) continue;
+        const { state } = value;
+        return hasModel(state) && state.parent === end.parent ? state : undefined;
+      }
+    }
+  };
 }

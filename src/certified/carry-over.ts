@@ -1,14 +1,16 @@
-/** What a worker takes along from a round: everything it learned that no outcome took, and what the next one may still take. */
+/**
+ * What a worker takes along from a round: everything it learned that no outcome listed, what the next outcome may still list, and what it
+ * takes to give a contribution back when the run turns out to have gone another way.
+ */
 import type { Wire } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { ResidualRule } from '../run/settings.ts';
+import { CHUNK_LENGTH } from '../tensor/partial-vector.ts';
 import { giveBack } from '../worker/residual.ts';
-import { idOf } from '../worker/state.ts';
-import { contributedAfter, isSettledBy } from './contributed.ts';
-import type { CertifiedState } from './events.ts';
-import type { Certified } from './history.ts';
-import { residualAfter } from './residual.ts';
+import { idOf, type Sent } from '../worker/state.ts';
+import type { Certified } from './chain-state.ts';
+import type { CertifiedState, Contributed } from './events.ts';
 import { termsOf } from './rows.ts';
 import { assignmentOf } from './submissions.ts';
 
@@ -50,4 +52,60 @@ export function carryOver(
     const place = { round: past.round, assignment: assignmentOf(past) };
     return giveBack(left, wire.open(gradient, place), rule);
   }
+}
+
+/** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
+const MOST_KEPT = 64;
+
+/** Whether an outcome says anything of it. */
+export function isSettledBy(sent: Sent, { accepted, rejected }: Outcome): boolean {
+  const id = idOf(sent);
+  return [...accepted, ...rejected].some(({ manifest }) => manifest === id);
+}
+
+/** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
+export function contributedAfter(
+  known: readonly Contributed[],
+  { round, parent, modelRoot: base, ledger, spec }: Certified,
+  now: Pick<Contributed, 'sent' | 'isOut'> | undefined,
+  lost: Sent | undefined,
+): readonly Contributed[] {
+  const id = lost && idOf(lost);
+  const before = known.map((each) =>
+    id !== undefined && idOf(each.sent) === id ? { ...each, isOut: false } : each,
+  );
+  const past = { round, parent, base, ledger };
+  const kept = Math.min(Math.max(1, spec.timing.reorgDepth), MOST_KEPT);
+  return [...before, ...(now ? [{ ...now, past }] : [])].slice(-kept);
+}
+
+export interface Fate {
+  /** Chunks this worker sent. */
+  readonly sent: Iterable<number>;
+  /** Whether its contribution was listed, or refused for a good reason. */
+  readonly isSettled: boolean;
+  /** Chunks that some listed contribution moved. */
+  readonly moved: Iterable<number>;
+}
+
+/**
+ * The residual after a round: `after` (what was left when the payload had been packed) where the payload counted or another
+ * worker's took its place, and `before` (all that was learned) in chunks of which nothing came.
+ */
+export function residualAfter(
+  before: Float64Array,
+  after: Float64Array,
+  { sent, isSettled, moved }: Fate,
+): Float64Array {
+  const own = new Set(sent);
+  const others = new Set(moved);
+  const residual = Float64Array.from(before);
+  const chunks = Math.ceil(residual.length / CHUNK_LENGTH);
+  for (let chunk = 0; chunk < chunks; chunk++) {
+    const isGone = own.has(chunk) ? isSettled : others.has(chunk);
+    if (!isGone) continue;
+    const from = chunk * CHUNK_LENGTH;
+    residual.set(after.subarray(from, from + CHUNK_LENGTH), from);
+  }
+  return residual;
 }

@@ -17,14 +17,13 @@ import { ledgerBytes } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import { type DecisionOptions, decisionsOf } from './decisions.ts';
 import type { Decision } from './driven-round.ts';
 import type { Noun } from './evidence.ts';
-import { type Asked, collectEvents } from './from-relays.ts';
+import { type Asked, collectEvents, type DecisionOptions, decisionsOf } from './from-relays.ts';
 import type { Certified, Chain } from './history.ts';
 import { type Path, pathOf } from './path.ts';
+import type { Tell } from './reporter.ts';
 import type { ReadyRound } from './round-inputs.ts';
-import type { Tell } from './tell.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {

@@ -1,7 +1,8 @@
-/** What is certified of a run between two rounds: with the model, and without it. */
+/** What is certified of a run between two rounds: with the model, without it, and as the head of the chain that a worker keeps on disk. */
 import type { ModelState } from '../consensus/state-root.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
+import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Situation } from './electorate.ts';
@@ -41,3 +42,30 @@ export interface Certified extends Chain, ModelState {}
 
 /** An outcome without the roots, which follow from the rest. */
 export type Draft = Omit<Outcome, 'modelRoot' | 'ledgerRoot'>;
+
+/** What is certified without model and spec, and why it is. */
+export interface ChainHead extends Omit<Chain, 'spec'> {
+  /** A quorum of commits for the outcome before; none in round 0. */
+  readonly votes: ListedVotes | null;
+  /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
+  readonly left: readonly Digest[];
+}
+
+/** What a worker keeps of a certified state beside the model. */
+export function chainHeadOf(
+  state: Certified,
+  votes: ListedVotes | null,
+  left: readonly Digest[] = [],
+): ChainHead {
+  const { spec: _, params: __, momentum: ___, ...chain } = state;
+  return { ...chain, votes, left };
+}
+
+/** The certified state again. */
+export function certifiedOf(
+  spec: RunSpec,
+  { votes: _, left: __, ...chain }: ChainHead,
+  { params, momentum }: ModelState,
+): Certified {
+  return { ...chain, spec, params, momentum };
+}

@@ -3,12 +3,11 @@ import { ConfigError } from '../base/errors.ts';
 import type { Committee } from '../run/committee.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
-import { type DecisionOptions, decisionsOf } from './decisions.ts';
 import { electorateOf, stakesOf } from './electorate.ts';
 import type { Verdict } from './evidence.ts';
-import { type Chain, genesisOf, withEntropy } from './history.ts';
+import { type DecisionOptions, decisionsOf } from './from-relays.ts';
+import { type Chain, genesisOf, startOf, withEntropy } from './history.ts';
 import { replay } from './replay.ts';
-import { startOf } from './start.ts';
 
 export interface RunCommittee {
   readonly chain: Chain;

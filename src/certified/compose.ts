@@ -11,10 +11,11 @@ import {
 } from '../run/listed.ts';
 import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
+import { judgeVotes } from './certificate.ts';
 import { membershipOf } from './electorate.ts';
-import type { FaultProof } from './evidence.ts';
+import type { Evidence, FaultProof } from './evidence.ts';
+import type { Pool } from './evidence-store.ts';
 import type { Chain, Draft } from './history.ts';
-import type { Pool } from './pool.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
 export interface Bad {
@@ -175,4 +176,25 @@ export function opinionOf(
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
   const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed));
   return { acceptable, unlisted };
+}
+
+/**
+ * Of the late work that is here: what more than K - k of the votes that the outcome lists name as held in time and left out. So many
+ * are never all hostile. What is not here is nobody's word: a member cannot be made to wait for ids that somebody made up.
+ */
+export function owedIn(
+  { spec, run, parent, before }: Chain,
+  { votes }: Outcome,
+  late: readonly LateRow[],
+  evidence: Evidence,
+): readonly WorkerId[] {
+  if (before === null || late.length === 0) return [];
+  const judged = judgeVotes({ spec, run, ...before }, parent, votes, evidence);
+  if (!judged.ok) return [];
+  const { commits, committee } = judged.value;
+  const most = committee.size - committee.quorum;
+  const roster = before.ledger.members.map(({ key }) => key);
+  const isOwed = ({ worker }: LateRow): boolean =>
+    commits.filter(({ unlisted }) => unlisted.includes(roster.indexOf(worker))).length > most;
+  return late.filter(isOwed).map(({ worker }) => worker);
 }

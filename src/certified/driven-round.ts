@@ -8,11 +8,11 @@ import type { Digest, EventId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Missing, Noun } from './evidence.ts';
+import type { Pool } from './evidence-store.ts';
 import type { Certified } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
-import type { Pool } from './pool.ts';
 import type { Refresh } from './refresh.ts';
-import type { Tell } from './tell.ts';
+import type { Tell } from './reporter.ts';
 
 /** A round that is over. */
 export interface Decision {

@@ -3,8 +3,7 @@ import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RoundSummary, WorkerEvent } from '../worker/events.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { Sent, WorkerState } from '../worker/state.ts';
-import type { ChainHead } from './chain-head.ts';
-import type { Past } from './chain-state.ts';
+import type { ChainHead, Past } from './chain-state.ts';
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {

@@ -4,7 +4,7 @@
  */
 import { bytes32 } from '../base/tagged-hash.ts';
 import { type SignedEvent, verifySignature } from '../network/event.ts';
-import type { EventCrypto } from '../network/event-crypto.ts';
+import type { EventCrypto, Sha256 } from '../network/event-crypto.ts';
 import type { Submission, Unreadable } from '../network/wire/certified-events.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
@@ -106,3 +106,10 @@ export const invalid = (
 export const lacking = (
   ...missing: readonly Missing[]
 ): { readonly ok: false; readonly missing: readonly Missing[] } => ({ ok: false, missing });
+
+export interface Hashing {
+  /** Default pure JavaScript. */
+  readonly sha256?: Sha256 | undefined;
+  /** Default pure JavaScript. */
+  readonly crypto?: EventCrypto | undefined;
+}

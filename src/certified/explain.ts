@@ -5,11 +5,10 @@ import type { Manifest } from '../network/wire/manifests.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Gathered } from './gather.ts';
-import { genesisOf } from './history.ts';
+import { genesisOf, startOf } from './history.ts';
 import { type Decided, hasModel, type ReplayedRound, replay } from './replay.ts';
 import { termsOf } from './rows.ts';
 import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
-import { startOf } from './start.ts';
 import { assignmentOf, judgeManifest, judgeSubmission } from './submissions.ts';
 
 export interface Explanation {

@@ -1,4 +1,4 @@
-/** A run's events from relays: the spec, what decided its rounds, snapshots of stake, and chunks of payloads that travel apart. */
+/** A run's events from relays: the spec, what decided its rounds, snapshots of stake, manifests, and chunks of payloads. Payloads are asked for only where the model is needed. */
 import { isHex32 } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
@@ -7,15 +7,25 @@ import { partsOf } from '../network/attachments/parts.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/filter.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { historyFilter, manifestsOfFilter } from '../network/wire/certified-events.ts';
+import {
+  decisionsFilter,
+  historyFilter,
+  manifestsOfFilter,
+} from '../network/wire/certified-events.ts';
 import { readManifest } from '../network/wire/manifests.ts';
 import { toProposal } from '../network/wire/proposals.ts';
 import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';
 import { readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
 import { chunksFilter, specFilter } from '../network/wire/stored-run.ts';
+import type { BeaconSource } from '../run/beacon-source.ts';
 import { anyFeatures } from '../run/features.ts';
 import type { Digest } from '../run/ids.ts';
-import type { Hashing } from './hashing.ts';
+import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { completeBeacons, valueAfter } from './beacons.ts';
+import type { Hashing } from './evidence.ts';
+import { type Gathered, type GatherOptions, gather } from './gather.ts';
+import { type Chain, genesisOf, startOf } from './history.ts';
+import { pathOf } from './path.ts';
 
 /** Which relays are asked, and with what their answers are checked. */
 export interface Asked extends Hashing {
@@ -145,4 +155,55 @@ export async function collectEvents(
   const limits = { waitMs: PATIENCE_MS, maxPerAuthor: MOST_PER_AUTHOR };
   const { unanswered } = await relays.query(filters, { ...limits, signal, onEvent });
   if (unanswered.length > 0) onUnanswered?.(unanswered);
+}
+
+export interface DecisionOptions extends Asked {
+  /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
+  readonly beacon?: BeaconSource | undefined;
+  /** Tables of stake that no relay has. */
+  readonly tables?: GatherOptions['tables'] | undefined;
+}
+
+/** What decided a run. */
+export interface Decisions {
+  readonly gathered: Gathered;
+  /** The same, and what these events bring beside. */
+  with(more: readonly SignedEvent[]): Gathered;
+}
+
+/** Votes, proposals, members, stakes and beacon values of a run. */
+export async function decisionsOf(
+  spec: RunSpec,
+  start: Chain,
+  options: DecisionOptions,
+): Promise<Decisions> {
+  const { beacon, tables, signal } = options;
+  const run = runIdOf(spec);
+  const events = new Map<string, SignedEvent>();
+  const take = (event: SignedEvent) => void events.set(event.id, event);
+  await collectEvents([decisionsFilter(run)], options, take);
+  await collectChunks(bodiesOf([...events.values()]), options, take);
+  const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
+  const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
+  const missing = snapshots.filter((id) => !tables?.has(id));
+  await collectSnapshots(missing, options, take);
+  const beacons = new Map<number, Digest>();
+  const known = { beacons, crypto: options.crypto, ...(tables && { tables }) };
+  const gathered = gather(events.values(), { run, spec }, known);
+  const decisions: Decisions = {
+    gathered,
+    with: (more) => gather([...events.values(), ...more], { run, spec }, known),
+  };
+  if (beacon === undefined) return decisions;
+  // what is not there yet is of a round that nobody decided without it
+  const find = (time: number) => valueAfter(spec, beacon, time, signal).catch(() => undefined);
+  await completeBeacons(start, gathered, beacons, find);
+  signal.throwIfAborted();
+  return decisions;
+}
+
+/** Where the run stands: the round in progress, its roster and its entropy. */
+export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
+  const start = genesisOf(spec, startOf(spec));
+  return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
 }

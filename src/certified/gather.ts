@@ -1,18 +1,19 @@
 /** Everything of a run out of a heap of verified events, in whatever order they come: what a replay works on. */
 
-import { MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
+import { judgeFault } from '../consensus/round/faults.ts';
+import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../network/attachments/bodies.ts';
 import { heapChunks } from '../network/attachments/chunk-heap.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
+import { toCertifiedEvent } from '../network/wire/certified-events.ts';
 import { toRun } from '../network/wire/runs.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
-import { featureSet } from '../run/features.ts';
+import { type FeatureSet, featureSet, noFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
 import type { Commit, Proposal, Signed } from '../run/vote.ts';
 import { type Evidence, isCommit, type Noun, signatureJudge } from './evidence.ts';
-import { toNoun } from './nouns.ts';
 
 /** Evidence that is whole: nothing is added any more. */
 export interface Gathered extends Evidence {
@@ -89,4 +90,21 @@ function indexBy<T>(
   const index = new Map<Digest, T[]>();
   for (const item of items) push(index, keyOf(item), item);
   return (key) => index.get(key) ?? [];
+}
+
+/** What a verified event says in this run; undefined for what is not of the run, and while its body is not here. */
+export function toNoun(
+  event: SignedEvent,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
+): Noun | undefined {
+  const said = toCertifiedEvent(event, run, crypto, bodyOf, features);
+  if (said?.type !== 'accusation') return said;
+  const fault = judgeFault(...said.statements);
+  const signed = { id: said.id, key: said.key };
+  if (fault === undefined) return { ...signed, type: 'unreadable', reason: 'malformed' };
+  const { kind, events, key: culprit } = fault;
+  return { ...signed, type: 'fault', run, kind, culprit, events };
 }

@@ -12,6 +12,8 @@ import {
   type RosterChange,
 } from '../consensus/round/membership.ts';
 import { type ModelState, modelRoot } from '../consensus/state-root.ts';
+import { modelOf } from '../model/from-settings.ts';
+import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Digest } from '../run/ids.ts';
 import { ledgerRoot } from '../run/ledger.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
@@ -175,4 +177,9 @@ function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid
     return invalid(`wrong-${name}`, name, `${name} is ${said[name]}, computed ${found[name]}`);
   }
   return undefined;
+}
+
+export function startOf({ training }: RunSpec): Params {
+  const model = modelOf(training);
+  return { layout: modelLayout(model), values: initialParameters(model, training.seed) };
 }

@@ -17,8 +17,8 @@ export {
   readArchive,
 } from './archive.ts';
 export type { BeaconRecord } from './beacons.ts';
+export type { Hashing } from './evidence.ts';
 export { type Explanation, explainRound, type Question } from './explain.ts';
-export type { Hashing } from './hashing.ts';
 export {
   type CertifiedOptions,
   type CertifiedWorker,

@@ -17,19 +17,16 @@ import { type Plan, planOf } from '../worker/plan.ts';
 import type { Store, Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
 import { valueAfter } from './beacons.ts';
-import { createHistory } from './branch-history.ts';
+import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
-import { chainHeadOf } from './chain-head.ts';
+import { chainHeadOf } from './chain-state.ts';
 import type { CertifiedPorts, CertifiedSession, CertifiedState } from './events.ts';
-import type { Noun } from './evidence.ts';
-import type { GatherOptions } from './gather.ts';
-import type { Hashing } from './hashing.ts';
-import { genesisOf } from './history.ts';
+import type { Hashing, Noun } from './evidence.ts';
+import { type GatherOptions, toNoun } from './gather.ts';
+import { genesisOf, startOf } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 import { createMember, type Member } from './member.ts';
-import { toNoun } from './nouns.ts';
 import type { RefreshPort } from './refresh.ts';
-import { startOf } from './start.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
 export interface CertifiedOptions extends Hashing {

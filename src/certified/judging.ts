@@ -3,12 +3,11 @@ import { RelayError } from '../base/errors.ts';
 import type { Arrival, Certificate, Effect, Input } from '../consensus/round/round-state.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
-import { draftOf, opinionOf } from './compose.ts';
+import { draftOf, opinionOf, owedIn } from './compose.ts';
 import type { Decision, DriverOptions } from './driven-round.ts';
 import type { Missing, Verdict } from './evidence.ts';
+import type { Observer } from './gathering.ts';
 import { applyOutcome, type Certified, completeOutcome } from './history.ts';
-import { owedIn } from './late.ts';
-import type { Observer } from './observer.ts';
 import type { StakeOpinion } from './refresh.ts';
 
 /** Callbacks from the judge to the round. */

@@ -9,11 +9,11 @@ import { type AskPast, Branches } from './branches.ts';
 import type { DriverPorts, OpenRound } from './driven-round.ts';
 import type { CertifiedPorts } from './events.ts';
 import type { Noun } from './evidence.ts';
+import { createPool, type Pool } from './evidence-store.ts';
 import type { Journal } from './journal.ts';
-import { createPool, type Pool } from './pool.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
+import { createTell, type Tell } from './reporter.ts';
 import { type InputSources, RoundInputs } from './round-inputs.ts';
-import { createTell, type Tell } from './tell.ts';
 import { VoteMemory } from './vote-memory.ts';
 
 /** What a member needs beside the ports of any worker. */

@@ -10,8 +10,8 @@ import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.t
 import { heightOf, type SnapshotSchedule } from '../run/stake-source.ts';
 import { isSuccessor, successorOf } from '../run/stake-successor.ts';
 import type { Chain } from './chain-state.ts';
-import type { Pool } from './pool.ts';
-import type { Tell } from './tell.ts';
+import type { Pool } from './evidence-store.ts';
+import type { Tell } from './reporter.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {

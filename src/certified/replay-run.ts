@@ -6,10 +6,9 @@ import { toProposed } from '../network/wire/proposals.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { BadLine } from './archive.ts';
 import type { Gathered } from './gather.ts';
-import { genesisOf } from './history.ts';
+import { genesisOf, startOf } from './history.ts';
 import { type Checked, type ReplayedRound, replay } from './replay.ts';
 import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
-import { startOf } from './start.ts';
 
 /** One round. */
 export interface RoundReport {

@@ -17,9 +17,9 @@ import type { Outcome } from '../run/outcome.ts';
 import type { Message } from '../run/vote.ts';
 import type { Decision, DrivenRound, DriverOptions } from './driven-round.ts';
 import { isMessage, type Noun } from './evidence.ts';
+import { createObserver, type Observer } from './gathering.ts';
 import { ASK_MS, Judge } from './judging.ts';
-import { createObserver, type Observer } from './observer.ts';
-import { createRefusals, type Refusals } from './refusals.ts';
+import { createRefusals, type Refusals } from './reporter.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;

@@ -4,10 +4,10 @@ import type { Control } from '../network/wire/control.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import type { Missing, Noun } from './evidence.ts';
+import type { Pool } from './evidence-store.ts';
 import { type Certified, withEntropy } from './history.ts';
-import type { Pool } from './pool.ts';
 import type { Refresh } from './refresh.ts';
-import type { Tell } from './tell.ts';
+import type { Tell } from './reporter.ts';
 
 /** A round that can be opened: its entropy and stakes are here. */
 export interface ReadyRound {

@@ -6,8 +6,8 @@ import type { Digest } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { type Archive, type BadLine, withSnapshots } from './archive.ts';
 import { beaconsOf } from './beacons.ts';
+import type { Hashing } from './evidence.ts';
 import { type Gathered, gather, specsOf } from './gather.ts';
-import type { Hashing } from './hashing.ts';
 
 export interface HistoryOptions extends Hashing {
   /** Which run, where the archive has several. */

@@ -12,8 +12,7 @@ import {
   parseSent,
   type WorkerRecord,
 } from '../worker/worker-record.ts';
-import type { ChainHead } from './chain-head.ts';
-import type { Past } from './chain-state.ts';
+import type { ChainHead, Past } from './chain-state.ts';
 import type { CertifiedState, Contributed } from './events.ts';
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;

@@ -3,6 +3,9 @@
  * ends a round in the state that the certified outcome leads to, with or without a seat; whoever is behind follows without training.
  * docs/rounds.md has the rules.
  */
+
+import { hasQuorum } from '../consensus/committee/quorum.ts';
+import type { RoundContext } from '../consensus/round/round-state.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -15,12 +18,12 @@ import type { Better } from './branches.ts';
 import { carryOver } from './carry-over.ts';
 import { publishCheckpoint } from './catch-up.ts';
 import { listVotes } from './certificate.ts';
-import { certifiedOf, chainHeadOf } from './chain-head.ts';
-import type { Certified } from './chain-state.ts';
-import { contextOf } from './context.ts';
+import { type Certified, certifiedOf, chainHeadOf } from './chain-state.ts';
 import type { Decision, DrivenRound } from './driven-round.ts';
+import type { Electorate } from './electorate.ts';
 import type { CertifiedSession, CertifiedState, CertifiedSummary } from './events.ts';
 import { isCommit } from './evidence.ts';
+import type { Chain } from './history.ts';
 import type { Member } from './member.ts';
 import { driveRound } from './round-driver.ts';
 import type { ReadyRound } from './round-inputs.ts';
@@ -252,3 +255,22 @@ const acceptedWorkers = (
 ): readonly WorkerId[] => [
   ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
 ];
+
+/** The part of a context that is this worker's own. */
+export interface Own {
+  readonly me: WorkerId;
+  /** Time of the outcome before, in milliseconds; nobody began the round earlier. */
+  readonly since: number;
+  /** How long manifests took to arrive in rounds before, in milliseconds. */
+  readonly delays: readonly number[];
+}
+
+export function contextOf(
+  { spec, run, round, parent }: Chain,
+  electorate: Electorate,
+  own: Own,
+): RoundContext {
+  const voidView = Math.max(1, Math.min(spec.timing.voidView, electorate.committee.size));
+  const timing = { ...spec.timing, voidView };
+  return { ...own, ...electorate, run, round, parent, timing, hasQuorum };
+}

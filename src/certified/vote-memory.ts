@@ -4,9 +4,9 @@ import type { Control } from '../network/wire/control.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Delays } from './driven-round.ts';
 import type { Noun } from './evidence.ts';
+import type { Pool } from './evidence-store.ts';
 import type { Chain } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
-import type { Pool } from './pool.ts';
 
 /** What is known of what this worker signed in a round before it was started. */
 export interface Memory {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { utf8 } from '../../src/base/bytes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { toNoun } from '../../src/certified/nouns.ts';
+import { toNoun } from '../../src/certified/gather.ts';
 import { termsOf } from '../../src/certified/rows.ts';
 import { assignmentOf, judgeSubmission, type Terms } from '../../src/certified/submissions.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';

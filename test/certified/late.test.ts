@@ -2,10 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { carryOver } from '../../src/certified/carry-over.ts';
 import { listVotes } from '../../src/certified/certificate.ts';
-import { opinionOf } from '../../src/certified/compose.ts';
+import { opinionOf, owedIn } from '../../src/certified/compose.ts';
 import { gather } from '../../src/certified/gather.ts';
 import type { Certified } from '../../src/certified/history.ts';
-import { owedIn } from '../../src/certified/late.ts';
 import { acceptedRows } from '../../src/certified/rows.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { EventId } from '../../src/run/ids.ts';

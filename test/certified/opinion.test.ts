@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { opinionOf } from '../../src/certified/compose.ts';
-import { genesisOf } from '../../src/certified/history.ts';
-import { startOf } from '../../src/certified/start.ts';
+import { genesisOf, startOf } from '../../src/certified/history.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import type { Commit } from '../../src/run/vote.ts';
 import { certifiedSpec, signerOf } from '../support/certified-run.ts';

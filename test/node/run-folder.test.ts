@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointError, ConfigError } from '../../src/base/errors.ts';
-import { chainHeadOf } from '../../src/certified/chain-head.ts';
+import { chainHeadOf } from '../../src/certified/chain-state.ts';
 import type { CertifiedState } from '../../src/certified/events.ts';
 import { certifiedMembers } from '../../src/certified/saved-state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';

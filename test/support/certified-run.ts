@@ -5,17 +5,16 @@ import { sha256 } from '../../src/base/hash.ts';
 import { listVotes } from '../../src/certified/certificate.ts';
 import { type Electorate, electorateOf, stakesOf } from '../../src/certified/electorate.ts';
 import type { Noun, Verdict } from '../../src/certified/evidence.ts';
-import { gather } from '../../src/certified/gather.ts';
+import { gather, toNoun } from '../../src/certified/gather.ts';
 import {
   type Certified,
   completeOutcome,
   type Draft,
   genesisOf,
+  startOf,
   withEntropy,
 } from '../../src/certified/history.ts';
-import { toNoun } from '../../src/certified/nouns.ts';
 import { termsOf } from '../../src/certified/rows.ts';
-import { startOf } from '../../src/certified/start.ts';
 import { assignmentOf } from '../../src/certified/submissions.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';

@@ -1,14 +1,14 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { createHistory } from '../../src/certified/branch-history.ts';
+import { createHistory } from '../../src/certified/branches.ts';
 import { fromCheckpoint } from '../../src/certified/catch-up.ts';
-import { chainHeadOf } from '../../src/certified/chain-head.ts';
+import { chainHeadOf } from '../../src/certified/chain-state.ts';
 import type { CertifiedPorts, CertifiedState, RunEvent } from '../../src/certified/events.ts';
 import type { Noun } from '../../src/certified/evidence.ts';
+import { toNoun } from '../../src/certified/gather.ts';
 import { type Certified, genesisOf } from '../../src/certified/history.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { createMember } from '../../src/certified/member.ts';
-import { toNoun } from '../../src/certified/nouns.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';

@@ -1,9 +1,8 @@
 /** A replay as a page in a browser runs it: events in, roots out. Bundled for Chromium, and called in Node beside it. */
 
 import { gather, specsOf } from '../../src/certified/gather.ts';
-import { genesisOf } from '../../src/certified/history.ts';
+import { genesisOf, startOf } from '../../src/certified/history.ts';
 import { replay } from '../../src/certified/replay.ts';
-import { startOf } from '../../src/certified/start.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { verifyEvent } from '../../src/network/event.ts';
 

@@ -3,7 +3,7 @@
  * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
  */
 import { describe, expect, it } from 'vitest';
-import { toNoun } from '../../../src/certified/nouns.ts';
+import { toNoun } from '../../../src/certified/gather.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
 import {

@@ -6,7 +6,7 @@ import { utf8 } from '../../../src/base/bytes.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { Noun } from '../../../src/certified/evidence.ts';
 import { collectEvents } from '../../../src/certified/from-relays.ts';
-import { toNoun } from '../../../src/certified/nouns.ts';
+import { toNoun } from '../../../src/certified/gather.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';

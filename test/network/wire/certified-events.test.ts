@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { toNoun } from '../../../src/certified/nouns.ts';
+import { toNoun } from '../../../src/certified/gather.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   buildMessage,

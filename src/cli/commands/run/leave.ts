@@ -3,7 +3,7 @@
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
-import { standOf } from '../../../certified/decisions.ts';
+import { standOf } from '../../../certified/from-relays.ts';
 import type { Chain } from '../../../certified/history.ts';
 import type { Signer } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
