@@ -3,9 +3,9 @@ import type { Control } from '../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
-import type { Noun } from './evidence.ts';
+import type { ProtocolMessage } from './evidence.ts';
 import type { Certified } from './history.ts';
-import type { Tell } from './reporter.ts';
+import type { Reporter } from './reporter.ts';
 
 /** One round. */
 export interface Attended {
@@ -20,10 +20,10 @@ interface Ports {
   readonly me: WorkerId;
   /** End of this worker's reveal chain. */
   readonly tip: Digest;
-  readonly control: Pick<Control<Noun>, 'sign' | 'send'>;
-  readonly tell: Tell;
+  readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
+  readonly reporter: Reporter;
   /** Takes in this worker's own message. */
-  take(noun: Noun): void;
+  take(noun: ProtocolMessage): void;
 }
 
 export class Attendance {
@@ -76,9 +76,9 @@ export class Attendance {
 
   /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
   noteLeaves({ round, leaves }: Outcome): void {
-    const { me, tell } = this.#ports;
+    const { me, reporter } = this.#ports;
     if (this.isReturning || !leaves.some(({ key }) => key === me)) return;
     this.hasLeft = true;
-    tell.left(round);
+    reporter.left(round);
   }
 }

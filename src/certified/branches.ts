@@ -1,6 +1,6 @@
 /**
- * Whether this worker is still on the branch to be on. Where something hints at another one, all that the relays have of who decided what
- * is followed from the beginning, and both branches are compared by the fork rule (consensus/round/fork-choice.ts).
+ * Forks of a certified run: on evidence of another branch, everything relays have of who decided what is followed from round 0, and both
+ * branches are compared by the fork rule (consensus/round/fork-choice.ts).
  */
 import { type Clock, systemClock } from '../base/clock.ts';
 import { type Deferred, deferred } from '../base/deferred.ts';
@@ -14,7 +14,7 @@ import { type DecisionOptions, decisionsOf, fetchManifests } from './from-relays
 import type { Gathered } from './gather.ts';
 import { type Path, pathOf } from './path.ts';
 import { hasModel, replay } from './replay.ts';
-import type { Tell } from './reporter.ts';
+import type { Reporter } from './reporter.ts';
 
 /** What relays have of a run's past. */
 export interface KnownPast {
@@ -45,7 +45,7 @@ type Obstacle = Extract<CertifiedEvent, { readonly type: 'fork' }>['obstacle'];
 export interface BranchOptions {
   readonly spec: RunSpec;
   readonly history: AskPast;
-  readonly tell: Tell;
+  readonly reporter: Reporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** The outcome whose branch somebody chose. */
@@ -96,7 +96,7 @@ export class Branches {
     return Promise.race([this.better, Promise.resolve(undefined)]);
   }
 
-  /** Called on evidence of another branch, with its author where that is known; triggers a comparison. */
+  /** Called on evidence of another branch; triggers a comparison. With a key it counts only from the roster. */
   hint(key?: WorkerId): void {
     const isStranger = key !== undefined && !this.#at?.ledger.members.some((m) => m.key === key);
     if (this.#at === undefined || isStranger || this.#look !== undefined) return;
@@ -106,11 +106,11 @@ export class Branches {
 
   /** One look. Never rejects. */
   #begin(): Promise<void> {
-    const { clock, tell, signal, spec } = this.#options;
+    const { clock, reporter, signal, spec } = this.#options;
     this.#look = this.#compare()
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
-        if (!signal.aborted) tell.unlooked(this.#at!.round, why);
+        if (!signal.aborted) reporter.unlooked(this.#at!.round, why);
       })
       .finally(() => {
         const wait = spec.timing.viewMs * 2 ** Math.min(this.#inVain++, MOST_DOUBLINGS);
@@ -121,10 +121,10 @@ export class Branches {
   }
 
   async #compare(): Promise<void> {
-    const { history, through, spec, tell } = this.#options;
+    const { history, through, spec, reporter } = this.#options;
     const { start, events, restore } = await history();
     const path = pathOf(start, events, through);
-    if (through !== undefined && !path.stops.has(through)) tell.unknownBranch(through);
+    if (through !== undefined && !path.stops.has(through)) reporter.unknownBranch(through);
     // the certified state may have moved while relays were asked
     const state = this.#at!;
     const tip = path.tip.chain.parent;
@@ -136,9 +136,9 @@ export class Branches {
     const obstacle = obstacleTo(depth, isSeen, spec);
     const told = { round: state.round, fork, depth, ours: state.parent, theirs: tip };
     const isChosen = through !== undefined && path.stops.has(through);
-    if (obstacle !== undefined && !isChosen) return tell.forked({ ...told, obstacle });
+    if (obstacle !== undefined && !isChosen) return reporter.forked({ ...told, obstacle });
     const restored = await restore(path);
-    if (restored === undefined) return tell.forked({ ...told, obstacle: 'not-whole' });
+    if (restored === undefined) return reporter.forked({ ...told, obstacle: 'not-whole' });
     this.#better.settle({ path, state: restored, votes: path.tip.votes, fork });
   }
 }

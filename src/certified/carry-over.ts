@@ -64,7 +64,7 @@ export function isSettledBy(sent: Sent, { accepted, rejected }: Outcome): boolea
 }
 
 /** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
-export function contributedAfter(
+function contributedAfter(
   known: readonly Contributed[],
   { round, parent, modelRoot: base, ledger, spec }: Certified,
   now: Pick<Contributed, 'sent' | 'isOut'> | undefined,
@@ -92,7 +92,7 @@ export interface Fate {
  * The residual after a round: `after` (what was left when the payload had been packed) where the payload counted or another
  * worker's took its place, and `before` (all that was learned) in chunks of which nothing came.
  */
-export function residualAfter(
+function residualAfter(
   before: Float64Array,
   after: Float64Array,
   { sent, isSettled, moved }: Fate,

@@ -1,6 +1,6 @@
 /**
- * How a newcomer skips the past of a certified run: it follows who decided what from the run id on, without any payload, and takes the
- * state after the newest checkpoint from whoever serves chunks of the certified root. Nobody who says anything is believed.
+ * Checkpoints: published by members of the committee, taken up by newcomers. A newcomer follows who decided what from the run id on, without
+ * payloads, then pulls the chunks of the certified model root from whoever serves them; a chunk proves itself.
  */
 import { systemClock } from '../base/clock.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
@@ -18,11 +18,11 @@ import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Decision } from './driven-round.ts';
-import type { Noun } from './evidence.ts';
+import type { ProtocolMessage } from './evidence.ts';
 import { type Asked, collectEvents, type DecisionOptions, decisionsOf } from './from-relays.ts';
 import type { Certified, Chain } from './history.ts';
 import { type Path, pathOf } from './path.ts';
-import type { Tell } from './reporter.ts';
+import type { Reporter } from './reporter.ts';
 import type { ReadyRound } from './round-inputs.ts';
 
 /** A certified state to go on from. */
@@ -82,7 +82,13 @@ const KEEPERS = 2;
 export function publishCheckpoint(
   { electorate }: ReadyRound,
   { next }: Decision,
-  { control, tell }: { readonly control: Pick<Control<Noun>, 'checkpoint'>; readonly tell: Tell },
+  {
+    control,
+    reporter,
+  }: {
+    readonly control: Pick<Control<ProtocolMessage>, 'checkpoint'>;
+    readonly reporter: Reporter;
+  },
   me: WorkerId,
 ): void {
   const isDue = next.round % next.spec.checkpoint.every === 0;
@@ -92,7 +98,7 @@ export function publishCheckpoint(
     ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
     ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
   };
-  const failed = () => tell.unkept(next.round - 1);
+  const failed = () => reporter.unkept(next.round - 1);
   void control.checkpoint(state).then((isKept) => isKept || failed(), failed);
 }
 

@@ -15,7 +15,7 @@ import {
   invalid,
   lacking,
   type Missing,
-  type Noun,
+  type ProtocolMessage,
   type Verdict,
 } from './evidence.ts';
 
@@ -30,11 +30,11 @@ export interface Certificate {
 }
 
 /** The events an outcome lists in one place, all of one kind. */
-export function listed<T extends Noun>(
+export function listed<T extends ProtocolMessage>(
   ids: readonly EventId[],
   at: string,
   evidence: Evidence,
-  is: (noun: Noun) => noun is T,
+  is: (noun: ProtocolMessage) => noun is T,
 ): Verdict<readonly T[]> {
   const missing = ids.filter((id) => evidence.noun(id) === undefined);
   if (missing.length > 0) return lacking(...missing.map((id) => ({ what: 'event', id }) as const));
@@ -208,4 +208,4 @@ export function judgeBallots(
   return isFloor(keys) ? found(keys) : wrong(`${keys.length} ballots are not enough`);
 }
 
-const isBallot = (noun: Noun): noun is Signed<ViewChangeVote> => noun.type === 'ballot';
+const isBallot = (noun: ProtocolMessage): noun is Signed<ViewChangeVote> => noun.type === 'ballot';

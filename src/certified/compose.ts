@@ -1,4 +1,4 @@
-/** What this worker would have a round end with, and what it thinks of what others propose: its own view, never a replay's. */
+/** The outcome a worker proposes for a round, and whether it accepts the one of another proposer: its own opinion, never a replay's. */
 import { chooseJoins } from '../consensus/round/roster-change.ts';
 import type { Arrival, Check } from '../consensus/round/round-state.ts';
 import { withFeatures } from '../run/features.ts';
@@ -14,7 +14,7 @@ import type { Join, Leave, Signed } from '../run/vote.ts';
 import { judgeVotes } from './certificate.ts';
 import { membershipOf } from './electorate.ts';
 import type { Evidence, FaultProof } from './evidence.ts';
-import type { Pool } from './evidence-store.ts';
+import type { EvidenceStore } from './evidence-store.ts';
 import type { Chain, Draft } from './history.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
@@ -48,7 +48,7 @@ export interface Material {
 const MOST_REJECTED = 64;
 
 /** An outcome of this worker's making, its roots left open. */
-export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
+export function draftOf(chain: Chain, evidence: EvidenceStore, material: Material): Draft {
   const { run, round, parent, modelRoot: base, ledger } = chain;
   const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
   const roster = ledger.members.map(({ key }) => key);
@@ -63,9 +63,9 @@ export function draftOf(chain: Chain, pool: Pool, material: Material): Draft {
     accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),
     rejected: isVoid ? [] : rejectedRows(roster, material.bad),
     votes,
-    joins: joinsOf(chain, pool),
-    leaves: leavesOf(chain, pool),
-    faults: faultsOf(pool, roster),
+    joins: joinsOf(chain, evidence),
+    leaves: leavesOf(chain, evidence),
+    faults: faultsOf(evidence, roster),
     features: snapshot === '' ? {} : { stake: { snapshot } },
   };
 }
@@ -88,8 +88,8 @@ const rejectedRows = (roster: readonly WorkerId[], bad: readonly Bad[]): readonl
     .slice(0, MOST_REJECTED);
 
 /** One join of each key that may be listed now. */
-function joinsOf(chain: Chain, pool: Pool): readonly ListedJoin[] {
-  const fresh = [...pool.nouns()].filter(
+function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
+  const fresh = [...evidence.nouns()].filter(
     (noun): noun is Signed<Join> => noun.type === 'join' && chain.recent.includes(noun.after),
   );
   const known = fresh
@@ -106,9 +106,9 @@ function joinsOf(chain: Chain, pool: Pool): readonly ListedJoin[] {
 }
 
 /** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
-function leavesOf({ round, ledger }: Chain, pool: Pool): readonly ListedLeave[] {
+function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly ListedLeave[] {
   const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
-  const due = [...pool.nouns()].filter(
+  const due = [...evidence.nouns()].filter(
     (noun): noun is Signed<Leave> =>
       noun.type === 'leave' &&
       noun.last <= round &&
@@ -120,8 +120,8 @@ function leavesOf({ round, ledger }: Chain, pool: Pool): readonly ListedLeave[] 
 }
 
 /** One proof against each member there is one against. */
-function faultsOf(pool: Pool, roster: readonly WorkerId[]): readonly EventId[] {
-  const proofs = [...pool.nouns()].filter(
+function faultsOf(evidence: EvidenceStore, roster: readonly WorkerId[]): readonly EventId[] {
+  const proofs = [...evidence.nouns()].filter(
     (noun): noun is Signed<FaultProof> => noun.type === 'fault' && roster.includes(noun.culprit),
   );
   return firstOfEach(proofs, ({ culprit }) => culprit)
@@ -180,7 +180,7 @@ export function opinionOf(
 
 /**
  * Of the late work that is here: what more than K - k of the votes that the outcome lists name as held in time and left out. So many
- * are never all hostile. What is not here is nobody's word: a member cannot be made to wait for ids that somebody made up.
+ * are never all hostile. Ids this member does not hold cannot force it to wait.
  */
 export function owedIn(
   { spec, run, parent, before }: Chain,

@@ -7,12 +7,12 @@ import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
-import type { Missing, Noun } from './evidence.ts';
-import type { Pool } from './evidence-store.ts';
+import type { Missing, ProtocolMessage } from './evidence.ts';
+import type { EvidenceStore } from './evidence-store.ts';
 import type { Certified } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 import type { Refresh } from './refresh.ts';
-import type { Tell } from './reporter.ts';
+import type { Reporter } from './reporter.ts';
 
 /** A round that is over. */
 export interface Decision {
@@ -24,8 +24,8 @@ export interface Decision {
 
 /** A round that is listened to. */
 export interface OpenRound {
-  /** Takes in a noun as if a relay had brought it. */
-  take(noun: Noun): void;
+  /** Takes in a protocol message as if a relay had brought it. */
+  take(noun: ProtocolMessage): void;
   /** Notes what a relay brought and is no event of its author. */
   refuse(rejection: Rejection, id: EventId | undefined): void;
   close(): void;
@@ -50,11 +50,11 @@ export interface DriverPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Signs, sends, receives and re-sends protocol messages. */
-  readonly control: Control<Noun>;
-  readonly pool: Pool;
+  readonly control: Control<ProtocolMessage>;
+  readonly evidence: EvidenceStore;
   /** Holds what is signed before it is sent. */
   readonly journal: Pick<Journal, 'save'>;
-  readonly tell: Tell;
+  readonly reporter: Reporter;
   /** Which stake table an outcome may name. */
   readonly refresh: Pick<Refresh, 'offer' | 'judge'>;
   /** Called on evidence of another branch. */
@@ -62,7 +62,7 @@ export interface DriverPorts {
   readonly delays: Delays;
   /** This worker's value of its reveal chain for a round. */
   reveal(round: number): Digest | '';
-  /** Gets a stake table or a beacon value into the pool, however long it takes. */
+  /** Gets a stake table or a beacon value, however long it takes. */
   obtain(missing: Missing, state: Certified): Promise<void>;
   /** A view ended without a certificate. */
   onStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void;

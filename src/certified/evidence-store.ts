@@ -1,26 +1,34 @@
-/** Everything of a certified run that is here: verified events as nouns, payloads, stakes, beacon values. Bounded by forgetting old rounds. */
+/**
+ * Evidence of a certified run in memory, for whoever judges outcomes: protocol messages, payloads, stake tables, beacon values. Bounded by
+ * forgetting old rounds.
+ */
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Proposal, Signed } from '../run/vote.ts';
-import { type Evidence, type FaultProof, type Noun, signatureJudge } from './evidence.ts';
+import {
+  type Evidence,
+  type FaultProof,
+  type ProtocolMessage,
+  signatureJudge,
+} from './evidence.ts';
 
-export interface Pool extends Evidence {
+export interface EvidenceStore extends Evidence {
   /** False when it was here already. */
-  add(noun: Noun): boolean;
+  add(noun: ProtocolMessage): boolean;
   addPayload(manifest: Manifest, payload: Uint8Array): void;
   addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
   addBeacon(time: number, value: Digest): void;
-  nouns(): Iterable<Noun>;
+  nouns(): Iterable<ProtocolMessage>;
   /** A proof, whoever made it, against the author of these events: one is enough. */
   proofOf(events: readonly [EventId, EventId]): Signed<FaultProof> | undefined;
   /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
   forgetBefore(round: number): void;
 }
 
-/** An empty pool. */
-export function createPool(crypto: EventCrypto = pureCrypto): Pool {
-  const nouns = new Map<EventId, Noun>();
+/** An empty store. */
+export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceStore {
+  const nouns = new Map<EventId, ProtocolMessage>();
   const nounOf = (id: EventId) => nouns.get(id);
   const payloads = new Map<Digest, { readonly round: number; readonly bytes: Uint8Array }>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
@@ -60,8 +68,8 @@ export function createPool(crypto: EventCrypto = pureCrypto): Pool {
   };
 }
 
-/** The round a noun belongs to; undefined for what outlives rounds. */
-function roundOf(noun: Noun): number | undefined {
+/** The round a message belongs to; undefined for what outlives rounds. */
+function roundOf(noun: ProtocolMessage): number | undefined {
   if (noun.type === 'manifest') return noun.manifest.round;
   if (noun.type === 'unreadable') return -1;
   return 'round' in noun ? noun.round : undefined;

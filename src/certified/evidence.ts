@@ -20,24 +20,24 @@ export interface FaultProof {
 }
 
 /** What an event of a certified run says. */
-export type Noun = Signed<
+export type ProtocolMessage = Signed<
   Vote | Proposal | ViewChangeVote | Join | Leave | Submission | FaultProof | Unreadable
 >;
 
-export const isCommit = (noun: Noun): noun is Signed<Commit> =>
+export const isCommit = (noun: ProtocolMessage): noun is Signed<Commit> =>
   noun.type === 'vote' && noun.step === 'commit';
 
 /** What the round machine takes. */
 export const isMessage = (
-  noun: Noun,
-): noun is Extract<Noun, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
+  noun: ProtocolMessage,
+): noun is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
   noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
 
 /** Findings about signatures that are kept. */
 const MOST_JUDGED = 65_536;
 
 export interface Evidence {
-  noun(id: EventId): Noun | undefined;
+  noun(id: EventId): ProtocolMessage | undefined;
   /** The whole payload a manifest commits to, checked against its hash. */
   payload(manifest: Manifest): Uint8Array | undefined;
   /** Proposals of an outcome: they have its body, and name the ballots of their committee. */

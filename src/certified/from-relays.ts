@@ -85,7 +85,7 @@ export async function fetchManifests(
 }
 
 /** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
-export async function collectSnapshots(
+async function collectSnapshots(
   ids: readonly Digest[],
   asking: Asked,
   take: (event: SignedEvent) => void,
@@ -106,7 +106,7 @@ export async function collectSnapshots(
 }
 
 /** Chunks of these roots, whoever signed them. */
-export async function collectChunks(
+async function collectChunks(
   roots: readonly Digest[],
   asking: Asked,
   take: (event: SignedEvent) => void,
@@ -127,11 +127,11 @@ const payloadsOf = (events: readonly SignedEvent[]): readonly Digest[] =>
   });
 
 /** Outcomes and proofs that are not inside their events. */
-export const bodiesOf = (events: readonly SignedEvent[]): readonly Digest[] =>
+const bodiesOf = (events: readonly SignedEvent[]): readonly Digest[] =>
   events.flatMap((event) => apartIn(event)?.root ?? []);
 
 /** Tables of stake that outcomes name. */
-export function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
+function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
   const chunks = heapChunks(events, MOST_BODY_BYTES);
   const named = events.flatMap((event) => {
     const proposal = toProposal(event, chunks, anyFeatures);

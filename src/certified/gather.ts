@@ -1,4 +1,4 @@
-/** Everything of a run out of a heap of verified events, in whatever order they come: what a replay works on. */
+/** Reads verified events of a run, in any order, into evidence for a replay: protocol messages, payloads, stake tables. */
 
 import { judgeFault } from '../consensus/round/faults.ts';
 import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../network/attachments/bodies.ts';
@@ -13,11 +13,11 @@ import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
 import type { Commit, Proposal, Signed } from '../run/vote.ts';
-import { type Evidence, isCommit, type Noun, signatureJudge } from './evidence.ts';
+import { type Evidence, isCommit, type ProtocolMessage, signatureJudge } from './evidence.ts';
 
 /** Evidence that is whole: nothing is added any more. */
 export interface Gathered extends Evidence {
-  readonly nouns: ReadonlyMap<EventId, Noun>;
+  readonly nouns: ReadonlyMap<EventId, ProtocolMessage>;
   /** Proposals that follow an outcome. */
   proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
   /** Commits in the round that follows an outcome. */
@@ -48,7 +48,7 @@ export function gather(
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
   { beacons, tables: known, crypto = pureCrypto }: GatherOptions = {},
 ): Gathered {
-  const nouns = new Map<EventId, Noun>();
+  const nouns = new Map<EventId, ProtocolMessage>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
   const features = featureSet(spec.features);
   const { payloadBytes } = spec.limits;
@@ -56,7 +56,7 @@ export function gather(
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
-    const noun = toNoun(event, run, crypto, chunks, features);
+    const noun = toProtocolMessage(event, run, crypto, chunks, features);
     if (noun !== undefined) nouns.set(noun.id, noun);
   }
   const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -93,13 +93,13 @@ function indexBy<T>(
 }
 
 /** What a verified event says in this run; undefined for what is not of the run, and while its body is not here. */
-export function toNoun(
+export function toProtocolMessage(
   event: SignedEvent,
   run: Digest,
   crypto: EventCrypto = pureCrypto,
   bodyOf: BodyOf = noBodies,
   features: FeatureSet = noFeatures,
-): Noun | undefined {
+): ProtocolMessage | undefined {
   const said = toCertifiedEvent(event, run, crypto, bodyOf, features);
   if (said?.type !== 'accusation') return said;
   const fault = judgeFault(...said.statements);

@@ -11,8 +11,8 @@ import { lateOf } from '../run/ledger.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Bad, LateRow } from './compose.ts';
 import type { DriverOptions } from './driven-round.ts';
-import type { Noun } from './evidence.ts';
-import type { Pool } from './evidence-store.ts';
+import type { ProtocolMessage } from './evidence.ts';
+import type { EvidenceStore } from './evidence-store.ts';
 import { termsOf } from './rows.ts';
 import { assignmentOf, judgeManifest, judgeSubmission, type Terms } from './submissions.ts';
 
@@ -42,10 +42,10 @@ export interface Wants {
 const MOST_OF_ONE = 2;
 
 /** Watches for what these keys send in the round of these terms. */
-export function createWatch(
+function createWatch(
   terms: Terms,
   keys: ReadonlySet<WorkerId>,
-  pool: Pool,
+  evidence: EvidenceStore,
   { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
 ): Watch {
   const assignment = assignmentOf(terms);
@@ -61,7 +61,7 @@ export function createWatch(
     const payload = await bring(manifest).catch(() => undefined);
     pulling.delete(id);
     if (payload === undefined || signal.aborted) return;
-    pool.addPayload(manifest, payload);
+    evidence.addPayload(manifest, payload);
     judge(submission, payload);
     onChange();
   }
@@ -97,7 +97,7 @@ export function createWatch(
       if (before.length >= MOST_OF_ONE || before.some((each) => each.id === id)) return;
       seen.set(key, [...before, submission]);
       for (const other of before) onFault([other.id, id]);
-      const payload = pool.payload(manifest);
+      const payload = evidence.payload(manifest);
       if (!claim.ok) refuse(submission, claim.rejection);
       else if (payload === undefined) void pull(submission);
       else judge(submission, payload);
@@ -111,7 +111,7 @@ export function createWatch(
 export interface Observer {
   /** Looks at what is here already, and asks for the rest of what came late. */
   begin(): void;
-  take(noun: Extract<Noun, { readonly type: 'manifest' }>): void;
+  take(noun: Extract<ProtocolMessage, { readonly type: 'manifest' }>): void;
   /** Pulls a payload that a check lacks. */
   pull(manifest: EventId): void;
   bad(): readonly Bad[];
@@ -124,11 +124,11 @@ export interface Observer {
 export function createObserver(
   { state, context, ports }: Pick<DriverOptions, 'state' | 'context' | 'ports'>,
   wants: Wants,
-  onNoun: (noun: Noun) => void,
+  onNoun: (noun: ProtocolMessage) => void,
 ): Observer {
-  const { pool, control } = ports;
+  const { evidence, control } = ports;
   const roster = new Set(context.roster);
-  const now = createWatch(termsOf(state, false)!, roster, pool, wants);
+  const now = createWatch(termsOf(state, false)!, roster, evidence, wants);
   const past = termsOf(state, true);
   const owing = lateOf(state.ledger);
   // that it is late says nothing about how long this round has to wait
@@ -141,12 +141,14 @@ export function createObserver(
     },
   };
   const before: Watch | undefined =
-    past !== null && owing.length > 0 ? createWatch(past, new Set(owing), pool, apart) : undefined;
+    past !== null && owing.length > 0
+      ? createWatch(past, new Set(owing), evidence, apart)
+      : undefined;
   let listening: { close(): void } | undefined;
   return {
     begin() {
       if (before === undefined) return;
-      for (const noun of pool.nouns()) if (noun.type === 'manifest') before.take(noun);
+      for (const noun of evidence.nouns()) if (noun.type === 'manifest') before.take(noun);
       listening = control.listenToManifests(state.round - 1, owing, { take: onNoun });
     },
     take(noun) {
@@ -154,7 +156,7 @@ export function createObserver(
       before?.take(noun);
     },
     pull(id) {
-      const noun = pool.noun(id);
+      const noun = evidence.noun(id);
       if (noun?.type !== 'manifest') return;
       (noun.manifest.round === state.round ? now : before)?.pull(noun);
     },

@@ -21,8 +21,8 @@ import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { chainHeadOf } from './chain-state.ts';
 import type { CertifiedPorts, CertifiedSession, CertifiedState } from './events.ts';
-import type { Hashing, Noun } from './evidence.ts';
-import { type GatherOptions, toNoun } from './gather.ts';
+import type { Hashing, ProtocolMessage } from './evidence.ts';
+import { type GatherOptions, toProtocolMessage } from './gather.ts';
 import { genesisOf, startOf } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 import { createMember, type Member } from './member.ts';
@@ -191,9 +191,9 @@ function memberOf(
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
-  const control = createControl<Noun>({
+  const control = createControl<ProtocolMessage>({
     ...{ run, relays, signer, clock: ports.clock, sha256, signal },
-    read: (event, bodyOf) => toNoun(event, run, crypto, bodyOf, features),
+    read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
   });
   const history = createHistory(spec, {
     ...{ relays, signal, beacon, layout: ports.trainer.layout, tables: options.tables },

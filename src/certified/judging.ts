@@ -1,4 +1,4 @@
-/** Judging and composing outcomes in a round in progress, with what is here; what is not is asked for, and the judgment tried again. */
+/** Judges the outcomes that others propose in a round in progress and composes this worker's own; what is missing is asked for, then tried again. */
 import { RelayError } from '../base/errors.ts';
 import type { Arrival, Certificate, Effect, Input } from '../consensus/round/round-state.ts';
 import type { Digest, EventId } from '../run/ids.ts';
@@ -43,7 +43,7 @@ export class Judge {
   ): boolean {
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
-    if (!verdict.ok) this.#options.ports.tell.invalid(outcome, verdict.invalid);
+    if (!verdict.ok) this.#options.ports.reporter.invalid(outcome, verdict.invalid);
     const stakes = this.#options.ports.refresh.judge(
       this.#options.state,
       outcome.features.stake?.snapshot ?? '',
@@ -67,11 +67,11 @@ export class Judge {
       snapshot: ports.refresh.offer(state),
       nowMs: ports.clock.now(),
     };
-    const made = completeOutcome(state, draftOf(state, ports.pool, material), ports.pool);
+    const made = completeOutcome(state, draftOf(state, ports.evidence, material), ports.evidence);
     if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
     if (!made.ok) {
       // joins of founders may be on their way
-      ports.tell.uncomposable(context.round, made.invalid);
+      ports.reporter.uncomposable(context.round, made.invalid);
       return false;
     }
     const { outcome, next } = made.value;
@@ -96,7 +96,7 @@ export class Judge {
   #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
     const known = this.#nexts.get(digest);
     if (known !== undefined) return { ok: true, value: known };
-    const verdict = applyOutcome(this.#options.state, outcome, this.#options.ports.pool);
+    const verdict = applyOutcome(this.#options.state, outcome, this.#options.ports.evidence);
     if (verdict.ok) this.#nexts.set(digest, verdict.value);
     return verdict;
   }
@@ -104,7 +104,7 @@ export class Judge {
   #opinion(outcome: Outcome, held: readonly Arrival[], stakes: StakeOpinion) {
     const nowMs = this.#options.ports.clock.now();
     const { state, ports } = this.#options;
-    const owed = owedIn(state, outcome, this.#host.observer.late(), ports.pool);
+    const owed = owedIn(state, outcome, this.#host.observer.late(), ports.evidence);
     const hasStakes = stakes === 'good';
     return opinionOf(state, outcome, { held, owed, hasStakes, nowMs });
   }
@@ -123,7 +123,7 @@ export class Judge {
     for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
     for (const each of others) void ports.obtain(each, state).then(wake, () => undefined);
-    if (isAgain) ports.tell.lacking(context.round, missing);
+    if (isAgain) ports.reporter.lacking(context.round, missing);
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** From what a person said, in a file and in flags, to a whole run spec: what was left out follows from the model and the data. */
+/** Makes a complete run spec from a partial document and training settings; what was left out follows from the model and the data. */
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { layoutOf } from '../model/from-settings.ts';

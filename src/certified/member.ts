@@ -8,18 +8,18 @@ import { Attendance } from './attendance.ts';
 import { type AskPast, Branches } from './branches.ts';
 import type { DriverPorts, OpenRound } from './driven-round.ts';
 import type { CertifiedPorts } from './events.ts';
-import type { Noun } from './evidence.ts';
-import { createPool, type Pool } from './evidence-store.ts';
+import type { ProtocolMessage } from './evidence.ts';
+import { createEvidenceStore, type EvidenceStore } from './evidence-store.ts';
 import type { Journal } from './journal.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
-import { createTell, type Tell } from './reporter.ts';
+import { createReporter, type Reporter } from './reporter.ts';
 import { type InputSources, RoundInputs } from './round-inputs.ts';
 import { VoteMemory } from './vote-memory.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends InputSources {
   readonly spec: RunSpec;
-  readonly control: Control<Noun>;
+  readonly control: Control<ProtocolMessage>;
   readonly journal: Journal;
   /** End of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
@@ -35,9 +35,9 @@ export interface MemberOptions extends InputSources {
 
 export interface Member {
   readonly spec: RunSpec;
-  readonly control: Control<Noun>;
-  readonly pool: Pool;
-  readonly tell: Tell;
+  readonly control: Control<ProtocolMessage>;
+  readonly evidence: EvidenceStore;
+  readonly reporter: Reporter;
   readonly branches: Branches;
   readonly attendance: Attendance;
   readonly memory: VoteMemory;
@@ -56,12 +56,12 @@ export function createMember(options: MemberOptions): Member {
   const { spec, control, journal, chain, signal, history, through } = options;
   const { clock, wire, report } = options.ports;
   const { me } = wire;
-  const pool = createPool(options.crypto);
-  const tell = createTell(report);
-  const rounds = new OpenRounds(pool);
-  const refresh = new Refresh(spec, options.refresh, { pool, tell });
-  const branches = new Branches({ spec, history, through, clock, signal, tell });
-  const shared = { control, pool, tell, refresh, clock, signal };
+  const evidence = createEvidenceStore(options.crypto);
+  const reporter = createReporter(report);
+  const rounds = new OpenRounds(evidence);
+  const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
+  const branches = new Branches({ spec, history, through, clock, signal, reporter });
+  const shared = { control, evidence, reporter, refresh, clock, signal };
   const inputs = new RoundInputs({
     ...shared,
     stakes: (id) => options.stakes(id),
@@ -69,7 +69,7 @@ export function createMember(options: MemberOptions): Member {
   });
   const memory = new VoteMemory({ ...shared, me, journal });
   const { tip } = chain;
-  const take = (noun: Noun) => rounds.take(noun);
+  const take = (noun: ProtocolMessage) => rounds.take(noun);
   const attendance = new Attendance({ ...shared, spec, me, tip, take });
   const listening = control.listenToMembers({
     take,
@@ -80,12 +80,12 @@ export function createMember(options: MemberOptions): Member {
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
     onStall(round, stall) {
-      tell.stalled(round, stall);
+      reporter.stalled(round, stall);
       if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) branches.hint();
     },
   };
   return {
-    ...{ spec, control, pool, tell, branches, attendance, memory, inputs, rounds, driver },
+    ...{ spec, control, evidence, reporter, branches, attendance, memory, inputs, rounds, driver },
     close() {
       rounds.close();
       listening.close();
@@ -96,18 +96,18 @@ export function createMember(options: MemberOptions): Member {
 
 /** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
 class OpenRounds {
-  readonly #pool: Pool;
+  readonly #evidence: EvidenceStore;
   #open: readonly OpenRound[] = [];
 
-  constructor(pool: Pool) {
-    this.#pool = pool;
+  constructor(evidence: EvidenceStore) {
+    this.#evidence = evidence;
   }
 
   /** What is of the whole run goes to the round in progress. */
-  take(noun: Noun): void {
+  take(noun: ProtocolMessage): void {
     const now = this.#open.at(-1);
     if (now) now.take(noun);
-    else this.#pool.add(noun);
+    else this.#evidence.add(noun);
   }
 
   refuse(rejection: Rejection, id: EventId | undefined): void {

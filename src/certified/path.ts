@@ -1,4 +1,4 @@
-/** One branch of a certified run, followed without its model: where it stood after each outcome. */
+/** One branch of a certified run, followed without its model: the chain state after each outcome, and the forks passed on the way. */
 import type { Digest } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';

@@ -1,4 +1,4 @@
-/** A worker's place in a run with a spec: whether it may join, which part of the data is its own, for whom it waits. */
+/** Checks whether a worker may join a run with its key and settings, and assigns its part of the data. */
 import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';

@@ -1,6 +1,7 @@
 /**
- * The table of stakes that comes next, in rounds in which an outcome may name one: read from the chain where this worker reaches it, else
- * looked at for its form alone. A worker's own view: it steers first votes, what is valid is decided in consensus/round/roster-change.ts.
+ * Stake refresh: the next stake table, in rounds in which an outcome may name one. Read from the chain where this worker reaches it, else
+ * checked for its form alone. It is a worker's own opinion and steers first votes; what is valid is decided in
+ * consensus/round/roster-change.ts.
  */
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
@@ -10,8 +11,8 @@ import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.t
 import { heightOf, type SnapshotSchedule } from '../run/stake-source.ts';
 import { isSuccessor, successorOf } from '../run/stake-successor.ts';
 import type { Chain } from './chain-state.ts';
-import type { Pool } from './evidence-store.ts';
-import type { Tell } from './reporter.ts';
+import type { EvidenceStore } from './evidence-store.ts';
+import type { Reporter } from './reporter.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {
@@ -64,19 +65,23 @@ const tableOf = (snapshot: StakeSnapshot): Table => ({
 export class Refresh {
   readonly #spec: RunSpec;
   readonly #port: RefreshPort;
-  readonly #pool: Pool;
-  readonly #tell: Tell;
+  readonly #evidence: EvidenceStore;
+  readonly #reporter: Reporter;
   /** Tables of the chain by the outcome before the round that may name them: a fork may have another roster. `failed` where it could not be read. */
   readonly #derived = new Map<Digest, Table | 'reading' | 'failed'>();
   /** Documents by id. */
   readonly #found = new Map<Digest, Table | 'reading'>();
   #published: Digest | undefined;
 
-  constructor(spec: RunSpec, port: RefreshPort, { pool, tell }: { pool: Pool; tell: Tell }) {
+  constructor(
+    spec: RunSpec,
+    port: RefreshPort,
+    { evidence, reporter }: { evidence: EvidenceStore; reporter: Reporter },
+  ) {
     this.#spec = spec;
     this.#port = port;
-    this.#pool = pool;
-    this.#tell = tell;
+    this.#evidence = evidence;
+    this.#reporter = reporter;
   }
 
   /** Starts reading what a round may name. */
@@ -86,12 +91,12 @@ export class Refresh {
     this.#derived.set(parent, 'reading');
     const read = this.#port.derive(epoch, keysOf(ledger)).then((snapshot) => {
       const table = tableOf(snapshot);
-      this.#pool.addStakes(table.id, table.stakes);
+      this.#evidence.addStakes(table.id, table.stakes);
       this.#derived.set(parent, table);
     });
     read.catch((error: unknown) => {
       this.#derived.set(parent, 'failed');
-      this.#tell.unread(round, error instanceof Error ? error.message : String(error));
+      this.#reporter.unread(round, error instanceof Error ? error.message : String(error));
     });
   }
 
@@ -103,7 +108,7 @@ export class Refresh {
     const { id, snapshot } = next;
     if (this.#published !== id) {
       this.#published = id;
-      void this.#port.publish(snapshot).catch(() => this.#tell.unpublished(chain.round, id));
+      void this.#port.publish(snapshot).catch(() => this.#reporter.unpublished(chain.round, id));
     }
     return id;
   }
@@ -140,7 +145,7 @@ export class Refresh {
         (snapshot) => {
           const table = tableOf(snapshot);
           this.#found.set(id, table);
-          this.#pool.addStakes(id, table.stakes);
+          this.#evidence.addStakes(id, table.stakes);
         },
         // it is asked for again
         () => this.#found.delete(id),

@@ -8,7 +8,7 @@ import type { Signed } from '../run/vote.ts';
 import type { RunEvent } from './events.ts';
 import type { FaultProof, Invalid, Missing } from './evidence.ts';
 
-export interface Tell {
+export interface Reporter {
   /** Contributions that are here, of those waited for. */
   held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
   stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
@@ -40,7 +40,7 @@ export interface Tell {
   unkept(round: number): void;
 }
 
-export function createTell(report: (event: RunEvent) => void): Tell {
+export function createReporter(report: (event: RunEvent) => void): Reporter {
   const told = new Set<string>();
   const once = (key: string, event: RunEvent) => {
     if (told.has(key)) return;
@@ -116,7 +116,10 @@ const VOTES: Readonly<Record<Extract<Refusal, { readonly key: string }>['code'],
 /** None yet. */
 export function createRefusals(
   round: number,
-  { tell, branches }: { readonly tell: Tell; readonly branches: { hint(key?: string): void } },
+  {
+    reporter,
+    branches,
+  }: { readonly reporter: Reporter; readonly branches: { hint(key?: string): void } },
 ): Refusals {
   const list: Rejection[] = [];
   const noted = new Set<string>();
@@ -125,7 +128,7 @@ export function createRefusals(
     if (list.length >= MOST || (name && noted.has(name))) return;
     if (name) noted.add(name);
     list.push(rejection);
-    tell.refused(round, rejection);
+    reporter.refused(round, rejection);
   }
   return {
     list,
@@ -135,7 +138,7 @@ export function createRefusals(
     },
     noteRefusal(refusal) {
       if (refusal.code === 'conflicting-finalize') {
-        tell.conflict(refusal.round, refusal.expected, refusal.got);
+        reporter.conflict(refusal.round, refusal.expected, refusal.got);
         branches.hint();
       } else if ('key' in refusal) {
         const { code, key } = refusal;

@@ -1,4 +1,4 @@
-/** What an outcome does to the roster, read from the events it names: votes, joins, leaves, faults, ballots. */
+/** The roster change that an outcome makes, from the votes, joins, leaves, faults and view-change votes that it lists. */
 import type { RosterChange } from '../consensus/round/membership.ts';
 import { refuseChange } from '../consensus/round/roster-change.ts';
 import { signedAgain } from '../network/wire/signatures.ts';
@@ -13,7 +13,7 @@ import {
   type FaultProof,
   found,
   invalid,
-  type Noun,
+  type ProtocolMessage,
   type Verdict,
 } from './evidence.ts';
 
@@ -127,4 +127,4 @@ function ballotsOf(
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in round ${chain.round}`);
 }
 
-const isFault = (noun: Noun): noun is Signed<FaultProof> => noun.type === 'fault';
+const isFault = (noun: ProtocolMessage): noun is Signed<FaultProof> => noun.type === 'fault';

@@ -16,7 +16,7 @@ import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Message } from '../run/vote.ts';
 import type { Decision, DrivenRound, DriverOptions } from './driven-round.ts';
-import { isMessage, type Noun } from './evidence.ts';
+import { isMessage, type ProtocolMessage } from './evidence.ts';
 import { createObserver, type Observer } from './gathering.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createRefusals, type Refusals } from './reporter.ts';
@@ -104,13 +104,13 @@ class RoundDriver implements DrivenRound {
     const { ports } = this.#options;
     const noun = ports.control.restore(event);
     if (noun.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
-    if (payload) ports.pool.addPayload(noun.manifest, payload);
+    if (payload) ports.evidence.addPayload(noun.manifest, payload);
     this.take(noun);
   }
 
-  take(noun: Noun): void {
+  take(noun: ProtocolMessage): void {
     const { ports, context } = this.#options;
-    const isNew = ports.pool.add(noun);
+    const isNew = ports.evidence.add(noun);
     if (isMessage(noun) && noun.round === context.round) {
       this.#feed({ type: 'message', message: noun });
     }
@@ -132,8 +132,8 @@ class RoundDriver implements DrivenRound {
 
   /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
   #resume({ votes, ballots, decided }: RoundState): void {
-    const { pool } = this.#options.ports;
-    for (const noun of [...votes, ...ballots]) pool.add(noun);
+    const { evidence } = this.#options.ports;
+    for (const noun of [...votes, ...ballots]) evidence.add(noun);
     this.#inputs.push({ type: 'restart' });
     if (decided === null) return;
     const proposal = votes.find(({ id }) => id === decided.proposal);
@@ -194,7 +194,7 @@ class RoundDriver implements DrivenRound {
     if (closed !== null || decided !== null) return;
     const { round, live } = context;
     const missing = live.filter((key) => !held.some(({ worker }) => worker === key));
-    ports.tell.held(round, held.length, live.length, missing);
+    ports.reporter.held(round, held.length, live.length, missing);
   }
 
   #perform(effect: Effect): Promise<void> | void {
@@ -247,7 +247,7 @@ class RoundDriver implements DrivenRound {
   }
 
   /** The event of a message: the one on disk, or a new one. */
-  #eventOf(message: Message): OwnEvent<Noun> {
+  #eventOf(message: Message): OwnEvent<ProtocolMessage> {
     const { control } = this.#options.ports;
     const key = JSON.stringify(message);
     const kept = this.#own[key];
@@ -267,16 +267,16 @@ class RoundDriver implements DrivenRound {
   /** Shows two events that contradict each other to everybody, unless somebody did already: one proof is enough. */
   #accuse(events: readonly [EventId, EventId]): void {
     const { context, ports } = this.#options;
-    const { control, pool, tell } = ports;
-    const known = pool.proofOf(events);
+    const { control, evidence, reporter } = ports;
+    const known = evidence.proofOf(events);
     if (known) {
-      tell.fault(context.round, known);
+      reporter.fault(context.round, known);
       return;
     }
     const proof = control.accuse(events);
-    if (proof?.noun.type !== 'fault' || !pool.add(proof.noun)) return;
+    if (proof?.noun.type !== 'fault' || !evidence.add(proof.noun)) return;
     control.send(proof.event);
-    tell.fault(context.round, proof.noun);
+    reporter.fault(context.round, proof.noun);
   }
 
   #fetch(ids: readonly EventId[]): void {

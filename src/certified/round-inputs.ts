@@ -3,11 +3,11 @@ import type { Clock } from '../base/clock.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
-import type { Missing, Noun } from './evidence.ts';
-import type { Pool } from './evidence-store.ts';
+import type { Missing, ProtocolMessage } from './evidence.ts';
+import type { EvidenceStore } from './evidence-store.ts';
 import { type Certified, withEntropy } from './history.ts';
 import type { Refresh } from './refresh.ts';
-import type { Tell } from './reporter.ts';
+import type { Reporter } from './reporter.ts';
 
 /** A round that can be opened: its entropy and stakes are here. */
 export interface ReadyRound {
@@ -24,10 +24,10 @@ export interface InputSources {
 }
 
 interface Ports extends InputSources {
-  readonly control: Pick<Control<Noun>, 'forgetBefore' | 'admit'>;
-  readonly pool: Pool;
+  readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit'>;
+  readonly evidence: EvidenceStore;
   readonly refresh: Pick<Refresh, 'begin'>;
-  readonly tell: Tell;
+  readonly reporter: Reporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -46,14 +46,14 @@ export class RoundInputs {
 
   /** The round once everything is here that it is drawn with. What belongs to rounds long over is let go. */
   async ready(certified: Certified): Promise<ReadyRound> {
-    const { pool, control, refresh } = this.#ports;
-    pool.forgetBefore(certified.round - KEPT_ROUNDS);
+    const { evidence, control, refresh } = this.#ports;
+    evidence.forgetBefore(certified.round - KEPT_ROUNDS);
     control.forgetBefore(certified.round - KEPT_ROUNDS);
     const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
     control.admit(ledgers.flatMap(({ members }) => members.map(({ key }) => key)));
     for (;;) {
-      const entropy = withEntropy(certified, pool);
-      const stakes = stakesOf(certified.ledger, pool);
+      const entropy = withEntropy(certified, evidence);
+      const stakes = stakesOf(certified.ledger, evidence);
       if (entropy.ok && stakes.ok) {
         const state = entropy.value;
         refresh.begin(state);
@@ -68,16 +68,16 @@ export class RoundInputs {
 
   /** Gets a stake table or a beacon value, however long it takes. */
   async obtain({ what, id }: Missing, { round }: Pick<Certified, 'round'>): Promise<void> {
-    const { pool, stakes, beacon, tell, clock, signal } = this.#ports;
+    const { evidence, stakes, beacon, reporter, clock, signal } = this.#ports;
     for (;;) {
       try {
-        if (what === 'snapshot') pool.addStakes(id, await stakes(id));
-        else if (what === 'beacon') pool.addBeacon(Number(id), await beacon(Number(id)));
+        if (what === 'snapshot') evidence.addStakes(id, await stakes(id));
+        else if (what === 'beacon') evidence.addBeacon(Number(id), await beacon(Number(id)));
         return;
       } catch (error) {
         signal.throwIfAborted();
         const why = error instanceof Error ? error.message : String(error);
-        tell.unavailable(round, what, why);
+        reporter.unavailable(round, what, why);
         await clock.sleep(AGAIN_MS, signal);
       }
     }

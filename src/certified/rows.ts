@@ -1,11 +1,18 @@
-/** The rows of an outcome: each accepted manifest must count, each rejected one must be out for the reason given. */
+/** Checks the rows of an outcome: each accepted manifest must be valid, each rejected one invalid for the reason given. */
 import type { Submission } from '../network/wire/certified-events.ts';
 import type { Contribution, Rejection } from '../run/contribution.ts';
 import { lateOf } from '../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Certified, Draft } from './chain-state.ts';
-import { type Evidence, found, invalid, lacking, type Noun, type Verdict } from './evidence.ts';
+import {
+  type Evidence,
+  found,
+  invalid,
+  lacking,
+  type ProtocolMessage,
+  type Verdict,
+} from './evidence.ts';
 import { assignmentOf, judgeManifest, judgeSubmission, type Terms } from './submissions.ts';
 
 /** An accepted row with what it brings. */
@@ -64,7 +71,8 @@ function acceptedRow(
   return found({ late, contribution: judged.value });
 }
 
-const isSubmission = (noun: Noun): noun is Signed<Submission> => noun.type === 'manifest';
+const isSubmission = (noun: ProtocolMessage): noun is Signed<Submission> =>
+  noun.type === 'manifest';
 
 /** Whether each rejected row is one, for its reason. */
 export function checkRejected(

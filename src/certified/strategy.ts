@@ -75,7 +75,7 @@ async function openCertified(
   const isOver = attendance.isBehind && (await isOverAlready(driven, session));
   const isAllowed = start.electorate.roster.includes(wire.me) && !hasLeft(before, start.state);
   const isPlaying = isAllowed && !isOver && !attendance.isResting;
-  if (isAllowed && !isOver && !isPlaying) member.tell.resting(start.state.round);
+  if (isAllowed && !isOver && !isPlaying) member.reporter.resting(start.state.round);
   let isLate = false;
   return {
     start: isPlaying ? roundStart(start) : undefined,
@@ -157,7 +157,7 @@ function switchBranch(
   const { fork } = better;
   const { round: next, parent: theirs } = better.state;
   const completed = async () => {
-    member.tell.switched({ round: next, fork, depth: round - fork, ours, theirs });
+    member.reporter.switched({ round: next, fork, depth: round - fork, ours, theirs });
     return state;
   };
   return { state, completed };
@@ -204,12 +204,12 @@ async function applyDecision(
     completionReason: 'certified',
     trainingLoss: sent?.trainingLoss ?? Number.NaN,
     ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
-    ...bytesOf(outcome, member.pool),
+    ...bytesOf(outcome, member.evidence),
     residualShare: sent?.residualShare ?? Number.NaN,
     secondsTraining: sent?.secondsTraining ?? 0,
     secondsWaiting: timing.secondsWaiting,
     seconds: (clock.now() - timing.startedMs) / 1000,
-    certified: describe(start, decision, member.pool),
+    certified: describe(start, decision, member.evidence),
   };
   const rounds = [...rest.rounds, summary];
   const state: CertifiedState = {
@@ -237,8 +237,12 @@ async function applyDecision(
 }
 
 /** The quorum that decided, as the next outcome lists it. */
-function votesOf({ state }: ReadyRound, { certificate }: Decision, { pool }: Member): ListedVotes {
-  const messages = certificate.commits.map((id) => pool.noun(id)!);
+function votesOf(
+  { state }: ReadyRound,
+  { certificate }: Decision,
+  { evidence }: Member,
+): ListedVotes {
+  const messages = certificate.commits.map((id) => evidence.noun(id)!);
   return listVotes(state.ledger, certificate, messages.filter(isCommit));
 }
 
@@ -265,7 +269,7 @@ export interface Own {
   readonly delays: readonly number[];
 }
 
-export function contextOf(
+function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,
   own: Own,

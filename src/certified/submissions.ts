@@ -1,4 +1,4 @@
-/** Which contributions count in a certified round: the judgment on one manifest and its payload, the same for whoever makes it. */
+/** Judges one contribution to a certified round, manifest and payload, against the round's terms; every worker and replay finds the same. */
 import { sha256 } from '../base/hash.ts';
 import { liveOf } from '../consensus/round/membership.ts';
 import { accept, codecReason, type Judged, refusal } from '../network/wire/judged.ts';

@@ -1,4 +1,4 @@
-/** How a certified round ended, for people. */
+/** Summary of a certified round for reports: signers, rejected contributions, joins, leaves, faults. */
 import type { EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RoundSummary } from '../worker/events.ts';

@@ -1,4 +1,4 @@
-/** Going over to another branch: the state at its end, and everything learned that it does not count. */
+/** Switching to another branch: the worker's state at its end, with what that branch does not count back in the residual. */
 import type { Wire } from '../network/wire/wire.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';

@@ -3,8 +3,8 @@ import type { Clock } from '../base/clock.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Delays } from './driven-round.ts';
-import type { Noun } from './evidence.ts';
-import type { Pool } from './evidence-store.ts';
+import type { ProtocolMessage } from './evidence.ts';
+import type { EvidenceStore } from './evidence-store.ts';
 import type { Chain } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 
@@ -18,8 +18,8 @@ export interface Memory {
 interface Ports {
   readonly me: WorkerId;
   readonly journal: Pick<Journal, 'load'>;
-  readonly control: Pick<Control<Noun>, 'listen'>;
-  readonly pool: Pool;
+  readonly control: Pick<Control<ProtocolMessage>, 'listen'>;
+  readonly evidence: EvidenceStore;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -60,17 +60,18 @@ export class VoteMemory {
     }
     if (!isReturning) return { entry: undefined, voteFrom: 0 };
     await this.#look(round);
-    const { me, pool } = this.#ports;
-    const isOwn = (noun: Noun) => noun.key === me && 'round' in noun && noun.round === round;
-    const hasForgotten = round > 0 || [...pool.nouns()].some(isOwn);
+    const { me, evidence } = this.#ports;
+    const isOwn = (noun: ProtocolMessage) =>
+      noun.key === me && 'round' in noun && noun.round === round;
+    const hasForgotten = round > 0 || [...evidence.nouns()].some(isOwn);
     return { entry, voteFrom: hasForgotten ? 1 : 0 };
   }
 
   async #look(round: number): Promise<void> {
-    const { clock, control, pool, signal } = this.#ports;
+    const { clock, control, evidence, signal } = this.#ports;
     const looked = new AbortController();
     const listening = control.listen(round, {
-      take: (noun) => void pool.add(noun),
+      take: (noun) => void evidence.add(noun),
       onCaughtUp: () => looked.abort(),
     });
     const either = AbortSignal.any([signal, looked.signal]);

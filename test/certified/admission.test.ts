@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { utf8 } from '../../src/base/bytes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { toNoun } from '../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../src/certified/gather.ts';
 import { termsOf } from '../../src/certified/rows.ts';
 import { assignmentOf, judgeSubmission, type Terms } from '../../src/certified/submissions.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
@@ -72,7 +72,7 @@ function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
   );
   if (received.verdict === 'refused') return received.reason;
   if (received.verdict !== 'new') return 'stray';
-  const noun = toNoun(received.event, run, nativeCrypto);
+  const noun = toProtocolMessage(received.event, run, nativeCrypto);
   if (noun?.type === 'unreadable') return noun.reason;
   if (noun?.type !== 'manifest') return 'stray';
   const judged = judgeSubmission(noun.manifest, noun.manifest.payload!, to, sha256);

@@ -1,10 +1,10 @@
 /** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
 import { describe, expect, it } from 'vitest';
 import type { RunEvent } from '../../src/certified/events.ts';
-import { createPool } from '../../src/certified/evidence-store.ts';
+import { createEvidenceStore } from '../../src/certified/evidence-store.ts';
 import type { Chain } from '../../src/certified/history.ts';
 import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
-import { createTell } from '../../src/certified/reporter.ts';
+import { createReporter } from '../../src/certified/reporter.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import { stakeParams } from '../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
@@ -45,7 +45,7 @@ function refreshWith(
 ) {
   const published: StakeSnapshot[] = [];
   const events: RunEvent[] = [];
-  const pool = createPool();
+  const pool = createEvidenceStore();
   const port: RefreshPort = {
     async find(id) {
       const found = documents.find((each) => snapshotId(each) === id);
@@ -55,8 +55,13 @@ function refreshWith(
     publish: async (snapshot) => void published.push(snapshot),
     ...more,
   };
-  const tell = createTell((event) => void events.push(event));
-  return { refresh: new Refresh(of, port, { pool, tell }), published, events, pool };
+  const tell = createReporter((event) => void events.push(event));
+  return {
+    refresh: new Refresh(of, port, { evidence: pool, reporter: tell }),
+    published,
+    events,
+    pool,
+  };
 }
 
 describe('the next table of stakes', () => {

@@ -4,8 +4,8 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { listVotes } from '../../src/certified/certificate.ts';
 import { type Electorate, electorateOf, stakesOf } from '../../src/certified/electorate.ts';
-import type { Noun, Verdict } from '../../src/certified/evidence.ts';
-import { gather, toNoun } from '../../src/certified/gather.ts';
+import type { ProtocolMessage, Verdict } from '../../src/certified/evidence.ts';
+import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
 import {
   type Certified,
   completeOutcome,
@@ -376,10 +376,10 @@ const byKey = (a: { readonly key: string }, b: { readonly key: string }) =>
   a.key < b.key ? -1 : 1;
 
 /** What an event of this generator says. */
-function nounOf<T extends Noun['type']>(event: SignedEvent, run: Digest, type: T) {
-  const noun = toNoun(event, run);
+function nounOf<T extends ProtocolMessage['type']>(event: SignedEvent, run: Digest, type: T) {
+  const noun = toProtocolMessage(event, run);
   if (noun?.type !== type) throw new Error(`${event.id} is no ${type}`);
-  return noun as Extract<Noun, { readonly type: T }>;
+  return noun as Extract<ProtocolMessage, { readonly type: T }>;
 }
 
 function listedJoin(event: SignedEvent, run: Digest): ListedJoin {

@@ -4,8 +4,8 @@ import { createHistory } from '../../src/certified/branches.ts';
 import { fromCheckpoint } from '../../src/certified/catch-up.ts';
 import { chainHeadOf } from '../../src/certified/chain-state.ts';
 import type { CertifiedPorts, CertifiedState, RunEvent } from '../../src/certified/events.ts';
-import type { Noun } from '../../src/certified/evidence.ts';
-import { toNoun } from '../../src/certified/gather.ts';
+import type { ProtocolMessage } from '../../src/certified/evidence.ts';
+import { toProtocolMessage } from '../../src/certified/gather.ts';
 import { type Certified, genesisOf } from '../../src/certified/history.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { createMember } from '../../src/certified/member.ts';
@@ -159,9 +159,10 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   });
   const abort = new AbortController();
   const { signal } = abort;
-  const control = createControl<Noun>({
+  const control = createControl<ProtocolMessage>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
-    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
+    read: (event, bodyOf) =>
+      toProtocolMessage(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
   });
   const events: RunEvent[] = [];
   const ports: CertifiedPorts = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { collectEvents } from '../../../src/certified/from-relays.ts';
-import { toNoun } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import { genesisOf } from '../../../src/certified/history.ts';
 import { createView, fold } from '../../../src/dashboard/view.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
@@ -235,7 +235,7 @@ describe('T-08: a round that is closed is certified a second time', () => {
       expect(member.disk.state!.head!.before!.parent).toBe(expected);
       expect(member.disk.state!.head!.ledger.faulted).toEqual([...seats].sort());
     }
-    const proofs = (await stored(url, 7817)).map((event) => toNoun(event, run));
+    const proofs = (await stored(url, 7817)).map((event) => toProtocolMessage(event, run));
     const culprits = proofs.map((noun) => noun?.type === 'fault' && noun.culprit);
     expect(new Set(culprits)).toEqual(new Set(seats));
   }, 40_000);

@@ -3,7 +3,7 @@
  * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
  */
 import { describe, expect, it } from 'vitest';
-import { toNoun } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
 import {
@@ -52,7 +52,7 @@ const haveFinished = (members: readonly CertifiedMember[], rounds: number) => ()
 /** Results that a worker proposed in a round. */
 const proposedIn = ({ events }: TimedSwarm, spec: RunSpec, by: CertifiedMember, round: number) =>
   events.flatMap((event) => {
-    const noun = toNoun(event, runIdOf(spec), nativeCrypto);
+    const noun = toProtocolMessage(event, runIdOf(spec), nativeCrypto);
     const isIt = noun?.type === 'proposal' && noun.key === by.id && noun.round === round;
     return isIt ? [noun.outcome.result] : [];
   });

@@ -5,7 +5,7 @@ import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
-import { toNoun } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import {
   apartIn,
   type BodyOf,
@@ -157,9 +157,9 @@ describe('a fault proof', () => {
     const [a, b] = [manifest(1), manifest(2)];
     const event = prove([a, b]);
     expect(JSON.stringify(event).length).toBeLessThan(1500);
-    expect(toNoun(event, run)).toBeUndefined();
+    expect(toProtocolMessage(event, run)).toBeUndefined();
     const body = pairBody([a, b]);
-    expect(toNoun(event, run, undefined, having(body))).toMatchObject(proven);
+    expect(toProtocolMessage(event, run, undefined, having(body))).toMatchObject(proven);
     const { id, ...rest } = b;
     const reordered = { seen: 'on', ...rest, id };
     expect(pairBody([reordered, a])).toBe(body);
@@ -171,9 +171,9 @@ describe('a fault proof', () => {
     const other = proposalOf(outcomeWith(1500));
     const [a, b] = [signed(made), signed(other)];
     for (const each of [a, b]) expect(apartIn(each)).toBeDefined();
-    expect(toNoun(prove([a, b]), made.run)).toMatchObject(proven);
+    expect(toProtocolMessage(prove([a, b]), made.run)).toMatchObject(proven);
     const again = me.sign(buildMessage(made, { ...life, createdAt: life.createdAt + 1 }));
-    expect(toNoun(prove([a, again]), made.run)).toMatchObject({ type: 'unreadable' });
+    expect(toProtocolMessage(prove([a, again]), made.run)).toMatchObject({ type: 'unreadable' });
   });
 
   it('is no proof in any other spelling, in the other order, of more or fewer, or forged', () => {
@@ -193,7 +193,7 @@ describe('a fault proof', () => {
     for (const text of bodies) {
       const draft = { run, ...carryOf(text), scope: [run], expiration: life.expiresAt };
       const event = signerOf(9).sign(fault.build(draft, life.createdAt));
-      const noun = toNoun(event, run, undefined, having(text));
+      const noun = toProtocolMessage(event, run, undefined, having(text));
       expect(noun).toMatchObject({ type: 'unreadable', reason: 'malformed' });
     }
   });
@@ -209,13 +209,13 @@ describe('a fault proof', () => {
       return me.sign({ ...draft, tags: [...draft.tags, ...pads] });
     };
     const [full, over] = [padded(128_000), padded(131_072)];
-    expect(toNoun(full, run)).toMatchObject({ type: 'vote' });
-    expect(toNoun(over, run)).toMatchObject({ type: 'unreadable', reason: 'too-large' });
+    expect(toProtocolMessage(full, run)).toMatchObject({ type: 'vote' });
+    expect(toProtocolMessage(over, run)).toMatchObject({ type: 'unreadable', reason: 'too-large' });
     const other = me.sign(buildMessage({ ...prepare, digest: '2'.repeat(64) }, life));
     const proof = prove([full, other]);
     expect(JSON.stringify(proof).length).toBeLessThan(65_536);
     const body = having(pairBody([full, other]));
-    expect(toNoun(proof, run, undefined, body)).toMatchObject(proven);
+    expect(toProtocolMessage(proof, run, undefined, body)).toMatchObject(proven);
   });
 
   const carryOf = (text: string) =>
@@ -279,7 +279,7 @@ describe('any body', () => {
     ];
     fc.assert(
       fc.property(fc.constantFrom(...events), change, bytes, (event, members, found) => {
-        const noun = toNoun(withContent(event, members), run, undefined, () => found);
+        const noun = toProtocolMessage(withContent(event, members), run, undefined, () => found);
         expect([undefined, 'unreadable', 'proposal', 'fault']).toContain(noun?.type);
       }),
       { numRuns: 200 },

@@ -4,9 +4,9 @@ import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay } from '../../../relay/server.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import type { Noun } from '../../../src/certified/evidence.ts';
+import type { ProtocolMessage } from '../../../src/certified/evidence.ts';
 import { collectEvents } from '../../../src/certified/from-relays.ts';
-import { toNoun } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';
@@ -33,8 +33,8 @@ const keep = createKeeper();
 const relay = async (): Promise<string> => keep(await createRelay({ maxEventBytes: 65_536 })).url;
 
 interface Member {
-  readonly control: Control<Noun>;
-  readonly heard: Noun[];
+  readonly control: Control<ProtocolMessage>;
+  readonly heard: ProtocolMessage[];
   /** Beginnings of the roots whose chunks it asked for. */
   readonly asked: Set<string>;
 }
@@ -59,15 +59,15 @@ async function join(url: string, signer: Signer, admitted: readonly Signer[]): P
     close: () => relays.close(),
   };
   const stop = new AbortController();
-  const control = createControl<Noun>({
+  const control = createControl<ProtocolMessage>({
     ...{ run, relays: watched, signer, clock: systemClock, sha256: nativeSha256 },
-    read: (event, bodyOf) => toNoun(event, run, nativeCrypto, bodyOf),
+    read: (event, bodyOf) => toProtocolMessage(event, run, nativeCrypto, bodyOf),
     signal: stop.signal,
   });
   keep({ close: () => stop.abort(new Error('over')) });
   keep(control);
   control.admit(admitted.map(({ publicKey }) => publicKey));
-  const heard: Noun[] = [];
+  const heard: ProtocolMessage[] = [];
   keep(control.listen(round, { take: (noun) => void heard.push(noun) }));
   return { control, heard, asked };
 }

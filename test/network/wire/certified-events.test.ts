@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { toNoun } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   buildMessage,
@@ -73,7 +73,7 @@ describe('what members say', () => {
 
 describe('a fault proof (R-09)', () => {
   const proof = (a: SignedEvent, b: SignedEvent) =>
-    toNoun(signerOf(9).sign(buildFault(run, [a, b], life)), run);
+    toProtocolMessage(signerOf(9).sign(buildFault(run, [a, b], life)), run);
   const culprit = signerOf(1).publicKey;
 
   it('is two different contents in one place, whoever shows them', () => {
