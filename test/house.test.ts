@@ -30,12 +30,6 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'relay/authenticating.ts': 'one verb of the relay, like adding and querying',
   'relay/info.ts': 'NIP-11, beside the server that speaks it',
   'relay/signature.ts': 'the one place that loads compiled code',
-  'src/certified/attendance.ts': 'sitting out a round, a rule of its own',
-  'src/certified/branch-history.ts': 'a port of the branches',
-  'src/certified/context.ts':
-    'from the certified state to the round machine, which takes it as an argument',
-  'src/certified/late.ts': 'the late policy `defer`',
-  'src/certified/residual.ts': 'what an outcome leaves of the residual, pure and tested alone',
   'src/chain/registry/stake-registry.ts': 'written by contracts/compile.mjs',
   'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
   'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
