@@ -41,7 +41,7 @@ export interface Chain extends Situation {
 export interface Certified extends Chain, ModelState {}
 
 /** An outcome without the roots, which follow from the rest. */
-export type Draft = Omit<Outcome, 'modelRoot' | 'ledgerRoot'>;
+export type Draft = Omit<Outcome, 'rowSize' | 'modelRoot' | 'ledgerRoot'>;
 
 /** What is certified without model and spec, and why it is. */
 export interface ChainHead extends Omit<Chain, 'spec'> {

@@ -4,17 +4,19 @@
  */
 import { weightedMean, weightOf } from '../consensus/aggregate/mean.ts';
 import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
+import { liveWeights } from '../consensus/committee/committee.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import {
   completeLedger,
   firstLedger,
+  liveOf,
   nextLedger,
   type RosterChange,
 } from '../consensus/round/membership.ts';
 import { type ModelState, modelRoot } from '../consensus/state-root.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
-import type { Digest } from '../run/ids.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import { ledgerRoot } from '../run/ledger.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
@@ -76,13 +78,15 @@ export function completeOutcome(
   if (!rejected.ok) return rejected;
   const rows = acceptedRows(state, draft, evidence);
   if (!rows.ok) return rows;
-  const model = step(state, rows.value);
+  const weights = rowWeights(state, evidence);
+  if (!weights.ok) return weights;
+  const { model, rowSize } = step(state, rows.value, weights.value);
   if (!model.params.values.every(Number.isFinite) || !model.momentum.every(Number.isFinite)) {
     return invalid('not-finite', 'accepted', 'the outer step leaves a value that is not finite');
   }
   const moved = rows.value.length > 0;
   const root = moved ? modelRoot(model, hash) : state.modelRoot;
-  const { outcome, next } = follow(state, draft, change.value, root);
+  const { outcome, next } = follow(state, draft, { ...change.value, rowSize }, root);
   return found({ outcome, next: { ...next, ...model } });
 }
 
@@ -105,7 +109,8 @@ export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence)
   if (!ready.ok) return ready;
   const change = judgeDraft(ready.value, outcome, evidence);
   if (!change.ok) return change;
-  const followed = follow(ready.value, outcome, change.value, outcome.modelRoot);
+  const { rowSize, modelRoot } = outcome;
+  const followed = follow(ready.value, outcome, { ...change.value, rowSize }, modelRoot);
   return differentRoot(outcome, followed.outcome) ?? found(followed.next);
 }
 
@@ -129,27 +134,46 @@ function judgeDraft(chain: Chain, draft: Draft, evidence: Evidence): Verdict<Ros
 }
 
 /** Mean of the rows, outer step. Without rows nothing moves, not even the momentum. */
-function step({ spec, params, momentum }: Certified, rows: readonly Row[]): ModelState {
-  if (rows.length === 0) return { params, momentum };
+function step(
+  { spec, params, momentum, ledger }: Certified,
+  rows: readonly Row[],
+  stakeOf: (worker: WorkerId) => number,
+): { readonly model: ModelState; readonly rowSize: number } {
+  if (rows.length === 0) return { model: { params, momentum }, rowSize: 0 };
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
   const { normBoundC, weightCap } = spec.limits;
-  const { scales } = boundRows(
+  const { scales, typical: rowSize } = boundRows(
     rows.map(({ contribution }) => contribution.delta),
-    { normBound: normBoundC, history: [], parameters: rootMeanSquare(params.values) },
+    { normBound: normBoundC, history: ledger.rowSizes, parameters: rootMeanSquare(params.values) },
   );
   const mean = weightedMean(
     rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }, i) => ({
       ...{ worker, id, late, delta, scale: scales[i]! },
-      weight: weightOf(examples, { weights, cap: weightCap }),
+      weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
     })),
     { size: params.layout.size, normalize },
   );
   const outer = { learningRate: outerLearningRate, momentum: kept };
   const stepped = nesterovStep(params.values, momentum, mean, outer);
-  return {
+  const model = {
     params: { layout: params.layout, values: stepped.values },
     momentum: stepped.momentum,
   };
+  return { model, rowSize };
+}
+
+/** What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. */
+function rowWeights(state: Certified, evidence: Evidence): Verdict<(worker: WorkerId) => number> {
+  const { spec, run, ledger } = state;
+  const stakes = stakesOf(ledger, evidence);
+  if (!stakes.ok) return stakes;
+  if (stakes.value === null) return found(() => 1);
+  const weights = liveWeights(
+    liveOf(membershipOf(spec, run), ledger),
+    stakes.value,
+    spec.committee,
+  );
+  return found((worker) => weights.get(worker) ?? 0);
 }
 
 function follow(
@@ -160,7 +184,8 @@ function follow(
 ): { readonly outcome: Outcome; readonly next: Chain } {
   const { spec, run, round, parent, modelRoot: base } = chain;
   const ledger = nextLedger(membershipOf(spec, run), chain.ledger, change);
-  const outcome: Outcome = { ...draft, modelRoot: root, ledgerRoot: ledgerRoot(ledger) };
+  const { rowSize } = change;
+  const outcome: Outcome = { ...draft, rowSize, modelRoot: root, ledgerRoot: ledgerRoot(ledger) };
   const digest = outcomeDigest(outcome);
   const next: Chain = {
     ...{ spec, run, round: round + 1, parent: digest, time: outcome.time, ledger },
@@ -172,7 +197,7 @@ function follow(
 }
 
 function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
-  for (const name of ['modelRoot', 'ledgerRoot'] as const) {
+  for (const name of ['rowSize', 'modelRoot', 'ledgerRoot'] as const) {
     if (said[name] === found[name]) continue;
     return invalid(`wrong-${name}`, name, `${name} is ${said[name]}, computed ${found[name]}`);
   }

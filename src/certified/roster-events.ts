@@ -17,7 +17,7 @@ import {
   type Verdict,
 } from './evidence.ts';
 
-/** The change that an outcome makes, when it may. `beacon` is left open: it comes later. */
+/** The change that an outcome makes, when it may. `beacon` and `rowSize` are left open: they come later. */
 export function rosterChange(
   chain: Chain,
   outcome: Draft,
@@ -52,6 +52,7 @@ export function rosterChange(
     faults: faults.value.map(({ culprit }) => culprit),
     ballotKeys: ballots.value,
     beacon: '',
+    rowSize: 0,
   };
   const wrong = refuseChange(membershipOf(chain.spec, chain.run), chain.ledger, change);
   return wrong === undefined

@@ -48,6 +48,8 @@ export interface Ledger {
   readonly faulted: readonly WorkerId[];
   /** Rounds of the last final outcomes, ascending; as many as liveness and absence look back on. */
   readonly finals: readonly number[];
+  /** Typical root mean square of rows of the last outcomes that accepted any, oldest first; what the next rows are bounded by. */
+  readonly rowSizes: readonly number[];
   /** Who was on the ballots of the last outcome, ascending; null where it needed none. */
   readonly ballots: readonly WorkerId[] | null;
   /** What features of the run add: tables of stakes, late contributions. */
@@ -110,16 +112,18 @@ function fromJson(said: JsonObject, set: FeatureSet): Ledger | undefined {
   const members = list(said.members, (json) => readMember(json, set));
   const faulted = ascending(said.faulted);
   const finals = list(said.finals, (round) => whole(round, 0));
+  const rowSizes = list(said.rowSizes, sizeOf);
   const ballots = said.ballots === null ? null : ascending(said.ballots);
   const [round, steps] = [whole(said.round, 0), whole(said.steps, 0)];
   const features = set.read('ledger', said.features);
   const before = mixed === null ? null : readMixed(mixed);
   if (members === undefined || faulted === undefined) return undefined;
+  if (rowSizes === undefined) return undefined;
   if (finals === undefined || ballots === undefined || before === undefined) return undefined;
   if (round === undefined || steps === undefined) return undefined;
   if (!features.ok) return undefined;
   if (members.some(({ key }, i) => i > 0 && members[i - 1]!.key >= key)) return undefined;
-  const rest = { steps, members, faulted, finals, ballots, features: features.value };
+  const rest = { steps, members, faulted, finals, rowSizes, ballots, features: features.value };
   return { round, entropy: null, mixed: before, ...rest };
 }
 
@@ -142,6 +146,9 @@ function readMixed(json: Json | undefined): Ledger['mixed'] | undefined {
   const reveal = json.reveal === '' ? '' : digestOrNull(json.reveal);
   return entropy && reveal !== undefined && reveal !== null ? { entropy, reveal } : undefined;
 }
+
+const sizeOf = (json: Json): number | undefined =>
+  typeof json === 'number' && Number.isFinite(json) && json > 0 ? json : undefined;
 
 function whole(json: Json | undefined, least: number): number | undefined {
   const isWhole = typeof json === 'number' && Number.isSafeInteger(json) && json >= least;

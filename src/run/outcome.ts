@@ -68,6 +68,8 @@ export interface Outcome {
   readonly faults: readonly EventId[];
   /** What features of the run add: the table of stakes from here on. */
   readonly features: FeatureValues<'outcome'>;
+  /** Typical root mean square of its rows, which bounds the rows of later rounds; 0 where nothing was accepted. */
+  readonly rowSize: number;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
 }
@@ -157,6 +159,7 @@ export function parseOutcome(body: string, features: FeatureSet): Result<Outcome
     leaves: read.list('leaves', readLeave, byKey<ListedLeave>()),
     faults: read.ids('faults', MOST_IDS),
     features: read.features('outcome', features),
+    rowSize: read.take('rowSize', readSize, 0),
     modelRoot: read.hex32('modelRoot'),
     ledgerRoot: read.hex32('ledgerRoot'),
   };
@@ -169,6 +172,10 @@ export function parseOutcome(body: string, features: FeatureSet): Result<Outcome
   }
   return ok(outcome);
 }
+
+/** A finite number that is not negative. */
+const readSize = (json: Json | undefined): number | undefined =>
+  typeof json === 'number' && Number.isFinite(json) && json >= 0 ? json : undefined;
 
 function readRejected(json: Json): RejectedRow | undefined {
   if (!Array.isArray(json) || json.length !== 3) return undefined;

@@ -1,7 +1,7 @@
 /** Applies a round: the mean of its contributions, the outer step, evaluation, and the summary people see. */
 import { TrainingError } from '../base/errors.ts';
 import { inOrder, type Mean, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
-import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
+import { boundRows, nextSizes, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
@@ -38,7 +38,7 @@ export async function applyRound<S extends WorkerState>(
   );
   const id = idOf(sent);
   const counts = cohort.some(({ eventId }) => eventId === id);
-  const { scales, history } = boundRows(
+  const { scales, typical } = boundRows(
     cohort.map(({ delta }) => delta),
     {
       normBound: plan.normBound,
@@ -82,7 +82,7 @@ export async function applyRound<S extends WorkerState>(
     round: state.round + 1,
     params: next,
     momentum: stepped.momentum,
-    norms: history,
+    norms: nextSizes(state.norms, typical),
     residual: counts ? state.residual : unsent(state, start, session),
     cohort: accepted,
     folded: fold(state.folded, cohort),

@@ -42,7 +42,7 @@ function outcomeWith(state: Certified, more: Partial<Outcome>): Outcome {
     ...{ run: state.run, round: state.round, parent: state.parent, base: state.modelRoot },
     ...{ result: 'final', time: 0, proposer: keyOf(1), reveal: '', ballots: [], accepted: [] },
     ...{ rejected: [], votes: null, joins: [], leaves: [], faults: [], features: {} },
-    ...{ modelRoot: zeros, ledgerRoot: zeros, ...more },
+    ...{ rowSize: 0, modelRoot: zeros, ledgerRoot: zeros, ...more },
   };
 }
 

@@ -88,6 +88,7 @@ const outcomes = fc.record({
   leaves,
   faults: ids,
   features: fc.record({ stake: fc.record({ snapshot: hex }) }),
+  rowSize: fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).map((size) => size + 0),
   modelRoot: hex,
   ledgerRoot: hex,
 });
@@ -142,6 +143,7 @@ describe('a body is refused', () => {
     leaves: [{ key: h('4'), last: 3, ...signed }],
     faults: [h('8'), h('9')],
     features: { stake: { snapshot: h('d') } },
+    rowSize: 0.25,
     modelRoot: h('a'),
     ledgerRoot: h('b'),
   };
@@ -149,7 +151,7 @@ describe('a body is refused', () => {
 
   test('as bytes that never change', () => {
     expect(outcomeDigest(outcome)).toBe(
-      '376ac52c360071be203b5a5af77d8aedac250202ea5163da593c4940ca4b1394',
+      '2bb11ce591887f12ea33a81fab869ad57ba9c2ee3af3653ce9b777c30a640ca2',
     );
   });
 

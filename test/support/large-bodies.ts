@@ -10,7 +10,15 @@ const [run, parent, root] = ['1', '2', '3'].map((digit) => digit.repeat(64)) as 
 /** Round 3 with so many accepted rows, and rejected ones with these reasons. */
 export const outcomeWith = (rows: number, reasons: readonly string[] = []): Outcome => ({
   ...{ run, round: 3, parent, base: root, result: 'final', time: 1_790_000_000 },
-  ...{ proposer: root, reveal: root, ballots: [], features: {}, modelRoot: root, ledgerRoot: root },
+  ...{
+    proposer: root,
+    reveal: root,
+    ballots: [],
+    features: {},
+    rowSize: 0,
+    modelRoot: root,
+    ledgerRoot: root,
+  },
   accepted: Array.from({ length: rows }, (_, i) => ({ index: i, late: false, manifest: hex(i) })),
   rejected: reasons.map((reason, i) => ({ index: i, manifest: hex(100_000 + i), reason })),
   ...{ votes: null, joins: [], leaves: [], faults: [] },

@@ -49,6 +49,7 @@ export function changeOf(ledger: Ledger, change: Partial<RosterChange> = {}): Ro
     joins: round === 0 ? [0, 1, 2, 3].map(joinOf) : [],
     ...{ leaves: [], faults: [], ballotKeys: null },
     snapshot: nextSnapshotOf(ledger) ?? '',
+    rowSize: 0,
     beacon: '',
     ...change,
   };

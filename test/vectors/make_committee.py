@@ -167,6 +167,7 @@ def ledger():
         "members": members,
         "faulted": [key(9)],
         "finals": [4, 5, 7],
+        "rowSizes": [0.5, 0.25],
         "ballots": None,
         "features": {
             "defer": {"late": [key(1)]},

@@ -29,8 +29,8 @@ export interface NormBounds {
   readonly scales: readonly number[];
   /** Root mean square that values are scaled down to. */
   readonly bound: number;
-  /** The history of the round that follows. */
-  readonly history: readonly number[];
+  /** Typical root mean square of the rows, within the bound; 0 where there is none. */
+  readonly typical: number;
 }
 
 /** Bounds for the rows of a round, in their order. */
@@ -45,9 +45,13 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
   return {
     scales: sizes.map((size) => (size > bound ? bound / size : 1)),
     bound,
-    history: typical > 0 ? [...history, typical].slice(-ROUNDS_LOOKED_BACK) : history,
+    typical,
   };
 }
+
+/** The history of the round that follows one whose rows were typically that large. */
+export const nextSizes = (history: readonly number[], typical: number): readonly number[] =>
+  typical > 0 ? [...history, typical].slice(-ROUNDS_LOOKED_BACK) : history;
 
 /** `sent` ascending. */
 function boundOf(sent: readonly number[], { normBound, history, parameters }: NormContext): number {

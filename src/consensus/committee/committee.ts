@@ -61,8 +61,32 @@ export function drawCommittee(input: CommitteeInput): Committee {
 export const rankOf = (input: Omit<CommitteeInput, 'parent'>): readonly WorkerId[] =>
   rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
 
+/**
+ * What the rows of live keys weigh, as their keys do in the draw: capped in integers so that none outweighs the others, in shares of the
+ * largest, rounded once. Keys without enough stake weigh nothing.
+ */
+export function liveWeights(
+  live: readonly WorkerId[],
+  stakes: Stakes,
+  rules: CommitteeRules,
+): ReadonlyMap<WorkerId, number> {
+  const weighed = weigh({ eligible: live, stakes, rules });
+  const capped = cappedStakes(
+    weighed.map(({ weight }) => weight),
+    quorumOf(rules.quorum, weighed.length),
+  );
+  const largest = capped.reduce((most, each) => (each > most ? each : most), 1n);
+  return new Map(
+    weighed.map(({ key }, i) => [key, Number((capped[i]! << 52n) / largest) / 2 ** 52]),
+  );
+}
+
 /** Eligible keys with enough stake, each with its weight in the draw. */
-function weigh({ eligible, stakes, rules }: Omit<CommitteeInput, 'parent'>): readonly Weighted[] {
+function weigh({
+  eligible,
+  stakes,
+  rules,
+}: Pick<CommitteeInput, 'eligible' | 'stakes' | 'rules'>): readonly Weighted[] {
   if (stakes === null) return eligible.map((key) => ({ key, weight: 1n }));
   const least = BigInt(rules.minStake);
   return eligible.flatMap((key) => {

@@ -4,6 +4,7 @@
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
+import { nextSizes } from '../aggregate/norm-bound.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
 
@@ -51,6 +52,8 @@ export interface RosterChange {
   readonly faults: readonly WorkerId[];
   /** Authors of the view-change votes in its body; null where it has none. */
   readonly ballotKeys: readonly WorkerId[] | null;
+  /** Typical size of its rows; 0 where it accepts nothing. */
+  readonly rowSize: number;
   /** The stake snapshot in force from two rounds later on; empty where the run has none. */
   readonly snapshot: Digest | '';
   /** The beacon value for the next round's randomness; empty while unknown, or where the run has no beacon. */
@@ -66,6 +69,7 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   members: ascending(rules.founders).map((key) => newMember(key, null, 0)),
   faulted: [],
   finals: [],
+  rowSizes: [],
   ballots: null,
   features: ledgerFeatures(rules, rules.stake.snapshot ?? '', rules.stake.snapshot ?? '', []),
 });
@@ -107,6 +111,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     members,
     faulted,
     finals,
+    rowSizes: nextSizes(ledger.rowSizes, change.rowSize),
     ballots: change.ballotKeys && ascending(change.ballotKeys),
     features: ledgerFeatures(
       rules,

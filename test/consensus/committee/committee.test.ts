@@ -4,6 +4,7 @@ import { createRelay, type Relay } from '../../../relay/server.ts';
 import {
   type CommitteeInput,
   drawCommittee,
+  liveWeights,
   rankOf,
 } from '../../../src/consensus/committee/committee.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
@@ -167,5 +168,31 @@ describe('the quorum in stake', () => {
       expect(hasQuorum(committee, signers)).toBe(true);
       expect(hasQuorum(committee, signers.slice(1))).toBe(false);
     }
+  });
+});
+
+describe('rows weigh as their keys do in the draw', () => {
+  const rules = { size: 64, quorum: 'bft', weights: 'stake', minStake: '10' } as const;
+  const of = (...stakes: readonly (number | bigint)[]) => {
+    const { eligible, stakes: table } = staked(stakes);
+    return [...eligible].map((key) => liveWeights(eligible, table, rules).get(key) ?? 0);
+  };
+
+  it('attack: keys without stake join in any number and weigh nothing', () => {
+    const weights = of(100, 50, 0, 9, 0, 0, 0, 0);
+    expect(weights.slice(2)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(weights.slice(0, 2).every((weight) => weight > 0)).toBe(true);
+  });
+
+  it('attack: a whale weighs at most as much as may block, in integers, whatever it holds', () => {
+    const [whale, ...others] = of(10n ** 30n, 100, 100, 100, 100, 100, 100);
+    const all = whale! + others.reduce((sum, each) => sum + each, 0);
+    expect(whale! / all).toBeLessThanOrEqual(3 / 7);
+  });
+
+  it('equal weights count keys with enough stake alike', () => {
+    const { eligible, stakes } = staked([100, 50, 0]);
+    const weights = liveWeights(eligible, stakes, { ...rules, weights: 'equal' });
+    expect([...weights.values()]).toEqual([1, 1]);
   });
 });

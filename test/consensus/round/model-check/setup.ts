@@ -113,5 +113,5 @@ export const outcomeBy = (
 ): Outcome => ({
   ...{ run: RUN, round: 0, parent: PARENT, base: 'base', result, time: isValid ? 1 : 0 },
   ...{ proposer, reveal: '', ballots, accepted: [], rejected: [], votes: null, joins: [] },
-  ...{ leaves: [], faults: [], features: {}, modelRoot: 'model', ledgerRoot: 'ledger' },
+  ...{ leaves: [], faults: [], features: {}, rowSize: 0, modelRoot: 'model', ledgerRoot: 'ledger' },
 });
