@@ -234,7 +234,7 @@ export const specDefaults = {
     reorgDepth: 8,
     skewMs: 60_000,
   },
-  limits: { normBoundC: 3 },
+  limits: { normBoundC: 1.5 },
   checkpoint: { every: 10, keep: 3 },
   evaluation: null,
   stake: { source: 'none' },

@@ -67,7 +67,7 @@ const usual = {
   weights: 'equal',
   weightCap: 1,
   normalize: 'workers',
-  normBound: 3,
+  normBound: 1.5,
   sync: { strategy: 'timeout' },
   roundTimeoutMs: 60_000,
   timeoutSince: 'publishing',

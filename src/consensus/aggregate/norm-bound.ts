@@ -1,7 +1,7 @@
 /**
  * How large a contribution may be: rows whose values are larger than a bound are scaled down to it, so that no single row decides
- * the step. Of three rows or more the bound is c times their lower median. One or two rows have no majority: their bound follows from
- * rows of earlier rounds, at first from the size of the parameters. All of it is certified or shared, so every worker finds the same.
+ * the step. Of three rows or more the bound is c times their lower median. One or two rows have no majority: they are bounded by the
+ * smaller one or by what rows of earlier rounds were like, at first by the size of the parameters. All of it is certified or shared, so every worker finds the same.
  */
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 
@@ -55,12 +55,12 @@ export const nextSizes = (history: readonly number[], typical: number): readonly
 
 /** `sent` ascending. */
 function boundOf(sent: readonly number[], { normBound, history, parameters }: NormContext): number {
-  const byMedian = normBound * lowerMedian(sent);
-  if (sent.length >= MAJORITY_ROWS) return byMedian;
+  const median = lowerMedian(sent);
+  if (sent.length >= MAJORITY_ROWS) return normBound * median;
   const first = parameters > 0 ? parameters : FIRST_OF_ZEROS;
   const floor = history.length === 0 ? first : lowerMedian([...history].sort((a, b) => a - b));
   const most = Math.max(first, ...history.map((typical) => MOST_GROWTH * typical));
-  return Math.min(most, Math.max(floor, byMedian));
+  return Math.min(most, Math.max(floor, median));
 }
 
 /** The middle value of ascending ones, or the lower of the two middle ones; 0 of none. */

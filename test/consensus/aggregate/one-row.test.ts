@@ -1,0 +1,52 @@
+/** What one hostile row among N can do to the mean, as docs/threat-model.md prints it. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { weightedMean } from '../../../src/consensus/aggregate/mean.ts';
+import { boundRows, nextSizes } from '../../../src/consensus/aggregate/norm-bound.ts';
+import { completePlan } from '../../../src/worker/plan.ts';
+import { dense } from '../../support/vectors.ts';
+
+const { normBound } = completePlan({ run: 'r', rounds: 1, innerSteps: 1 });
+const HONEST = [1, -2, 0.5];
+
+/** How far the mean of N rows goes the honest way, where 1 is all the way: the others are honest, one is this many times the opposite. */
+function progress(count: number, times: number): number {
+  let history: readonly number[] = [];
+  let moved = 0;
+  // the hostile worker has had time to move what a bound looks back on
+  for (let round = 0; round < 20; round++) {
+    const rows = Array.from({ length: count }, (_, i) =>
+      HONEST.map((x) => x * (i > 0 ? 1 : times)),
+    );
+    const deltas = rows.map((row) => dense(row));
+    const { scales, typical } = boundRows(deltas, { normBound, history, parameters: 1 });
+    history = nextSizes(history, typical);
+    const { mean } = weightedMean(
+      deltas.map((delta, i) => ({
+        ...{ worker: `${i}`, id: `${i}`, late: false, delta, weight: 1, scale: scales[i]! },
+      })),
+      { size: HONEST.length, normalize: 'workers' },
+    );
+    moved = mean[0]! / HONEST[0]!;
+  }
+  return moved;
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)} %`;
+
+describe('one hostile row', () => {
+  const page = readFileSync('docs/threat-model.md', 'utf8');
+  it.each([2, 3, 4, 8, 16, 32])('of %i does what the threat model says', (count) => {
+    const worst = progress(count, -1e38);
+    const silent = progress(count, 0);
+    expect(page).toMatch(
+      new RegExp(`\\| ${count} +\\| ${percent(worst)} +\\| ${percent(silent)} +\\|`),
+    );
+  });
+
+  it.each([3, 4, 8, 16, 32])('of %i does not stop the model', (count) => {
+    for (const times of [-1e38, -3, -1.5, -1, 0, 1e-30, 1e38]) {
+      expect(progress(count, times)).toBeGreaterThan(0.15);
+    }
+  });
+});
