@@ -35,7 +35,7 @@ export interface NormBounds {
 
 /** Bounds for the rows of a round, in their order. */
 export function boundRows(rows: readonly PartialVector[], context: NormContext): NormBounds {
-  const { normBound, history } = context;
+  const { normBound } = context;
   const sizes = rows.map(rmsOf);
   // rows without any chunk (a newcomer that owns none) must not pull the median to zero
   const sent = sizes.filter((_, i) => rows[i]!.chunks.length > 0).sort((a, b) => a - b);

@@ -75,7 +75,8 @@ export function liveWeights(
     weighed.map(({ weight }) => weight),
     quorumOf(rules.quorum, weighed.length),
   );
-  const largest = capped.reduce((most, each) => (each > most ? each : most), 1n);
+  let largest = 1n;
+  for (const each of capped) if (each > largest) largest = each;
   return new Map(
     weighed.map(({ key }, i) => [key, Number((capped[i]! << 52n) / largest) / 2 ** 52]),
   );
