@@ -5,7 +5,7 @@ import type { Signer } from '../network/event.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { fetchRelayInfo } from './relay-info.ts';
-import { openSocket } from './sockets.ts';
+import { openPublicSocket, openSocket } from './sockets.ts';
 
 /** How to deal with relays. */
 export interface Connection {
@@ -17,22 +17,24 @@ export interface Connection {
   readonly eventsPerMinute?: number;
   /** The largest event to try, 0 for no limit; without it the relay set decides. */
   readonly maxEventBytes?: number;
+  /** A stranger named the relays: what leads to a private address is not dialled. */
+  readonly publicOnly?: boolean | undefined;
 }
 
 /** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
 export async function connectRelays(
   urls: readonly string[],
-  connection: Connection,
+  { publicOnly = false, ...connection }: Connection,
   auth: Signer,
   signal: AbortSignal,
 ): Promise<RelaySet> {
   const reconciling = new Set<string>();
   const relays = createRelaySet(urls, {
-    openSocket,
+    openSocket: publicOnly ? openPublicSocket : openSocket,
     clock: systemClock,
     crypto: nativeCrypto,
     fetchInfo: async (url, stop) => {
-      const info = await fetchRelayInfo(url, { signal: stop });
+      const info = await fetchRelayInfo(url, { signal: stop, publicOnly });
       if (info.ok && info.value.supportedNips.includes(77)) reconciling.add(url);
       return info;
     },

@@ -1,9 +1,10 @@
 /** What a run asks of its relays: that there are enough, and that its gradients fit. */
 import { ConfigError } from '../base/errors.ts';
 import type { Stripe } from '../network/attachments/erasure.ts';
+import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { brokenLimit, type EventSize } from '../network/wire/event-size.ts';
 import type { Spread } from '../run/field.ts';
-import { fetchRelayInfo } from './relay-info.ts';
+import { type FetchOptions, fetchRelayInfo } from './relay-info.ts';
 
 /** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
 export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {
@@ -22,14 +23,20 @@ export async function assertRelaysFit(
   urls: readonly string[],
   size: EventSize,
   stripe: Stripe | undefined,
-  { signal, onNotice }: { readonly signal: AbortSignal; onNotice(message: string): void },
+  {
+    onNotice,
+    ...how
+  }: Pick<FetchOptions, 'publicOnly'> & {
+    readonly signal: AbortSignal;
+    onNotice(message: string): void;
+  },
 ): Promise<void> {
-  const infos = await Promise.all(urls.map((url) => fetchRelayInfo(url, { signal })));
+  const infos = await Promise.all(urls.map((url) => fetchRelayInfo(url, how)));
   const limits = infos.map((info) =>
     info.ok ? brokenLimit(size, info.value.limitation) : undefined,
   );
   const small = limits.flatMap((limit, i) =>
-    limit === undefined ? [] : [`${urls[i]} takes ${kilobytes(limit)}`],
+    limit === undefined ? [] : [`${withoutSecrets(urls[i]!)} takes ${kilobytes(limit)}`],
   );
   if (small.length === 0) return;
   const words = `${small.join(', ')}, the largest event of this run is about ${kilobytes(size.eventBytes)}`;

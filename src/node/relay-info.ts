@@ -1,7 +1,10 @@
 /** A relay's description of itself (NIP-11): fetched with a deadline and a size cap, every field optional and doubted. */
+import { get as httpGet, type IncomingMessage } from 'node:http';
+import { get as httpsGet } from 'node:https';
 import { ok, type Result, refuse } from '../base/result.ts';
 import type { RelayInfo } from '../network/transport/relay-info.ts';
 import type { RelayDescription } from '../probe/index.ts';
+import { publicLookup } from './public-lookup.ts';
 
 export interface FetchOptions {
   /** Default 5000. */
@@ -9,27 +12,26 @@ export interface FetchOptions {
   /** Default 65536. */
   readonly maxBytes?: number;
   readonly signal?: AbortSignal;
+  /** A stranger named the relay: what leads to a private address is not asked. */
+  readonly publicOnly?: boolean | undefined;
 }
 
 /** The document behind `ws://…` or `wss://…`, or why there is none; rejects only with `signal.reason`. */
 export async function fetchRelayInfo(
   url: string,
-  { timeoutMs = 5000, maxBytes = 65_536, signal }: FetchOptions = {},
+  { maxBytes = 65_536, ...options }: FetchOptions = {},
 ): Promise<Result<RelayInfo>> {
-  const timeout = AbortSignal.timeout(timeoutMs);
   try {
-    const response = await fetch(url.replace(/^ws/i, 'http'), {
-      headers: { Accept: 'application/nostr+json' },
-      redirect: 'error',
-      signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
-    });
-    if (!response.ok) return refuse('http-status', '', `HTTP ${response.status}`);
+    const response = await ask(url, options);
+    const status = response.statusCode ?? 0;
+    if (status >= 300 && status < 400) return refuse('unreachable', '', 'it redirects');
+    if (status !== 200) return refuse('http-status', '', `HTTP ${status}`);
     const text = await readText(response, maxBytes);
     if (text === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
     return parseRelayInfo(jsonOf(text));
   } catch (error) {
-    signal?.throwIfAborted();
-    return refuse('unreachable', '', reasonOf(error));
+    options.signal?.throwIfAborted();
+    return refuse('unreachable', '', error instanceof Error ? error.message : String(error));
   }
 }
 
@@ -48,23 +50,37 @@ export async function describeRelay(url: string, signal: AbortSignal): Promise<R
 /** Seconds this machine is ahead of the relay, from the Date of an HTTP answer, which is up to a second old; undefined without one. */
 export async function fetchClockSkew(
   url: string,
-  { timeoutMs = 5000, signal }: FetchOptions = {},
+  options: FetchOptions = {},
 ): Promise<number | undefined> {
-  const timeout = AbortSignal.timeout(timeoutMs);
   const before = Date.now();
   try {
-    const response = await fetch(url.replace(/^ws/i, 'http'), {
-      headers: { Accept: 'application/nostr+json' },
-      redirect: 'error',
-      signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
-    });
-    await response.body?.cancel();
-    const at = Date.parse(response.headers.get('date') ?? '');
+    const response = await ask(url, options);
+    response.destroy();
+    const at = Date.parse(response.headers.date ?? '');
     const here = (before + Date.now()) / 2;
     return Number.isNaN(at) ? undefined : (here - at - 500) / 1000;
   } catch {
     return undefined;
   }
+}
+
+/** One request, no redirects; user and password go along as HTTP has it. The deadline holds for the whole answer. */
+function ask(
+  url: string,
+  { timeoutMs = 5000, signal, publicOnly = false }: FetchOptions,
+): Promise<IncomingMessage> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const target = new URL(url.replace(/^ws/i, 'http'));
+  const options = {
+    headers: { Accept: 'application/nostr+json' },
+    agent: false,
+    signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
+    ...(publicOnly ? { lookup: publicLookup() } : {}),
+  };
+  const get = target.protocol === 'https:' ? httpsGet : httpGet;
+  return new Promise((resolve, reject) => {
+    get(target, options, resolve).on('error', reject);
+  });
 }
 
 /** The value in the text, or undefined when it is not JSON. */
@@ -76,19 +92,11 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** What a fetch failed of: its own message only says that it failed. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error && error.cause.message !== ''
-    ? error.cause.message
-    : error.message;
-}
-
-async function readText(response: Response, maxBytes: number): Promise<string | undefined> {
+async function readText(response: IncomingMessage, maxBytes: number): Promise<string | undefined> {
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  for await (const chunk of response.body ?? []) {
+  for await (const chunk of response as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
     if (bytes > maxBytes) return undefined; // leaving the loop cancels the rest
     text += decoder.decode(chunk, { stream: true });

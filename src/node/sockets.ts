@@ -1,6 +1,8 @@
 /** WebSockets of Node for the transport, by way of `ws`. */
+import type { LookupFunction } from 'node:net';
 import { WebSocket } from 'ws';
 import type { OpenSocket, Socket } from '../network/transport/socket.ts';
+import { publicLookup } from './public-lookup.ts';
 
 /** A relay that sends a longer message is disconnected. */
 const MAX_PAYLOAD_BYTES = 32 << 20;
@@ -8,8 +10,17 @@ const MAX_PAYLOAD_BYTES = 32 << 20;
 const GOODBYE_MS = 500;
 
 /** Opens a connection without compression: payloads are compressed already. */
-export const openSocket: OpenSocket = (url) => {
-  const ws = new WebSocket(url, { maxPayload: MAX_PAYLOAD_BYTES, perMessageDeflate: false });
+export const openSocket: OpenSocket = (url) => open(url, {});
+
+/** The same for relays that strangers named: a name that leads to a private address is not connected to. */
+export const openPublicSocket: OpenSocket = (url) => open(url, { lookup: publicLookup() });
+
+const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket => {
+  const ws = new WebSocket(url, {
+    maxPayload: MAX_PAYLOAD_BYTES,
+    perMessageDeflate: false,
+    ...how,
+  });
   const socket: Socket = {
     get bufferedAmount() {
       return ws.bufferedAmount;

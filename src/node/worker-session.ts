@@ -7,6 +7,7 @@ import { initialParameters } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
+import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import type { Params } from '../tensor/params.ts';
 import type { Plan } from '../worker/plan.ts';
@@ -38,6 +39,8 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly keyDir?: string | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
+  /** Relays that heartbeats name. */
+  readonly advertise?: readonly string[] | undefined;
   /** How the run's rounds are played. */
   readonly protocol: Protocol<M>;
   readonly connection: Connection;
@@ -68,7 +71,10 @@ export const runWorkerSession = <M extends object>(
 
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
-    await agreeOnSettings(dir, writeSettings(settings));
+    await agreeOnSettings(
+      dir,
+      writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) }),
+    );
     const signer = createSigner(secretKey, nativeCrypto);
     const relays = await connectRelays(settings.relay, options.connection, signer, signal);
     scope.defer(() => relays.close());
@@ -87,7 +93,8 @@ export const runWorkerSession = <M extends object>(
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
     const size = largestEvent(settings, layout);
-    await assertRelaysFit(relay, size, stripe, { signal, onNotice });
+    const { publicOnly } = options.connection;
+    await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
 
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());
@@ -101,6 +108,7 @@ export const runWorkerSession = <M extends object>(
       mine,
       stripe,
       packing,
+      advertise: options.advertise,
       peers,
       eventBudget,
       ratio: topk,

@@ -6,7 +6,7 @@ import { schnorr } from '@noble/curves/secp256k1.js';
 import type { Clock } from '../base/clock.ts';
 import { createSigner } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
-import { parseRelayUrls } from '../network/transport/relay-urls.ts';
+import { parseRelayUrls, withoutSecrets } from '../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../network/transport/socket.ts';
 import { Conversation } from './conversation.ts';
 import type { RelayDescription, RelayReport } from './report.ts';
@@ -56,9 +56,9 @@ export function checkRelays(
       openTimeoutMs: Math.min(OPEN_TIMEOUT_MS, timeLimitMs),
       answerTimeoutMs: Math.min(ANSWER_TIMEOUT_MS, timeLimitMs / 4),
       pauseMs: Math.min(PAUSE_MS, timeLimitMs / 4),
-      onStep: (step) => onStep(url, step),
+      onStep: (step) => onStep(withoutSecrets(url), step),
     });
-    onStep(url, undefined);
+    onStep(withoutSecrets(url), undefined);
     return { report, verdict: judgeRelay(report) };
   };
   return Promise.all(parseRelayUrls(urls).map(check));
@@ -89,7 +89,7 @@ export async function probeRelay(url: string, options: RelayTrialOptions): Promi
     const samples = createSamples(signer.publicKey, () => Math.floor(clock.now() / 1000));
     const found = await new Trial(sender, samples, options, maxMessageLength).run();
     return {
-      ...{ url, openedMs, ...about, ...found },
+      ...{ url: withoutSecrets(url), openedMs, ...about, ...found },
       auth: sender.auth,
       rate: sender.rate,
       ...(sender.work === undefined ? {} : { work: sender.work }),
@@ -102,7 +102,7 @@ export async function probeRelay(url: string, options: RelayTrialOptions): Promi
 }
 
 const unreachable = (url: string, problem: string, about: RelayDescription): RelayReport => ({
-  ...{ url, problem, ...about },
+  ...{ url: withoutSecrets(url), problem, ...about },
   auth: { write: false, read: false },
   size: { keptBytes: 0 },
   rate: { accepted: 0, seconds: 0 },

@@ -26,6 +26,7 @@ import {
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../terminal/worker-flags.ts';
+import { hintOption } from '../shared/find-run.ts';
 import { addMemberFlags, type MemberFlags } from '../shared/member-flags.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
@@ -37,7 +38,9 @@ const command = (): Command =>
         .description('train as one worker of a run; repeat the command to go on after a stop')
         .addArgument(new Argument('[state]', 'regression: state to start from'))
         .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
-    ).option('--spec <run>', 'file or naddr1… of a run with a spec; the same as `run join`'),
+    )
+      .option('--spec <run>', 'file or naddr1… of a run with a spec; the same as `run join`')
+      .addOption(hintOption()),
     '--dir; with --spec in your data folder',
   );
 

@@ -6,6 +6,7 @@ import type { Endpoints } from '../../chain/agree.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { createPost } from '../../chain/http-post.ts';
 import { createEndpoint } from '../../chain/json-rpc.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { wholeFlag } from '../../terminal/flags.ts';
 
 interface RpcFlags {
@@ -67,7 +68,7 @@ function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {
   }
   const all = [...new Set(rpc)].map((url) => {
     if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-      throw new ConfigError('flag/rpc', `${url} is no http:// or https:// address`);
+      throw new ConfigError('flag/rpc', `${withoutSecrets(url)} is no http:// or https:// address`);
     }
     return createEndpoint(url, {
       post: createPost(fetch),

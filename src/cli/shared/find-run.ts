@@ -1,10 +1,12 @@
 /** A run by its file or its address: read, or fetched from relays and checked against the id the address holds. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Option } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
-import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
+import { hintProblem } from '../../network/transport/public-hosts.ts';
+import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { fetchRun } from '../../network/wire/run-board.ts';
 import { decodeRunAddress, type RunAddress, readCanonical } from '../../network/wire/runs.ts';
 import type { Connection } from '../../node/connect-relays.ts';
@@ -16,6 +18,7 @@ import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/run-spec.ts';
+import { writeNote } from '../../terminal/output.ts';
 import { readDocument } from './spec-file.ts';
 
 export interface FindOptions {
@@ -24,6 +27,8 @@ export interface FindOptions {
   /** The worker's folder; default by run id. */
   readonly dir?: string | undefined;
   readonly connection: Connection;
+  /** Relays of a private network are asked too where the address names them. */
+  readonly allowPrivateRelays?: boolean | undefined;
   /** Proves to relays that ask whose key this is; default a key of the moment. */
   readonly signer?: Signer | undefined;
   readonly signal: AbortSignal;
@@ -34,7 +39,16 @@ export interface FoundRun {
   readonly spec: RunSpec;
   /** Those asked for, else those the address names; none of a file. */
   readonly relays: readonly string[];
+  /** How to deal with them: where the address names them, none of a private network is dialled unless that is allowed. */
+  readonly connection: Connection;
 }
+
+/** `--allow-private-relays`, for commands that take the address of a run. */
+export const hintOption = (): Option =>
+  new Option(
+    '--allow-private-relays',
+    'dial relays on this machine or in a private network too where naddr1… names them',
+  );
 
 const FETCH_MS = 15_000;
 /** More relays than an address needs are not asked. */
@@ -45,7 +59,8 @@ const KEPT_AS = 'run.json';
 export async function findRun(source: string, options: FindOptions): Promise<FoundRun> {
   if (!/^(?:nostr:)?naddr1/.test(source)) {
     const spec = readSpec(await readDocument(source));
-    return { run: runIdOf(spec), spec, relays: options.relays ?? [] };
+    const { relays = [], connection } = options;
+    return { run: runIdOf(spec), spec, relays, connection };
   }
   const address = decodeRunAddress(source);
   if (!address.ok) {
@@ -54,10 +69,34 @@ export async function findRun(source: string, options: FindOptions): Promise<Fou
     });
   }
   const { run } = address.value;
-  const relays = options.relays ?? address.value.relays.slice(0, MOST_HINTS);
+  const publicOnly = options.relays === undefined && options.allowPrivateRelays !== true;
+  const hints = address.value.relays.slice(0, MOST_HINTS);
+  const relays = options.relays ?? (publicOnly ? dialable(hints) : hints);
+  const connection = { ...options.connection, publicOnly };
   const kept = await readKept(options.dir ?? runDir(run), run);
-  const spec = kept ?? (await askRelays(address.value, relays, options));
-  return { run, spec, relays };
+  const spec = kept ?? (await askRelays(address.value, relays, { ...options, connection }));
+  return { run, spec, relays, connection };
+}
+
+/** Those that a stranger's word is enough to dial. Throws where there are only others: whoever wrote the address chose them. */
+function dialable(hints: readonly string[]): readonly string[] {
+  const problems = hints.flatMap((url) => {
+    const problem = hintProblem(url);
+    return problem === undefined ? [] : [`${withoutSecrets(url)} (${problem})`];
+  });
+  const usable = hints.filter((url) => hintProblem(url) === undefined);
+  if (problems.length > 0 && usable.length === 0) {
+    throw new ConfigError(
+      'relay/private-hint',
+      `the address names only relays that are not dialled on a stranger's word: ${problems.join(', ')}`,
+      {
+        hint: 'name the relay yourself with --relay URL; if you trust who sent the address, --allow-private-relays dials those',
+      },
+    );
+  }
+  if (problems.length > 0)
+    writeNote(`not dialled, though the address names it: ${problems.join(', ')}`);
+  return usable;
 }
 
 /** Where a worker of a run is kept when no folder is named. */
@@ -102,7 +141,7 @@ async function askRelays(
     if (found.ok) return found.value;
     throw new RelayError('run/not-found', `run ${address.run}: ${found.issue.message}`, {
       hint: 'ask other relays with --relay URL, or get the file from whoever made the run',
-      data: { relays: urls },
+      data: { relays: urls.map(withoutSecrets) },
     });
   } finally {
     await relays.close();

@@ -1,5 +1,7 @@
 /** A worker session as a command: its reports on the terminal, its results in files, and what to say when it is stopped. */
 import type { RunEvent } from '../../certified/events.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import type { Connection } from '../../node/connect-relays.ts';
 import { createNativeSha256 } from '../../node/native-sha256.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
 import {
@@ -19,7 +21,8 @@ type OutputFlags = WorkerFlags & StateOutput;
 
 /** Runs a worker to the end of its run, or to Ctrl-C, reports under that title, and writes the files asked for. */
 export async function runWorkerCommand<M extends object>(
-  options: Omit<WorkerSessionOptions<M>, 'connection' | 'device' | 'report' | 'signal'>,
+  options: Omit<WorkerSessionOptions<M>, 'connection' | 'device' | 'report' | 'signal'> &
+    Pick<Connection, 'publicOnly'>,
   flags: OutputFlags,
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
@@ -28,20 +31,30 @@ export async function runWorkerCommand<M extends object>(
   try {
     const report = (event: RunEvent) => reporter.event('me', event);
     const { signal } = interrupt;
-    const connection = connectionOf(flags);
+    const { publicOnly } = options;
+    const connection = { ...connectionOf(flags), publicOnly };
     await writeResults(
       await runWorkerSession({ ...flags, ...options, connection, report, signal }),
       flags,
     );
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
-    const again = ['nostrain', ...process.argv.slice(2)].join(' ');
+    const again = ['nostrain', ...withoutSecretArguments(process.argv.slice(2))].join(' ');
     writeNote(`stopped; everything is saved in ${options.dir}\n  go on with: ${again}`);
     process.exitCode = 1;
   } finally {
     reporter.close();
   }
 }
+
+/** What was typed, fit to be shown: no secret key, no user, password or query of an address. */
+export const withoutSecretArguments = (typed: readonly string[]): readonly string[] =>
+  typed.map((word, i) => {
+    if (typed[i - 1] === '--sec-key') return '…';
+    const [, flag = '', value = ''] = /^(--[\w-]+=)?(.*)$/s.exec(word)!;
+    if (flag === '--sec-key=') return `${flag}…`;
+    return /^[a-z]+:\/\//i.test(value) ? flag + withoutSecrets(value) : word;
+  });
 
 async function writeResults({ params, rounds }: WorkerState, flags: OutputFlags): Promise<void> {
   const { output, summaryOut } = flags;

@@ -54,6 +54,7 @@ const REMEMBERED = 100;
 const OVERLOAD_MS = 60_000;
 
 export class RelayConnection {
+  /** Names the relay in all that is said of it: its address without secrets. */
   readonly url: string;
   readonly answers = new Answers();
   readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };

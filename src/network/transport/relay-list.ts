@@ -3,7 +3,7 @@
  * for people to look at: nothing here is connected to by itself.
  */
 import type { EventDraft } from '../event.ts';
-import { isRelayUrl } from './relay-urls.ts';
+import { isRelayUrl, withoutSecrets } from './relay-urls.ts';
 
 export interface RelayList {
   readonly read: readonly string[];
@@ -15,11 +15,11 @@ const RELAY_LIST_KIND = 10_002;
 const MAX_RELAYS = 16;
 const MAX_URL_LENGTH = 256;
 
-/** The list that says: all of these, for both. */
+/** The list that says: all of these, for both; without what may be secret of them. */
 export const buildRelayList = (urls: readonly string[], createdAt: number): EventDraft => ({
   kind: RELAY_LIST_KIND,
   created_at: createdAt,
-  tags: urls.map((url) => ['r', url]),
+  tags: urls.map((url) => ['r', withoutSecrets(url)]),
   content: '',
 });
 

@@ -13,7 +13,7 @@ import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
 import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
 import { defaultQuota, type RelayQuota } from './quota.ts';
-import { parseRelayUrls } from './relay-urls.ts';
+import { namesOf, parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
 import { Subscriptions } from './subscriptions.ts';
 
@@ -72,7 +72,7 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
 }
 
 export interface RelaySet {
-  /** The addresses in use, in order, each once. */
+  /** The addresses in use, in order, each once and without secrets: the names of the relays in all that is said of them. */
   readonly relays: readonly string[];
   /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
@@ -128,12 +128,20 @@ class Relays implements RelaySet {
   readonly #runs: Promise<unknown>;
 
   constructor(urls: readonly string[], settings: Settings) {
-    this.relays = urls;
+    const names = namesOf(urls);
+    this.relays = [...names.keys()];
     this.#settings = settings;
     const mayAskAgain = (connection: RelayConnection, subscription: string) =>
       this.#outboxes.get(connection)!.mayAskAgain(subscription);
-    this.#subscriptions = new Subscriptions({ ...settings, mayAskAgain }, this.#stop.signal);
-    this.#connections = urls.map((url) => this.#createConnection(url));
+    this.#subscriptions = new Subscriptions(
+      {
+        ...settings,
+        mayAskAgain,
+        reconciles: (name) => settings.reconciles(names.get(name)!),
+      },
+      this.#stop.signal,
+    );
+    this.#connections = [...names].map(([name, url]) => this.#createConnection(name, url));
     this.#runs = Promise.all(this.#connections.map((connection) => connection.run()));
   }
 
@@ -210,11 +218,12 @@ class Relays implements RelaySet {
     return only ? this.#connections.filter(({ url }) => only.includes(url)) : this.#connections;
   }
 
-  #createConnection(url: string): RelayConnection {
-    const { openTimeoutMs, ...rest } = this.#settings;
+  /** Only the socket and the description are asked for by the whole address. */
+  #createConnection(name: string, url: string): RelayConnection {
+    const { openTimeoutMs, fetchInfo, ...rest } = this.#settings;
     const connection: RelayConnection = new RelayConnection(
-      url,
-      { ...rest, connectTimeoutMs: openTimeoutMs },
+      name,
+      { ...rest, openSocket: () => rest.openSocket(url), connectTimeoutMs: openTimeoutMs },
       {
         onOpen: () => {
           outbox.open();
@@ -230,7 +239,11 @@ class Relays implements RelaySet {
         },
       },
     );
-    const outbox = new Outbox(connection, this.#settings, this.#stop.signal);
+    const options = {
+      ...rest,
+      ...(fetchInfo && { fetchInfo: (_: string, stop: AbortSignal) => fetchInfo(url, stop) }),
+    };
+    const outbox = new Outbox(connection, options, this.#stop.signal);
     this.#outboxes.set(connection, outbox);
     return connection;
   }

@@ -1,4 +1,4 @@
-/** Relay addresses as people write them: trimmed, checked, each relay once; and whose they are. */
+/** Relay addresses as people write them: trimmed, checked, each relay once; whose they are, and what of them others may see. */
 import { ConfigError } from '../../base/errors.ts';
 
 const HINT = 'give one or more ws:// or wss:// addresses, for example ws://127.0.0.1:7777';
@@ -18,10 +18,14 @@ export function parseRelayUrls(urls: readonly string[]): readonly string[] {
 
 function targetOf(url: string): string {
   if (!isRelayUrl(url)) {
-    throw new ConfigError('relay/bad-url', `not a relay address: ${JSON.stringify(url)}`, {
-      hint: HINT,
-      data: { url },
-    });
+    throw new ConfigError(
+      'relay/bad-url',
+      `not a relay address: ${JSON.stringify(withoutSecrets(url))}`,
+      {
+        hint: HINT,
+        data: { url: withoutSecrets(url) },
+      },
+    );
   }
   return new URL(url).href;
 }
@@ -29,6 +33,27 @@ function targetOf(url: string): string {
 /** Whether a WebSocket could be opened there. */
 export const isRelayUrl = (url: string): boolean =>
   /^wss?:/i.test(url) && URL.canParse(url) && !url.includes('#');
+
+/**
+ * The address as others may see it, in events, errors and logs: without user, password, query and fragment, any of which may be a
+ * secret. What has none of them stays as it was written.
+ */
+export function withoutSecrets(text: string): string {
+  if (!URL.canParse(text)) return text.replace(/^([a-z]+:)?.*@/is, '$1//').replace(/[?#].*$/s, '');
+  const { protocol, host, pathname, username, password } = new URL(text);
+  const isBare = username === '' && password === '' && !/[?#@]/.test(text);
+  return isBare ? text : `${protocol}//${host}${pathname}`;
+}
+
+/** The same of several relays, each with a name of its own. */
+export function namesOf(urls: readonly string[]): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const url of urls) {
+    const name = withoutSecrets(url);
+    names.set(names.has(name) ? `${name}#${names.size + 1}` : name, url);
+  }
+  return names;
+}
 
 /** Loopback, private and link-local IPv4 (RFC 1918, RFC 3927). */
 const PRIVATE_IPV4 = /^(?:127|10|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\./;

@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { RelayConnection } from './connection.ts';
 import { unlessAborted, within } from './deadline.ts';
+import { withoutSecrets } from './relay-urls.ts';
 
 const AUTH_KIND = 22_242;
 /** A challenge may come after the refusal it explains. */
@@ -80,7 +81,7 @@ export const authEvent = (
     kind: AUTH_KIND,
     created_at: Math.floor(nowMs / 1000),
     tags: [
-      ['relay', url],
+      ['relay', withoutSecrets(url)],
       ['challenge', challenge],
     ],
     content: '',

@@ -50,7 +50,7 @@ export interface ProfileOptions extends WireOptions {
 export interface Profile {
   /** The name of this worker, where the profile has names that are no keys. */
   readonly worker?: string | undefined;
-  /** Relays named in heartbeats; default those of the wire. */
+  /** Relays named in heartbeats, without secrets; default those that the wire was told to advertise. */
   readonly advertised?: readonly string[] | undefined;
   readonly heartbeatFilter: Filter;
   readonly capabilities: readonly string[];

@@ -12,6 +12,7 @@ import { canonicalSpec, type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Filter } from '../transport/filter.ts';
+import { withoutSecrets } from '../transport/relay-urls.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
 /** Where a run spec is. */
@@ -33,9 +34,12 @@ export interface PublishedRun {
 /** A spec is smaller than an event of 64 KiB with its tags. */
 const LONGEST_SPEC = 60_000;
 
-/** `naddr1…` of a run (NIP-19). */
+/** `naddr1…` of a run (NIP-19); what may be secret of its relays' addresses is left out. */
 export const encodeRunAddress = ({ run: identifier, author, relays }: RunAddress): string =>
-  naddrEncode({ kind: run.kind, identifier, pubkey: author, relays: [...relays] });
+  naddrEncode({
+    ...{ kind: run.kind, identifier, pubkey: author },
+    relays: [...new Set(relays.map(withoutSecrets))],
+  });
 
 /** The run an `naddr1…` or `nostr:naddr1…` names; a refusal when it is anything else. */
 export function decodeRunAddress(text: string): Result<RunAddress> {

@@ -1,6 +1,7 @@
 /** What this worker sends so that others know it is there: heartbeats, and gradients where peers take those for heartbeats. */
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import { type Sending, trackOutcomes, watchLater } from '../transport/delivery.ts';
+import { withoutSecrets } from '../transport/relay-urls.ts';
 import type { Profile, ProfileOptions } from './profile.ts';
 import type { OwnHeartbeat, Sealed } from './wire.ts';
 
@@ -14,7 +15,7 @@ export interface SignsOfLife {
 }
 
 export function createSignsOfLife(
-  { relays, signer, clock, signWorked, signal }: ProfileOptions,
+  { relays, signer, clock, signWorked, signal, advertise = [] }: ProfileOptions,
   { worker, advertised, buildHeartbeat, capabilities, gradientsAreHeartbeats }: Profile,
 ): SignsOfLife {
   let lastMs = clock.now();
@@ -36,7 +37,7 @@ export function createSignsOfLife(
         ...own,
         worker: worker ?? signer.publicKey,
         capabilities,
-        relays: advertised ?? relays.relays,
+        relays: [...new Set((advertised ?? advertise).map(withoutSecrets))],
         createdAt: lastHeartbeatSeconds,
       };
       const sendOptions = { signal: AbortSignal.any([signal, replaced]) };

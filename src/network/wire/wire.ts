@@ -106,6 +106,8 @@ export interface WireOptions {
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly clock: Clock;
+  /** Relays that heartbeats name, without what may be secret of their addresses; default none. */
+  readonly advertise?: readonly string[] | undefined;
   /** Default the pure one; on Node give `nativeSha256`. */
   readonly sha256?: Sha256 | undefined;
   /** Over how many relays payloads are striped; without it each relay gets the whole payload. */

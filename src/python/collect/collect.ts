@@ -1,6 +1,7 @@
 /** Events of one kind and run from several relays, each read on its own, then put together. */
 
 import type { Filter } from '../../network/transport/filter.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { ReferenceEvent } from '../wire/reference-event.ts';
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retry-telemetry.ts';
@@ -66,7 +67,7 @@ export async function collect<E extends ReferenceEvent>(
   const failed = answers.flatMap((answer) => (answer.ok ? [] : [answer.failure]));
   const { events, duplicates } = merged(at.map((each) => each.events));
   return {
-    relays,
+    relays: relays.map(withoutSecrets),
     at,
     failed,
     events,

@@ -1,5 +1,6 @@
 /** The gradients of one round, from one relay or several, and what ended the wait for more. */
 import { gradient } from '../../../kinds/gradient.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
@@ -107,7 +108,7 @@ export async function collectGradients(
     : (reasonFor(sync)(found.events.length, isAsync) ?? sharedReason(found));
   return {
     ...found,
-    relays,
+    relays: relays.map(withoutSecrets),
     failed: [...(workers?.failed ?? []), ...found.failed],
     notices: [...(workers?.notices ?? []), ...found.notices],
     ...{ run, round, sync, syncAt, reason, known, workers },

@@ -9,6 +9,7 @@ import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import { Recent } from '../../network/transport/recent.ts';
 import type { RelaySet, RelayStatus } from '../../network/transport/relay-set.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Zstd } from '../codec/zstd.ts';
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retry-telemetry.ts';
@@ -94,7 +95,11 @@ export async function readRelay(
       }
     }
     const { attempts, delaysMs, notices } = status();
-    const took = { relay, attempts, delaysMs: delaysMs.slice(0, attempts - 1) };
+    const took = {
+      relay: withoutSecrets(relay),
+      attempts,
+      delaysMs: delaysMs.slice(0, attempts - 1),
+    };
     if ('reason' in ended) return { ok: true, reason: ended.reason, took, notices };
     const { operation } = reading;
     return { ok: false, failure: { ...took, operation, message: ended.failed } };

@@ -1,5 +1,6 @@
 /** `nostrain build-heartbeat`: a heartbeat event of the Python reference. */
 import { Command } from 'commander';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { heartbeatDraft } from '../wire/build-reference-event.ts';
 import {
   type AuthorFlags,
@@ -49,7 +50,7 @@ export const buildHeartbeat = (): Command =>
       ...{ run, round, examples, interval },
       worker: workerOf(flags),
       capabilities: flags.capability,
-      relays: flags.advertiseRelay,
+      relays: flags.advertiseRelay?.map(withoutSecrets),
       createdAt: createdAtOf(flags),
     };
     await writeEvent(() => heartbeatDraft(about), flags);

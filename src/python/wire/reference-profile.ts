@@ -48,7 +48,7 @@ export function createReferenceProfile(
     anyKey ? { '#t': ['nostrain'], since: nowSeconds() - LOOKBACK_SECONDS } : { '#s': scopes };
   const profile: Profile = {
     worker: reference?.worker,
-    advertised: reference?.advertised,
+    advertised: reference?.advertised ?? relays.relays,
     heartbeatFilter: { kinds: [heartbeat.kind], ...scopedTo(run) },
     capabilities: ['gradient-event', ...(reference ? [reference.runtime] : [])],
     gradientsAreHeartbeats: false, // the reference looks at heartbeats alone

@@ -3,7 +3,7 @@
 import { safeLine } from '../../../base/safe-text.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../../network/transport/relay-info.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { kilobytes } from '../../../node/relay-fit.ts';
 import { fetchClockSkew, fetchRelayInfo } from '../../../node/relay-info.ts';
 import { openSocket } from '../../../node/sockets.ts';
@@ -75,7 +75,7 @@ function wordRelay(
   problem: string | undefined,
   level: 'note' | 'broken',
 ): Check {
-  const name = `relay ${url}`;
+  const name = `relay ${withoutSecrets(url)}`;
   const reached = typeof opened === 'number' ? [`reached in ${opened.toFixed(0)} ms`] : [];
   const said = reached.length === 0 ? [] : wordInfo(info);
   const words = [...reached, ...(problem === undefined ? [] : [problem]), ...said].join('; ');

@@ -3,7 +3,7 @@
 import { Command } from 'commander';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/cost.ts';
 import { expectedWorkers } from '../../../node/prepare-task.ts';
 import { stripeOver } from '../../../node/relay-fit.ts';
@@ -104,7 +104,7 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
   const whole = profile === 'nostrain/0' ? gradientEvents : undefined;
   const sizes = { profile, whole, run, payloadBytes, checkpointBytes, stripe };
-  const input = { ...sizes, workers, relays: urls, roundSeconds, ...pace };
+  const input = { ...sizes, workers, relays: urls.map(withoutSecrets), roundSeconds, ...pace };
   const cost = roundCost(input);
   const { fixedEvents, sent } = cost;
   const facts = await factsOfAll(urls, flags.check === true, signal);

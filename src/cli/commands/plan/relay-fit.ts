@@ -1,4 +1,6 @@
 /** Whether a relay can carry a run: from what it says of itself, or from what it did when it was tried. */
+
+import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import {
   type FloorInput,
   floorSeconds,
@@ -55,7 +57,7 @@ const UNMETERED = { perMinute: Number.POSITIVE_INFINITY, rateWords: 'takes any r
 export async function askRelay(url: string, signal: AbortSignal): Promise<RelayFacts> {
   const info = await fetchRelayInfo(url, { signal });
   const assumed: RelayFacts = {
-    ...{ url, limits: {}, mostBytes: USUAL_BYTES, takesChunks: true },
+    ...{ url: withoutSecrets(url), limits: {}, mostBytes: USUAL_BYTES, takesChunks: true },
     sizeBasis: 'assumed',
     perMinute: PUBLIC_BUDGET.perMinute,
     rateWords: `taken to take ${PUBLIC_BUDGET.perMinute} events a minute, as public relays do`,

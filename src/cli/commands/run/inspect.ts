@@ -21,12 +21,13 @@ import { addSettingFlags, wholeFlag } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { findRun, passingSigner } from '../../shared/find-run.ts';
+import { findRun, hintOption, passingSigner } from '../../shared/find-run.ts';
 import { describeReport, describeSpec } from './describe.ts';
 
 interface Flags extends ConnectionFlags {
   readonly relay?: readonly string[];
   readonly workers?: number;
+  readonly allowPrivateRelays?: boolean;
   readonly json?: boolean;
 }
 
@@ -39,6 +40,7 @@ export const inspectRun = (): Command =>
       new Command('inspect')
         .description('show the spec of a run field by field, and what its rounds send to relays')
         .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+        .addOption(hintOption())
         .option(
           '--workers <n>',
           'workers to plan for (default: the founders)',
@@ -50,7 +52,8 @@ export const inspectRun = (): Command =>
   ).action(async (source: string, flags: Flags) => {
     const { signal, dispose } = onInterrupt();
     try {
-      const asked = { relays: flags.relay, connection: connectionOf(flags), signal };
+      const { relay, allowPrivateRelays } = flags;
+      const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
       const { run, spec, relays } = await findRun(source, asked);
       const onNotice = writeNote;
       const outlook = securityReportOf(spec, {

@@ -1,7 +1,7 @@
 /** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Argument, Command } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
@@ -11,6 +11,7 @@ import { assertFits } from '../../../certified/make-spec.ts';
 import { assertAdmitted, assertNoContradiction, placeIn } from '../../../certified/place.ts';
 import { certifiedMembers } from '../../../certified/saved-state.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
+import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
 import { connectRelays } from '../../../node/connect-relays.ts';
@@ -34,7 +35,7 @@ import { writeNote } from '../../../terminal/output.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { accessOf } from '../../shared/endpoints.ts';
-import { findRun, keepSpec, runDir } from '../../shared/find-run.ts';
+import { findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
 import {
@@ -56,14 +57,26 @@ export const joinRun = (): Command =>
         addSettingFlags(
           new Command('join')
             .description('train as one worker of a run; repeat the command to go on after a stop')
-            .addArgument(new Argument('<run>', 'file or naddr1… of the run')),
+            .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+            .addOption(hintOption())
+            .addOption(advertiseOption()),
         ),
         'your data folder',
       ),
     ),
   ).action(trainIn);
 
-interface JoinFlags extends WorkerFlags, MemberFlags, StateOutput {}
+/** What others are told of where this worker is; nothing unless it is asked for. */
+const advertiseOption = (): Option =>
+  new Option(
+    '--advertise-relay <url>',
+    'relay that heartbeats name, without user, password and query; repeatable (default: none)',
+  ).argParser((url: string, before: readonly string[] = []) => [...before, url]);
+
+interface JoinFlags extends WorkerFlags, MemberFlags, StateOutput {
+  readonly advertiseRelay?: readonly string[];
+  readonly allowPrivateRelays?: boolean;
+}
 
 /** Trains in the run of this file or address, to its end or to Ctrl-C. */
 export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
@@ -72,12 +85,14 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
   // what is wrong with a key on the command line is said when the worker starts
   const signer = await homeSigner(flags, flags.secKey === undefined ? tell : () => undefined);
-  const connection = connectionOf(flags);
+  const advertise = flags.advertiseRelay && parseRelayUrls(flags.advertiseRelay);
   const interrupt = onInterrupt();
   const { signal } = interrupt;
   try {
-    const find = { relays: asked.relay, dir: flags.dir, connection, signer, signal };
-    const { run, spec, relays } = await findRun(source, find);
+    const { dir: folder, allowPrivateRelays } = flags;
+    const find = { relays: asked.relay, dir: folder, allowPrivateRelays, signer, signal };
+    const found = await findRun(source, { ...find, connection: connectionOf(flags) });
+    const { run, spec, relays, connection } = found;
     assertNoContradiction(spec, asked);
     const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
@@ -93,7 +108,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     assertFits(spec, slice);
     await runWorkerCommand(
       {
-        ...{ settings, dir, keyDir: dataHome() },
+        ...{ settings, dir, keyDir: dataHome(), advertise, publicOnly: connection.publicOnly },
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
           ...{ spec, beacon, branch, sha256: nativeSha256, crypto: nativeCrypto },

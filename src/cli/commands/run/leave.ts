@@ -23,7 +23,7 @@ import { addSettingFlags, wholeFlag } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { findRun } from '../../shared/find-run.ts';
+import { findRun, hintOption } from '../../shared/find-run.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
 
@@ -32,6 +32,7 @@ interface Flags extends ConnectionFlags, MemberFlags {
   readonly keyFile?: string;
   readonly secKey?: string;
   readonly last?: number;
+  readonly allowPrivateRelays?: boolean;
 }
 
 const tell = writeNote;
@@ -44,6 +45,7 @@ export const leaveRun = (): Command =>
         new Command('leave')
           .description('leave the roster of a run; a worker that is running ends by itself')
           .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .addOption(hintOption())
           .option(
             '--last <round>',
             'the last round to take part in, from 1 (default: the one in progress)',
@@ -61,11 +63,13 @@ export const leaveRun = (): Command =>
 
 async function leave(source: string, flags: Flags): Promise<void> {
   const signer = await homeSigner(flags, tell);
-  const connection = connectionOf(flags);
   const { signal, dispose } = onInterrupt();
   try {
-    const found = await findRun(source, { relays: flags.relay, connection, signer, signal });
-    const { spec } = found;
+    const found = await findRun(source, {
+      ...{ relays: flags.relay, allowPrivateRelays: flags.allowPrivateRelays },
+      ...{ connection: connectionOf(flags), signer, signal },
+    });
+    const { spec, connection } = found;
     if (found.relays.length === 0) {
       throw new ConfigError('flag/relay', 'the file of a run names no relay', {
         hint: 'say where its workers meet: --relay URL',

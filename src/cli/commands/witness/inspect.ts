@@ -9,7 +9,7 @@ import {
 import { wholeFlag } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
-import { findRun } from '../../shared/find-run.ts';
+import { findRun, hintOption } from '../../shared/find-run.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from './flags.ts';
 import { readMembers } from './members-file.ts';
 import { formatOdds, type OddsInput, oddsOf } from './odds.ts';
@@ -20,6 +20,7 @@ interface InspectFlags extends ConnectionFlags {
   readonly spec?: string;
   readonly relay?: readonly string[];
   readonly keys?: number;
+  readonly allowPrivateRelays?: boolean;
   readonly members?: string;
   readonly hostile?: readonly number[];
   readonly seats?: readonly number[];
@@ -35,6 +36,7 @@ export const witnessInspect = (): Command =>
       .description('print how likely a drawn committee has enough hostile members to forge, take over or stall a round')
       .option('--spec <run>', 'file or naddr1… of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
+      .addOption(hintOption())
       .option('--keys <n>', 'keys that may sit (default: 1000)', wholeFlag('--keys', 1, MOST_KEYS))
       .option('--members <file>', 'count them from a file instead')
       .option('--hostile <share>', 'of the keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
@@ -63,7 +65,8 @@ async function saidBy(
   }
   const { signal, dispose } = onInterrupt();
   try {
-    const asked = { relays: flags.relay, connection: connectionOf(flags), signal };
+    const { relay, allowPrivateRelays } = flags;
+    const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
     const { founders, committee, training } = (await findRun(flags.spec, asked)).spec;
     const { size, quorum: rule } = committee;
     return { keys: founders.length, seats: [size], rule, rounds: training.rounds };

@@ -22,7 +22,7 @@ import { wholeFlag } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { findRun, passingSigner } from '../../shared/find-run.ts';
+import { findRun, hintOption, passingSigner } from '../../shared/find-run.ts';
 import { addMemberFlags, type MemberFlags } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from './flags.ts';
@@ -50,6 +50,7 @@ interface WhoFlags
   readonly members?: string;
   readonly epoch?: number;
   readonly spec?: string;
+  readonly allowPrivateRelays?: boolean;
 }
 
 export const witnessWho = (): Command =>
@@ -59,6 +60,7 @@ export const witnessWho = (): Command =>
         .description('print the keys on the committee of a round, best first')
         .option('--spec <run>', 'file or naddr1… of a run: it says the rules, its relays the rest')
         .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
+        .addOption(hintOption())
         .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
         .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
         .option('--epoch <n>', 'round (with --spec: the one in progress)', wholeFlag('--epoch', 0, U32)) // biome-ignore format: one option
@@ -124,10 +126,9 @@ async function committeeOn(
   wanted: Parameters<typeof committeeInRun>[1],
   signal: AbortSignal,
 ): ReturnType<typeof committeeInRun> {
-  const connection = connectionOf(flags);
-  const { spec, relays: urls } = await findRun(source, {
-    ...{ relays: flags.relay, connection, signal },
-  });
+  const { relay, allowPrivateRelays } = flags;
+  const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
+  const { spec, relays: urls, connection } = await findRun(source, asking);
   const tables = tablesOf(await readStakeFile(flags.stake));
   const relays = await connectRelays(parseRelayUrls(urls), connection, passingSigner(), signal);
   try {

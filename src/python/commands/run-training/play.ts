@@ -5,7 +5,7 @@ import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../../../network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../network/transport/relay-set.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import type { Connection } from '../../../node/connect-relays.ts';
 import { readDataset } from '../../../node/dataset-file.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
@@ -63,7 +63,13 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
     const { runtime } = readModel(first.params);
     const { store, state } = await storeOf(options, first, scope);
     const facts: SessionFacts = {
-      ...{ run: settings.run, worker, relays, runtime, backend: flags.backend },
+      ...{
+        run: settings.run,
+        worker,
+        relays: relays.map(withoutSecrets),
+        runtime,
+        backend: flags.backend,
+      },
       startRound: first.round,
       checkpointHistory: settings.checkpointHistory,
       artifactRetentionRounds: flags.artifactRetentionRounds,
