@@ -29,6 +29,9 @@ afterAll(async () => {
   for (const one of relays) await one.close();
 });
 
+/** The relays of this test are on this machine, those of the pages are not. */
+const PRIVATE = '--allow-private-relays';
+
 const SMALL = [
   ...['--width', '16', '--layers', '1', '--heads', '2', '--context', '16', '--ffn', '32'],
   ...['--rounds', '2', '--inner-steps', '3', '--batch-size', '4', '--corpus', text],
@@ -76,7 +79,7 @@ const plays: readonly (readonly [
   ['relays check', (args) => runs([...args, '--seconds', '10'])],
   ['plan', runs],
   ['run create', creates],
-  ['run join', (args) => runs([...args, '--corpus', text])],
+  ['run join', (args) => runs([...args, PRIVATE, '--corpus', text])],
   ['run leave', leaves],
   ['archive', runs],
   ['replay', runs],
@@ -106,10 +109,10 @@ async function leaves(args: readonly string[]): Promise<void> {
   const file = join(cwd, 'long.run.json');
   const { naddr } = JSON.parse(await runs(['run', 'create', ...long, '-o', file]));
   const dir = temporaryFolder();
-  const joins = ['run', 'join', naddr, '--report', 'ndjson', '--dir', dir];
+  const joins = ['run', 'join', naddr, PRIVATE, '--report', 'ndjson', '--dir', dir];
   const worker = startProgram(joins, home, cwd);
   await worker.event(({ type }) => type === 'round');
-  await runs(args.map((word) => (word === made.naddr ? naddr : word)));
+  await runs([...args.map((word) => (word === made.naddr ? naddr : word)), PRIVATE]);
   expect(await worker.exit, worker.output.stderr.slice(-2000)).toBe(0);
   const left = worker.events.flatMap((each) => (each.type === 'round' ? each.certified!.left : []));
   expect(left).toHaveLength(1);

@@ -39,8 +39,11 @@ export const isRelayUrl = (url: string): boolean =>
  * secret. What has none of them stays as it was written.
  */
 export function withoutSecrets(text: string): string {
-  if (!URL.canParse(text)) return text.replace(/^([a-z]+:)?.*@/is, '$1//').replace(/[?#].*$/s, '');
-  const { protocol, host, pathname, username, password } = new URL(text);
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url?.host) {
+    return text.replace(/^((?:ws|http)s?:)?.*@/is, '$1//').replace(/[?#].*$/s, '');
+  }
+  const { protocol, host, pathname, username, password } = url;
   const isBare = username === '' && password === '' && !/[?#@]/.test(text);
   return isBare ? text : `${protocol}//${host}${pathname}`;
 }

@@ -25,6 +25,8 @@ function start(...args: readonly string[]): Program {
   return program;
 }
 
+const PRIVATE = '--allow-private-relays';
+
 /** Rounds a program finished. */
 const roundsOf = ({ events }: Program) => events.filter((event) => event.type === 'round');
 
@@ -39,15 +41,15 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
       ...['--timing-grace-max-ms', '2000'],
     ]);
     const address: string = JSON.parse(made.stdout).naddr;
-    const stays = start('run', 'join', address, ...keyOf(1));
+    const stays = start('run', 'join', address, PRIVATE, ...keyOf(1));
     const dir = temporaryFolder();
-    const training = ['run-training', '--spec', address, '--dir', dir, ...keyOf(2)];
+    const training = ['run-training', '--spec', address, PRIVATE, '--dir', dir, ...keyOf(2)];
     const goes = start(...training);
     await goes.event(({ type }) => type === 'round');
 
-    const stranger = await runProgram(['run', 'leave', address, ...keyOf(3)]);
+    const stranger = await runProgram(['run', 'leave', address, PRIVATE, ...keyOf(3)]);
     expect(stranger.stderr).toContain('error (run/not-a-member)');
-    const left = await runProgram(['run', 'leave', address, ...keyOf(2)]);
+    const left = await runProgram(['run', 'leave', address, PRIVATE, ...keyOf(2)]);
     expect(left.stdout).toMatch(/^leaves linear after round \d+\n$/);
     expect(await goes.exit).toBe(0);
     const last = roundsOf(goes).at(-1)!;

@@ -1,6 +1,7 @@
 /** What a worker is taken to be alive by, and what need not be said twice. */
 import { afterEach, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
 import type { ProfileName } from '../../../src/network/wire/profile.ts';
@@ -8,6 +9,7 @@ import type { Wire } from '../../../src/network/wire/wire.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { createPythonWire } from '../../../src/python/wire/python-wire.ts';
 import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
+import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 import { openOne, PUBLIC, sentWith } from '../../support/one-relay.ts';
 import { signerOf } from '../../support/signers.ts';
@@ -84,4 +86,40 @@ it('a heartbeat in line gives way to the gradient, which says as much', async ()
   await clock.advance(20_000);
   expect(await answer()).toEqual([37_811, 7810]);
   expect(await sending.taken).toBe(true);
+});
+
+it('presence names no relays unless they are to be advertised, and then without user, password and query', async () => {
+  const clock = createManualClock();
+  const set = createRelaySet(['wss://user:hunter2@relay.example.com/?token=hunter2'], {
+    openSocket: createFakeSockets((socket) => socket.accept()).openSocket,
+    clock,
+  });
+  const sent: string[] = [];
+  const relays = {
+    ...set,
+    relays: set.relays,
+    workFor: () => 0,
+    status: () => set.status(),
+    close: () => set.close(),
+    subscribe: set.subscribe.bind(set),
+    send: (event: SignedEvent) => {
+      sent.push(event.content);
+      return [];
+    },
+  };
+  const options = {
+    ...{ run: 'r', layout: smallLayout, relays, signer: signerOf(1), clock },
+    ...{ ratio: 1, maxContainerBytes: 1e6 },
+  };
+  const silent = createWire(options);
+  const advertise = ['wss://a:hunter2@public.example.com/x?token=hunter2'];
+  const open = createWire({ ...options, advertise });
+  closing.push(() => set.close());
+  silent.sendHeartbeat(heartbeat);
+  open.sendHeartbeat(heartbeat);
+  await clock.advance(0);
+  expect(sent.map((content) => JSON.parse(content).relays)).toEqual([
+    undefined,
+    ['wss://public.example.com/x'],
+  ]);
 });
