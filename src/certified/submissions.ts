@@ -75,12 +75,36 @@ export function judgeManifest(
   return accept(said);
 }
 
-/** The contribution inside a payload, or why it does not count. */
+/** A contribution is judged when it comes, when an outcome that lists it is checked and when it is applied: once is enough. */
+type Judgments = Map<
+  string,
+  { readonly payload: Uint8Array; readonly judged: Judged<Contribution> }
+>;
+const judgments = new WeakMap<Ledger, Judgments>();
+
+/** The contribution inside a payload, or why it does not count; decoded once for each round it is held against. */
 export function judgeSubmission(
   said: Manifest,
   payload: Uint8Array,
   terms: Terms,
   hash = sha256,
+): Judged<Contribution> {
+  const { ledger, base, parent, layout } = terms;
+  const known = judgments.get(ledger) ?? (new Map() as Judgments);
+  judgments.set(ledger, known);
+  const key = [said.eventId, base, parent, layout.size].join();
+  const before = known.get(key);
+  if (before?.payload === payload) return before.judged;
+  const judged = judgePayloadOf(said, payload, terms, hash);
+  known.set(key, { payload, judged });
+  return judged;
+}
+
+function judgePayloadOf(
+  said: Manifest,
+  payload: Uint8Array,
+  terms: Terms,
+  hash: typeof sha256,
 ): Judged<Contribution> {
   const assignment = assignmentOf(terms);
   const judged = judgeManifest(said, terms, assignment);

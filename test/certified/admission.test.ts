@@ -104,6 +104,17 @@ describe('T-04: admission to a certified round is fail-closed', () => {
     expect(admit(inTernary(packed(0, 1)), inFragments)).toBe('admitted');
   });
 
+  it('is decoded once, however often it is looked at', () => {
+    const read = toProtocolMessage(manifest(), run, nativeCrypto);
+    if (read?.type !== 'manifest') throw new Error('not a manifest');
+    const payload = read.manifest.payload!;
+    const judged = judgeSubmission(read.manifest, payload, terms);
+    expect(judgeSubmission(read.manifest, payload, { ...terms })).toBe(judged);
+    // other bytes, or another round, are another judgment
+    expect(judgeSubmission(read.manifest, payload.slice(), terms)).not.toBe(judged);
+    expect(judgeSubmission(read.manifest, payload, inFragments)).not.toBe(judged);
+  });
+
   for (const [name, reason, event, to] of cases) {
     it(`${name} is refused as ${reason}`, () => {
       expect(admit(event, to)).toBe(reason);
