@@ -158,16 +158,20 @@ export function certify(
   return found({ digest, attempt, view, committee, commits: sorted });
 }
 
-/** The committee that a vote names. Of a recovery attempt it follows from the ballots that a proposal lists. */
+/**
+ * The committee that a vote names. Where everybody sits, that of a recovery epoch follows from the view-change votes that a
+ * proposal lists; where seats are sampled, from the round's randomness alone.
+ */
 export function seatedIn(
   situation: Situation,
   { digest, attempt, ctx }: Pick<Commit, 'digest' | 'attempt' | 'ctx'>,
   evidence: Evidence,
   electorate: Electorate,
 ): Verdict<Committee> {
-  if (attempt === 0) {
-    return electorate.committee.ctx === ctx
-      ? found(electorate.committee)
+  if (attempt === 0 || electorate.isSampled) {
+    const committee = electorate.draw(attempt, electorate.eligible);
+    return committee.ctx === ctx
+      ? found(committee)
       : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
   }
   // anybody may write the name of a committee on a proposal: the one whose ballots make it counts

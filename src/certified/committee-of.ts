@@ -28,7 +28,7 @@ export async function committeeInRun(
   const chain = here(withEntropy(before, gathered));
   const stakes = here(stakesOf(chain.ledger, gathered));
   const electorate = electorateOf(chain, stakes);
-  return { chain, stakes, committee: electorate.draw(attempt, electorate.live) };
+  return { chain, stakes, committee: electorate.draw(attempt, electorate.eligible) };
 }
 
 function chainBefore(playing: ReturnType<typeof replay>, round: number | undefined): Chain {

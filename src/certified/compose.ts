@@ -51,7 +51,7 @@ const MOST_REJECTED = 64;
 export function draftOf(chain: Chain, evidence: EvidenceStore, material: Material): Draft {
   const { run, round, parent, modelRoot: base, ledger } = chain;
   const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
-  const roster = ledger.members.map(({ key }) => key);
+  const roster: Places = new Map(ledger.members.map(({ key }, index) => [key, index]));
   const isVoid = result === 'void';
   const rows = isVoid
     ? []
@@ -70,19 +70,18 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
   };
 }
 
-const rowsOf = (
-  roster: readonly WorkerId[],
-  held: readonly LateRow[],
-  late: boolean,
-): readonly AcceptedRow[] =>
+/** Places in the roster. */
+type Places = ReadonlyMap<WorkerId, number>;
+
+const rowsOf = (roster: Places, held: readonly LateRow[], late: boolean): readonly AcceptedRow[] =>
   held.flatMap(({ worker, manifest }) => {
-    const index = roster.indexOf(worker);
-    return index < 0 ? [] : [{ index, late, manifest }];
+    const index = roster.get(worker);
+    return index === undefined ? [] : [{ index, late, manifest }];
   });
 
-const rejectedRows = (roster: readonly WorkerId[], bad: readonly Bad[]): readonly RejectedRow[] =>
+const rejectedRows = (roster: Places, bad: readonly Bad[]): readonly RejectedRow[] =>
   bad
-    .map(({ worker, manifest, reason }) => ({ index: roster.indexOf(worker), manifest, reason }))
+    .map(({ worker, manifest, reason }) => ({ index: roster.get(worker) ?? -1, manifest, reason }))
     .filter(({ index }) => index >= 0)
     .sort((a, b) => (a.manifest < b.manifest ? -1 : 1))
     .slice(0, MOST_REJECTED);
@@ -92,14 +91,10 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
   const fresh = [...evidence.nouns()].filter(
     (noun): noun is Signed<Join> => noun.type === 'join' && chain.recent.includes(noun.after),
   );
-  const known = fresh
-    .sort((a, b) => (a.id < b.id ? -1 : 1))
-    .filter((join, i, all) => all.findIndex(({ key }) => key === join.key) === i);
-  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, known)
+  const known = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
+  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...known.values()])
     .map((chosen) => {
-      const { key, after, tip, evidence, features, signature } = known.find(
-        (each) => each.key === chosen.key,
-      )!;
+      const { key, after, tip, evidence, features, signature } = known.get(chosen.key)!;
       return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
     })
     .sort(byKey);
@@ -120,9 +115,9 @@ function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly L
 }
 
 /** One proof against each member there is one against. */
-function faultsOf(evidence: EvidenceStore, roster: readonly WorkerId[]): readonly EventId[] {
+function faultsOf(evidence: EvidenceStore, roster: Places): readonly EventId[] {
   const proofs = [...evidence.nouns()].filter(
-    (noun): noun is Signed<FaultProof> => noun.type === 'fault' && roster.includes(noun.culprit),
+    (noun): noun is Signed<FaultProof> => noun.type === 'fault' && roster.has(noun.culprit),
   );
   return firstOfEach(proofs, ({ culprit }) => culprit)
     .map(({ id }) => id)

@@ -1,12 +1,13 @@
-/** Who votes in a round, in its first attempt and in recoveries: the committees that follow from the certified past. */
+/** Who votes in a round, in each of its recovery epochs: the committees that follow from the certified past. */
 import {
   type CommitteeRules,
   drawCommittee,
   rankOf,
   type Stakes,
+  weigh,
 } from '../consensus/committee/committee.ts';
+import { createElection, type Election } from '../consensus/committee/election.ts';
 import { liveOf, type MembershipRules, seatable } from '../consensus/round/membership.ts';
-import type { Committee } from '../run/committee.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, snapshotOf } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -22,18 +23,10 @@ export interface Situation {
   readonly ledger: Ledger;
 }
 
-export interface Electorate {
+export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
-  /** live(r): whose manifests are waited for, and who owns the parameters. */
+  /** live(r): workers whose contributions are waited for, and who own the parameters. */
   readonly live: readonly WorkerId[];
-  /** Of the first attempt. */
-  readonly committee: Committee;
-  /** Who proposes in a recovery attempt: the roster by rank. */
-  proposers(attempt: number): readonly WorkerId[];
-  /** Who votes in a recovery attempt when these signed its ballots. */
-  draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Whether ballots of these keys are enough for a recovery. */
-  isFloor(keys: readonly WorkerId[]): boolean;
 }
 
 /** The rules of membership of a run. */
@@ -52,46 +45,16 @@ export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
   const { spec, run, round, parent, ledger } = situation;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
-  const roster = ledger.members.map(({ key }) => key);
   const live = liveOf(membershipOf(spec, run), ledger);
   const rules: CommitteeRules = spec.committee;
-  const draw = (attempt: number, keys: readonly WorkerId[]): Committee => {
-    const members = new Set(roster);
-    const eligible = seatable(
-      ledger,
-      [...new Set(keys)].filter((key) => members.has(key)),
-    );
-    return drawCommittee({ run, round, attempt, parent, entropy, eligible, stakes, rules });
-  };
-  return {
-    roster,
-    live,
-    committee: draw(0, live),
-    proposers: (attempt) =>
-      rankOf({
-        ...{ run, round, attempt, entropy, stakes, rules },
-        eligible: seatable(ledger, roster),
-      }),
-    draw,
-    isFloor: (keys) => isFloor(roster, keys, spec, stakes),
-  };
-}
-
-/** At least one key, and the share of the roster's weight that the run asks for. */
-function isFloor(
-  roster: readonly WorkerId[],
-  keys: readonly WorkerId[],
-  { committee, timing }: RunSpec,
-  stakes: Stakes,
-): boolean {
-  const listed = new Set(keys);
-  const weightOf = (key: WorkerId): bigint => {
-    if (stakes === null) return 1n;
-    const stake = stakes.get(key) ?? 0n;
-    if (stake < 1n || stake < BigInt(committee.minStake)) return 0n;
-    return committee.weights === 'stake' ? stake : 1n;
-  };
-  const sum = (all: readonly WorkerId[]) => all.reduce((total, key) => total + weightOf(key), 0n);
-  const theirs = sum(roster.filter((key) => listed.has(key)));
-  return theirs > 0n && theirs * 1000n >= BigInt(timing.recoveryFloorPermille) * sum(roster);
+  const about = { run, round, entropy, stakes, rules };
+  const election = createElection({
+    weighed: weigh({ eligible: seatable(ledger, live), stakes, rules }),
+    size: rules.size,
+    floorPermille: spec.timing.recoveryFloorPermille,
+    rank: (attempt, eligible) => rankOf({ ...about, attempt, eligible }),
+    drawFrom: (attempt, eligible, leastQuorum) =>
+      drawCommittee({ ...about, attempt, parent, eligible, leastQuorum }),
+  });
+  return { ...election, roster: ledger.members.map(({ key }) => key), live };
 }

@@ -25,7 +25,7 @@ import type { Certified, Chain, Draft } from './chain-state.ts';
 import { electorateOf, membershipOf, stakesOf } from './electorate.ts';
 import { type Evidence, found, invalid, lacking, type Verdict } from './evidence.ts';
 import { rosterChange } from './roster-events.ts';
-import { acceptedRows, checkRejected, type Row } from './rows.ts';
+import { acceptedRows, checkRejected, markEmpty, type Row } from './rows.ts';
 
 export type { Certified, Chain, Draft } from './chain-state.ts';
 
@@ -78,6 +78,11 @@ export function completeOutcome(
   if (!rejected.ok) return rejected;
   const rows = acceptedRows(state, draft, evidence);
   if (!rows.ok) return rows;
+  const accepted = markEmpty(draft.accepted, rows.value);
+  const { members } = state.ledger;
+  const contributed = accepted
+    .filter(({ empty }) => !empty)
+    .map(({ index }) => members[index]!.key);
   const weights = rowWeights(state, evidence);
   if (!weights.ok) return weights;
   const { model, rowSize } = step(state, rows.value, weights.value);
@@ -86,7 +91,8 @@ export function completeOutcome(
   }
   const moved = rows.value.length > 0;
   const root = moved ? modelRoot(model, hash) : state.modelRoot;
-  const { outcome, next } = follow(state, draft, { ...change.value, rowSize }, root);
+  const moves = { ...change.value, contributed, rowSize };
+  const { outcome, next } = follow(state, { ...draft, accepted }, moves, root);
   return found({ outcome, next: { ...next, ...model } });
 }
 
@@ -99,7 +105,9 @@ export function applyOutcome(
 ): Verdict<Certified> {
   const completed = completeOutcome(state, outcome, evidence, hash);
   if (!completed.ok) return completed;
-  const wrong = differentRoot(outcome, completed.value.outcome);
+  const wrong =
+    differentRows(outcome, completed.value.outcome) ??
+    differentRoot(outcome, completed.value.outcome);
   return wrong ?? found(completed.value.next);
 }
 
@@ -194,6 +202,15 @@ function follow(
     recent: [...chain.recent, digest].slice(-RECENT),
   };
   return { outcome, next };
+}
+
+/** The first row that says wrongly whether its payload is empty. */
+function differentRows(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
+  const isEmpty = ({ accepted }: Outcome, i: number): boolean => accepted[i]?.empty === true;
+  const wrong = said.accepted.find((_, i) => isEmpty(said, i) !== isEmpty(found, i));
+  if (wrong === undefined) return undefined;
+  const word = wrong.empty ? 'not ' : '';
+  return invalid('wrong-empty', 'accepted', `manifest ${wrong.manifest} is ${word}empty`);
 }
 
 function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {

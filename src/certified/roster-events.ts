@@ -32,8 +32,8 @@ export function rosterChange(
   if (!faults.ok) return faults;
   const ballots = ballotsOf(chain, outcome, electorate, evidence);
   if (!ballots.ok) return ballots;
-  const accepted = outcome.accepted.map(({ index, late }) => ({
-    late,
+  const accepted = outcome.accepted.map(({ index, late, empty = false }) => ({
+    ...{ late, empty },
     key: electorate.roster[index],
   }));
   const unknown = accepted.findIndex(({ key }) => key === undefined);
@@ -47,10 +47,12 @@ export function rosterChange(
     ...{ round, result, proposer, reveal, snapshot },
     seen: [...new Set([...keys(accepted), ...voters.value])],
     accepted: keys(accepted.filter(({ late }) => !late)),
+    contributed: keys(accepted.filter(({ empty }) => !empty)),
     joins: outcome.joins,
     leaves: outcome.leaves.map(({ key }) => key),
     faults: faults.value.map(({ culprit }) => culprit),
     ballotKeys: ballots.value,
+    isRecovered: outcome.ballots.length > 0,
     beacon: '',
     rowSize: 0,
   };
@@ -115,16 +117,22 @@ function wrongLeave(
   return undefined;
 }
 
-/** Whose ballots a body of a recovery attempt lists; its proposer is of the roster, else of the first committee. */
+/**
+ * Authors of the view-change votes that a body of a recovery epoch lists, where they say who is counted; its proposer may sit.
+ * Where seats are sampled the list has no consequence, so a replay does not need its events.
+ */
 function ballotsOf(
   chain: Chain,
   { ballots, proposer }: Draft,
   electorate: Electorate,
   evidence: Evidence,
 ): Verdict<readonly WorkerId[] | null> {
-  if (ballots.length > 0) return judgeBallots(chain, ballots, undefined, evidence, electorate);
-  return electorate.committee.members.includes(proposer)
-    ? found(null)
+  const isRecovered = ballots.length > 0;
+  const { eligible, committee, isSampled } = electorate;
+  return (isRecovered ? eligible : committee.members).includes(proposer)
+    ? isRecovered && !isSampled
+      ? judgeBallots(chain, ballots, undefined, evidence, electorate)
+      : found(null)
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in round ${chain.round}`);
 }
 

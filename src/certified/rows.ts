@@ -4,6 +4,7 @@ import type { Contribution, Rejection } from '../run/contribution.ts';
 import { lateOf } from '../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
 import type { Signed } from '../run/vote.ts';
+import { CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 import type { Certified, Draft } from './chain-state.ts';
 import {
   type Evidence,
@@ -42,6 +43,25 @@ export function acceptedRows(
   if (wrong !== undefined && !wrong.ok) return wrong;
   if (lacks.length > 0) return lacking(...lacks);
   return found(verdicts.flatMap((verdict) => (verdict.ok ? [verdict.value] : [])));
+}
+
+/** The rows with a mark on those whose payload brings no value but zeros. */
+export const markEmpty = (
+  accepted: readonly AcceptedRow[],
+  rows: readonly Row[],
+): readonly AcceptedRow[] =>
+  accepted.map(({ empty: _, ...row }, i) => ({
+    ...row,
+    ...(isZero(rows[i]!.contribution.delta) && { empty: true }),
+  }));
+
+/** Whether a delta has no value but zeros. */
+function isZero(delta: PartialVector): boolean {
+  const values = new Float64Array(CHUNK_LENGTH);
+  return delta.chunks.every((_, position) => {
+    delta.addChunk(position, 1, values, 0);
+    return values.every((value) => value === 0);
+  });
 }
 
 function acceptedRow(

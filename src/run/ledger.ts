@@ -26,6 +26,11 @@ export interface Member {
   readonly lastSeen: number;
   /** The same before the last outcome of all. */
   readonly seenBefore: number;
+  /**
+   * The first round in which it may have a seat: 0 for founders, for others two rounds after the outcome that first accepted a
+   * contribution of theirs that was not empty; -1 before.
+   */
+  readonly seatFrom: number;
   /** What features add to its row. */
   readonly features?: FeatureValues<'member'>;
 }
@@ -83,12 +88,14 @@ function toJson(ledger: Ledger): JsonObject {
     ...rest,
     mixed: mixed && { ...mixed },
     ...withFeatures(features),
-    members: members.map(({ key, tip, joined, lastSeen, seenBefore, features: added }) => [
-      key,
-      tip,
-      ...[joined, lastSeen, seenBefore],
-      ...Object.values(withFeatures(added)),
-    ]),
+    members: members.map(
+      ({ key, tip, joined, lastSeen, seenBefore, seatFrom, features: added }) => [
+        key,
+        tip,
+        ...[joined, lastSeen, seenBefore, seatFrom],
+        ...Object.values(withFeatures(added)),
+      ],
+    ),
   };
 }
 
@@ -128,16 +135,19 @@ function fromJson(said: JsonObject, set: FeatureSet): Ledger | undefined {
 }
 
 function readMember(json: Json, set: FeatureSet): Member | undefined {
-  if (!Array.isArray(json) || json.length < 5 || json.length > 6) return undefined;
+  if (!Array.isArray(json) || json.length < 6 || json.length > 7) return undefined;
   const fields: readonly Json[] = json;
   const key = digestOrNull(fields[0]);
   const tip = digestOrNull(fields[1]);
   const joined = whole(fields[2], 0);
   const [lastSeen, seenBefore] = [whole(fields[3], -1), whole(fields[4], -1)];
-  const features = set.read('member', fields[5]);
+  const seatFrom = whole(fields[5], -1);
+  const features = set.read('member', fields[6]);
   if (!key || tip === undefined || joined === undefined) return undefined;
-  if (lastSeen === undefined || seenBefore === undefined || !features.ok) return undefined;
-  return { key, tip, joined, lastSeen, seenBefore, ...withFeatures(features.value) };
+  if (lastSeen === undefined || seenBefore === undefined || seatFrom === undefined)
+    return undefined;
+  if (!features.ok) return undefined;
+  return { key, tip, joined, lastSeen, seenBefore, seatFrom, ...withFeatures(features.value) };
 }
 
 function readMixed(json: Json | undefined): Ledger['mixed'] | undefined {

@@ -27,6 +27,8 @@ export interface AcceptedRow {
   readonly index: number;
   /** Made for the round before; only where the run defers. */
   readonly late: boolean;
+  /** Its payload brings no value but zeros: it was seen, and earns no seat. */
+  readonly empty?: boolean;
   readonly manifest: EventId;
 }
 
@@ -79,6 +81,9 @@ const MOST_REJECTED = 256;
 /** The most ids in any list of an outcome. */
 const MOST_IDS = 4096;
 const ROW_BYTES = 35;
+/** Flags of an accepted row. */
+const LATE = 1;
+const EMPTY = 2;
 const REASON = /^[a-z][a-z-]{0,31}$/;
 
 /** The canonical text of an outcome: what a proposal carries and a digest is over. */
@@ -100,16 +105,16 @@ export const outcomeDigest = (outcome: Outcome): Digest => bodyDigest(outcomeBod
 export const bodyDigest = (body: string): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/outcome/2'), utf8(body)));
 
-/** Rows as bytes: u16 index (big-endian), u8 late, 32 bytes of manifest id each. */
+/** Rows as bytes: u16 index (big-endian), u8 late (1) and empty (2), 32 bytes of manifest id each. */
 function packRows(rows: readonly AcceptedRow[]): Uint8Array {
   const out = new Uint8Array(rows.length * ROW_BYTES);
   const view = new DataView(out.buffer);
-  rows.forEach(({ index, late, manifest }, i) => {
+  rows.forEach(({ index, late, empty, manifest }, i) => {
     const id = fromHex(manifest);
     if (id?.length !== 32) throw new RangeError(`${manifest} is not an event id`);
     if (index !== (index & 0xffff)) throw new RangeError(`${index} is not a u16`);
     view.setUint16(i * ROW_BYTES, index);
-    view.setUint8(i * ROW_BYTES + 2, late ? 1 : 0);
+    view.setUint8(i * ROW_BYTES + 2, (late ? LATE : 0) | (empty ? EMPTY : 0));
     out.set(id, i * ROW_BYTES + 3);
   });
   return out;
@@ -123,12 +128,14 @@ function unpackRows(json: Json | undefined, defers: boolean): readonly AcceptedR
   const rows: AcceptedRow[] = [];
   let last = -1;
   for (let at = 0; at < bytes.length; at += ROW_BYTES) {
-    const late = view.getUint8(at + 2);
+    const flags = view.getUint8(at + 2);
+    const late = flags & LATE;
     const place = view.getUint16(at) * 2 + late;
-    if (late > (defers ? 1 : 0) || place <= last) return undefined;
+    if (flags > (LATE | EMPTY) || late > (defers ? 1 : 0) || place <= last) return undefined;
     last = place;
     const manifest = toHex(bytes.subarray(at + 3, at + ROW_BYTES));
-    rows.push({ index: view.getUint16(at), late: late === 1, manifest });
+    const empty = flags >= EMPTY && { empty: true };
+    rows.push({ index: view.getUint16(at), late: late === LATE, ...empty, manifest });
   }
   return rows;
 }

@@ -49,7 +49,7 @@ describe('a ledger', () => {
       { ...ledger, features: { ...ledger.features, defer: { late: [] } } },
       { ...ledger, faulted: [] },
       { ...ledger, members: members.slice(1) },
-      ...(['joined', 'lastSeen', 'seenBefore'] as const).map((name) => {
+      ...(['joined', 'lastSeen', 'seenBefore', 'seatFrom'] as const).map((name) => {
         return { ...ledger, members: [{ ...first, [name]: 77 }, ...members.slice(1)] };
       }),
       { ...ledger, members: [{ ...first, tip: null }, ...members.slice(1)] },

@@ -159,7 +159,7 @@ def reveals():
 
 
 def ledger():
-    members = sorted([key(i), digest(f"tip {i}") if i else None, i, 6 - i, 5 - i] for i in range(3))
+    members = sorted([key(i), digest(f"tip {i}") if i else None, i, 6 - i, 5 - i, [0, 4, -1][i]] for i in range(3))
     value = {
         "round": 8,
         "mixed": {"entropy": digest("entropy 7"), "reveal": digest("reveal 7")},

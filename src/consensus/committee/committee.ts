@@ -40,14 +40,16 @@ export interface CommitteeInput extends Draw {
   readonly eligible: readonly WorkerId[];
   readonly stakes: Stakes;
   readonly rules: CommitteeRules;
+  /** Seats that a quorum has at least, whatever the rule says of a committee of this size. */
+  readonly leastQuorum?: number;
 }
 
 /** The committee of one recovery epoch of a round; without eligible keys it has no members. */
 export function drawCommittee(input: CommitteeInput): Committee {
-  const { run, round, attempt, parent, rules } = input;
+  const { run, round, attempt, parent, rules, leastQuorum = 0 } = input;
   const drawn = rank(input, weigh(input), rules.size);
   const members = drawn.map(({ key }) => key);
-  const quorum = quorumOf(rules.quorum, members.length);
+  const quorum = Math.max(quorumOf(rules.quorum, members.length), leastQuorum);
   const weights = cappedStakes(
     drawn.map(({ weight }) => weight),
     quorum,
@@ -58,8 +60,9 @@ export function drawCommittee(input: CommitteeInput): Committee {
 }
 
 /** All eligible keys in the order of the draw: the proposers of a recovery epoch. */
-export const rankOf = (input: Omit<CommitteeInput, 'parent'>): readonly WorkerId[] =>
-  rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
+export const rankOf = (
+  input: Omit<CommitteeInput, 'parent' | 'leastQuorum'>,
+): readonly WorkerId[] => rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
 
 /**
  * What the rows of live keys weigh, as their keys do in the draw: capped in integers so that none outweighs the others, in shares of the
@@ -83,7 +86,7 @@ export function liveWeights(
 }
 
 /** Eligible keys with enough stake, each with its weight in the draw. */
-function weigh({
+export function weigh({
   eligible,
   stakes,
   rules,

@@ -1,16 +1,17 @@
 /**
- * Finds the committee a vote counts in: that of recovery epoch 0, or one drawn from the authors of the view-change votes that a
- * proposal lists.
+ * Finds the committee a vote counts in: that of recovery epoch 0; where seats are sampled, the one that the round's randomness
+ * draws for the epoch; else the authors of the view-change votes that a proposal lists.
  */
 import type { Committee } from '../../run/committee.ts';
-import type { Digest, EventId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Proposal, Signed, ViewChangeVote } from '../../run/vote.ts';
-import { ask, change, type Turn } from './round-state.ts';
+import { ask, change, type RoundContext, type Turn } from './round-state.ts';
 
 /** The committee with this digest (`ctx`), if this member knows it. */
 export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
   const { context, state } = turn;
-  if (attempt === 0) return context.committee.ctx === ctx ? context.committee : undefined;
+  const drawn = drawnFor(context, attempt);
+  if (drawn !== undefined) return drawn.ctx === ctx ? drawn : undefined;
   for (const vote of state.votes) {
     if (vote.type !== 'proposal' || vote.ctx !== ctx || vote.attempt !== attempt) continue;
     const committee = committeeBehind(turn, vote);
@@ -19,10 +20,18 @@ export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committ
   return undefined;
 }
 
+/** The committee that no list of view-change votes has a say in; undefined where it has. */
+export function drawnFor(context: RoundContext, attempt: number): Committee | undefined {
+  if (attempt === 0) return context.committee;
+  return context.isSampled ? context.draw(attempt, []) : undefined;
+}
+
 /** The committee that votes on a proposal. Missing view-change votes are requested. */
 export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
   const { attempt, ballots, id } = proposal;
-  if (attempt === 0) return ballots.length === 0 ? turn.context.committee : undefined;
+  if (attempt === 0 && ballots.length > 0) return undefined;
+  const drawn = drawnFor(turn.context, attempt);
+  if (drawn !== undefined) return drawn;
   const known = turn.state.drawn[id];
   if (known !== undefined) return known;
   const committee = committeeOfBallots(turn, attempt, ballots);
@@ -31,17 +40,33 @@ export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committ
   return committee;
 }
 
-/** The committee drawn from the authors of these view-change votes, if all are here and reach the recovery floor. */
+/** The committee of an epoch whose proposal lists these view-change votes, if all are here and enough. */
 export function committeeOfBallots(
   turn: Turn,
   attempt: number,
   ids: readonly EventId[],
 ): Committee | undefined {
+  const keys = soundBallots(turn, attempt, ids);
+  return keys && (drawnFor(turn.context, attempt) ?? turn.context.draw(attempt, keys));
+}
+
+/** Authors of these view-change votes, if all are here, each of another eligible key, and a proposal of this epoch may rest on them. */
+export function soundBallots(
+  turn: Turn,
+  attempt: number,
+  ids: readonly EventId[],
+): readonly WorkerId[] | undefined {
+  const { context } = turn;
   const listed = ballotsById(turn, ids);
   if (listed === undefined || listed.some((each) => each.attempt !== attempt)) return undefined;
   const keys = listed.map(({ key }) => key);
-  const isSound = new Set(keys).size === keys.length && turn.context.isFloor(keys);
-  return isSound ? turn.context.draw(attempt, keys) : undefined;
+  if (new Set(keys).size !== keys.length || !isEligible(context, keys)) return undefined;
+  return context.isFloor(keys) && context.covers(attempt, keys) ? keys : undefined;
+}
+
+function isEligible({ eligible }: RoundContext, keys: readonly WorkerId[]): boolean {
+  const known = new Set(eligible);
+  return keys.every((key) => known.has(key));
 }
 
 /** A proposal of this outcome to this committee; it carries the outcome. Its view-change votes must yield that committee. */
@@ -58,7 +83,8 @@ export function ballotsById(
   turn: Turn,
   ids: readonly EventId[],
 ): readonly Signed<ViewChangeVote>[] | undefined {
-  const found = ids.map((id) => turn.state.ballots.find((ballot) => ballot.id === id));
+  const known = new Map(turn.state.ballots.map((ballot) => [ballot.id, ballot]));
+  const found = ids.map((id) => known.get(id));
   const missing = ids.filter((_, i) => found[i] === undefined);
   if (missing.length > 0) {
     wanted(turn, missing);

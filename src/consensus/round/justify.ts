@@ -5,7 +5,7 @@
 import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { PreparedClaim, Proposal, Signed, ViewChangeVote } from '../../run/vote.ts';
-import { ballotsById, committeeBehind, wanted } from './committees.ts';
+import { ballotsById, committeeBehind, soundBallots, wanted } from './committees.ts';
 import { type CastVote, isAfter, type Turn, type ViewId } from './round-state.ts';
 
 export interface Justification {
@@ -27,6 +27,7 @@ export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justifi
     return { committee, prepared: place };
   }
   if (prepares.length > 0) return undefined;
+  if (attempt > 0 && soundBallots(turn, attempt, ballots) === undefined) return undefined;
   const claim = highestClaim(turn, ballots);
   if (claim === 'unproven') return undefined;
   if (claim !== undefined)

@@ -47,10 +47,14 @@ export interface RosterChange {
   readonly seen: readonly WorkerId[];
   /** Workers of accepted rows that are not late: they owe no contribution for this round. */
   readonly accepted: readonly WorkerId[];
+  /** Workers of accepted rows, late ones too, that are not empty: what earns a newcomer its seat. */
+  readonly contributed: readonly WorkerId[];
   readonly joins: readonly Join[];
   readonly leaves: readonly WorkerId[];
   readonly faults: readonly WorkerId[];
-  /** Authors of the view-change votes in its body; null where it has none. */
+  /** Whether its body was made in a recovery epoch. */
+  readonly isRecovered: boolean;
+  /** Authors of the view-change votes in its body, where they say who is counted; else null. */
   readonly ballotKeys: readonly WorkerId[] | null;
   /** Typical size of its rows; 0 where it accepts nothing. */
   readonly rowSize: number;
@@ -66,7 +70,7 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   entropy: firstRandomness(rules.run),
   mixed: null,
   steps: 0,
-  members: ascending(rules.founders).map((key) => newMember(key, null, 0)),
+  members: ascending(rules.founders).map((key) => newMember(key, null, 0, 0)),
   faulted: [],
   finals: [],
   rowSizes: [],
@@ -85,8 +89,8 @@ const ledgerFeatures = (
   ...(stake.source !== 'none' && { stake: { snapshot, next } }),
 });
 
-const newMember = (key: WorkerId, tip: Digest | null, joined: number): Member => {
-  return { key, tip, joined, lastSeen: -1, seenBefore: -1 };
+const newMember = (key: WorkerId, tip: Digest | null, joined: number, seatFrom: number): Member => {
+  return { key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom };
 };
 
 /** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
@@ -143,18 +147,34 @@ const isOwed = (member: Member, round: number, accepted: ReadonlySet<WorkerId>):
 function nextMembers(ledger: Ledger, change: RosterChange): readonly Member[] {
   const { round } = ledger;
   const seen = new Set(change.result === 'final' ? change.seen : []);
+  const contributed = new Set(change.result === 'final' ? change.contributed : []);
   const joins = new Map(change.joins.map(({ key, tip }) => [key, tip]));
   const stay = ledger.members.map((member) => ({
     ...member,
     tip: member.tip ?? joins.get(member.key) ?? null,
     lastSeen: seen.has(member.key) ? round : member.lastSeen,
     seenBefore: member.lastSeen,
+    seatFrom: nextSeatFrom(member, round, joins.has(member.key), contributed.has(member.key)),
   }));
   const known = new Set(keysOf(ledger.members));
   const come = change.joins
     .filter(({ key }) => !known.has(key))
-    .map(({ key, tip }) => newMember(key, tip, round + 1));
+    .map(({ key, tip }) => newMember(key, tip, round + 1, -1));
   return [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/**
+ * From when on a member may have a seat. A founder whose tip outcome 0 did not list waits as newcomers do: it could choose its
+ * reveals knowing the randomness of rounds in which it sits. What it contributed before its tip was certified does not count.
+ */
+function nextSeatFrom(
+  { tip, seatFrom }: Member,
+  round: number,
+  isJoining: boolean,
+  hasContributed: boolean,
+): number {
+  if (tip === null) return round === 0 && isJoining ? seatFrom : -1;
+  return seatFrom < 0 && hasContributed ? round + 2 : seatFrom;
 }
 
 /** Whether a member was in the roster of the last `rounds` final rounds and seen in none of them. */
@@ -166,7 +186,8 @@ function isAbsent(member: Member, finals: readonly number[], rounds: number): bo
 
 /**
  * The live members, ascending: in the rosters of this round and the one before, and seen in one of the last final outcomes
- * before that, so that no outcome chooses its successor's committee. After a recovery only authors of its view-change votes.
+ * before that, so that no outcome chooses its successor's committee; founders also while there are too few final outcomes to
+ * look back on. After a recovery only authors of its view-change votes.
  */
 export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { round, members, ballots } = ledger;
@@ -176,16 +197,27 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
   const listed = ballots && new Set(ballots);
   return keysOf(
     members,
-    ({ key, joined, seenBefore }) =>
-      joined <= round - 1 && seenBefore >= since && (listed === null || listed.has(key)),
+    ({ key, joined, seenBefore, seatFrom }) =>
+      joined <= round - 1 &&
+      seenBefore >= (joined === 0 ? since : Math.max(since, joined)) &&
+      // who could not have a seat in the round before could not be listed
+      (listed === null || listed.has(key) || seatFrom < 0 || seatFrom >= round),
   );
 }
 
-/** The keys eligible for a seat: after round 0 only keys with a certified reveal-chain tip. The draw checks stake. */
+/**
+ * The keys eligible for a seat: after round 0 only keys with a certified reveal-chain tip that are founders or have contributed.
+ * So keys that join and stay silent, or send nothing but empty payloads, stall nobody. The draw checks stake.
+ */
 export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
-  const withTip = new Set(keysOf(ledger.members, ({ tip }) => tip !== null));
-  return keys.filter((key) => withTip.has(key));
+  const maySit = new Set(
+    keysOf(
+      ledger.members,
+      ({ tip, seatFrom }) => tip !== null && seatFrom >= 0 && seatFrom <= ledger.round,
+    ),
+  );
+  return keys.filter((key) => maySit.has(key));
 }
 
 /** Keys of the members that pass the filter, in the given order. */

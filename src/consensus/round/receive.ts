@@ -1,5 +1,6 @@
 /** Receives votes, proposals and view-change votes: checks author, round and clock, limits spam, and detects equivocation. */
 import type { Message, Signed, ViewChangeVote } from '../../run/vote.ts';
+import { drawnFor } from './committees.ts';
 import { isSameSlot, judgeFault } from './faults.ts';
 import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
 import { latestAttempt, latestView } from './timing.ts';
@@ -39,8 +40,9 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
   if (attempt > latestAttempt(context, now)) return { code: 'too-early', key };
   if (message.type === 'ballot') return undefined;
   if (message.view > latestView(context, now)) return { code: 'too-early', key };
-  if (attempt > 0) return undefined;
-  const { members, ctx } = context.committee;
+  const committee = drawnFor(context, attempt);
+  if (committee === undefined) return undefined;
+  const { members, ctx } = committee;
   if (!members.includes(key)) return { code: 'not-a-member', key };
   return message.ctx === ctx ? undefined : { code: 'other-committee', key };
 }

@@ -1,6 +1,7 @@
 /**
  * Recovery from a stalled round: workers sign a view-change vote (`ballot`) to leave the current recovery epoch (`attempt`), state
- * what they know to be prepared, and retry with a committee drawn from the voters. A run can switch it off (`recoveryMs: 0`).
+ * what they know to be prepared, and retry: with a committee of the voters where everybody sits, else with one drawn anew. A run
+ * can switch it off (`recoveryMs: 0`).
  */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { isClaimProven } from './justify.ts';
@@ -47,22 +48,25 @@ function dueAttempt({ context, state, now }: Turn): number {
 const MOST_BALLOTS = 768;
 
 /**
- * The view-change votes a proposal lists: one per key whose claim is proven. Ready once the whole roster voted, or once the
- * recovery floor is reached and half of the view is over, so that slightly late members are still included.
+ * The view-change votes a proposal lists: one per eligible key whose claim is proven. Ready once all of them voted, or once the
+ * list is enough and half of the view is over, so that slightly late members are still included.
  */
 export function choiceOfBallots(turn: Turn): readonly EventId[] | undefined {
   const { context, now } = turn;
   const { attempt, view, viewEnds, ballots } = turn.state;
   const chosen = new Map<WorkerId, EventId>();
+  const eligible = new Set(context.eligible);
   for (const ballot of ballots) {
-    if (ballot.attempt !== attempt || !isClaimProven(turn, ballot)) continue;
+    if (ballot.attempt !== attempt || !eligible.has(ballot.key)) continue;
+    if (!isClaimProven(turn, ballot)) continue;
     const other = chosen.get(ballot.key);
     if (other === undefined || ballot.id < other) chosen.set(ballot.key, ballot.id);
   }
-  const keys = [...chosen.keys()];
-  if (!context.isFloor(keys)) return undefined;
+  const isEnough = (keys: readonly WorkerId[]) =>
+    context.isFloor(keys) && context.covers(attempt, keys);
+  if (!isEnough([...chosen.keys()])) return undefined;
   const isPatient = now < viewEnds - viewLength(context.timing.viewMs, view) / 2;
-  if (isPatient && keys.length < context.roster.length) return undefined;
+  if (isPatient && chosen.size < eligible.size) return undefined;
   const listed = [...chosen].sort(([, a], [, b]) => (a < b ? -1 : 1)).slice(0, MOST_BALLOTS);
-  return context.isFloor(listed.map(([key]) => key)) ? listed.map(([, id]) => id) : undefined;
+  return isEnough(listed.map(([key]) => key)) ? listed.map(([, id]) => id) : undefined;
 }

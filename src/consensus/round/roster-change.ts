@@ -5,10 +5,10 @@
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { type Ledger, nextSnapshotOf } from '../../run/ledger.ts';
+import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/reveal.ts';
-import { type Join, keysOf, type MembershipRules, type RosterChange } from './membership.ts';
+import type { Join, MembershipRules, RosterChange } from './membership.ts';
 
 /** The joins a proposer lists: those of members without a tip, and as many newcomers as the limit allows, chosen by lot. */
 export function chooseJoins(
@@ -16,18 +16,25 @@ export function chooseJoins(
   ledger: Ledger,
   known: readonly Join[],
 ): readonly Join[] {
+  const roster = rosterOf(ledger);
+  const refuse = joinJudge(rules, ledger, roster);
   const once = [...new Map(known.map((join) => [join.key, join])).values()];
-  const good = once.filter((join) => refuseJoin(rules, ledger, join) === undefined);
-  const inRoster = new Set(keysOf(ledger.members));
-  const lots = new Map(good.map(({ key }) => [key, joinLot(ledger, key)]));
+  const good = once.filter((join) => refuse(join) === undefined);
   const newcomers = good
-    .filter(({ key }) => !inRoster.has(key))
-    .sort((a, b) => (lots.get(a.key)! < lots.get(b.key)! ? -1 : 1));
+    .filter(({ key }) => !roster.has(key))
+    .map((join) => ({ join, lot: joinLot(ledger, join.key) }))
+    .sort((a, b) => (a.lot < b.lot ? -1 : 1))
+    .map(({ join }) => join);
   return [
-    ...good.filter(({ key }) => inRoster.has(key)),
+    ...good.filter(({ key }) => roster.has(key)),
     ...newcomers.slice(0, joinLimit(rules, ledger)),
   ];
 }
+
+type Roster = ReadonlyMap<WorkerId, Member>;
+
+const rosterOf = ({ members }: Ledger): Roster =>
+  new Map(members.map((member) => [member.key, member]));
 
 /** Newcomers are ordered by hash(round randomness, key). */
 const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
@@ -35,20 +42,25 @@ const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
   return toHex(taggedHash('nostrain/join/1', bytes32(entropy), bytes32(key)));
 };
 
-const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): number =>
-  joinsPerRound || Math.max(1, Math.floor(members.length / 4));
+/** The most newcomers of one outcome, however large its roster: each takes some 350 bytes of its body. */
+export const MOST_NEWCOMERS = 1024;
 
-function refuseJoin(
-  rules: MembershipRules,
-  ledger: Ledger,
-  { key }: Join,
-): ChangeFault | undefined {
-  const { admission, founders } = rules;
-  if (ledger.faulted.includes(key)) return 'join-of-faulted';
-  const isListed = admission.kind === 'open' || [...founders, ...admission.keys].includes(key);
-  if (!isListed) return 'join-not-admitted';
-  const member = ledger.members.find((each) => each.key === key);
-  return member && member.tip !== null ? 'join-of-member' : undefined;
+const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): number =>
+  Math.min(MOST_NEWCOMERS, joinsPerRound || Math.max(1, Math.floor(members.length / 4)));
+
+/** Judges joins, of which there may be any number: each in a few look-ups. */
+function joinJudge(
+  { admission, founders }: MembershipRules,
+  { faulted }: Ledger,
+  roster: Roster,
+): (join: Join) => ChangeFault | undefined {
+  const out = new Set(faulted);
+  const admitted = admission.kind === 'open' ? null : new Set([...founders, ...admission.keys]);
+  return ({ key }) => {
+    if (out.has(key)) return 'join-of-faulted';
+    if (admitted !== null && !admitted.has(key)) return 'join-not-admitted';
+    return (roster.get(key)?.tip ?? null) === null ? undefined : 'join-of-member';
+  };
 }
 
 /** Why an outcome is not a valid successor of this ledger. The names are stable. */
@@ -72,9 +84,9 @@ export function refuseChange(
   ledger: Ledger,
   change: RosterChange,
 ): ChangeFault | undefined {
-  const roster = new Map(ledger.members.map((member) => [member.key, member]));
+  const roster = rosterOf(ledger);
   const isMember = (key: WorkerId) => roster.has(key);
-  const { round, proposer, reveal, joins } = change;
+  const { round, proposer, reveal, joins, isRecovered } = change;
   if (round !== ledger.round) return 'wrong-round';
   const author = roster.get(proposer);
   if (author === undefined) return 'proposer-not-in-roster';
@@ -87,9 +99,11 @@ export function refuseChange(
   const newcomers = joins.filter(({ key }) => !isMember(key));
   if (newcomers.length > joinLimit(rules, ledger)) return 'too-many-joins';
   const founders = rules.founders.filter((key) => keys.has(key)).length;
-  const needed = quorumOf(rules.committee.quorum, rules.founders.length);
+  // a recovery is for when a quorum is not there: more than half of the founders are enough then
+  const needed = quorumOf(isRecovered ? 'cft' : rules.committee.quorum, rules.founders.length);
   if (round === 0 && founders < needed) return 'too-few-founders';
-  return joins.map((join) => refuseJoin(rules, ledger, join)).find((fault) => fault !== undefined);
+  const refuse = joinJudge(rules, ledger, roster);
+  return joins.map(refuse).find((fault) => fault !== undefined);
 }
 
 /** The snapshot already scheduled, or any new one in a round that is a multiple of the spec's interval. */

@@ -40,12 +40,18 @@ export interface RoundContext {
   readonly committee: Committee;
   /** How long contributions took to arrive in earlier rounds, in milliseconds. */
   readonly delays: readonly number[];
-  /** Proposers of a recovery epoch in order: the whole roster by rank. */
+  /** Keys that may have a seat in this round. Only their view-change votes count. */
+  readonly eligible: readonly WorkerId[];
+  /** Whether there are more of them than seats, so that each recovery epoch draws its committee anew from all of them. */
+  readonly isSampled: boolean;
+  /** Proposers of a recovery epoch in order: its committee where seats are sampled, else all eligible keys by rank. */
   proposers(attempt: number): readonly WorkerId[];
-  /** The committee of a recovery epoch, drawn from the authors of the view-change votes that a proposal lists. */
+  /** The committee of a recovery epoch. Where everybody sits, those of these keys, who signed the listed view-change votes. */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
   /** Whether view-change votes of these keys reach the recovery floor; repeated keys count once. */
   isFloor(keys: readonly WorkerId[]): boolean;
+  /** Whether these view-change votes cannot all miss a quorum of an earlier epoch: a proposal of this epoch may rest on them. */
+  covers(attempt: number, keys: readonly WorkerId[]): boolean;
   /** Whether these signers are a quorum by seats and by stake; keys outside the committee are not counted. */
   hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean;
 }

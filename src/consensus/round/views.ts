@@ -1,5 +1,6 @@
 /** View changes: who proposes in a view, when a member moves to the next one, and what it does when a view failed. */
 import type { WorkerId } from '../../run/ids.ts';
+import { drawnFor } from './committees.ts';
 import { change, type RoundContext, type Turn, type ViewId } from './round-state.ts';
 import { prepareVoters } from './tally.ts';
 import { graceOf, viewAfter, viewLength, viewStart } from './timing.ts';
@@ -76,14 +77,16 @@ function missingIn(turn: Turn): readonly WorkerId[] {
   const { attempt } = state;
   if (attempt > 0) {
     const balloted = state.ballots.filter((each) => each.attempt === attempt).map(({ key }) => key);
-    if (!context.isFloor(balloted)) return context.roster.filter((key) => !balloted.includes(key));
+    if (!context.isFloor(balloted)) {
+      return context.eligible.filter((key) => !balloted.includes(key));
+    }
   }
   const voters = prepareVoters(state, state);
   const proposer = proposerOf(context, state);
   if (proposer !== undefined && !voters.has(proposer)) return [proposer];
-  const drawn = Object.values(state.drawn).find((each) => each.attempt === attempt);
-  const expected = attempt === 0 ? context.committee : drawn;
-  return (expected?.members ?? context.roster).filter((key) => !voters.has(key));
+  const listed = Object.values(state.drawn).find((each) => each.attempt === attempt);
+  const expected = drawnFor(context, attempt) ?? listed;
+  return (expected?.members ?? context.eligible).filter((key) => !voters.has(key));
 }
 
 /** When the machine next needs a tick; never in a decided round. */

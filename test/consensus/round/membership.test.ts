@@ -34,8 +34,23 @@ describe('the roster', () => {
     const ledger = play(rules, { joins: [0, 1, 2].map(joinOf) });
     expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 2, 3));
     expect(seatable(ledger, liveOf(rules, ledger))).toEqual(keys(0, 1, 2));
-    const later = nextLedger(rules, ledger, changeOf(ledger, { joins: [joinOf(3)] }));
-    expect(seatable(later, liveOf(rules, later))).toEqual(keys(0, 1, 2, 3));
+  });
+
+  it('a founder with a late tip waits as newcomers do, or it would choose its tip knowing the draw', () => {
+    const late = [{ joins: [0, 1, 2].map(joinOf) }, FINAL, { joins: [joinOf(3)] }];
+    const sitting = (...outcomes: readonly Partial<RosterChange>[]) => {
+      const ledger = play(rules, ...late, ...outcomes);
+      expect(ledger.members.find(({ key }) => key === keyOf(3))?.tip).not.toBe(null);
+      return seatable(ledger, liveOf(rules, ledger)).includes(keyOf(3));
+    };
+    // it contributed to every round before; that says nothing about reveals it committed to since
+    expect(sitting()).toBe(false);
+    expect(sitting(FINAL)).toBe(false);
+    expect(sitting(FINAL, FINAL)).toBe(true);
+    const idle = { contributed: keys(0, 1, 2) };
+    expect(sitting(idle, idle, idle)).toBe(false);
+    expect(sitting(idle, VOID, FINAL)).toBe(false);
+    expect(sitting(idle, VOID, FINAL, VOID)).toBe(true);
   });
 
   it('takes joins and leaves from final and void outcomes alike', () => {
@@ -79,11 +94,12 @@ describe('R-07: a late joiner', () => {
     expect(seen).toEqual([[4, false], [5, false], [6, true]]); // biome-ignore format: pairs
   });
 
-  it('while there are few rounds to look back on, two rosters are enough', () => {
-    const ledger = play(rules, { joins: [0, 1, 2, 3, 9].map(joinOf) });
-    expect(liveOf(rules, ledger)).not.toContain(keyOf(9));
-    const next = nextLedger(rules, ledger, changeOf(ledger, without()));
-    expect(liveOf(rules, next)).toContain(keyOf(9));
+  it('has to be seen, also while there are few rounds to look back on', () => {
+    const joined = { joins: [0, 1, 2, 3, 9].map(joinOf) };
+    const live = (...outcomes: readonly Partial<RosterChange>[]) =>
+      liveOf(rules, play(rules, joined, ...outcomes)).includes(keyOf(9));
+    expect([live(), live(without()), live(without(), without())]).toEqual([false, false, false]);
+    expect([live(FINAL), live(FINAL, FINAL)]).toEqual([false, true]);
   });
 
   it('a leaver that comes back is a newcomer', () => {

@@ -3,10 +3,10 @@
  * by whom they are shown to, stale or half-forged justifications, two ballots. What they cannot do is sign for others.
  */
 
+import { hasQuorum } from '../../../../src/consensus/committee/quorum.ts';
 import type { CastVote } from '../../../../src/consensus/round/round-state.ts';
 import { counts } from '../../../../src/consensus/round/tally.ts';
 import { proposerOf } from '../../../../src/consensus/round/views.ts';
-import type { Committee } from '../../../../src/run/committee.ts';
 import type { WorkerId } from '../../../../src/run/ids.ts';
 import type { Message, Proposal, Signed, ViewChangeVote } from '../../../../src/run/vote.ts';
 import { contextFor, outcomeBy, PARENT, RUN, VIEW_MS } from './setup.ts';
@@ -108,13 +108,13 @@ export class Adversary {
   #propose(key: WorkerId, attempt: number, view: number): void {
     const world = this.#world;
     const slot = `${key} ${attempt} ${view}`;
-    const context = contextFor(world.setup, key, world.draw);
+    const context = contextFor(world.setup, key, world.election);
     if (proposerOf(context, { attempt, view }) !== key || this.#proposed.has(slot)) return;
     this.#proposed.add(slot);
     for (const side of world.dice.shuffled([0, 1])) {
       const trick = world.weather.isSplit ? 0 : world.dice.below(8);
       const proposal =
-        (trick > 3 ? this.#justified(key, attempt, view) : undefined) ??
+        (trick > 3 ? this.#justified(attempt, view) : undefined) ??
         (trick === 3 ? this.#repeated(key, attempt, view) : undefined) ??
         this.#fresh(key, attempt, view);
       if (proposal === undefined) continue;
@@ -173,7 +173,7 @@ export class Adversary {
     const listed = attempt === 0 ? [] : this.#list(key, attempt);
     if (listed === undefined) return undefined;
     const ballots = listed.map(({ id }) => id).sort();
-    const committee = this.#committee(
+    const committee = world.election.draw(
       attempt,
       listed.map(({ key: author }) => author),
     );
@@ -192,8 +192,8 @@ export class Adversary {
   }
 
   /** Any outcome a quorum prepared or, with the votes of all the hostile, could have. */
-  #justified(key: WorkerId, attempt: number, view: number): Proposal | undefined {
-    const { dice, draw, events, weather } = this.#world;
+  #justified(attempt: number, view: number): Proposal | undefined {
+    const { dice, election, events, weather } = this.#world;
     const { hostile } = weather;
     const votes = this.#votes().filter((vote) => vote.attempt === attempt && vote.view < view);
     for (const count of dice.shuffled(counts(votes, 'prepare'))) {
@@ -203,9 +203,9 @@ export class Adversary {
       );
       if (proposal === undefined) continue;
       const keys = proposal.ballots.map((id) => events.get(id)?.key ?? '');
-      const committee = attempt === 0 ? this.#committee(0, []) : draw(attempt, keys);
+      const committee = election.draw(attempt, keys);
       const signers = new Set([...count.votes.map((vote) => vote.key), ...hostile]);
-      if (!contextFor(this.#world.setup, key, draw).hasQuorum(committee, signers)) continue;
+      if (!hasQuorum(committee, signers)) continue;
       for (const other of hostile)
         this.#vote(other, { ...proposal, view: count.view }, 'prepare', 2);
       const prepares = this.#votes()
@@ -218,14 +218,6 @@ export class Adversary {
       return { type: 'proposal', step: 'prepare', ...cast, outcome, prepares, ballots };
     }
     return undefined;
-  }
-
-  #committee(attempt: number, keys: readonly WorkerId[]): Committee {
-    return this.#world.draw(attempt, attempt === 0 ? [...this.#everybody()] : keys);
-  }
-
-  #everybody(): readonly WorkerId[] {
-    return [...this.#world.machines.keys(), ...this.#world.weather.hostile];
   }
 
   /** A list that just reaches the floor, or a longer one. */

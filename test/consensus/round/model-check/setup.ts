@@ -1,4 +1,5 @@
 /** What a schedule is about: how many workers, how a quorum is made, how many are hostile, how bad the network is. */
+import { createElection, type Election } from '../../../../src/consensus/committee/election.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../../../src/consensus/committee/quorum.ts';
 import type { RoundContext, RoundTiming } from '../../../../src/consensus/round/round-state.ts';
 import type { Committee } from '../../../../src/run/committee.ts';
@@ -14,10 +15,8 @@ export interface Setup {
   readonly rule: 'bft' | 'cft';
   /** f: members that sign whatever they like. */
   readonly equivocators: number;
-  /** Ballots a recovery attempt needs; 0 where there is none. Two lists differ by at most N less this. */
+  /** View-change votes that a recovery epoch needs; 0 where there is none. Production's floor is the same share of the roster. */
   readonly floor: number;
-  /** Whether a quorum of a recovery attempt is also more than half of the roster, however short the list. */
-  readonly isMajority?: boolean;
   /** Stake of the workers, in their order; 1 each without it. */
   readonly stakes?: readonly number[];
   /** Whether k honest members remain, so that the round must end. */
@@ -48,59 +47,52 @@ const turned = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[]
   return sorted.map((_, i) => sorted[(i + attempt * 2) % sorted.length]!);
 };
 
-export function drawFor(setup: Setup): (attempt: number, keys: readonly WorkerId[]) => Committee {
+/** What production makes of a setup: its rule for recovery, its floor and its quorums over ranks of our own. */
+export function electionFor(setup: Setup): Election {
   const roster = keysOf(setup);
   const known = new Map<string, Committee>();
-  return (attempt, keys) => {
+  const stakeOf = (key: WorkerId) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1);
+  const election = createElection({
+    weighed: roster.map((key) => ({ key, weight: stakeOf(key) })),
+    size: setup.seats,
+    floorPermille: Math.floor((setup.floor * 1000) / setup.workers),
+    rank: (attempt, keys) => turned(keys, attempt),
+    drawFrom: (attempt, keys, leastQuorum) => {
+      const members = turned(keys, attempt).slice(0, setup.seats);
+      const quorum = Math.max(quorumOf(setup.rule, members.length), leastQuorum);
+      const weights = cappedStakes(members.map(stakeOf), quorum);
+      const ctx = `${attempt}:${members.join()}`;
+      return { round: 0, attempt, members, weights, size: members.length, quorum, ctx };
+    },
+  });
+  return {
+    ...election,
+    isFloor: (keys) => setup.floor > 0 && election.isFloor(keys),
     // schedules ask for the same few committees tens of thousands of times
-    const asked = `${attempt}:${keys.join()}`;
-    const before = known.get(asked);
-    if (before !== undefined) return before;
-    const members = turned(keys, attempt).slice(0, setup.seats);
-    const ctx = `${attempt}:${members.join()}`;
-    const committee = {
-      round: 0,
-      attempt,
-      members,
-      weights: cappedStakes(
-        members.map((key) => BigInt(setup.stakes?.[roster.indexOf(key)] ?? 1)),
-        quorumOf(setup.rule, members.length),
-      ),
-      size: members.length,
-      quorum: Math.max(
-        quorumOf(setup.rule, members.length),
-        setup.isMajority && attempt > 0 ? Math.floor(setup.workers / 2) + 1 : 0,
-      ),
-      ctx,
-    };
-    known.set(asked, committee);
-    return committee;
+    draw: (attempt, keys) => {
+      const asked = `${attempt}:${[...keys].sort().join()}`;
+      const committee = known.get(asked) ?? election.draw(attempt, keys);
+      known.set(asked, committee);
+      return committee;
+    },
   };
 }
+
+export const drawFor = (setup: Setup): Election['draw'] => electionFor(setup).draw;
 
 export function contextFor(
   setup: Setup,
   me: WorkerId,
-  draw = drawFor(setup),
+  election: Election = electionFor(setup),
   overrides: Partial<RoundTiming> = {},
 ): RoundContext {
   const roster = keysOf(setup);
   const recoveryMs = setup.floor === 0 ? 0 : 40 * VIEW_MS;
   return {
-    me,
-    run: RUN,
-    round: 0,
-    parent: PARENT,
-    since: 0,
+    ...election,
+    ...{ me, run: RUN, round: 0, parent: PARENT, since: 0 },
     timing: { ...timing, recoveryMs, voidView: Math.min(setup.seats, 4), ...overrides },
-    roster,
-    live: roster,
-    committee: draw(0, roster),
-    delays: [],
-    proposers: (attempt) => turned(roster, attempt),
-    draw,
-    isFloor: (keys) => setup.floor > 0 && new Set(keys).size >= setup.floor,
-    hasQuorum,
+    ...{ roster, live: roster, delays: [], hasQuorum },
   };
 }
 

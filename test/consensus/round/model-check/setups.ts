@@ -39,9 +39,16 @@ const all: readonly Setup[] = [
   setup(5, 5, 'bft', 0, 3, true),
   setup(7, 7, 'bft', 0, 5, true),
   setup(7, 7, 'bft', 1, 6, true),
-  // lists of just more than half, where a quorum is more than half of the roster too
-  { ...setup(7, 7, 'bft', 0, 4, true), isMajority: true },
-  { ...setup(5, 5, 'cft', 0, 3, true), isMajority: true },
+  // lists of just more than half: a quorum is more than half of the roster too
+  setup(7, 7, 'bft', 0, 4, true),
+  setup(5, 5, 'cft', 0, 3, true),
+  setup(6, 64, 'bft', 0, 4, true),
+  // sampled committees, drawn anew in each epoch; a list meets each quorum of the epochs before
+  setup(7, 4, 'bft', 0, 4, true),
+  setup(7, 4, 'bft', 1, 6, true),
+  setup(5, 3, 'cft', 0, 3, true),
+  setup(6, 3, 'bft', 0, 4, true),
+  setup(9, 4, 'bft', 0, 5, true),
 ];
 
 /** Small ones are quick and have the most to show: they come up four times as often. */
@@ -93,5 +100,5 @@ export const sharedBallot: Partial<Weather> = {
   sides: new Map([0, 0, 0, 2, 1, 1, 1].map((side, i) => [`w${i}`, side])),
 };
 
-/** With lists of more than half of seven, d = 3 and k = 3 of 4: outside. With five of seven neither side has a list. */
+/** A floor of half or less lets both sides go on, as such a spec asks for. With more than half only one side has a list. */
 export const listsOf = (floor: number): Setup => setup(7, 7, 'bft', 0, floor, false);

@@ -4,6 +4,7 @@
  */
 
 import { formatEntry, parseRoundState } from '../../../../src/certified/journal.ts';
+import type { Election } from '../../../../src/consensus/committee/election.ts';
 import { isSameSlot } from '../../../../src/consensus/round/faults.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
 import type {
@@ -18,7 +19,7 @@ import type { Message, Signed } from '../../../../src/run/vote.ts';
 import { Adversary } from './adversary.ts';
 import { Agenda } from './agenda.ts';
 import { Dice } from './dice.ts';
-import { contextFor, drawFor, keysOf, outcomeBy, type Setup, VIEW_MS } from './setup.ts';
+import { contextFor, electionFor, keysOf, outcomeBy, type Setup, VIEW_MS } from './setup.ts';
 
 interface Machine {
   readonly key: WorkerId;
@@ -71,7 +72,7 @@ const MOST_STEPS = 60_000;
 export class World {
   readonly setup: Setup;
   readonly dice: Dice;
-  readonly draw: (attempt: number, keys: readonly WorkerId[]) => Committee;
+  readonly election: Election;
   readonly events = new Map<string, Signed<Message>>();
   readonly machines = new Map<WorkerId, Machine>();
   readonly weather: Weather;
@@ -88,7 +89,7 @@ export class World {
   constructor(setup: Setup, seed: number, script: Partial<Weather> = {}) {
     this.setup = setup;
     this.dice = new Dice(seed);
-    this.draw = drawFor(setup);
+    this.election = electionFor(setup);
     this.weather = { ...this.#chance(), ...script };
     const { hostile } = this.weather;
     for (const key of keysOf(setup)) if (!hostile.includes(key)) this.#add(key);
@@ -110,7 +111,7 @@ export class World {
       answerMs: 2 * VIEW_MS,
       late: 0.2,
       picky: 0.3,
-      hostile: dice.shuffled(this.draw(0, keys).members).slice(0, setup.equivocators),
+      hostile: dice.shuffled(this.election.committee.members).slice(0, setup.equivocators),
       sides: new Map(keys.map((key) => [key, dice.below(2)])),
       isSplit: false,
     };
@@ -198,7 +199,7 @@ export class World {
 
   #add(key: WorkerId): void {
     const skew = this.dice.between(-15, 15);
-    const context = contextFor(this.setup, key, this.draw);
+    const context = contextFor(this.setup, key, this.election);
     const begins = this.dice.between(20, this.dice.chance(this.weather.late) ? 3000 : 60);
     const state = beginRound(context, begins + skew);
     this.machines.set(key, { key, context, skew, state, saved: undefined, isUp: false, life: 0 });
@@ -374,7 +375,10 @@ export class World {
   }
 
   *committees(): Iterable<Committee> {
-    yield this.draw(0, keysOf(this.setup));
+    const { committee, isSampled, draw, eligible } = this.election;
+    yield committee;
+    const last = Math.max(...[...this.machines.values()].map(({ state }) => state.attempt));
+    for (let attempt = 1; isSampled && attempt <= last; attempt++) yield draw(attempt, eligible);
     for (const { state } of this.machines.values()) yield* Object.values(state.drawn);
   }
 }

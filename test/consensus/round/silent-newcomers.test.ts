@@ -1,0 +1,114 @@
+/** Keys that join and then say nothing, or next to nothing, must not stall those who train. */
+import { describe, expect, test } from 'vitest';
+import { createElection, type Election } from '../../../src/consensus/committee/election.ts';
+import { hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
+import {
+  liveOf,
+  type MembershipRules,
+  nextLedger,
+  type RosterChange,
+  seatable,
+} from '../../../src/consensus/round/membership.ts';
+import type { Ledger } from '../../../src/run/ledger.ts';
+import { keyOf } from '../../support/members.ts';
+import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
+
+const SIZES = [1, 2, 3, 4, 5, 6, 7, 8] as const;
+const PAIRS = SIZES.flatMap((n) => SIZES.map((s) => [n, s] as const));
+const ROUNDS = 14;
+const range = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i);
+
+interface Crowd {
+  readonly rules: MembershipRules;
+  readonly founders: readonly string[];
+  readonly strangers: readonly string[];
+  readonly start: Ledger;
+}
+
+/** Strangers that joined in outcome 0, with the founders. */
+function crowdOf(n: number, s: number): Crowd {
+  const [founders, strangers] = [range(0, n), range(20, s)];
+  const rules = rulesOf({
+    ...{ founders: founders.map(keyOf), joinsPerRound: s, liveRounds: 8, absentRounds: 50 },
+  });
+  const keys = founders.map(keyOf).sort();
+  const joins = [...founders, ...strangers].map(joinOf);
+  const seen = { seen: keys, accepted: keys, contributed: keys };
+  const start = play(rules, { joins, ...seen });
+  return { rules, founders: keys, strangers: strangers.map(keyOf).sort(), start };
+}
+
+/** Who votes, by production's rule; the order of ranks does not matter here. */
+function electionOf(rules: MembershipRules, ledger: Ledger): Election {
+  const eligible = seatable(ledger, liveOf(rules, ledger));
+  return createElection({
+    weighed: eligible.map((key) => ({ key, weight: 1n })),
+    ...{ size: 64, floorPermille: 501, rank: (_, keys) => keys },
+    drawFrom: (attempt, members, leastQuorum) => ({
+      ...{ round: ledger.round, attempt, members, size: members.length, ctx: '' },
+      weights: members.map(() => 1n),
+      quorum: Math.max(quorumOf('bft', members.length), leastQuorum),
+    }),
+  });
+}
+
+/** Plays rounds that the founders alone decide; says in which recovery epoch each of them ended. */
+function playOn(
+  { rules, founders, start }: Crowd,
+  said: (round: number) => Partial<RosterChange> = () => ({}),
+): { readonly epochs: readonly number[]; readonly elections: readonly Election[] } {
+  let ledger = start;
+  const epochs: number[] = [];
+  const elections: Election[] = [];
+  for (const round of range(1, ROUNDS)) {
+    const election = electionOf(rules, ledger);
+    elections.push(election);
+    const isDecided = hasQuorum(election.committee, founders);
+    if (!isDecided) {
+      expect(election.isFloor(founders)).toBe(true);
+      expect(hasQuorum(election.draw(1, founders), founders)).toBe(true);
+    }
+    epochs.push(isDecided ? 0 : 1);
+    ledger = nextLedger(rules, ledger, {
+      ...changeOf(ledger, { seen: founders, accepted: founders, contributed: founders }),
+      ...(isDecided ? {} : { isRecovered: true, ballotKeys: founders }),
+      ...said(round),
+    });
+  }
+  return { epochs, elections };
+}
+
+const never = Array.from({ length: ROUNDS }, () => 0);
+
+describe('silent newcomers', () => {
+  test.each(PAIRS)('%i founders decide every round beside %i keys that never send', (n, s) => {
+    const crowd = crowdOf(n, s);
+    expect(playOn(crowd).epochs).toEqual(never);
+  });
+
+  test.each(PAIRS)('%i founders beside %i keys that send one empty contribution', (n, s) => {
+    const crowd = crowdOf(n, s);
+    const { founders, strangers } = crowd;
+    const all = [...founders, ...strangers].sort();
+    const said = (round: number) => (round === 2 ? { seen: all, accepted: all } : {});
+    expect(playOn(crowd, said).epochs).toEqual(never);
+  });
+
+  test.each(PAIRS.filter(([n, s]) => s < n))(
+    '%i founders beside %i keys that send one genuine contribution and then nothing: a recovery at most',
+    (n, s) => {
+      const crowd = crowdOf(n, s);
+      const { founders, strangers } = crowd;
+      const all = [...founders, ...strangers].sort();
+      const { epochs, elections } = playOn(crowd, (round) =>
+        round === 2 ? { seen: all, accepted: all, contributed: all } : {},
+      );
+      // they sit from two rounds later on, until nobody has seen them for long
+      expect(elections[2]!.eligible).toEqual(founders);
+      expect(elections[3]!.eligible).toEqual(all);
+      expect(elections.at(-1)!.eligible).toEqual(founders);
+      expect(epochs.slice(0, 3)).toEqual([0, 0, 0]);
+      expect(epochs.slice(-3)).toEqual([0, 0, 0]);
+    },
+  );
+});
