@@ -33,9 +33,7 @@ export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): Sta
     throw new ConfigError(
       'stake/strategy',
       `nothing can be asked about a snapshot by ${strategy}`,
-      {
-        hint: 'compare its id with the one in the run spec',
-      },
+      { hint: 'compare its id with the one in the run spec' },
     );
   }
   if (keys === undefined)

@@ -86,9 +86,7 @@ export async function agreeOnSettings(
       throw new ConfigError(
         'run/settings',
         `${dir} holds a run with other settings: ${words.join(', ')}`,
-        {
-          hint: 'use the same settings to go on, or another --dir to start anew',
-        },
+        { hint: 'use the same settings to go on, or another --dir to start anew' },
       );
     }
   }

@@ -230,9 +230,7 @@ export function readSettings(
       throw new ConfigError(
         'settings/unknown',
         `${from}: there is no setting ${JSON.stringify(name)}`,
-        {
-          hint: `the settings are ${settingNames.join(', ')}`,
-        },
+        { hint: `the settings are ${settingNames.join(', ')}` },
       );
     }
     out[name] = fields[name as SettingName].read(value, `${from}: ${name}`);

@@ -106,9 +106,7 @@ export function assertConsistent(spec: RunSpec): void {
   throw new ConfigError(
     'spec/inconsistent',
     `${at} is ${valueAt(spec, at)}: it must be that ${says}`,
-    {
-      data: { at },
-    },
+    { data: { at } },
   );
 }
 

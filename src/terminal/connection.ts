@@ -1,9 +1,9 @@
 /** Flags for relays: the reference's (how long to wait, how often to try again), and what to assume that they take. */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../base/retry.ts';
 import type { Connection } from '../node/connect-relays.ts';
-import { positiveFlag, wholeFlag } from './flags.ts';
+import { longFlag, positive, whole } from './flags.ts';
 
 export interface ConnectionFlags {
   /** Seconds. */
@@ -16,44 +16,37 @@ export interface ConnectionFlags {
   readonly relayMaxEventBytes?: number;
 }
 
-const atLeast = (flag: string, least: number) => (text: string) => {
-  const value = Number(text);
-  if (text.trim() !== '' && Number.isFinite(value) && value >= least) return value;
-  throw new ConfigError(
-    'flag/value',
-    `${flag} is ${JSON.stringify(text)}; it must be a number from ${least}`,
-  );
-};
+const atLeast = (flags: string, help: string, least: number): Option =>
+  new Option(flags, help).argParser((text) => {
+    const value = Number(text);
+    if (text.trim() !== '' && Number.isFinite(value) && value >= least) return value;
+    throw new ConfigError(
+      'flag/value',
+      `${longFlag(flags)} is ${JSON.stringify(text)}; it must be a number from ${least}`,
+    );
+  });
 
 /** Adds `--timeout`, the four `--relay-retry` flags and what relays are assumed to take. */
 export const addConnectionFlags = (command: Command): Command =>
   command
-    .option('--timeout <s>', 'seconds to wait for a relay to answer', positiveFlag('--timeout'), 10)
-    .option('--relay-retries <n>', 'tries after the first one', wholeFlag('--relay-retries', 0))
-    .option(
-      '--relay-retry-backoff <s>',
-      'seconds before the first retry',
-      atLeast('--relay-retry-backoff', 0),
+    .addOption(positive('--timeout <s>', 'seconds to wait for a relay to answer').default(10))
+    .addOption(whole('--relay-retries <n>', 'tries after the first one', 0))
+    .addOption(atLeast('--relay-retry-backoff <s>', 'seconds before the first retry', 0))
+    .addOption(atLeast('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0))
+    .addOption(atLeast('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1))
+    .addOption(
+      atLeast(
+        '--relay-rate <n>',
+        'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
+        0,
+      ),
     )
-    .option(
-      '--relay-retry-backoff-max <s>',
-      'longest wait; 0 for no cap',
-      atLeast('--relay-retry-backoff-max', 0),
-    )
-    .option(
-      '--relay-retry-backoff-multiplier <x>',
-      'growth of the wait',
-      atLeast('--relay-retry-backoff-multiplier', 1),
-    )
-    .option(
-      '--relay-rate <n>',
-      'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
-      atLeast('--relay-rate', 0),
-    )
-    .option(
-      '--relay-max-event-bytes <n>',
-      'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
-      wholeFlag('--relay-max-event-bytes', 0),
+    .addOption(
+      whole(
+        '--relay-max-event-bytes <n>',
+        'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
+        0,
+      ),
     );
 
 /** What the flags say; where one is left out the relay set decides. */

@@ -11,12 +11,7 @@ import {
   settingNames,
 } from '../run/settings.ts';
 
-const repeatable: readonly SettingName[] = ['relay'];
-
-const collect = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
+const MANY: readonly SettingName[] = ['relay'];
 
 /** Adds one flag per setting named. */
 export function addSettingFlags(
@@ -24,9 +19,8 @@ export function addSettingFlags(
   names: readonly SettingName[] = settingNames,
 ): Command {
   for (const name of names) {
-    const option = new Option(fields[name].flag, fields[name].help);
-    if (repeatable.includes(name)) option.argParser(collect);
-    command.addOption(option);
+    const make = MANY.includes(name) ? repeatable : option;
+    command.addOption(make(fields[name].flag, fields[name].help));
   }
   return command;
 }
@@ -37,13 +31,30 @@ export function settingsFromFlags(command: Command): PartialSettings {
   for (const name of settingNames) {
     const value =
       command.getOptionValueSource(name) === 'cli' ? command.getOptionValue(name) : undefined;
-    if (value !== undefined) typed[name] = fields[name].read(value, flagName(name));
+    if (value !== undefined) typed[name] = fields[name].read(value, longFlag(fields[name].flag));
   }
   return typed as PartialSettings;
 }
 
+const option = (flags: string, help: string): Option => new Option(flags, help);
+
 /** `--batch-size` of `--batch-size <n>`. */
-const flagName = (name: SettingName): string => fields[name].flag.split(' ')[0]!;
+export const longFlag = (flags: string): string => /--[a-z-]+/.exec(flags)![0];
+
+/** An option that takes a whole number from `least` to `most`. */
+export const whole = (flags: string, help: string, least: number, most?: number): Option =>
+  option(flags, help).argParser(wholeFlag(longFlag(flags), least, most));
+
+/** An option that takes a number above zero. */
+export const positive = (flags: string, help: string): Option =>
+  option(flags, help).argParser(positiveFlag(longFlag(flags)));
+
+/** An option that may be given several times. */
+export const repeatable = (flags: string, help: string): Option =>
+  option(flags, help).argParser((value: string, before: readonly string[] = []) => [
+    ...before,
+    value,
+  ]);
 
 /** The settings of a JSON file. */
 export async function settingsFromFile(file: string): Promise<PartialSettings> {
@@ -84,7 +95,7 @@ export function assertAgreeable(settings: Settings): void {
   );
 }
 
-/** A whole number typed at a flag that is no setting. */
+/** Reads a whole number typed at a flag that is no setting. */
 export function wholeFlag(
   flag: string,
   least: number,
@@ -98,8 +109,7 @@ export function wholeFlag(
   };
 }
 
-/** A number above zero typed at a flag that is no setting. */
-export const positiveFlag =
+const positiveFlag =
   (flag: string): ((text: string) => number) =>
   (text) => {
     const value = numberOf(text);

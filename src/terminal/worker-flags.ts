@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import type { TrainerSetup } from '../node/trainer/trainer.ts';
 import { addConnectionFlags, type ConnectionFlags } from './connection.ts';
-import { wholeFlag } from './flags.ts';
+import { whole } from './flags.ts';
 import { type ReportMode, reportModes } from './reporter.ts';
 
 export interface WorkerFlags extends ConnectionFlags {
@@ -16,8 +16,6 @@ export interface WorkerFlags extends ConnectionFlags {
   readonly threads?: number;
   readonly report?: ReportMode;
 }
-
-const threadsFlag = wholeFlag('--threads', 1, 1024);
 
 const DEVICES: readonly TrainerSetup['device'][] = ['auto', 'cpu', 'cuda', 'webgpu'];
 
@@ -34,7 +32,7 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
       )
       .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it')
       .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
-      .option('--threads <n>', 'threads of the engine (default: all cores)', threadsFlag)
+      .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024))
       .addOption(
         new Option(
           '--report <mode>',

@@ -90,9 +90,7 @@ async function rowsAt(
       throw new ChainError(
         'chain/past',
         `${now}; who took part in epoch ${height} cannot be read any more`,
-        {
-          hint: 'take the document from whoever read it then',
-        },
+        { hint: 'take the document from whoever read it then' },
       );
     }
     if (clock.now() + pollMs > deadline)

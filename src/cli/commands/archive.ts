@@ -75,9 +75,7 @@ async function readKept(file: string): Promise<Archive> {
   throw new ConfigError(
     'archive/file',
     `${file} has lines that are no events: line ${line}: ${reason}`,
-    {
-      hint: 'move it away, or name another file with --out',
-    },
+    { hint: 'move it away, or name another file with --out' },
   );
 }
 

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { explainRound } from '../../certified/explain.ts';
 import { readKey } from '../../run/spec-fields.ts';
-import { wholeFlag } from '../../terminal/flags.ts';
+import { whole } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
 import {
@@ -25,7 +25,7 @@ export const explain = (): Command =>
       "say why a worker's contribution to a round was or was not counted",
     ),
   )
-    .requiredOption('--round <n>', 'the round, from 0', wholeFlag('--round', 0))
+    .addOption(whole('--round <n>', 'the round, from 0', 0).makeOptionMandatory())
     .requiredOption('--worker <npub>', 'whose contribution')
     .option('--events <file>', 'read this instead of asking relays')
     .option('--json', 'print JSON')

@@ -8,7 +8,7 @@ import type { AuthMode } from '../../../relay/policies/policy.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { type ProfileName, profiles } from '../../../relay/strict/profiles.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { wholeFlag } from '../../terminal/flags.ts';
+import { whole } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 
@@ -33,22 +33,23 @@ export const relay = (): Command =>
         'run a relay for a training run: signatures checked, events in memory or on disk',
       )
       .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
-      .option(
-        '--port <n>',
-        'port to listen on; 0 takes any free one',
-        wholeFlag('--port', 0, 65535),
-        7777,
+      .addOption(
+        whole('--port <n>', 'port to listen on; 0 takes any free one', 0, 65535).default(7777),
       )
-      .option(
-        '--max-event-bytes <n>',
-        'largest event taken (default: 2 MiB, or what --strict says)',
-        wholeFlag('--max-event-bytes', 1024),
+      .addOption(
+        whole(
+          '--max-event-bytes <n>',
+          'largest event taken (default: 2 MiB, or what --strict says)',
+          1024,
+        ),
       )
       .option('--store <folder>', 'keep events in this folder, synced before they are acknowledged')
-      .option(
-        '--max-store-bytes <n>',
-        'bytes of events kept, in memory too; whoever fills it makes room (default: 1 GiB)',
-        wholeFlag('--max-store-bytes', 1),
+      .addOption(
+        whole(
+          '--max-store-bytes <n>',
+          'bytes of events kept, in memory too; whoever fills it makes room (default: 1 GiB)',
+          1,
+        ),
       ),
   ).action(async (flags: RelayFlags) => {
     const { maxStoreBytes: maxStoredBytes } = flags;
@@ -80,11 +81,7 @@ const addFaultFlags = (command: Command): Command =>
         .choices(['none', 'write', 'all'])
         .default('none'),
     )
-    .option(
-      '--min-pow <bits>',
-      'proof of work that events need (NIP-13)',
-      wholeFlag('--min-pow', 0, 256),
-    )
+    .addOption(whole('--min-pow <bits>', 'proof of work that events need (NIP-13)', 0, 256))
     .option(
       '--public-url <url>',
       'the URL others know the relay by, when it has a name or is behind a proxy',
@@ -95,11 +92,7 @@ const addFaultFlags = (command: Command): Command =>
       'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
       faultsFlag,
     )
-    .option(
-      '--seed <n>',
-      'seed of the faults: the same seed fails the same way',
-      wholeFlag('--seed', 0),
-    );
+    .addOption(whole('--seed <n>', 'seed of the faults: the same seed fails the same way', 0));
 
 function publicUrlFlag(text: string): string {
   if (/^wss?:/i.test(text) && URL.canParse(text)) return text;

@@ -107,9 +107,7 @@ function settingsOf(asked: PartialSettings): Settings {
     throw new ConfigError(
       'flag/model',
       'nothing to train: give --model NAME, a --settings file, or STATE and DATASET',
-      {
-        hint: `the models are ${Object.keys(presets).join(', ')}`,
-      },
+      { hint: `the models are ${Object.keys(presets).join(', ')}` },
     );
   }
   const settings = combineSettings(presets[asked.model], asked);

@@ -13,7 +13,7 @@ import {
   addSettingFlags,
   settingsFromFile,
   settingsFromFlags,
-  wholeFlag,
+  whole,
 } from '../../terminal/flags.ts';
 import { writeResult } from '../../terminal/output.ts';
 
@@ -30,7 +30,7 @@ export const sample = (): Command =>
       .description('write text with the parameters of a run')
       .argument('<state>', 'folder of a run (as --dir), or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
-      .option('--length <n>', 'tokens to write', wholeFlag('--length', 1, 1_000_000), 400)
+      .addOption(whole('--length <n>', 'tokens to write', 1, 1_000_000).default(400))
       .option('--temperature <x>', '0 always takes the likeliest token', '0.8'),
     ['seed', 'tokens', 'width', 'layers', 'heads', 'context', 'ffn'],
   )

@@ -22,6 +22,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../terminal/connection.ts';
+import { repeatable } from '../../terminal/flags.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
@@ -38,8 +39,6 @@ export interface SourceFlags extends ConnectionFlags, EndpointFlags {
   readonly stake?: string;
 }
 
-const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
-
 /** `--run`, `--spec`, `--relay`, `--stake`, the endpoints of chains, and how to deal with relays. */
 export const addSourceFlags = (command: Command): Command =>
   addEndpointFlags(
@@ -48,7 +47,7 @@ export const addSourceFlags = (command: Command): Command =>
         .option('--run <id>', 'the run: its id, or naddr1…')
         .option('--spec <file>', 'its spec, where no event has it')
         .option('--stake <file>', 'its stake snapshot, where no event has it')
-        .option('--relay <url>', 'relay to ask, repeatable', collect, []),
+        .addOption(repeatable('--relay <url>', 'relay to ask, repeatable').default([])),
     ),
   );
 

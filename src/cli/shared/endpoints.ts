@@ -7,7 +7,7 @@ import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { createPost } from '../../chain/http-post.ts';
 import { createEndpoint } from '../../chain/json-rpc.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { wholeFlag } from '../../terminal/flags.ts';
+import { repeatable, whole } from '../../terminal/flags.ts';
 
 interface RpcFlags {
   readonly rpc: readonly string[];
@@ -24,40 +24,33 @@ export interface EndpointFlags extends RpcFlags {
   readonly drand: readonly string[];
 }
 
-const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
-
 /** Adds `--rpc`, `--agree`, `--wait` and `--rpc-timeout`. */
 export const addAccessFlags = (command: Command): Command =>
-  addRpcFlags(command).option(
-    '--wait <s>',
-    'seconds to wait for the block to become final',
-    wholeFlag('--wait', 0),
-    0,
+  addRpcFlags(command).addOption(
+    whole('--wait <s>', 'seconds to wait for the block to become final', 0).default(0),
   );
 
 /** Adds `--rpc`, `--agree`, `--rpc-timeout` and `--drand`. */
 export const addEndpointFlags = (command: Command): Command =>
-  addRpcFlags(command).option(
-    '--drand <url>',
-    'endpoint of the drand chain that the spec names, repeatable',
-    collect,
-    [],
+  addRpcFlags(command).addOption(
+    repeatable(
+      '--drand <url>',
+      'endpoint of the drand chain that the spec names, repeatable',
+    ).default([]),
   );
 
 const addRpcFlags = (command: Command): Command =>
   command
-    .option('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable', collect, [])
-    .option(
-      '--agree <k>',
-      'how many endpoints must say the same (default: more than half)',
-      wholeFlag('--agree', 1, 100),
+    .addOption(repeatable('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable').default([]))
+    .addOption(
+      whole(
+        '--agree <k>',
+        'how many endpoints must say the same (default: more than half)',
+        1,
+        100,
+      ),
     )
-    .option(
-      '--rpc-timeout <s>',
-      'seconds to wait for an answer',
-      wholeFlag('--rpc-timeout', 1, 600),
-      30,
-    );
+    .addOption(whole('--rpc-timeout <s>', 'seconds to wait for an answer', 1, 600).default(30));
 
 /** Endpoints as the flags name them; throws `flag/rpc` for none and for what is no web address. */
 function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {

@@ -242,9 +242,7 @@ function readMoments({ moments }: TrainTask, names: readonly string[], size: num
     throw new TrainingError(
       'training/moments',
       'these moments belong to another optimizer or model',
-      {
-        hint: 'start with empty moments',
-      },
+      { hint: 'start with empty moments' },
     );
   }
   return { vectors, seen: seen[0]! };

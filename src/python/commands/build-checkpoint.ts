@@ -10,7 +10,7 @@ import {
   workerOf,
   writeEvent,
 } from './events/authorship.ts';
-import { integerFlag } from './number-flags.ts';
+import { integer } from './number-flags.ts';
 import { readJsonText, readTextFile } from './payloads/text-file.ts';
 
 interface Flags extends AuthorFlags {
@@ -24,10 +24,12 @@ export const buildCheckpointCommand = (): Command =>
     new Command('build-checkpoint')
       .description('wrap a training checkpoint into an event (kind 33335), signed or not')
       .argument('<checkpoint>', 'JSON file that run-training --checkpoint-out wrote')
-      .option(
-        '--history-slot <n>',
-        'which of the kept checkpoints it replaces (default: none)',
-        integerFlag('--history-slot', 0),
+      .addOption(
+        integer(
+          '--history-slot <n>',
+          'which of the kept checkpoints it replaces (default: none)',
+          0,
+        ),
       ),
   ).action(async (path: string, flags: Flags) => {
     const file = await readCheckpoint(path);

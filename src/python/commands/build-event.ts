@@ -8,7 +8,7 @@ import {
   workerOf,
   writeEvent,
 } from './events/authorship.ts';
-import { integerFlag } from './number-flags.ts';
+import { integer } from './number-flags.ts';
 import { openPayload, readPayloadText } from './payloads/payload-file.ts';
 
 interface Flags extends AuthorFlags {
@@ -25,13 +25,15 @@ export const buildEvent = (): Command =>
       .description('wrap a payload into a gradient event (kind 33333), signed or not')
       .argument('<payload>', 'file with base64 text, or JSON with a "payload" member')
       .requiredOption('--run <name>', 'name of the run')
-      .requiredOption('--round <n>', 'round index, from 0', integerFlag('--round', 0))
+      .addOption(integer('--round <n>', 'round index, from 0', 0).makeOptionMandatory())
       .requiredOption('--model <digest>', 'digest of the state the round started from')
-      .option('--steps <n>', 'inner steps taken', integerFlag('--steps', 1), 500)
-      .option(
-        '--examples <n>',
-        'examples seen; the weight of the gradient (default: it weighs 1)',
-        integerFlag('--examples', 1),
+      .addOption(integer('--steps <n>', 'inner steps taken', 1).default(500))
+      .addOption(
+        integer(
+          '--examples <n>',
+          'examples seen; the weight of the gradient (default: it weighs 1)',
+          1,
+        ),
       ),
   ).action(async (path: string, flags: Flags) => {
     const { run, round, model, steps, examples } = flags;

@@ -1,6 +1,7 @@
 /** `nostrain build-heartbeat`: a heartbeat event of the Python reference. */
 import { Command } from 'commander';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { repeatable } from '../../terminal/flags.ts';
 import { heartbeatDraft } from '../wire/build-reference-event.ts';
 import {
   type AuthorFlags,
@@ -9,7 +10,7 @@ import {
   workerOf,
   writeEvent,
 } from './events/authorship.ts';
-import { integerFlag } from './number-flags.ts';
+import { integer } from './number-flags.ts';
 
 interface Flags extends AuthorFlags {
   readonly run: string;
@@ -20,30 +21,25 @@ interface Flags extends AuthorFlags {
   readonly advertiseRelay?: readonly string[];
 }
 
-const collect = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
-
 export const buildHeartbeat = (): Command =>
   addAuthorFlags(
     new Command('build-heartbeat')
       .description('write a heartbeat event (kind 33334), signed or not')
       .requiredOption('--run <name>', 'name of the run')
-      .requiredOption('--round <n>', 'round the worker is in, from 0', integerFlag('--round', 0))
-      .option(
-        '--heartbeat-interval <s>',
-        'seconds until the next one is due',
-        integerFlag('--heartbeat-interval', 1),
-        60,
+      .addOption(integer('--round <n>', 'round the worker is in, from 0', 0).makeOptionMandatory())
+      .addOption(
+        integer('--heartbeat-interval <s>', 'seconds until the next one is due', 1).default(60),
       )
-      .option('--examples <n>', 'examples the worker has', integerFlag('--examples', 1))
-      .option(
-        '--capability <word>',
-        'what the worker can do, repeatable (default: gradient-event)',
-        collect,
+      .addOption(integer('--examples <n>', 'examples the worker has', 1))
+      .addOption(
+        repeatable(
+          '--capability <word>',
+          'what the worker can do, repeatable (default: gradient-event)',
+        ),
       )
-      .option('--advertise-relay <url>', 'where else to find the worker, repeatable', collect),
+      .addOption(
+        repeatable('--advertise-relay <url>', 'where else to find the worker, repeatable'),
+      ),
   ).action(async (flags: Flags) => {
     const { run, round, examples, heartbeatInterval: interval } = flags;
     const about = {

@@ -32,9 +32,7 @@ export function assertReferenceDemo(name: string, flags: Asked): void {
   throw new ConfigError(
     'flag/reference',
     `--reference is the linear demo with ${REFERENCE_SHARDS} workers as it is`,
-    {
-      hint: 'nostrain demo linear --reference',
-    },
+    { hint: 'nostrain demo linear --reference' },
   );
 }
 

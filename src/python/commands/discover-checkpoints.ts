@@ -8,7 +8,7 @@ import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { checkpointsText } from './collect/text.ts';
-import { integerFlag } from './number-flags.ts';
+import { integer } from './number-flags.ts';
 
 interface Flags extends ListeningFlags {
   readonly worker?: string;
@@ -30,16 +30,15 @@ export const discoverCheckpoints = (ports = machinePorts): Command =>
     ),
   )
     .option('--worker <key>', 'only checkpoints of this worker')
-    .option(
-      '--min-round <n>',
-      'only checkpoints of this completed round or later ones',
-      integerFlag('--min-round', 0),
+    .addOption(
+      integer('--min-round <n>', 'only checkpoints of this completed round or later ones', 0),
     )
-    .option(
-      '--faults <n>',
-      'how many authors may lie: one more must publish equal hashes',
-      integerFlag('--faults', 0),
-      1,
+    .addOption(
+      integer(
+        '--faults <n>',
+        'how many authors may lie: one more must publish equal hashes',
+        0,
+      ).default(1),
     )
     .option('--json', 'print one JSON document, the events in it')
     .option('-o, --output <file>', 'write it there instead of stdout')

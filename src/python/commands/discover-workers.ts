@@ -7,7 +7,7 @@ import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { workersText } from './collect/text.ts';
-import { integerFlag } from './number-flags.ts';
+import { integer } from './number-flags.ts';
 
 interface Flags extends ListeningFlags {
   readonly round?: number;
@@ -20,12 +20,13 @@ export const discoverWorkers = (ports = machinePorts): Command =>
   addListeningFlags(
     new Command('discover-workers').description('list the workers of a run by their heartbeats'),
   )
-    .option('--round <n>', 'only workers in this round or a later one', integerFlag('--round', 0))
-    .option(
-      '--max-missed-heartbeats <n>',
-      'a worker is gone after missing this many of its own intervals',
-      integerFlag('--max-missed-heartbeats', 1),
-      3,
+    .addOption(integer('--round <n>', 'only workers in this round or a later one', 0))
+    .addOption(
+      integer(
+        '--max-missed-heartbeats <n>',
+        'a worker is gone after missing this many of its own intervals',
+        1,
+      ).default(3),
     )
     .option('--json', 'print one JSON document, the events in it')
     .option('-o, --output <file>', 'write it there instead of stdout')

@@ -7,7 +7,7 @@ import { difference } from '../formats/arithmetic.ts';
 import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { openZstd } from '../node/zstd.ts';
-import { decimalFlag, share } from './number-flags.ts';
+import { decimal, share } from './number-flags.ts';
 import { payloadJson } from './payloads/payload-file.ts';
 import { addStateInput } from './state-formats.ts';
 
@@ -25,12 +25,7 @@ export const encodeDelta = (): Command =>
       .description('pack what was learned between two states, its largest values, as int8')
       .argument('<initial>', 'state before training')
       .argument('<current>', 'state after training')
-      .option(
-        '--topk <share>',
-        'share of the values that is sent',
-        decimalFlag('--topk', share),
-        0.01,
-      )
+      .addOption(decimal('--topk <share>', 'share of the values that is sent', share).default(0.01))
       .addOption(
         new Option('--codec <name>', 'compression; zstd only where every worker reads it')
           .choices(['zlib', 'zstd'])

@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { initialState } from '../regression/initial-state.ts';
-import { above0, decimalFlag, integerFlag } from './number-flags.ts';
+import { above0, decimal, integer } from './number-flags.ts';
 import { addStateOutput, type StateOutput, writeState } from './state-formats.ts';
 
 interface Flags extends StateOutput {
@@ -31,20 +31,17 @@ export const initState = (): Command =>
           .choices(['linear-regression', 'mlp-regression'])
           .default('linear-regression'),
       )
-      .requiredOption('--features <n>', 'inputs of an example', integerFlag('--features', 1))
-      .option(
-        '--hidden-size <n>',
-        'mlp-regression: width of the hidden layer',
-        integerFlag('--hidden-size', 1),
-      )
+      .addOption(integer('--features <n>', 'inputs of an example', 1).makeOptionMandatory())
+      .addOption(integer('--hidden-size <n>', 'mlp-regression: width of the hidden layer', 1))
       .addOption(
         new Option('--seed <n>', 'of the random weights').argParser(seedFlag).default(0n, '0'),
       )
-      .option(
-        '--weight-scale <x>',
-        'largest random weight, before scaling by width',
-        decimalFlag('--weight-scale', above0),
-        0.1,
+      .addOption(
+        decimal(
+          '--weight-scale <x>',
+          'largest random weight, before scaling by width',
+          above0,
+        ).default(0.1),
       ),
   ).action(async (flags: Flags) => {
     const { runtime } = flags;

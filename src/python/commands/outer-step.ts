@@ -5,7 +5,7 @@ import { writeResult } from '../../terminal/output.ts';
 import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { improvementStep } from '../outer/improvement-step.ts';
-import { above0, decimalFlag, momentum } from './number-flags.ts';
+import { above0, decimal, momentum } from './number-flags.ts';
 import { readDelta } from './payloads/delta-file.ts';
 import {
   addStateInput,
@@ -31,17 +31,9 @@ export const outerStep = (): Command =>
         .description('take the outer step of a round: Nesterov momentum over a mean delta')
         .argument('<base>', 'state all workers started the round from')
         .argument('<delta>', 'mean delta: a JSON state, a payload or a gradient event')
-        .option(
-          '--learning-rate <x>',
-          'how far the step goes',
-          decimalFlag('--learning-rate', above0),
-          0.7,
-        )
-        .option(
-          '--momentum <x>',
-          'share of the momentum that stays',
-          decimalFlag('--momentum', momentum),
-          0.9,
+        .addOption(decimal('--learning-rate <x>', 'how far the step goes', above0).default(0.7))
+        .addOption(
+          decimal('--momentum <x>', 'share of the momentum that stays', momentum).default(0.9),
         )
         .option('--momentum-state <file>', 'momentum after the last step (default: none)')
         .option('--momentum-out <file>', 'write the momentum after this step there')

@@ -8,7 +8,7 @@ import { readStateFile } from '../node/state-io.ts';
 import { type RegressionBackend, trainOnBackend } from '../node/train-on-backend.ts';
 import type { RegressionTraining } from '../regression/train.ts';
 import { backendOption } from './backend-option.ts';
-import { above0, decimalFlag, integerFlag } from './number-flags.ts';
+import { above0, decimal, integer } from './number-flags.ts';
 import {
   addStateInput,
   addStateOutput,
@@ -42,14 +42,9 @@ export const trainLocal = (): Command =>
           ),
         )
         .addOption(backendOption())
-        .option('--steps <n>', 'steps of gradient descent', integerFlag('--steps', 1), 500)
-        .option(
-          '--learning-rate <x>',
-          'how far a step goes',
-          decimalFlag('--learning-rate', above0),
-          0.01,
-        )
-        .option('--batch-size <n>', 'examples per step', integerFlag('--batch-size', 1), 1)
+        .addOption(integer('--steps <n>', 'steps of gradient descent', 1).default(500))
+        .addOption(decimal('--learning-rate <x>', 'how far a step goes', above0).default(0.01))
+        .addOption(integer('--batch-size <n>', 'examples per step', 1).default(1))
         .option('--metrics-out <file>', 'write settings and losses there as JSON'),
     ),
   ).action(async (state: string, dataset: string, flags: Flags) => {

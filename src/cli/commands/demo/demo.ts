@@ -1,7 +1,7 @@
 /** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { repeatable, whole } from '../../../terminal/flags.ts';
 import { runCertifiedDemo } from './certified/run-certified.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from './run-demo.ts';
 
@@ -14,20 +14,12 @@ export const demo = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
     .addArgument(new Argument('<name>', 'what to train').choices([...demoNames, 'certified']))
-    .option(
-      '--workers <n>',
-      'worker processes (4, or 8 with --long)',
-      wholeFlag('--workers', 1, 64),
-    )
-    .option('--rounds <n>', fields.rounds.help, wholeFlag('--rounds', 1))
-    .option('--inner-steps <n>', fields.innerSteps.help, wholeFlag('--inner-steps', 1))
-    .option('--seed <n>', fields.seed.help, wholeFlag('--seed', 0), 1)
+    .addOption(whole('--workers <n>', 'worker processes (4, or 8 with --long)', 1, 64))
+    .addOption(whole('--rounds <n>', fields.rounds.help, 1))
+    .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
+    .addOption(whole('--seed <n>', fields.seed.help, 0).default(1))
     .option('--corpus <file>', 'text to train on')
-    .option(
-      '--relay <url>',
-      'use this relay instead of starting one, repeatable',
-      (url: string, before: readonly string[] = []) => [...before, url],
-    )
+    .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(profileOption())
     .option('--settings <file>', 'other settings as JSON, for every worker')
     .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')

@@ -1,6 +1,7 @@
 /** `nostrain doctor`: tries what training needs on this machine, and what the given relays offer. */
 import { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import { repeatable } from '../../../terminal/flags.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { formatChecks } from './check.ts';
 import { checkMachine } from './machine.ts';
@@ -14,12 +15,7 @@ interface Flags {
 export const doctor = (): Command =>
   new Command('doctor')
     .description('check whether this machine and the given relays can train')
-    .option(
-      '--relay <url>',
-      'look at this relay too, repeatable',
-      (url: string, before: readonly string[]) => [...before, url],
-      [],
-    )
+    .addOption(repeatable('--relay <url>', 'look at this relay too, repeatable').default([]))
     .option('--json', 'print JSON')
     .action(async ({ relay, json }: Flags) => {
       const [relays, machine] = await Promise.all([checkRelays(relay), checkMachine()]);

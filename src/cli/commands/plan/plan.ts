@@ -12,10 +12,10 @@ import { combineSettings, presets } from '../../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import {
   addSettingFlags,
-  positiveFlag,
+  positive,
   settingsFromFile,
   settingsFromFlags,
-  wholeFlag,
+  whole,
 } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
@@ -44,27 +44,32 @@ export const plan = (): Command =>
     new Command('plan')
       .description('estimate what a run sends in events and bytes, and which relays can carry it')
       .option('--settings <file>', 'settings as JSON; flags win over it')
-      .option(
-        '--workers <n>',
-        'workers of the run (default: those of --sync strict:N, else of --shard)',
-        wholeFlag('--workers', 1, 100_000),
+      .addOption(
+        whole(
+          '--workers <n>',
+          'workers of the run (default: those of --sync strict:N, else of --shard)',
+          1,
+          100_000,
+        ),
       )
-      .option(
-        '--workers-per-ip <n>',
-        'workers that relays see behind one address',
-        wholeFlag('--workers-per-ip', 1, 100_000),
-        1,
+      .addOption(
+        whole(
+          '--workers-per-ip <n>',
+          'workers that relays see behind one address',
+          1,
+          100_000,
+        ).default(1),
       )
-      .option(
-        '--round-seconds <s>',
-        'how long a round lasts, training included',
-        positiveFlag('--round-seconds'),
-        60,
+      .addOption(
+        positive('--round-seconds <s>', 'how long a round lasts, training included').default(60),
       )
-      .option(
-        '--payload-bytes <n>',
-        'take this as the payload of a round instead of measuring one',
-        wholeFlag('--payload-bytes', 1, MOST_PAYLOAD_BYTES),
+      .addOption(
+        whole(
+          '--payload-bytes <n>',
+          'take this as the payload of a round instead of measuring one',
+          1,
+          MOST_PAYLOAD_BYTES,
+        ),
       )
       .option('--check', 'try the relays, as `nostrain relays check` does')
       .option('--json', 'print JSON'),

@@ -1,6 +1,6 @@
 /** `nostrain relays check`: what relays really allow, found out by trying. */
 import { Command } from 'commander';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { whole } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { checkRelaysHere } from './check-here.ts';
@@ -20,11 +20,13 @@ const check = (): Command =>
       'try what each relay allows: some 30 marked events under a throwaway key, deleted afterwards',
     )
     .argument('<url...>', 'relays, as ws:// or wss://')
-    .option(
-      '--seconds <n>',
-      'longest time for one relay; a slow one is asked for less',
-      wholeFlag('--seconds', 1, 600),
-      60,
+    .addOption(
+      whole(
+        '--seconds <n>',
+        'longest time for one relay; a slow one is asked for less',
+        1,
+        600,
+      ).default(60),
     )
     .option('--json', 'print JSON')
     .action(async (urls: readonly string[], { seconds, json }: Flags) => {

@@ -18,12 +18,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import {
-  addSettingFlags,
-  positiveFlag,
-  settingsFromFlags,
-  wholeFlag,
-} from '../../../terminal/flags.ts';
+import { addSettingFlags, positive, settingsFromFlags, whole } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
@@ -58,21 +53,22 @@ export const createRun = (): Command =>
           .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
           .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
           .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
-          .option(
-            '--workers <n>',
-            'workers to plan for (default: the founders)',
-            wholeFlag('--workers', 1, 100_000),
+          .addOption(
+            whole('--workers <n>', 'workers to plan for (default: the founders)', 1, 100_000),
           )
-          .option(
-            '--workers-per-ip <n>',
-            'workers that relays see behind one address',
-            wholeFlag('--workers-per-ip', 1, 100_000),
-            1,
+          .addOption(
+            whole(
+              '--workers-per-ip <n>',
+              'workers that relays see behind one address',
+              1,
+              100_000,
+            ).default(1),
           )
-          .option(
-            '--round-seconds <s>',
-            'how long a round will last, training included; warns where relays need longer',
-            positiveFlag('--round-seconds'),
+          .addOption(
+            positive(
+              '--round-seconds <s>',
+              'how long a round will last, training included; warns where relays need longer',
+            ),
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
           .option('--json', 'print JSON'),
@@ -128,9 +124,7 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
   throw new ConfigError(
     'run/author',
     `your key is ${signer.publicKey}, the author ${spec.author}`,
-    {
-      hint: "publish with the author's key (--key-file FILE), or leave the author out",
-    },
+    { hint: "publish with the author's key (--key-file FILE), or leave the author out" },
   );
 }
 

@@ -17,7 +17,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { addSettingFlags, wholeFlag } from '../../../terminal/flags.ts';
+import { addSettingFlags, whole } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
@@ -41,10 +41,8 @@ export const inspectRun = (): Command =>
         .description('show the spec of a run field by field, and what its rounds send to relays')
         .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
         .addOption(hintOption())
-        .option(
-          '--workers <n>',
-          'workers to plan for (default: the founders)',
-          wholeFlag('--workers', 1, 100_000),
+        .addOption(
+          whole('--workers <n>', 'workers to plan for (default: the founders)', 1, 100_000),
         )
         .option('--json', 'the spec and its security report as JSON ("outlook")'),
       ['relay'],

@@ -184,9 +184,7 @@ async function sliceOf(
       throw new RelayError(
         'run/slice',
         `the evaluation slice is not there: ${found.issue.message}`,
-        {
-          hint: 'ask other relays with --relay URL, or have its author publish the run again',
-        },
+        { hint: 'ask other relays with --relay URL, or have its author publish the run again' },
       );
     }
     await writeFile(file, found.value);

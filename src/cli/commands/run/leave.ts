@@ -19,7 +19,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { addSettingFlags, wholeFlag } from '../../../terminal/flags.ts';
+import { addSettingFlags, whole } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
@@ -46,10 +46,12 @@ export const leaveRun = (): Command =>
           .description('leave the roster of a run; a worker that is running ends by itself')
           .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
           .addOption(hintOption())
-          .option(
-            '--last <round>',
-            'the last round to take part in, from 1 (default: the one in progress)',
-            wholeFlag('--last', 1),
+          .addOption(
+            whole(
+              '--last <round>',
+              'the last round to take part in, from 1 (default: the one in progress)',
+              1,
+            ),
           )
           .option('--key-file <file>', 'secret key of the worker (default: in your data folder)')
           .option(

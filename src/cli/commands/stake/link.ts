@@ -19,7 +19,7 @@ import {
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey, publicKeyOf } from '../../../node/keys.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { whole } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { orRefuse, readText } from '../../shared/files.ts';
 import { MAINNET } from './snapshot-flags.ts';
@@ -52,12 +52,8 @@ export const link = (): Command =>
     .option('--account-sig <sig>', 'what it signed, as hex or base58; with the same --made')
     .option('--key-file <file>', 'your Nostr secret key (default: the one in your data folder)')
     .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
-    .option(
-      '--made <s>',
-      'unix seconds from which it counts (default: now)',
-      wholeFlag('--made', 0),
-    )
-    .option('--days <n>', 'how long it counts', wholeFlag('--days', 1, 36_500), 365)
+    .addOption(whole('--made <s>', 'unix seconds from which it counts (default: now)', 0))
+    .addOption(whole('--days <n>', 'how long it counts', 1, 36_500).default(365))
     .option('-o, --output <file>', 'list of links to add it to; without it to stdout')
     .action(run);
 

@@ -1,10 +1,8 @@
 /** Flags of `nostrain stake snapshot`: where the numbers come from, and what each source must be told. */
 import { type Command, Option } from 'commander';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { repeatable, whole } from '../../../terminal/flags.ts';
 import { addAccessFlags } from '../../shared/endpoints.ts';
 import { STAKE_SOURCES } from './derive.ts';
-
-const collect = (url: string, before: readonly string[]): readonly string[] => [...before, url];
 
 /** Adds all of them. */
 export const addSnapshotFlags = (command: Command): Command =>
@@ -21,28 +19,22 @@ const addDocumentFlags = (command: Command): Command =>
     .option('--list <file>', 'of --from file: lines like npub1… 100')
     .option('--unit <word>', 'of --from file: what is counted', 'stake')
     .option('--id <hex>', 'of --from event: which snapshot')
-    .option(
-      '--relay <url>',
-      'where to look for the event, and to --publish; repeatable',
-      collect,
-      [],
+    .addOption(
+      repeatable(
+        '--relay <url>',
+        'where to look for the event, and to --publish; repeatable',
+      ).default([]),
     )
     .option('--publish', 'send the snapshot to the relays as an event');
 
 const addTokenFlags = (command: Command): Command =>
   command
     .option('--contract <0x…>', 'the registry, or the token')
-    .option('--from-block <n>', 'block that created the registry', wholeFlag('--from-block', 0), 0)
-    .option(
-      '--height <n>',
-      'block of the snapshot (default: the newest final one)',
-      wholeFlag('--height', 0),
-    )
+    .addOption(whole('--from-block <n>', 'block that created the registry', 0).default(0))
+    .addOption(whole('--height <n>', 'block of the snapshot (default: the newest final one)', 0))
     .option('--keys <file>', 'of tokens: whose balances count, one npub per line')
-    .option(
-      '--balance-slot <n>',
-      'of erc20: storage slot of its balances, to prove them',
-      wholeFlag('--balance-slot', 0),
+    .addOption(
+      whole('--balance-slot <n>', 'of erc20: storage slot of its balances, to prove them', 0),
     );
 
 /** Solana's main network. */
@@ -53,15 +45,11 @@ const addPsycheFlags = (command: Command): Command =>
     .option('--chain <caip2>', 'of psyche: the Solana cluster', MAINNET)
     .option('--account <base58>', 'of psyche: the coordinator account')
     .option('--run <name>', 'of psyche: the run that the account is of')
-    .option('--epoch <n>', 'of psyche: the epoch whose clients count', wholeFlag('--epoch', 0))
+    .addOption(whole('--epoch <n>', 'of psyche: the epoch whose clients count', 0))
     .addOption(
       new Option('--weights <how>', 'of psyche: one each, or points earned')
         .choices(['equal', 'earned'])
         .default('equal'),
     )
     .option('--links <file>', 'of psyche: signed links from accounts to Nostr keys')
-    .option(
-      '--cutoff <s>',
-      'of psyche: unix seconds at which links are judged',
-      wholeFlag('--cutoff', 0),
-    );
+    .addOption(whole('--cutoff <s>', 'of psyche: unix seconds at which links are judged', 0));

@@ -11,7 +11,7 @@ import {
   stakeDifference,
   totalStake,
 } from '../../../run/stake-snapshot.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { whole } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
@@ -94,7 +94,7 @@ const show = (): Command =>
   new Command('show')
     .description('print the largest stakes of a snapshot and their shares')
     .argument('<file>', 'the document')
-    .option('--top <n>', 'how many keys to show', wholeFlag('--top', 1), 20)
+    .addOption(whole('--top <n>', 'how many keys to show', 1).default(20))
     .action(async (file: string, { top }: { readonly top: number }) => {
       const width = process.stdout.columns ?? 120;
       writeOut(formatStakes(await readDocument(file), width, top));

@@ -1,6 +1,6 @@
 /** `nostrain witness bench`: what finding the witnesses costs, beside a coordinator that tells them. */
 import { Command } from 'commander';
-import { positiveFlag, wholeFlag } from '../../../terminal/flags.ts';
+import { positive, wholeFlag } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
@@ -23,8 +23,8 @@ export const witnessBench = (): Command =>
     .description('measure what drawing the witnesses costs, against a coordinator that publishes them')
     .option('--keys <n>', 'members, repeatable (default: 100 to 1000000)', many(wholeFlag('--keys', 1, MOST_KEYS))) // biome-ignore format: one option
     .option('-k, --seats <n>', 'seats', seatsFlag, 16)
-    .option('--rtt-ms <ms>', 'modelled coordinator: round trip', positiveFlag('--rtt-ms'), 50)
-    .option('--reads-per-second <n>', 'modelled coordinator: reads its relay answers (default: what a relay here does)', positiveFlag('--reads-per-second')) // biome-ignore format: one option
+    .addOption(positive('--rtt-ms <ms>', 'modelled coordinator: round trip').default(50))
+    .addOption(positive('--reads-per-second <n>', 'modelled coordinator: reads its relay answers (default: what a relay here does)')) // biome-ignore format: one option
     .option('--json', 'print JSON')
     .action(async ({ keys, seats, rttMs, readsPerSecond, json }: BenchFlags) => {
       const sizes = keys ?? [100, 1000, 10_000, 100_000, 1_000_000];

@@ -6,7 +6,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { whole } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
@@ -37,13 +37,13 @@ export const witnessInspect = (): Command =>
       .option('--spec <run>', 'file or naddr1… of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
       .addOption(hintOption())
-      .option('--keys <n>', 'keys that may sit (default: 1000)', wholeFlag('--keys', 1, MOST_KEYS))
+      .addOption(whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS))
       .option('--members <file>', 'count them from a file instead')
       .option('--hostile <share>', 'of the keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
       .option('-k, --seats <n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', many(seatsFlag)) // biome-ignore format: one option
       .addOption(new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(['bft', 'cft'])) // biome-ignore format: one option
-      .option('--differ <n>', 'keys by which the lists of two recovery epochs differ', wholeFlag('--differ', 0, MOST_SEATS), 0) // biome-ignore format: one option
-      .option('--rounds <n>', 'rounds of the run (default: 1000)', wholeFlag('--rounds', 1, U32))
+      .addOption(whole('--differ <n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS).default(0)) // biome-ignore format: one option
+      .addOption(whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32))
       .option('--json', 'print JSON'),
   ).action(async (flags: InspectFlags) => {
     const said = await saidBy(flags);

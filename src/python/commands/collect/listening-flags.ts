@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import type { Patience } from '../../collect/collect.ts';
 import type { GradientsQuery, SyncStrategy } from '../../collect/gradients.ts';
-import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
+import { above0, decimal, integer } from '../number-flags.ts';
 import { addRelayFlags, type RelayFlags } from './relay-flags.ts';
 
 export interface ListeningFlags extends RelayFlags {
@@ -29,21 +29,20 @@ export interface RoundFlags extends ListeningFlags {
 export const addListeningFlags = (command: Command): Command =>
   addRelayFlags(command, 'seconds a connection may take')
     .requiredOption('--run <name>', 'name of the training run')
-    .option(
-      '--since <unix>',
-      'only events from this time on, unix seconds',
-      integerFlag('--since', 0),
+    .addOption(integer('--since <unix>', 'only events from this time on, unix seconds', 0))
+    .addOption(
+      decimal(
+        '--idle-timeout <s>',
+        'stop after so many seconds without a message from the relay',
+        above0,
+      ).default(2),
     )
-    .option(
-      '--idle-timeout <s>',
-      'stop after so many seconds without a message from the relay',
-      decimalFlag('--idle-timeout', above0),
-      2,
-    )
-    .option(
-      '--max-wait <s>',
-      'stop after so many seconds, whatever the relay sends (default: 60, or 30 idle timeouts if that is longer)',
-      decimalFlag('--max-wait', above0),
+    .addOption(
+      decimal(
+        '--max-wait <s>',
+        'stop after so many seconds, whatever the relay sends (default: 60, or 30 idle timeouts if that is longer)',
+        above0,
+      ),
     );
 
 export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience => ({
@@ -54,8 +53,8 @@ export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience =
 /** Adds what collect-events and aggregate-round have in common. */
 export const addRoundFlags = (command: Command): Command =>
   addListeningFlags(command)
-    .requiredOption('--round <n>', 'the round, from 0', integerFlag('--round', 0))
-    .option('--limit <n>', 'stop when this many workers are in', integerFlag('--limit', 1))
+    .addOption(integer('--round <n>', 'the round, from 0', 0).makeOptionMandatory())
+    .addOption(integer('--limit <n>', 'stop when this many workers are in', 1))
     .addOption(
       new Option(
         '--sync <strategy>',
@@ -65,21 +64,26 @@ export const addRoundFlags = (command: Command): Command =>
         .default('timeout'),
     )
     .option('--discover-workers', 'look for heartbeats first; strict and quorum always do')
-    .option(
-      '--heartbeat-since <unix>',
-      'only heartbeats from this time on, unix seconds (default: --since)',
-      integerFlag('--heartbeat-since', 0),
+    .addOption(
+      integer(
+        '--heartbeat-since <unix>',
+        'only heartbeats from this time on, unix seconds (default: --since)',
+        0,
+      ),
     )
-    .option(
-      '--heartbeat-idle-timeout <s>',
-      'the idle timeout while looking for heartbeats, in seconds (default: --idle-timeout)',
-      decimalFlag('--heartbeat-idle-timeout', above0),
+    .addOption(
+      decimal(
+        '--heartbeat-idle-timeout <s>',
+        'the idle timeout while looking for heartbeats, in seconds (default: --idle-timeout)',
+        above0,
+      ),
     )
-    .option(
-      '--max-missed-heartbeats <n>',
-      'a worker is gone after missing this many of its own intervals',
-      integerFlag('--max-missed-heartbeats', 1),
-      3,
+    .addOption(
+      integer(
+        '--max-missed-heartbeats <n>',
+        'a worker is gone after missing this many of its own intervals',
+        1,
+      ).default(3),
     );
 
 export function roundQuery(flags: RoundFlags): GradientsQuery {

@@ -8,10 +8,11 @@ import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../../network/transport/socket.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { openSocket } from '../../../node/sockets.ts';
+import { repeatable } from '../../../terminal/flags.ts';
 import { createRelayPorts, type RelayPorts } from '../../collect/relay-ports.ts';
 import { openZstd } from '../../node/zstd.ts';
 import type { RelayFailure } from '../../wire/retry-telemetry.ts';
-import { above0, decimalFlag, integerFlag, type Range } from '../number-flags.ts';
+import { above0, decimal, integer, type Range } from '../number-flags.ts';
 
 /** Time and network of a command; tests bring their own. */
 export interface CommandPorts {
@@ -32,11 +33,6 @@ export interface RelayFlags {
   readonly relayRetryBackoffMultiplier: number;
 }
 
-const append = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
-
 const from = (least: number): Range => ({
   says: `from ${least} on`,
   holds: (value) => value >= least,
@@ -45,31 +41,32 @@ const from = (least: number): Range => ({
 /** Adds `--relay`, `--timeout` and the four `--relay-retry` flags. */
 export const addRelayFlags = (command: Command, timeoutHelp: string): Command =>
   command
-    .requiredOption('--relay <url>', 'relay address, ws:// or wss://; repeatable', append)
-    .option('--timeout <s>', timeoutHelp, decimalFlag('--timeout', above0), 10)
-    .option(
-      '--relay-retries <n>',
-      'tries after the first one, for each relay',
-      integerFlag('--relay-retries', 0),
-      0,
+    .addOption(
+      repeatable(
+        '--relay <url>',
+        'relay address, ws:// or wss://; repeatable',
+      ).makeOptionMandatory(),
     )
-    .option(
-      '--relay-retry-backoff <s>',
-      'seconds before the first retry',
-      decimalFlag('--relay-retry-backoff', from(0)),
-      0.25,
+    .addOption(decimal('--timeout <s>', timeoutHelp, above0).default(10))
+    .addOption(
+      integer('--relay-retries <n>', 'tries after the first one, for each relay', 0).default(0),
     )
-    .option(
-      '--relay-retry-backoff-max <s>',
-      'longest wait before a retry, in seconds; 0 for no cap',
-      decimalFlag('--relay-retry-backoff-max', from(0)),
-      2,
+    .addOption(
+      decimal('--relay-retry-backoff <s>', 'seconds before the first retry', from(0)).default(0.25),
     )
-    .option(
-      '--relay-retry-backoff-multiplier <x>',
-      'growth of the wait from one retry to the next',
-      decimalFlag('--relay-retry-backoff-multiplier', from(1)),
-      2,
+    .addOption(
+      decimal(
+        '--relay-retry-backoff-max <s>',
+        'longest wait before a retry, in seconds; 0 for no cap',
+        from(0),
+      ).default(2),
+    )
+    .addOption(
+      decimal(
+        '--relay-retry-backoff-multiplier <x>',
+        'growth of the wait from one retry to the next',
+        from(1),
+      ).default(2),
     );
 
 /** The relays named, each once. */

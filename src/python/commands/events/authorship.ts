@@ -8,7 +8,7 @@ import { writeResult } from '../../../terminal/output.ts';
 import { indentedJson } from '../../json.ts';
 import { eventJson } from '../../wire/describe-event.ts';
 import { type LooseEvent, withAuthor } from '../../wire/loose-event.ts';
-import { integerFlag } from '../number-flags.ts';
+import { integer } from '../number-flags.ts';
 
 export interface AuthorFlags {
   readonly worker?: string;
@@ -28,11 +28,7 @@ export const addAuthorFlags = (command: Command): Command =>
     .option('--pubkey <hex>', 'public key of whoever signs elsewhere')
     .option('--sig <hex>', 'their signature of this event; needs --pubkey')
     .option('--event-id <hex>', 'the id the event must have; needs --pubkey')
-    .option(
-      '--created-at <s>',
-      'date of the event in unix seconds (default: now)',
-      integerFlag('--created-at', 0),
-    )
+    .addOption(integer('--created-at <s>', 'date of the event in unix seconds (default: now)', 0))
     .option('-o, --output <file>', 'write it there instead of stdout');
 
 /** Who the event speaks for. */

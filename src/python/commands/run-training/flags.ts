@@ -3,10 +3,11 @@ import { type Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import type { RegressionTask } from '../../../model/data/regression.ts';
 import { fields } from '../../../run/settings.ts';
+import { repeatable } from '../../../terminal/flags.ts';
 import type { StorageOptions } from '../../formats/stored-state.ts';
 import type { RegressionBackend } from '../../node/train-on-backend.ts';
 import { backendOption } from '../backend-option.ts';
-import { above0, decimalFlag, integerFlag } from '../number-flags.ts';
+import { above0, decimal, integer } from '../number-flags.ts';
 import type { StateOutput } from '../state-formats.ts';
 
 export interface ReferenceFlags extends StateOutput {
@@ -34,11 +35,6 @@ export interface ReferenceFlags extends StateOutput {
   readonly referenceCompatible?: true;
 }
 
-const append = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
-
 /** In the order of the help. */
 const options = (): readonly Option[] => [
   new Option('--worker <name>', 'name of this worker (default: its public key)'),
@@ -47,7 +43,7 @@ const options = (): readonly Option[] => [
     'mlp-regression',
   ]),
   backendOption(),
-  whole('--start-round <n>', 'first round; not read when resuming (0)', 0),
+  integer('--start-round <n>', 'first round; not read when resuming (0)', 0),
   new Option('--momentum-state <file>', 'outer momentum to start from (zeros)'),
   new Option('--momentum-out <file>', 'write the final outer momentum there'),
   new Option('--resume-from <file>', 'go on from a checkpoint file of this worker'),
@@ -55,19 +51,16 @@ const options = (): readonly Option[] => [
     '--resume-latest-checkpoint',
     'go on from the newest checkpoint on the relays that can be trusted',
   ),
-  new Option(
-    '--checkpoint-worker <key>',
-    'trust the checkpoints of this worker; repeatable',
-  ).argParser(append),
-  whole(
+  repeatable('--checkpoint-worker <key>', 'trust the checkpoints of this worker; repeatable'),
+  integer(
     '--checkpoint-faults <n>',
     'else: how many authors may lie; one more must publish equal hashes (1)',
     0,
   ),
-  whole('--checkpoint-since <unix>', 'leave out older checkpoints, unix seconds', 0),
-  seconds('--checkpoint-idle-timeout <s>', 'seconds to look for them (--round-timeout)'),
+  integer('--checkpoint-since <unix>', 'leave out older checkpoints, unix seconds', 0),
+  decimal('--checkpoint-idle-timeout <s>', 'seconds to look for them (--round-timeout)', above0),
   new Option('--checkpoint-out <file>', 'write the checkpoint of each round there, as JSON'),
-  seconds('--late-gradient-timeout <s>', 'seconds to look for late gradients (0.2)'),
+  decimal('--late-gradient-timeout <s>', 'seconds to look for late gradients (0.2)', above0),
   new Option(
     '--late-gradient-strategy <name>',
     'fold late gradients in before the next round, or only note them (deferred)',
@@ -79,23 +72,14 @@ const options = (): readonly Option[] => [
   new Option('--late-gradient-momentum <x>', 'momentum of that step (--momentum)').argParser(
     (text) => fields.momentum.read(text, '--late-gradient-momentum'),
   ),
-  new Option(
-    '--advertise-relay <url>',
-    'relay named in heartbeats, repeatable (those used)',
-  ).argParser(append),
+  repeatable('--advertise-relay <url>', 'relay named in heartbeats, repeatable (those used)'),
   new Option('--artifact-dir <dir>', 'write everything a round makes there'),
-  whole('--artifact-retention-rounds <n>', 'keep the newest rounds only (all)', 1),
+  integer('--artifact-retention-rounds <n>', 'keep the newest rounds only (all)', 1),
   new Option(
     '--reference-compatible',
     'do as the Python reference does, also where that is unsafe, to train with its workers',
   ),
 ];
-
-const whole = (flags: string, help: string, least: number): Option =>
-  new Option(flags, help).argParser(integerFlag(flags.split(' ')[0]!, least));
-
-const seconds = (flags: string, help: string): Option =>
-  new Option(flags, help).argParser(decimalFlag(flags.split(' ')[0]!, above0));
 
 /** Adds them, under a heading of their own. */
 export function addReferenceFlags(command: Command): Command {

@@ -87,9 +87,7 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
     throw new ConfigError(
       'flag/profile',
       'STATE and DATASET are trained over --profile nostrain/0',
-      {
-        hint: 'leave --profile out, or train with --model linear or mlp',
-      },
+      { hint: 'leave --profile out, or train with --model linear or mlp' },
     );
   }
   const { profile: _, ...rest } = asked;

@@ -42,9 +42,7 @@ export function assertStartable(flags: ReferenceFlags): void {
     throw new ConfigError(
       'resume/flags',
       '--resume-from and --resume-latest-checkpoint exclude each other',
-      {
-        hint: 'leave one of them out',
-      },
+      { hint: 'leave one of them out' },
     );
   }
   if (flags.momentumState !== undefined && (isFile || flags.resumeLatestCheckpoint)) {
