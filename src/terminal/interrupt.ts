@@ -27,6 +27,16 @@ export function onInterrupt(): Interrupt {
   };
 }
 
+/** Does work that Ctrl-C cuts short. */
+export async function interruptibly<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { signal, dispose } = onInterrupt();
+  try {
+    return await work(signal);
+  } finally {
+    dispose();
+  }
+}
+
 /** Resolves at Ctrl-C. */
 export async function untilInterrupted(): Promise<void> {
   const { signal, dispose } = onInterrupt();

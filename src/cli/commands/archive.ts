@@ -5,7 +5,8 @@ import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/archive.ts';
 import { specsOf } from '../../certified/gather.ts';
-import { onInterrupt } from '../../terminal/interrupt.ts';
+import { connectionOf } from '../../terminal/connection.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
@@ -13,8 +14,8 @@ import {
   readArchiveFile,
   type SourceFlags,
   slowly,
-  withRelays,
 } from '../shared/archive-source.ts';
+import { withRelays } from '../shared/with-relays.ts';
 
 interface Flags extends SourceFlags {
   readonly out: string;
@@ -28,9 +29,7 @@ export const archive = (): Command =>
   )
     .requiredOption('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
     .action(async (flags: Flags) => {
-      const interrupt = onInterrupt();
-      const { signal } = interrupt;
-      try {
+      await interruptibly(async (signal) => {
         const options = await historyOptions(flags, signal);
         const { run } = options;
         if (run === undefined || flags.relay.length === 0) {
@@ -41,8 +40,10 @@ export const archive = (): Command =>
         const known = await readKept(flags.out);
         const report = slowly();
         const onProgress = (have: number) => report(`${have} events`);
-        const all = await withRelays(flags, signal, (relays) =>
-          archiveRun(run, { ...options, relays, known, onProgress, signal }),
+        const all = await withRelays(
+          flags.relay,
+          { connection: connectionOf(flags), signal },
+          ({ relays }) => archiveRun(run, { ...options, relays, known, onProgress, signal }),
         );
         await replaceFile(flags.out, formatArchive(all));
         const { events, beacons } = all;
@@ -55,9 +56,7 @@ export const archive = (): Command =>
             : [`; ${beacons.length} beacon values`]),
         ];
         writeOut(`${flags.out}: ${events.length} events, ${added} new${notes.join('')}\n`);
-      } finally {
-        interrupt.dispose();
-      }
+      });
     });
 
 const NO_BEACON = { beacon: { kind: 'none' } } as const;

@@ -4,7 +4,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { explainRound } from '../../certified/explain.ts';
 import { readKey } from '../../run/spec-fields.ts';
 import { whole } from '../../terminal/flags.ts';
-import { onInterrupt } from '../../terminal/interrupt.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
@@ -30,8 +30,7 @@ export const explain = (): Command =>
     .option('--events <file>', 'read this instead of asking relays')
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
-      const interrupt = onInterrupt();
-      try {
+      await interruptibly(async (signal) => {
         const worker = readKey(flags.worker);
         if (worker === undefined) {
           throw new ConfigError('flag/worker', `--worker ${flags.worker} is not a public key`, {
@@ -39,15 +38,13 @@ export const explain = (): Command =>
           });
         }
         const { round } = flags;
-        const options = await historyOptions(flags, interrupt.signal);
-        const archive = await openSource(flags, options, interrupt.signal);
+        const options = await historyOptions(flags, signal);
+        const archive = await openSource(flags, options, signal);
         const told = await explainRound(archive, { ...options, worker, round });
         if (told === undefined) {
           throw new ConfigError('flag/round', `the run has no round ${round} that is here`);
         }
         const text = `${told.why.join('\n')}\n`;
         writeOut(flags.json ? asJson({ worker, round, ...told }) : text);
-      } finally {
-        interrupt.dispose();
-      }
+      });
     });

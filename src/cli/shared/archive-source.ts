@@ -7,10 +7,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { type ArchiveFile, readArchive } from '../../certified/archive.ts';
 import { fetchHistory } from '../../certified/from-relays.ts';
 import type { HistoryOptions, Opened } from '../../certified/run-history.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
-import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { decodeRunAddress } from '../../network/wire/runs.ts';
-import { connectRelays } from '../../node/connect-relays.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -27,9 +24,9 @@ import { writeNote } from '../../terminal/output.ts';
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
-import { passingSigner } from './find-run.ts';
 import { readDocument } from './spec-file.ts';
 import { toEvents } from './stake-events.ts';
+import { withRelays } from './with-relays.ts';
 
 export interface SourceFlags extends ConnectionFlags, EndpointFlags {
   readonly run?: string;
@@ -83,25 +80,11 @@ export async function openSource(
   }
   const report = slowly();
   const onProgress = (have: number) => report(`${have} events`);
-  return withRelays(flags, signal, async (relays) => ({
+  const reach = { connection: connectionOf(flags), signal };
+  return withRelays(flags.relay, reach, async ({ relays }) => ({
     events: await fetchHistory(run, { relays, signal, onProgress, sha256: nativeSha256 }),
     beacons: [],
   }));
-}
-
-/** Does something with the relays of the flags. */
-export async function withRelays<T>(
-  flags: ConnectionFlags & Pick<SourceFlags, 'relay'>,
-  signal: AbortSignal,
-  work: (relays: RelaySet) => Promise<T>,
-): Promise<T> {
-  const urls = parseRelayUrls(flags.relay);
-  const relays = await connectRelays(urls, connectionOf(flags), passingSigner(), signal);
-  try {
-    return await work(relays);
-  } finally {
-    await relays.close();
-  }
 }
 
 /** An archive from the disk; throws `events/file` where it cannot be read. */

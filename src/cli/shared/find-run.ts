@@ -2,36 +2,26 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Option } from 'commander';
-import { systemClock } from '../../base/clock.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
-import { createSigner, type Signer } from '../../network/event.ts';
 import { hintProblem } from '../../network/transport/public-hosts.ts';
-import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { fetchRun } from '../../network/wire/run-board.ts';
 import { decodeRunAddress, type RunAddress, readCanonical } from '../../network/wire/runs.ts';
-import type { Connection } from '../../node/connect-relays.ts';
-import { connectRelays } from '../../node/connect-relays.ts';
 import { dataHome } from '../../node/data-home.ts';
-import { createSecretKey } from '../../node/keys.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { readDocument } from './spec-file.ts';
+import { type Reach, withRelays } from './with-relays.ts';
 
-export interface FindOptions {
+export interface FindOptions extends Reach {
   /** Asked instead of those the address names. */
   readonly relays?: readonly string[] | undefined;
   /** The worker's folder; default by run id. */
   readonly dir?: string | undefined;
-  readonly connection: Connection;
   /** Relays of a private network are asked too where the address names them. */
   readonly allowPrivateRelays?: boolean | undefined;
-  /** Proves to relays that ask whose key this is; default a key of the moment. */
-  readonly signer?: Signer | undefined;
-  readonly signal: AbortSignal;
 }
 
 export interface FoundRun {
@@ -102,9 +92,6 @@ function dialable(hints: readonly string[]): readonly string[] {
 /** Where a worker of a run is kept when no folder is named. */
 export const runDir = (run: Digest): string => join(dataHome(), 'runs', run.slice(0, 16));
 
-/** A signer for reading relays that want to know who asks. */
-export const passingSigner = (): Signer => createSigner(createSecretKey(), nativeCrypto);
-
 /** Keeps the spec in the worker's folder, so that going on needs no relay to have it still. */
 export async function keepSpec(dir: string, spec: RunSpec): Promise<void> {
   const options = { flag: 'wx', mode: 0o600 };
@@ -127,23 +114,19 @@ async function readKept(dir: string, run: Digest): Promise<RunSpec | undefined> 
 async function askRelays(
   address: RunAddress,
   urls: readonly string[],
-  { connection, signer = passingSigner(), signal }: FindOptions,
+  reach: Reach,
 ): Promise<RunSpec> {
   if (urls.length === 0) {
     throw new ConfigError('flag/relay', 'the address names no relay', {
       hint: 'say where the run was published: --relay URL',
     });
   }
-  const relays = await connectRelays(parseRelayUrls(urls), connection, signer, signal);
-  try {
-    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+  return withRelays(urls, reach, async (board) => {
     const found = await fetchRun(address, { ...board, timeoutMs: FETCH_MS });
     if (found.ok) return found.value;
     throw new RelayError('run/not-found', `run ${address.run}: ${found.issue.message}`, {
       hint: 'ask other relays with --relay URL, or get the file from whoever made the run',
       data: { relays: urls.map(withoutSecrets) },
     });
-  } finally {
-    await relays.close();
-  }
+  });
 }

@@ -4,33 +4,26 @@ import { systemClock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { FindSnapshot } from '../../chain/fixed-sources.ts';
 import { type Lifetime, planChunks } from '../../network/attachments/chunk-events.ts';
-import {
-  createSigner,
-  type EventDraft,
-  type SignedEvent,
-  type Signer,
-} from '../../network/event.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { findSnapshot, publishSnapshot } from '../../network/wire/snapshot-exchange.ts';
 import { buildSnapshot } from '../../network/wire/snapshots.ts';
-import { connectRelays } from '../../node/connect-relays.ts';
-import { createSecretKey } from '../../node/keys.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { StakeSnapshot } from '../../run/stake-snapshot.ts';
+import { passingSigner, withRelays } from './with-relays.ts';
 
 const OPEN_MS = 10_000;
 const KEPT_SECONDS = 90 * 86_400;
 
-const aSigner = () => createSigner(createSecretKey(), nativeCrypto);
+const connection = {
+  openTimeoutMs: OPEN_MS,
+  retry: { maxAttempts: 2, initialMs: 250, maxMs: 2000, multiplier: 2, jitter: 'full' },
+} as const;
 
 /** The snapshot of an id, from what the relays have stored. */
 export const findOver =
   (urls: readonly string[]): FindSnapshot =>
   (id, signal) =>
-    withRelays(urls, signal, (relays) =>
-      findSnapshot(id, { relays, clock: systemClock, sha256: nativeSha256, signal }),
-    );
+    withRelays(urls, { connection, signal }, (board) => findSnapshot(id, board));
 
 const aLifetime = (): Lifetime => {
   const createdAt = Math.floor(systemClock.now() / 1000);
@@ -39,7 +32,7 @@ const aLifetime = (): Lifetime => {
 
 /** A snapshot as events, its chunks first. What it is does not depend on who signs it, so nobody's key is used. */
 export function toEvents(snapshot: StakeSnapshot): readonly SignedEvent[] {
-  const signer = aSigner();
+  const signer = passingSigner();
   const lifetime = aLifetime();
   const { draft, payload } = buildSnapshot(snapshot, lifetime, nativeSha256);
   const plan = payload && planChunks(payload, lifetime, nativeSha256);
@@ -52,31 +45,14 @@ export const publishOver = (
   urls: readonly string[],
   snapshot: StakeSnapshot,
   signal: AbortSignal,
-): Promise<void> =>
-  withRelays(urls, signal, async (relays, signer) => {
+): Promise<void> => {
+  const signer = passingSigner();
+  return withRelays(urls, { connection, signer, signal }, async (board) => {
     const sign = (draft: EventDraft) => signer.sign(draft);
-    const sending = { relays, sha256: nativeSha256, lifetime: aLifetime(), signal, sign };
-    const words = await publishSnapshot(snapshot, sending);
+    const words = await publishSnapshot(snapshot, { ...board, lifetime: aLifetime(), sign });
     if (words === undefined) return;
     throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`, {
       hint: 'use another --relay, or hand the snapshot on as a file',
     });
   });
-
-async function withRelays<T>(
-  urls: readonly string[],
-  signal: AbortSignal,
-  work: (relays: RelaySet, signer: Signer) => Promise<T>,
-): Promise<T> {
-  const connection = {
-    openTimeoutMs: OPEN_MS,
-    retry: { maxAttempts: 2, initialMs: 250, maxMs: 2000, multiplier: 2, jitter: 'full' },
-  } as const;
-  const signer = aSigner();
-  const relays = await connectRelays(urls, connection, signer, signal);
-  try {
-    return await work(relays, signer);
-  } finally {
-    await relays.close();
-  }
-}
+};

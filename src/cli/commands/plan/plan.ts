@@ -17,7 +17,7 @@ import {
   settingsFromFlags,
   whole,
 } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { checkRelaysHere } from '../relays/check-here.ts';
@@ -74,15 +74,12 @@ export const plan = (): Command =>
       .option('--check', 'try the relays, as `nostrain relays check` does')
       .option('--json', 'print JSON'),
   ).action(async (flags: Flags, command: Command) => {
-    const interrupt = onInterrupt();
-    try {
-      const made = await makePlan(await readAll(command, flags), flags, interrupt.signal);
+    await interruptibly(async (signal) => {
+      const made = await makePlan(await readAll(command, flags), flags, signal);
       writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
       const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
       if (isHopeless) process.exitCode = 1;
-    } finally {
-      interrupt.dispose();
-    }
+    });
   });
 
 /** Preset, then file, then flags; a run without a name or relays can be planned too. */

@@ -1,7 +1,7 @@
 /** `nostrain relays check`: what relays really allow, found out by trying. */
 import { Command } from 'commander';
 import { whole } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { checkRelaysHere } from './check-here.ts';
 import { formatReports } from './table.ts';
@@ -30,9 +30,7 @@ const check = (): Command =>
     )
     .option('--json', 'print JSON')
     .action(async (urls: readonly string[], { seconds, json }: Flags) => {
-      const interrupt = onInterrupt();
-      try {
-        const { signal } = interrupt;
+      await interruptibly(async (signal) => {
         const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });
         const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
         writeOut(json ? asJson(flat) : formatReports(judged));
@@ -40,7 +38,5 @@ const check = (): Command =>
           ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
         );
         if (!isUsable) process.exitCode = 1;
-      } finally {
-        interrupt.dispose();
-      }
+      });
     });

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { replayRun } from '../../../certified/replay-run.ts';
 import type { Digest } from '../../../run/ids.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import {
   addSourceFlags,
@@ -28,10 +28,9 @@ export const replay = (): Command =>
     .addOption(branchOption())
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
-      const interrupt = onInterrupt();
-      try {
-        const options = await historyOptions(flags, interrupt.signal);
-        const archive = await openSource(flags, options, interrupt.signal);
+      await interruptibly(async (signal) => {
+        const options = await historyOptions(flags, signal);
+        const archive = await openSource(flags, options, signal);
         const report = await replayRun(archive, {
           ...options,
           through: flags.branch,
@@ -47,7 +46,5 @@ export const replay = (): Command =>
           );
         }
         if (!report.ok) process.exitCode = 1;
-      } finally {
-        interrupt.dispose();
-      }
+      });
     });

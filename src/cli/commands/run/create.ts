@@ -2,15 +2,12 @@
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { Argument, Command } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
 import type { Signer } from '../../../network/event.ts';
 import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
-import { connectRelays } from '../../../node/connect-relays.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
 import { sharedNames } from '../../../run/settings.ts';
 import {
@@ -19,12 +16,13 @@ import {
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { addSettingFlags, positive, settingsFromFlags, whole } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { homeSigner } from '../../shared/member-flags.ts';
 import { dataOfSpec } from '../../shared/spec-data.ts';
 import { readDocument } from '../../shared/spec-file.ts';
+import { withRelays } from '../../shared/with-relays.ts';
 import { describeReport, describeSpec } from './describe.ts';
 import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
 
@@ -78,16 +76,15 @@ export const createRun = (): Command =>
   ).action(create);
 
 async function create(file: string | undefined, flags: Flags, command: Command): Promise<void> {
-  const interrupt = onInterrupt();
   const onNotice = writeNote;
-  try {
+  await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, onNotice);
     const made = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
       typed: documentFromFlags(command),
       training: settingsFromFlags(command),
       me: signer.publicKey,
-      ...(await dataOfSpec(flags, { onNotice, signal: interrupt.signal })),
+      ...(await dataOfSpec(flags, { onNotice, signal })),
     });
     const { relay: relays = [] } = flags;
     const outlook = securityReportOf(made.spec, { ...flags, relays, measure: measuring(onNotice) });
@@ -95,13 +92,9 @@ async function create(file: string | undefined, flags: Flags, command: Command):
     if (relays.length > 0) assertAuthor(made.spec, signer);
     await writeSpec(output, made.spec);
     const published =
-      relays.length === 0
-        ? []
-        : await publish(made, signer, { flags, relays, signal: interrupt.signal });
+      relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
     tell({ spec: made.spec, outlook, output, published }, flags.json === true);
-  } finally {
-    interrupt.dispose();
-  }
+  });
 }
 
 /** Never over another run: the spec others joined by must not be lost. The same one may be made, and published, again. */
@@ -134,9 +127,7 @@ async function publish(
   signer: Signer,
   { flags, relays: urls, signal }: { flags: Flags; relays: readonly string[]; signal: AbortSignal },
 ): Promise<readonly string[]> {
-  const relays = await connectRelays(urls, connectionOf(flags), signer, signal);
-  try {
-    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+  return withRelays(urls, { connection: connectionOf(flags), signer, signal }, async (board) => {
     const sign = signer.sign.bind(signer);
     const { accepted, failed } = await publishRun(spec, slice, { ...board, sign });
     const lines = failed.map(({ relay, message }) => `${relay} ${message}`);
@@ -145,9 +136,7 @@ async function publish(
     throw new RelayError('run/not-published', `no relay took the run: ${lines.join('; ')}`, {
       hint: 'use another --relay, or send the file',
     });
-  } finally {
-    await relays.close();
-  }
+  });
 }
 
 interface Told {

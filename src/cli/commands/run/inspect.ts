@@ -1,16 +1,12 @@
 /** `nostrain run inspect` and `run list`: what a run says, and which runs there are. Nothing is published. */
 
 import { Argument, Command } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { securityReportOf } from '../../../certified/security-report.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { listRuns } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress, type PublishedRun } from '../../../network/wire/runs.ts';
-import { connectRelays } from '../../../node/connect-relays.ts';
 import { toNpub } from '../../../node/keys.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
 import { canonicalSpec } from '../../../run/run-spec.ts';
 import {
   addConnectionFlags,
@@ -18,10 +14,11 @@ import {
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { addSettingFlags, whole } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { findRun, hintOption, passingSigner } from '../../shared/find-run.ts';
+import { findRun, hintOption } from '../../shared/find-run.ts';
+import { withRelays } from '../../shared/with-relays.ts';
 import { describeReport, describeSpec } from './describe.ts';
 
 interface Flags extends ConnectionFlags {
@@ -48,8 +45,7 @@ export const inspectRun = (): Command =>
       ['relay'],
     ),
   ).action(async (source: string, flags: Flags) => {
-    const { signal, dispose } = onInterrupt();
-    try {
+    await interruptibly(async (signal) => {
       const { relay, allowPrivateRelays } = flags;
       const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
       const { run, spec, relays } = await findRun(source, asked);
@@ -63,9 +59,7 @@ export const inspectRun = (): Command =>
       const written = JSON.parse(canonicalSpec(spec));
       const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeReport(outlook)];
       writeOut(flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`);
-    } finally {
-      dispose();
-    }
+    });
   });
 
 /** Shows all runs of some relays. */
@@ -78,28 +72,20 @@ export const listOfRuns = (): Command =>
       ['relay'],
     ),
   ).action(async (flags: Flags) => {
-    const { signal, dispose } = onInterrupt();
-    try {
+    await interruptibly(async (signal) => {
       const runs = await askForRuns(flags, signal);
       const told = runs.map((each) => summary(each, flags.relay ?? []));
       writeOut(flags.json ? asJson(told) : words(told));
-    } finally {
-      dispose();
-    }
+    });
   });
 
 async function askForRuns(flags: Flags, signal: AbortSignal): Promise<readonly PublishedRun[]> {
   if (flags.relay === undefined) {
     throw new ConfigError('flag/relay', 'no relay to ask', { hint: 'give --relay URL' });
   }
-  const urls = parseRelayUrls(flags.relay);
-  const relays = await connectRelays(urls, connectionOf(flags), passingSigner(), signal);
-  try {
-    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
-    return await listRuns({ ...board, timeoutMs: LIST_MS });
-  } finally {
-    await relays.close();
-  }
+  return withRelays(flags.relay, { connection: connectionOf(flags), signal }, (board) =>
+    listRuns({ ...board, timeoutMs: LIST_MS }),
+  );
 }
 
 interface Summary {

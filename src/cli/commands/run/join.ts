@@ -2,7 +2,6 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Argument, Command, Option } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
 import type { CertifiedState } from '../../../certified/events.ts';
@@ -10,11 +9,9 @@ import { type CertifiedOptions, firstCertified, playCertified } from '../../../c
 import { assertFits } from '../../../certified/make-spec.ts';
 import { assertAdmitted, assertNoContradiction, placeIn } from '../../../certified/place.ts';
 import { certifiedMembers } from '../../../certified/saved-state.ts';
-import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
-import { connectRelays } from '../../../node/connect-relays.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
@@ -44,6 +41,7 @@ import {
   type StakeOptions,
   tablesOf,
 } from '../../shared/stake-refresh.ts';
+import { type Reach, withRelays } from '../../shared/with-relays.ts';
 
 const SLICE_MS = 120_000;
 
@@ -103,8 +101,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     assertReady(spec, settings, flags);
     const dir = flags.dir ?? runDir(run);
     await openDir(dir, spec);
-    const connect = () => connectRelays(relays, connection, signer, signal);
-    const slice = await sliceOf(spec, dir, connect, signal);
+    const slice = await sliceOf(spec, dir, relays, { connection, signer, signal });
     assertFits(spec, slice);
     await runWorkerCommand(
       {
@@ -169,16 +166,14 @@ function fixedData({ data }: RunSpec, slice: Uint8Array | undefined): FixedData 
 async function sliceOf(
   { evaluation, author }: RunSpec,
   dir: string,
-  connect: () => Promise<RelaySet>,
-  signal: AbortSignal,
+  urls: readonly string[],
+  reach: Reach,
 ): Promise<Uint8Array | undefined> {
   if (evaluation === null) return undefined;
   const file = join(dir, 'evaluation.txt');
   const kept = await readFile(file).catch(() => undefined);
   if (kept && sha256Hex(kept) === evaluation.sha256) return new Uint8Array(kept);
-  const relays = await connect();
-  try {
-    const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
+  return withRelays(urls, reach, async (board) => {
     const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
     if (!found.ok) {
       throw new RelayError(
@@ -189,9 +184,7 @@ async function sliceOf(
     }
     await writeFile(file, found.value);
     return found.value;
-  } finally {
-    await relays.close();
-  }
+  });
 }
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;

@@ -6,12 +6,9 @@ import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { standOf } from '../../../certified/from-relays.ts';
 import type { Chain } from '../../../certified/history.ts';
 import type { Signer } from '../../../network/event.ts';
-import type { RelaySet } from '../../../network/transport/relay-set.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { buildMessage, controlLifetime } from '../../../network/wire/certified-events.ts';
-import { connectRelays } from '../../../node/connect-relays.ts';
+import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import { runIdOf } from '../../../run/run-spec.ts';
 import {
@@ -20,12 +17,13 @@ import {
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { addSettingFlags, whole } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
+import { withRelays } from '../../shared/with-relays.ts';
 
 interface Flags extends ConnectionFlags, MemberFlags {
   readonly relay?: readonly string[];
@@ -65,8 +63,7 @@ export const leaveRun = (): Command =>
 
 async function leave(source: string, flags: Flags): Promise<void> {
   const signer = await homeSigner(flags, tell);
-  const { signal, dispose } = onInterrupt();
-  try {
+  await interruptibly(async (signal) => {
     const found = await findRun(source, {
       ...{ relays: flags.relay, allowPrivateRelays: flags.allowPrivateRelays },
       ...{ connection: connectionOf(flags), signer, signal },
@@ -77,26 +74,15 @@ async function leave(source: string, flags: Flags): Promise<void> {
         hint: 'say where its workers meet: --relay URL',
       });
     }
-    const relays = await connectRelays(parseRelayUrls(found.relays), connection, signer, signal);
-    try {
+    await withRelays(found.relays, { connection, signer, signal }, async (board) => {
       const beacon = neededBeacon(spec, flags);
       const tables = tablesOf(await readStakeFile(flags.stake));
-      const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
-      const stand = await standOf(spec, { relays, signal, beacon, tables, ...hashing });
+      const stand = await standOf(spec, { ...board, beacon, tables, crypto: nativeCrypto });
       const last = lastOf(stand, signer.publicKey, flags.last);
-      await send(spec, last, signer, { relays, signal });
+      await send(spec, last, signer, board);
       writeOut(`leaves ${spec.name} after round ${last + 1}\n`);
-    } finally {
-      await relays.close();
-    }
-  } finally {
-    dispose();
-  }
-}
-
-interface On {
-  readonly relays: RelaySet;
-  readonly signal: AbortSignal;
+    });
+  });
 }
 
 /** The round asked for, or the one in progress; the key must be in the roster by then. */
@@ -114,7 +100,7 @@ async function send(
   spec: RunSpec,
   last: number,
   signer: Signer,
-  { relays, signal }: On,
+  { relays, signal }: Pick<BoardOptions, 'relays' | 'signal'>,
 ): Promise<void> {
   const lifetime = controlLifetime(systemClock);
   const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));

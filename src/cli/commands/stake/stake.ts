@@ -12,7 +12,7 @@ import {
   totalStake,
 } from '../../../run/stake-snapshot.ts';
 import { whole } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
@@ -102,15 +102,6 @@ const show = (): Command =>
 
 const readDocument = async (file: string): Promise<StakeSnapshot> =>
   orRefuse(file, parseStakeJson(await readText(file)));
-
-async function interruptibly(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-  const interrupt = onInterrupt();
-  try {
-    await work(interrupt.signal);
-  } finally {
-    interrupt.dispose();
-  }
-}
 
 const BAR = 24;
 

@@ -7,7 +7,7 @@ import {
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { whole } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from './flags.ts';
@@ -60,17 +60,15 @@ export const witnessInspect = (): Command =>
 async function saidBy(
   flags: InspectFlags,
 ): Promise<Pick<OddsInput, 'keys' | 'seats' | 'rule' | 'rounds'>> {
-  if (flags.spec === undefined) {
+  const { spec } = flags;
+  if (spec === undefined) {
     return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 };
   }
-  const { signal, dispose } = onInterrupt();
-  try {
+  return interruptibly(async (signal) => {
     const { relay, allowPrivateRelays } = flags;
     const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
-    const { founders, committee, training } = (await findRun(flags.spec, asked)).spec;
+    const { founders, committee, training } = (await findRun(spec, asked)).spec;
     const { size, quorum: rule } = committee;
     return { keys: founders.length, seats: [size], rule, rounds: training.rounds };
-  } finally {
-    dispose();
-  }
+  });
 }

@@ -7,10 +7,7 @@ import { committeeInRun } from '../../../certified/committee-of.ts';
 import { drawCommittee } from '../../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../../consensus/committee/randomness.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
-import { connectRelays } from '../../../node/connect-relays.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import {
@@ -19,12 +16,13 @@ import {
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { wholeFlag } from '../../../terminal/flags.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { findRun, hintOption, passingSigner } from '../../shared/find-run.ts';
+import { findRun, hintOption } from '../../shared/find-run.ts';
 import { addMemberFlags, type MemberFlags } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
+import { withRelays } from '../../shared/with-relays.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from './flags.ts';
 import { readMembers } from './members-file.ts';
 
@@ -106,17 +104,14 @@ async function drawFrom(flags: DrawFlags): Promise<void> {
 }
 
 async function drawIn(source: string, flags: WhoFlags): Promise<void> {
-  const interrupt = onInterrupt();
-  try {
+  await interruptibly(async (signal) => {
     const { epoch, batch: attempt } = flags;
     const wanted = { round: epoch, attempt };
-    const found = await committeeOn(source, flags, wanted, interrupt.signal);
+    const found = await committeeOn(source, flags, wanted, signal);
     const { run, round, ledger } = found.chain;
     const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
     tell(found.committee, draw, found.stakes, flags.json);
-  } finally {
-    interrupt.dispose();
-  }
+  });
 }
 
 /** Of a run by its file or address, from its relays. */
@@ -130,14 +125,10 @@ async function committeeOn(
   const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
   const { spec, relays: urls, connection } = await findRun(source, asking);
   const tables = tablesOf(await readStakeFile(flags.stake));
-  const relays = await connectRelays(parseRelayUrls(urls), connection, passingSigner(), signal);
-  try {
-    const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+  return withRelays(urls, { connection, signal }, (board) => {
     const beacon = neededBeacon(spec, flags);
-    return await committeeInRun(spec, wanted, { relays, signal, beacon, tables, ...hashing });
-  } finally {
-    await relays.close();
-  }
+    return committeeInRun(spec, wanted, { ...board, beacon, tables, crypto: nativeCrypto });
+  });
 }
 
 interface Draw {

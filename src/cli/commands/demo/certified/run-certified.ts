@@ -4,14 +4,12 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { systemClock } from '../../../../base/clock.ts';
 import { type Scope, withScope } from '../../../../base/scope.ts';
 import { type Archive, archiveRun, formatArchive } from '../../../../certified/archive.ts';
 import type { RunEvent } from '../../../../certified/events.ts';
 import { replayRun } from '../../../../certified/replay-run.ts';
 import { createSigner } from '../../../../network/event.ts';
 import { publishRun } from '../../../../network/wire/run-board.ts';
-import { connectRelays } from '../../../../node/connect-relays.ts';
 import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
@@ -21,8 +19,8 @@ import { connectionOf } from '../../../../terminal/connection.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
-import { withRelays } from '../../../shared/archive-source.ts';
 import { publishOver } from '../../../shared/stake-events.ts';
+import { withRelays } from '../../../shared/with-relays.ts';
 import { startRelay } from '../../relay.ts';
 import { demoFolder, demoText } from '../demo-files.ts';
 import type { DemoFlags } from '../run-demo.ts';
@@ -32,7 +30,7 @@ import { demoStakes } from './demo-stakes.ts';
 import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
 
 /** How long a relay on this machine may take to answer. */
-const TIMEOUT_S = 10;
+const connection = connectionOf({ timeout: 10 });
 
 /** Returns the exit code: 0 when all honest workers agree, whoever misbehaved was named, and the run replays. */
 export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
@@ -130,10 +128,9 @@ async function announce(
   urls: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
-  const relays = await connectRelays(urls, connectionOf({ timeout: TIMEOUT_S }), signer, signal);
-  const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
-  await publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) });
-  await relays.close();
+  await withRelays(urls, { connection, signer, signal }, (board) =>
+    publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) }),
+  );
 }
 
 /** Everything the relays have of the run, in a file that stays. */
@@ -143,7 +140,7 @@ async function keepEvents(
   dir: string,
   signal: AbortSignal,
 ): Promise<{ readonly archive: Archive; readonly eventsFile: string }> {
-  const archive = await withRelays({ relay, timeout: TIMEOUT_S }, signal, (relays) =>
+  const archive = await withRelays(relay, { connection, signal }, ({ relays }) =>
     archiveRun(runIdOf(spec), { relays, signal, sha256: nativeSha256, crypto: nativeCrypto }),
   );
   const eventsFile = join(dir, 'events.jsonl');

@@ -1,0 +1,35 @@
+/** Relays for one piece of work of a command: connected before it, closed after it. */
+
+import { systemClock } from '../../base/clock.ts';
+import { createSigner, type Signer } from '../../network/event.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
+import type { BoardOptions } from '../../network/wire/run-board.ts';
+import { type Connection, connectRelays } from '../../node/connect-relays.ts';
+import { createSecretKey } from '../../node/keys.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
+
+export interface Reach {
+  readonly connection: Connection;
+  /** Proves to relays that ask whose key this is; default a key of the moment. */
+  readonly signer?: Signer | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** A signer for whoever needs no key of their own. */
+export const passingSigner = (): Signer => createSigner(createSecretKey(), nativeCrypto);
+
+/** Does the work with these relays; it is handed what most readers of relays need. */
+export async function withRelays<T>(
+  urls: readonly string[],
+  { connection, signer = passingSigner(), signal }: Reach,
+  work: (board: BoardOptions & { readonly relays: RelaySet }) => Promise<T>,
+): Promise<T> {
+  const relays = await connectRelays(parseRelayUrls(urls), connection, signer, signal);
+  try {
+    return await work({ relays, clock: systemClock, sha256: nativeSha256, signal });
+  } finally {
+    await relays.close();
+  }
+}
