@@ -30,7 +30,6 @@ export interface Hand {
   readonly name: string;
   readonly pubkey: WorkerId;
   readonly signer: Signer;
-  readonly keyFile: string;
 }
 
 interface Stage {

@@ -94,10 +94,9 @@ async function enlist(name: string, dir: string): Promise<Hand> {
   const folder = join(dir, name);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const secretKey = createSecretKey();
-  const keyFile = join(folder, 'key');
-  await writeKeyFile(keyFile, secretKey);
+  await writeKeyFile(join(folder, 'key'), secretKey);
   const signer = createSigner(secretKey, nativeCrypto);
-  return { name, pubkey: signer.publicKey, signer, keyFile };
+  return { name, pubkey: signer.publicKey, signer };
 }
 
 /** Two that do what a relay does, and one that forges, forgets and says that it has nothing. */
