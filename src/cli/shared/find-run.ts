@@ -7,6 +7,7 @@ import { hintProblem } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { fetchRun } from '../../network/wire/run-board.ts';
 import { decodeRunAddress, type RunAddress, readCanonical } from '../../network/wire/runs.ts';
+import type { Connection } from '../../node/connect-relays.ts';
 import { dataHome } from '../../node/data-home.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
