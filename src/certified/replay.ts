@@ -2,6 +2,7 @@
  * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every
  * parameter and both roots. No key, no clock, no network.
  */
+import { hasQuorum, quorumOf } from '../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../consensus/round/fork-choice.ts';
 import type { Committee } from '../run/committee.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
@@ -57,8 +58,9 @@ export function* replay(
 ): Generator<ReplayedRound, ReplayEnd, undefined> {
   let state: Chain | Certified = start;
   const digests: Digest[] = [];
+  const following: Following = { events, through, decided: new Map(), chains: new Map() };
   for (;;) {
-    const after = decidedAfter(state, events, through);
+    const after = decidedAfter(state, following);
     if (!after.ok) {
       const nothing = { round: state.round, before: state, decided: undefined, forks: [] };
       const { invalid, missing } = reasonsOf(after);
@@ -68,7 +70,7 @@ export function* replay(
     }
     const [decided, ...others] = after.value;
     if (decided === undefined) {
-      if (goesOn(state, events)) yield undecided(state);
+      if (goesOn(state, following)) yield undecided(state);
       return { state, digests };
     }
     const forks = others.map(({ certificate }) => certificate.digest);
@@ -95,10 +97,18 @@ const undecided = (state: Chain): ReplayedRound => ({
   missing: [{ what: 'event', id: `a quorum of commits of round ${state.round}` }],
 });
 
-function goesOn({ round }: Chain, { nouns }: Gathered): boolean {
-  for (const noun of nouns.values())
-    if (noun.type === 'proposal' && noun.round > round) return true;
-  return false;
+/** Whether more members than may be hostile speak of later rounds, of no branch that was left. */
+function goesOn({ spec, round, ledger }: Chain, { events, chains }: Following): boolean {
+  if (round >= spec.training.rounds) return false;
+  const roster = new Set(ledger.members.map(({ key }) => key));
+  const speakers = new Set<WorkerId>();
+  for (const message of events.nouns.values()) {
+    if (message.type !== 'proposal' && message.type !== 'vote') continue;
+    if (message.round <= round || chains.has(message.parent)) continue;
+    if (roster.has(message.key)) speakers.add(message.key);
+  }
+  const seats = Math.min(spec.committee.size, roster.size);
+  return speakers.size > seats - quorumOf(spec.committee.quorum, seats);
 }
 
 interface Stepped extends Pick<ReplayedRound, 'checked' | 'invalid' | 'missing'> {
@@ -124,18 +134,39 @@ export function withoutModel(state: Chain | Certified): Chain {
   return chain;
 }
 
+/**
+ * What one replay has found out so far, by the outcome before. Where a run forks time and again, each branch of each fork is
+ * followed to its end, and every outcome is still judged once.
+ */
+interface Following {
+  readonly events: Gathered;
+  /** The outcome whose branch somebody chose. */
+  readonly through: Digest | undefined;
+  readonly decided: Map<Digest, Verdict<readonly Decided[]>>;
+  /** The chain after each outcome that was applied. */
+  readonly chains: Map<Digest, Chain>;
+}
+
 /** Outcomes that a quorum decided after this state, the one to follow first. */
-function decidedAfter(
+function decidedAfter(state: Chain, following: Following): Verdict<readonly Decided[]> {
+  const known = following.decided.get(state.parent);
+  if (known !== undefined) return known;
+  const after = inOrder(state, certifiedAfter(state, following.events), following);
+  // what is missing may come
+  if (after.ok) following.decided.set(state.parent, after);
+  return after;
+}
+
+function inOrder(
   state: Chain,
-  events: Gathered,
-  through: Digest | undefined,
+  certified: Verdict<readonly Decided[]>,
+  following: Following,
 ): Verdict<readonly Decided[]> {
-  const certified = certifiedAfter(state, events);
   if (!certified.ok || certified.value.length < 2) return certified;
   const roster = state.ledger.members.map(({ key }) => key);
   const branches: { readonly decided: Decided; readonly branch: Followed }[] = [];
   for (const decided of certified.value) {
-    const branch = branchFrom(state, decided, events, through);
+    const branch = branchFrom(state, decided, following);
     if (!branch.ok) return branch;
     branches.push({ decided, branch: branch.value });
   }
@@ -152,11 +183,19 @@ interface Followed extends Branch {
 }
 
 function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decided[]> {
+  if (chain.round >= chain.spec.training.rounds) return { ok: true, value: [] };
+  const roster = new Set(chain.ledger.members.map(({ key }) => key));
   const proposals = events
     .proposalsAfter(chain.parent)
     .filter(({ round }) => round === chain.round);
-  const commits = events.commitsAfter(chain.parent).filter(({ round }) => round === chain.round);
-  if (proposals.length === 0 && commits.length === 0) return { ok: true, value: [] };
+  // what strangers sign has no consequence, nor may it look like something that is missing
+  const commits = events
+    .commitsAfter(chain.parent)
+    .filter(({ round, key }) => round === chain.round && roster.has(key));
+  const isSaid = proposals.some(
+    ({ key, digest }) => roster.has(key) || events.proposalsAfter(digest).length > 0,
+  );
+  if (!isSaid && commits.length === 0) return { ok: true, value: [] };
   const ready = withEntropy(chain, events);
   if (!ready.ok) return ready;
   const state = ready.value;
@@ -166,7 +205,10 @@ function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decide
   const decided = new Map<Digest, Decided>();
   const lacks: Missing[] = [];
   for (const group of inGroups(commits)) {
-    const { digest } = group[0]!;
+    const { digest, attempt } = group[0]!;
+    const keys = group.map(({ key }) => key);
+    // fewer than any quorum of that epoch: whatever they name need not be here
+    if (!hasQuorum(electorate.draw(attempt, keys), keys)) continue;
     const committee = seatedIn(state, group[0]!, events, electorate);
     const judged = committee.ok
       ? certify(state, digest, votesOf(committee.value, group), events, electorate)
@@ -227,29 +269,29 @@ function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed
 }
 
 /** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
-function branchFrom(
-  state: Chain,
-  decided: Decided,
-  events: Gathered,
-  through: Digest | undefined,
-): Verdict<Followed> {
+function branchFrom(state: Chain, decided: Decided, following: Following): Verdict<Followed> {
+  const { events, through, chains } = following;
   const { digest, attempt, commits } = decided.certificate;
   const committed = new Set(commits.map(({ key }) => key));
   let length = 0;
+  let finals = 0;
   let isNamed = false;
   let chain: Chain = withoutModel(state);
   for (let at: Decided | undefined = decided; at !== undefined; ) {
-    const next: Verdict<Chain> = applyToChain(chain, at.outcome, events);
+    const known = chains.get(at.certificate.digest);
+    const next: Verdict<Chain> = known ? found(known) : applyToChain(chain, at.outcome, events);
     if (!next.ok) break;
+    chains.set(at.certificate.digest, next.value);
     length += 1;
+    if (at.outcome.result === 'final') finals += 1;
     isNamed ||= at.certificate.digest === through;
     for (const { key } of at.certificate.commits) committed.add(key);
     chain = next.value;
-    const after: Verdict<readonly Decided[]> = decidedAfter(chain, events, through);
+    const after: Verdict<readonly Decided[]> = decidedAfter(chain, following);
     if (lacksBeacon(after)) return after;
     at = after.ok ? after.value[0] : undefined;
   }
-  return found({ committed: [...committed], attempt, length, digest, isNamed });
+  return found({ committed: [...committed], attempt, finals, length, digest, isNamed });
 }
 
 type Lacking = Extract<Verdict<never>, { readonly missing: unknown }>;

@@ -3,21 +3,29 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 
 /** Certified outcomes after the fork point. */
 export interface Branch {
-  /** Authors of the branch's commits; keys outside the roster at the fork point are not counted. */
+  /** Authors of the branch's commits, of whichever roster on the branch. */
   readonly committed: readonly WorkerId[];
   /** The recovery epoch in which its first outcome was certified. */
   readonly attempt: number;
+  /** How many of its outcomes are final. */
+  readonly finals: number;
   /** How many outcomes it has. */
   readonly length: number;
   /** Digest of its first outcome. */
   readonly digest: Digest;
 }
 
-/** Prefers more backers from the roster at the fork point, then the lower recovery epoch, then more outcomes, then the lower digest. */
+/**
+ * Prefers more backers from the roster at the fork point; then more backers in all, so that one key of a small roster cannot outdo
+ * those who joined since; then the lower recovery epoch, more final outcomes, more outcomes, and the lower digest.
+ */
 export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boolean {
   const [backersA, backersB] = [backers(roster, a), backers(roster, b)];
   if (backersA !== backersB) return backersA > backersB;
+  const [allA, allB] = [new Set(a.committed).size, new Set(b.committed).size];
+  if (allA !== allB) return allA > allB;
   if (a.attempt !== b.attempt) return a.attempt < b.attempt;
+  if (a.finals !== b.finals) return a.finals > b.finals;
   if (a.length !== b.length) return a.length > b.length;
   return a.digest < b.digest;
 }

@@ -220,15 +220,25 @@ describe('recovery', () => {
 
 describe('fork choice', () => {
   const roster = ['a', 'b', 'c', 'd', 'e'];
-  const branch: Branch = { committed: ['a', 'b'], attempt: 1, length: 2, digest: '5' };
+  const branch: Branch = {
+    committed: ['a', 'b'],
+    ...{ attempt: 1, finals: 1, length: 2, digest: '5' },
+  };
 
   test.each([
     [
       'more of the roster',
-      { committed: ['a', 'b', 'c'], attempt: 9, length: 1, digest: '9' },
+      { committed: ['a', 'b', 'c'], attempt: 9, finals: 0, length: 1, digest: '9' },
       true,
     ],
-    ['keys that joined since', { committed: ['a', 'b', 'x', 'y'], length: 1 }, false],
+    [
+      'as many of the roster, and keys that joined since',
+      { committed: ['a', 'b', 'x', 'y'], attempt: 9, finals: 0, length: 1 },
+      true,
+    ],
+    ['fewer of the roster, and keys that joined since', { committed: ['a', 'x', 'y', 'z'] }, false],
+    ['more void rounds and fewer real ones', { finals: 0, length: 22 }, false],
+    ['more real rounds', { finals: 2, length: 2, digest: '9' }, true],
     ['one key many times', { committed: ['a', 'a', 'a', 'a'] }, false],
     ['a lower attempt', { attempt: 0, length: 1, digest: '9' }, true],
     ['a longer one', { length: 3, digest: '9' }, true],
@@ -242,6 +252,7 @@ describe('fork choice', () => {
     const branches = fc.record({
       committed: fc.subarray(roster),
       attempt: fc.nat(2),
+      finals: fc.nat(2),
       length: fc.integer({ min: 1, max: 3 }),
       digest: fc.constantFrom('1', '2', '3', '4', '5', '6'),
     });
