@@ -6,6 +6,7 @@
 import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';
+import { copies } from './copies.ts';
 import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
@@ -23,6 +24,7 @@ export {
   certifiedCheckpoint,
   checkpoint,
   chunk,
+  copies,
   fault,
   gradient,
   heartbeat,
@@ -41,6 +43,7 @@ export const kinds = {
   [certifiedCheckpoint.kind]: certifiedCheckpoint,
   [vote.kind]: vote,
   [proposal.kind]: proposal,
+  [copies.kind]: copies,
   [snapshot.kind]: snapshot,
   [fault.kind]: fault,
   [memberKind.kind]: memberKind,

@@ -16,8 +16,11 @@ import {
   formatBeacon,
   readBeacon,
 } from './beacons.ts';
+import { checkpointChunks } from './catch-up.ts';
 import { type Asked, fetchHistory } from './from-relays.ts';
-import { specsOf } from './gather.ts';
+import { type Gathered, gather, specsOf } from './gather.ts';
+import { genesisOf, startOf } from './history.ts';
+import { type Path, pathOf } from './path.ts';
 
 /** A line that is not a genuine event. */
 export interface BadLine {
@@ -114,9 +117,24 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const lines = known.beacons.map((record, i) => ({ ...record, line: i + 1 }));
   const { sha256, crypto, onNotice = () => undefined } = options;
   const search = { source: options.beacon?.(spec), signal, onNotice, sha256, crypto };
-  const { records } = await beaconsOf({ run, spec }, events, lines, search);
-  return { events, beacons: records };
+  const { records, values } = await beaconsOf({ run, spec }, events, lines, search);
+  const gathered = gather(events, { run, spec }, { beacons: values, crypto });
+  const start = genesisOf(spec, startOf(spec), sha256);
+  const path = pathOf(start, gathered);
+  if (isWhole(path, gathered)) return { events, beacons: records };
+  const { layout } = start.params;
+  const state = await checkpointChunks(path, run, { ...options, layout });
+  return { events: archiveOrder([...events, ...state]), beacons: records };
 }
+
+/** Whether every payload that counted is here: then the model can be recomputed, and no checkpoint is needed. */
+const isWhole = ({ stops }: Path, { noun, payload }: Gathered): boolean =>
+  [...stops.values()].every(({ outcome }) =>
+    (outcome?.accepted ?? []).every(({ manifest: id }) => {
+      const said = noun(id);
+      return said?.type === 'manifest' && payload(said.manifest) !== undefined;
+    }),
+  );
 
 /** The same events, and those of snapshots that are not among them. */
 export function withSnapshots(

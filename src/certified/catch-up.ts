@@ -1,29 +1,32 @@
 /**
- * Checkpoints: published by members of the committee, taken up by newcomers. A newcomer follows who decided what from the run id on, without
+ * Checkpoints, taken up by newcomers and archives. A newcomer follows who decided what from the run id on, without
  * payloads, then pulls the chunks of the certified model root from whoever serves them; a chunk proves itself.
  */
 import { systemClock } from '../base/clock.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
-import { readState, stateBytes } from '../consensus/state-root.ts';
+import { readState } from '../consensus/state-root.ts';
+import { heapChunks } from '../network/attachments/chunk-heap.ts';
 import { pullOnce } from '../network/attachments/pull.ts';
+import type { SignedEvent } from '../network/event.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import type { Control } from '../network/wire/control.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import { ledgerBytes } from '../run/ledger.ts';
+import type { Digest } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import type { Decision } from './driven-round.ts';
-import type { ProtocolMessage } from './evidence.ts';
-import { type Asked, collectEvents, type DecisionOptions, decisionsOf } from './from-relays.ts';
+import {
+  type Asked,
+  collectChunks,
+  collectEvents,
+  type DecisionOptions,
+  decisionsOf,
+} from './from-relays.ts';
+import { BYTES_PER_PARAMETER } from './gather.ts';
 import type { Certified, Chain } from './history.ts';
 import { type Path, pathOf } from './path.ts';
-import type { Reporter } from './reporter.ts';
-import type { ReadyRound } from './round-inputs.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {
@@ -75,33 +78,6 @@ export const checkpointOn = async (
   options: CheckpointOptions,
 ): Promise<CaughtUp | undefined> => newestOf(await claimsOf(run, options), path, options);
 
-/** How many publish a checkpoint: one may be gone before it is out. */
-const KEEPERS = 2;
-
-/** Publishes the state for newcomers, every so many rounds; two of the committee do, in the order of its draw. */
-export function publishCheckpoint(
-  { electorate }: ReadyRound,
-  { next }: Decision,
-  {
-    control,
-    reporter,
-  }: {
-    readonly control: Pick<Control<ProtocolMessage>, 'checkpoint'>;
-    readonly reporter: Reporter;
-  },
-  me: WorkerId,
-): void {
-  const isDue = next.round % next.spec.checkpoint.every === 0;
-  const keepers = electorate.committee.members.slice(0, KEEPERS);
-  if (!isDue || !keepers.includes(me)) return;
-  const state = {
-    ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
-    ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
-  };
-  const failed = () => reporter.unkept(next.round - 1);
-  void control.checkpoint(state).then((isKept) => isKept || failed(), failed);
-}
-
 async function newestOf(
   claims: readonly CheckpointClaim[],
   { stops }: Path,
@@ -119,11 +95,28 @@ async function newestOf(
   return undefined;
 }
 
+/** Chunks of the newest certified state that relays have all of: for an archive that lacks payloads. Empty where there is none. */
+export async function checkpointChunks(
+  path: Path,
+  run: Digest,
+  { layout, ...asked }: CheckpointOptions,
+): Promise<readonly SignedEvent[]> {
+  const bytes = BYTES_PER_PARAMETER * layout.size;
+  for (const { modelRoot: root } of soundOf(await claimsOf(run, asked), path.stops, asked)) {
+    const found: SignedEvent[] = [];
+    await collectChunks([root], asked, (event) => found.push(event));
+    // anybody may serve chunks: one of each is enough
+    const chunks = new Map(found.map((event) => [event.content, event]));
+    if (heapChunks(chunks.values(), bytes)({ root, bytes })) return [...chunks.values()];
+  }
+  return [];
+}
+
 /** Claims that hold against what is certified, one of each outcome; the others are named. */
 function soundOf(
   claims: readonly CheckpointClaim[],
   stops: Path['stops'],
-  { onNotice }: CheckpointOptions,
+  { onNotice }: Pick<CheckpointOptions, 'onNotice'>,
 ): readonly CheckpointClaim[] {
   const sound = new Map<Digest, CheckpointClaim>();
   let passed = 0;
@@ -153,10 +146,7 @@ function refuseClaim(
 }
 
 /** What anybody says, of the latest round first. */
-async function claimsOf(
-  run: Digest,
-  options: CheckpointOptions,
-): Promise<readonly CheckpointClaim[]> {
+async function claimsOf(run: Digest, options: Asked): Promise<readonly CheckpointClaim[]> {
   const claims: CheckpointClaim[] = [];
   await collectEvents([checkpointsFilter(run)], options, (event) => {
     const claim = toCheckpointClaim(event, run);
@@ -170,8 +160,7 @@ async function pullModel(
   worker: string,
   { relays, layout, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  // parameters and momentum, four bytes each
-  const wanted = { root, bytes: 8 * layout.size, worker };
+  const wanted = { root, bytes: BYTES_PER_PARAMETER * layout.size, worker };
   const limits = { timeoutMs: PULL_MS, signal };
   const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
   return pulled.ok ? pulled.value : undefined;

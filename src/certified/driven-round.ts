@@ -86,4 +86,6 @@ export interface DriverOptions {
   readonly voteFrom: number;
   /** A quorum of commits of the round before. */
   readonly votes: ListedVotes | null;
+  /** Others may have decided the round: what members copied of it is asked for at once. */
+  readonly isBehind: boolean;
 }

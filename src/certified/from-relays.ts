@@ -12,18 +12,19 @@ import {
   historyFilter,
   manifestsOfFilter,
 } from '../network/wire/certified-events.ts';
+import { type CopiesClaim, copiesFilters, openCopies, readCopies } from '../network/wire/copies.ts';
 import { readManifest } from '../network/wire/manifests.ts';
 import { toProposal } from '../network/wire/proposals.ts';
 import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';
 import { readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
 import { chunksFilter, specFilter } from '../network/wire/stored-run.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import { anyFeatures } from '../run/features.ts';
-import type { Digest } from '../run/ids.ts';
+import { anyFeatures, featureSet } from '../run/features.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { completeBeacons, valueAfter } from './beacons.ts';
 import type { Hashing } from './evidence.ts';
-import { type Gathered, type GatherOptions, gather } from './gather.ts';
+import { type Gathered, type GatherOptions, gather, specsOf } from './gather.ts';
 import { type Chain, genesisOf, startOf } from './history.ts';
 import { pathOf } from './path.ts';
 
@@ -40,6 +41,8 @@ export interface Asked extends Hashing {
 export interface Asking extends Asked {
   /** Unix seconds: what was signed before is known already. */
   readonly since?: number | undefined;
+  /** The run's spec, where no relay may have it. */
+  readonly spec?: RunSpec | undefined;
   /** How many events have come by now. */
   onProgress?(have: number): void;
 }
@@ -61,8 +64,9 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   const { since } = asking;
   const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
   await collectEvents([specFilter(run), history], asking, take);
-  const events = [...found.values()];
-  await collectChunks([...payloadsOf(events), ...bodiesOf(events)], asking, take);
+  await collectChunks([...payloadsOf(found.values()), ...bodiesOf(found.values())], asking, take);
+  const spec = asking.spec ?? specsOf(found.values()).get(run);
+  if (spec) await collectCopies(spec, asking, found, take);
   await collectSnapshots(snapshotsOf([...found.values()]), asking, take);
   return [...found.values()];
 }
@@ -106,7 +110,7 @@ async function collectSnapshots(
 }
 
 /** Chunks of these roots, whoever signed them. */
-async function collectChunks(
+export async function collectChunks(
   roots: readonly Digest[],
   asking: Asked,
   take: (event: SignedEvent) => void,
@@ -119,16 +123,75 @@ async function collectChunks(
 }
 
 /** Payloads that are not inside their manifests. */
-const payloadsOf = (events: readonly SignedEvent[]): readonly Digest[] =>
-  events.flatMap((event) => {
+const payloadsOf = (events: Iterable<SignedEvent>): readonly Digest[] =>
+  [...events].flatMap((event) => {
     const said = readManifest(event, undefined, anyFeatures);
     if (!said.ok || said.value.payload !== undefined) return [];
     return partsOf(said.value).roots.map(({ root }) => root);
   });
 
 /** Outcomes and proofs that are not inside their events. */
-const bodiesOf = (events: readonly SignedEvent[]): readonly Digest[] =>
-  events.flatMap((event) => apartIn(event)?.root ?? []);
+const bodiesOf = (events: Iterable<SignedEvent>): readonly Digest[] =>
+  [...events].flatMap((event) => apartIn(event)?.root ?? []);
+
+/**
+ * What members copied of events that decided rounds: all that is left where authors deleted theirs. Copies name more members by the joins
+ * in their outcomes, so it goes on until there are no new ones; nobody else's copies are asked for.
+ */
+async function collectCopies(
+  spec: RunSpec,
+  asking: Asked & Pick<Asking, 'since'>,
+  found: ReadonlyMap<string, SignedEvent>,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const run = runIdOf(spec);
+  const { since, crypto } = asking;
+  const asked = new Set<WorkerId>();
+  for (;;) {
+    const keys = membersIn(spec, found).filter((key) => !asked.has(key));
+    if (keys.length === 0) return;
+    for (const key of keys) asked.add(key);
+    const bundles: (readonly SignedEvent[])[] = [];
+    const claims: CopiesClaim[] = [];
+    const filters = copiesFilters(run, keys).map((filter) => ({
+      ...filter,
+      ...(since === undefined ? {} : { since }),
+    }));
+    await collectEvents(filters, asking, (event) => {
+      const read = readCopies(event, run, crypto);
+      if (!read.ok) return;
+      if ('root' in read.value) claims.push(read.value);
+      else bundles.push(read.value);
+    });
+    const chunks: SignedEvent[] = [];
+    const roots = claims.map(({ root }) => root);
+    await collectChunks(roots, asking, (event) => chunks.push(event));
+    const open = heapChunks(chunks, MOST_BODY_BYTES);
+    for (const claim of claims) {
+      const bytes = open(claim);
+      if (bytes) bundles.push(openCopies(bytes, run, crypto));
+    }
+    const fresh = bundles.flat().filter(({ id }) => !found.has(id));
+    for (const event of fresh) take(event);
+    await collectChunks(bodiesOf(fresh), asking, take);
+  }
+}
+
+/** Founders, and who joined by outcomes that such keys proposed: no stranger can name itself. */
+function membersIn(spec: RunSpec, events: ReadonlyMap<string, SignedEvent>): readonly WorkerId[] {
+  const chunks = heapChunks(events.values(), MOST_BODY_BYTES);
+  const joins = new Map<WorkerId, WorkerId[]>();
+  for (const event of events.values()) {
+    const proposal = toProposal(event, chunks, featureSet(spec.features));
+    if (!proposal?.ok) continue;
+    const { key, outcome } = proposal.value;
+    joins.set(key, [...(joins.get(key) ?? []), ...outcome.joins.map((join) => join.key)]);
+  }
+  const members = new Set(spec.founders);
+  // a set hands out what is added while it is gone through
+  for (const member of members) for (const key of joins.get(member) ?? []) members.add(key);
+  return [...members];
+}
 
 /** Tables of stake that outcomes name. */
 function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
@@ -182,7 +245,8 @@ export async function decisionsOf(
   const events = new Map<string, SignedEvent>();
   const take = (event: SignedEvent) => void events.set(event.id, event);
   await collectEvents([decisionsFilter(run)], options, take);
-  await collectChunks(bodiesOf([...events.values()]), options, take);
+  await collectChunks(bodiesOf(events.values()), options, take);
+  await collectCopies(spec, options, events, take);
   const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
   const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
   const missing = snapshots.filter((id) => !tables?.has(id));

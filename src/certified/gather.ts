@@ -1,12 +1,13 @@
 /** Reads verified events of a run, in any order, into evidence for a replay: protocol messages, payloads, stake tables. */
 
 import { judgeFault } from '../consensus/round/faults.ts';
+import { layoutOf } from '../model/from-settings.ts';
 import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../network/attachments/bodies.ts';
 import { heapChunks } from '../network/attachments/chunk-heap.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import { toCertifiedEvent } from '../network/wire/certified-events.ts';
-import { toRun } from '../network/wire/runs.ts';
+import { toServedRun } from '../network/wire/runs.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
 import { type FeatureSet, featureSet, noFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
@@ -22,13 +23,15 @@ export interface Gathered extends Evidence {
   proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
   /** Commits in the round that follows an outcome. */
   commitsAfter(parent: Digest): readonly Signed<Commit>[];
+  /** The bytes of a root, where all of their chunks are at hand: a model root names those of the state. */
+  bytesOf: BodyOf;
 }
 
-/** Specs by run id. */
+/** Specs by run id, whoever served them. */
 export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {
   const specs = new Map<Digest, RunSpec>();
   for (const event of events) {
-    const read = toRun(event);
+    const read = toServedRun(event);
     if (read.ok) specs.set(read.value.run, read.value.spec);
   }
   return specs;
@@ -42,6 +45,9 @@ export interface GatherOptions {
   readonly crypto?: EventCrypto | undefined;
 }
 
+/** Of a state: parameter and momentum in f32. */
+export const BYTES_PER_PARAMETER = 8;
+
 /** Reads verified events of one run. Others are left out. */
 export function gather(
   events: Iterable<SignedEvent>,
@@ -53,7 +59,8 @@ export function gather(
   const features = featureSet(spec.features);
   const { payloadBytes } = spec.limits;
   const all = [...events];
-  const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES));
+  const stateBytes = BYTES_PER_PARAMETER * layoutOf(spec.training).size;
+  const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
     const noun = toProtocolMessage(event, run, crypto, chunks, features);
@@ -72,6 +79,7 @@ export function gather(
     proposals: indexBy(proposals, ({ digest }) => digest),
     proposalsAfter: indexBy(proposals, ({ parent }) => parent),
     commitsAfter: indexBy(commits, ({ parent }) => parent),
+    bytesOf: chunks,
     stakes: (snapshot) => tables.get(snapshot),
     beacon: (time) => beacons?.get(time),
   };

@@ -192,7 +192,7 @@ function memberOf(
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const control = createControl<ProtocolMessage>({
-    ...{ run, relays, signer, clock: ports.clock, sha256, signal },
+    ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
   });
   const history = createHistory(spec, {

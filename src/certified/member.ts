@@ -40,6 +40,7 @@ export interface Member {
   readonly reporter: Reporter;
   readonly branches: Branches;
   readonly attendance: Attendance;
+  readonly refresh: Refresh;
   readonly memory: VoteMemory;
   readonly inputs: RoundInputs;
   readonly rounds: OpenRounds;
@@ -85,7 +86,8 @@ export function createMember(options: MemberOptions): Member {
     },
   };
   return {
-    ...{ spec, control, evidence, reporter, branches, attendance, memory, inputs, rounds, driver },
+    ...{ spec, control, evidence, reporter, refresh, branches },
+    ...{ attendance, memory, inputs, rounds, driver },
     close() {
       rounds.close();
       listening.close();

@@ -113,6 +113,12 @@ export class Refresh {
     return id;
   }
 
+  /** Publishes a table that counts from now on once more, so that it does not go with whoever published it first. */
+  async keep(round: number, id: Digest): Promise<void> {
+    const kept = this.#port.find(id).then((snapshot) => this.#port.publish(snapshot));
+    await kept.catch(() => this.#reporter.unpublished(round, id));
+  }
+
   /** Whether an outcome may name this table, as far as this worker can tell. */
   judge(chain: Chain, id: Digest | ''): StakeOpinion {
     if (id === (nextSnapshotOf(chain.ledger) ?? '')) return 'good';

@@ -7,7 +7,7 @@ import type { Digest, WorkerId } from '../run/ids.ts';
 import type { BadLine } from './archive.ts';
 import type { Gathered } from './gather.ts';
 import { genesisOf, startOf } from './history.ts';
-import { type Checked, type ReplayedRound, replay } from './replay.ts';
+import { type Checked, hasModel, type ReplayedRound, replay } from './replay.ts';
 import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
 
 /** One round. */
@@ -35,7 +35,7 @@ export interface RoundReport {
 }
 
 export interface ReplayReport {
-  /** Every round was checked in full, and nothing is wrong. */
+  /** Every round is certified, nothing is wrong, and the model after the last one is at hand: recomputed, or out of a certified checkpoint. */
   readonly ok: boolean;
   readonly run: Digest;
   /** How many a quorum decided. */
@@ -128,7 +128,7 @@ export async function replayRun(
     ...placed.flatMap(({ round }) => (round === undefined ? [] : [round])),
   ];
   return {
-    ok: bad.length === 0 && lines.every(({ checked }) => checked === 'full'),
+    ok: bad.length === 0 && hasModel(state) && lines.every(({ checked }) => checked !== 'nothing'),
     run,
     rounds: digests.length,
     firstBad: wrong.length > 0 ? Math.min(...wrong) : null,

@@ -4,14 +4,16 @@
  */
 import { hasQuorum, quorumOf } from '../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../consensus/round/fork-choice.ts';
+import { readState } from '../consensus/state-root.ts';
 import type { Committee } from '../run/committee.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Commit, Signed } from '../run/vote.ts';
+import type { Layout } from '../tensor/params.ts';
 import { type Certificate, certify, judgeListed, seatedIn } from './certificate.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import { found, type Invalid, type Missing, type Verdict } from './evidence.ts';
-import type { Gathered } from './gather.ts';
+import { BYTES_PER_PARAMETER, type Gathered } from './gather.ts';
 import { applyOutcome, applyToChain, type Certified, type Chain, withEntropy } from './history.ts';
 
 /** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
@@ -57,6 +59,7 @@ export function* replay(
   through?: Digest,
 ): Generator<ReplayedRound, ReplayEnd, undefined> {
   let state: Chain | Certified = start;
+  const layout = hasModel(start) ? start.params.layout : undefined;
   const digests: Digest[] = [];
   const following: Following = { events, through, decided: new Map(), chains: new Map() };
   for (;;) {
@@ -79,7 +82,7 @@ export function* replay(
     yield { round: state.round, before: state, decided, forks, ...rest };
     if (next === undefined) return { state, digests };
     digests.push(certificateDigest(decided));
-    state = next;
+    state = layout ? withModel(next, events, layout) : next;
   }
 }
 
@@ -125,6 +128,16 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
   if (!bare.ok) return { checked: 'nothing', ...reasonsOf(bare) };
   const missing = whole?.missing ?? [];
   return { checked: 'chain', next: bare.value, missing };
+}
+
+/** The same with the model, where it was lost and the chunks of a checkpoint are at hand: they lead to the certified root. */
+function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
+  if (hasModel(state)) return state;
+  const bytes = events.bytesOf({
+    root: state.modelRoot,
+    bytes: BYTES_PER_PARAMETER * layout.size,
+  });
+  return bytes ? { ...state, ...readState(bytes, layout) } : state;
 }
 
 /** The same without parameters and momentum. */

@@ -23,6 +23,8 @@ import { createRefusals, type Refusals } from './reporter.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;
+/** Between two askings for what members copied of a round. */
+const COPIES_MS = 10_000;
 /** Longest sleep: timers of platforms do not reach further. */
 const LONGEST_MS = 60_000;
 
@@ -51,6 +53,8 @@ class RoundDriver implements DrivenRound {
   #dirty = false;
   #tickedMs = 0;
   #triedMs = 0;
+  #copiesMs = Number.NEGATIVE_INFINITY;
+  #isAskingCopies = false;
 
   constructor(options: DriverOptions) {
     const { context, ports, entry, voteFrom } = options;
@@ -88,6 +92,8 @@ class RoundDriver implements DrivenRound {
       onCaughtUp: () => this.#changed.notify(),
     });
     this.#observer.begin();
+    if (options.isBehind) this.#fetchCopies();
+    if (options.isBehind) void this.#fetchCopies();
     this.decided = Promise.race([promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
@@ -165,7 +171,7 @@ class RoundDriver implements DrivenRound {
         this.#retry();
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
-      if (this.#listening.caughtUp) this.#look();
+      if (this.#listening.caughtUp && !this.#isAskingCopies) this.#look();
       const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
@@ -230,6 +236,7 @@ class RoundDriver implements DrivenRound {
       case 'fault':
         return this.#accuse(effect.fault.events);
       case 'stalled':
+        this.#fetchCopies();
         return this.#options.ports.onStall(this.#options.context.round, effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
@@ -285,6 +292,23 @@ class RoundDriver implements DrivenRound {
 
   #fetchOutcome(digest: Digest): void {
     this.#options.ports.control.fetchOutcome(digest, this);
+    this.#fetchCopies();
+  }
+
+  /** What members copied of this round and the one before: its authors may have deleted it. */
+  #fetchCopies(): void {
+    const { context, ports } = this.#options;
+    const nowMs = ports.clock.now();
+    if (this.#isAskingCopies || nowMs - this.#copiesMs < COPIES_MS) return;
+    this.#copiesMs = nowMs;
+    this.#isAskingCopies = true;
+    const { round, roster } = context;
+    const rounds = round > 0 ? [round - 1, round] : [round];
+    const asking = rounds.map((each) => ports.control.fetchCopies(each, roster, this));
+    void Promise.all(asking).finally(() => {
+      this.#isAskingCopies = false;
+      this.#changed.notify();
+    });
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {

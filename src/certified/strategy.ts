@@ -16,7 +16,6 @@ import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import type { Better } from './branches.ts';
 import { carryOver } from './carry-over.ts';
-import { publishCheckpoint } from './catch-up.ts';
 import { listVotes } from './certificate.ts';
 import { type Certified, certifiedOf, chainHeadOf } from './chain-state.ts';
 import type { Decision, DrivenRound } from './driven-round.ts';
@@ -24,6 +23,7 @@ import type { Electorate } from './electorate.ts';
 import type { CertifiedSession, CertifiedState, CertifiedSummary } from './events.ts';
 import { isCommit } from './evidence.ts';
 import type { Chain } from './history.ts';
+import { keepRound } from './keeping.ts';
 import type { Member } from './member.ts';
 import { driveRound } from './round-driver.ts';
 import type { ReadyRound } from './round-inputs.ts';
@@ -34,6 +34,8 @@ import { switchTo } from './switching.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
+/** How long relays may take to answer for what is published after the last round. */
+const LAST_MS = 10_000;
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;
 
@@ -126,7 +128,9 @@ async function drive(
   const voteFrom = hasLeft(before, state) ? Number.MAX_SAFE_INTEGER : memory.voteFrom;
   const { pending, head } = before;
   const { votes } = head;
-  const driven = driveRound({ state, context, ports: member.driver, entry, voteFrom, votes });
+  const { isBehind } = member.attendance;
+  const round = { state, context, entry, voteFrom, votes, isBehind };
+  const driven = driveRound({ ...round, ports: member.driver });
   member.rounds.follow(driven);
   member.attendance.announce(state);
   if (pending !== undefined) {
@@ -227,7 +231,9 @@ async function applyDecision(
   };
   const completed = async () => {
     member.attendance.noteLeaves(outcome);
-    publishCheckpoint(start, decision, member, wire.me);
+    const kept = timing.isOver ? Promise.resolve() : keepRound(start, decision, member, wire.me);
+    // after the last round connections close
+    if (outcome.round + 1 >= plan.rounds) await within(kept, LAST_MS, clock, session.signal);
     report({ type: 'round', ...summary });
     const count = voidsInARow(rounds);
     if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });

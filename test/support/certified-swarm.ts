@@ -160,7 +160,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const abort = new AbortController();
   const { signal } = abort;
   const control = createControl<ProtocolMessage>({
-    ...{ run, relays, signer, clock, sha256: nativeSha256, signal },
+    ...{ run, relays, signer, clock, sha256: nativeSha256, crypto: nativeCrypto, signal },
     read: (event, bodyOf) =>
       toProtocolMessage(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
   });

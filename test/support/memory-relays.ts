@@ -1,4 +1,7 @@
-/** One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, and is never slow. */
+/**
+ * One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, deletes what authors
+ * ask it to (NIP-09, NIP-62), and is never slow.
+ */
 import { isEphemeral, slotOf } from '../../relay/event.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
@@ -14,6 +17,9 @@ export interface MemoryRelay {
   put(event: SignedEvent): void;
 }
 
+const DELETION = 5;
+const VANISH = 62;
+
 interface Listener {
   readonly filters: readonly Filter[];
   onEvent(event: SignedEvent): void;
@@ -24,8 +30,21 @@ export function createMemoryRelay(url: string): MemoryRelay {
   const listeners = new Set<Listener>();
   const wants = ({ filters }: Listener, event: SignedEvent) =>
     filters.some((filter) => matchesFilter(filter, event));
+  const deleted = new Set<string>();
+  const remove = (isMeant: (event: SignedEvent) => boolean) => {
+    for (const event of events.filter(isMeant)) {
+      deleted.add(event.id);
+      events.splice(events.indexOf(event), 1);
+    }
+  };
   function put(event: SignedEvent): void {
-    if (events.some(({ id }) => id === event.id)) return;
+    if (deleted.has(event.id) || events.some(({ id }) => id === event.id)) return;
+    const isOwn = ({ pubkey }: SignedEvent) => pubkey === event.pubkey;
+    if (event.kind === VANISH) remove((each) => isOwn(each) && each.created_at <= event.created_at);
+    if (event.kind === DELETION) {
+      const ids = event.tags.flatMap(([name, value]) => (name === 'e' ? [value] : []));
+      remove((each) => isOwn(each) && ids.includes(each.id));
+    }
     const slot = slotOf(event);
     const held = slot === undefined ? -1 : events.findIndex((one) => slotOf(one) === slot);
     if (held >= 0) events.splice(held, 1);

@@ -16,6 +16,8 @@ export interface TimedSwarm {
   /** A line to the relay, on which everything is heard unless said otherwise. */
   connect(hears?: (event: SignedEvent) => boolean): RelaySet;
   start(options: TimedOptions): CertifiedMember;
+  /** Takes in an event from anybody. */
+  put(event: SignedEvent): void;
   /** Moves time on until it holds, second by second; the seconds that took. Throws when it does not hold in time. */
   secondsUntil(holds: () => boolean, atMost: number): Promise<number>;
   /** Moves time on until all have ended; rejects when one fails, or they do not end in time. */
@@ -38,6 +40,7 @@ export function createTimedSwarm(spec: RunSpec, trainSeconds: number): TimedSwar
     clock,
     events: relay.events,
     connect: relay.connect,
+    put: relay.put,
     start(options) {
       const common = { clock, relays: relay.connect(), spec, trainMs: 1000 * trainSeconds };
       const member = startCertified({ ...common, ...options });

@@ -4,8 +4,7 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { type ArchiveFile, readArchive } from '../../certified/archive.ts';
-import { fetchHistory } from '../../certified/from-relays.ts';
+import { type ArchiveFile, archiveRun, readArchive } from '../../certified/archive.ts';
 import type { HistoryOptions, Opened } from '../../certified/run-history.ts';
 import { decodeRunAddress } from '../../network/wire/runs.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
@@ -68,10 +67,11 @@ export async function historyOptions(
 /** Reads the file, or asks the relays. */
 export async function openSource(
   flags: SourceFlags,
-  { run }: HistoryOptions,
+  options: HistoryOptions,
   signal: AbortSignal,
 ): Promise<Opened> {
   const { events: file } = flags;
+  const { run } = options;
   if (file !== undefined) return readArchiveFile(file);
   if (run === undefined || flags.relay.length === 0) {
     throw new ConfigError('flag/events', 'there is nothing to read', {
@@ -81,10 +81,9 @@ export async function openSource(
   const report = slowly();
   const onProgress = (have: number) => report(`${have} events`);
   const reach = { connection: connectionOf(flags), signal };
-  return withRelays(flags.relay, reach, async ({ relays }) => ({
-    events: await fetchHistory(run, { relays, signal, onProgress, sha256: nativeSha256 }),
-    beacons: [],
-  }));
+  return withRelays(flags.relay, reach, ({ relays }) =>
+    archiveRun(run, { ...options, relays, onProgress, signal }),
+  );
 }
 
 /** An archive from the disk; throws `events/file` where it cannot be read. */

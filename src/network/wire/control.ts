@@ -6,12 +6,15 @@ import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/run-spec.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
 import { apartIn, type BodyOf } from '../attachments/bodies.ts';
 import { BodyExchange } from '../attachments/body-exchange.ts';
+import type { Lifetime } from '../attachments/chunk-events.ts';
+import { type PublishOptions, publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Puller } from '../attachments/pull.ts';
-import type { EventDraft, SignedEvent, Signer } from '../event.ts';
-import type { Sha256 } from '../event-crypto.ts';
+import type { SignedEvent, Signer } from '../event.ts';
+import type { EventCrypto, Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
 import { watchOutcomes } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -26,8 +29,10 @@ import {
   outcomeFilter,
   roundFilter,
 } from './certified-events.ts';
+import { findCopies, publishCopies } from './copies-exchange.ts';
 import { buildFault, pairBody } from './faults.ts';
 import type { Manifest } from './manifests.ts';
+import { buildRun, specLifetime } from './runs.ts';
 
 /** Receives the messages of one subscription or question. */
 export interface Hearing<N> {
@@ -69,6 +74,8 @@ export interface MessageSource<N> {
   fetch(ids: readonly EventId[], hearing: Hearing<N>): void;
   /** Asks all relays for proposals of an outcome. */
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void;
+  /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
+  fetchCopies(round: number, members: readonly WorkerId[], hearing: Hearing<N>): Promise<void>;
 }
 
 /** What this worker says. */
@@ -83,6 +90,10 @@ export interface MessagePublisher<N> {
   send(event: SignedEvent): Sending;
   /** Sends events that are here once more, as they are. */
   resend(ids: readonly EventId[]): void;
+  /** Publishes copies of events that are here under this worker's key, with the bodies that travel beside them; resolves when relays have answered. */
+  copy(round: number, ids: readonly EventId[]): Promise<void>;
+  /** Publishes the run's spec under this worker's key. */
+  publishSpec(spec: RunSpec): Promise<void>;
   /** Publishes a certified state; false when relays do not hold all of it. */
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean>;
 }
@@ -103,6 +114,8 @@ export interface ControlOptions<N> {
   readonly signer: Signer;
   readonly clock: Clock;
   readonly sha256: Sha256;
+  /** For events inside copies; default pure JavaScript. */
+  readonly crypto?: EventCrypto | undefined;
   /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
   read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
   /** Aborted when nothing is to be sent any more. */
@@ -186,6 +199,13 @@ class RelayControl<N> implements Control<N> {
     this.#ask(outcomeFilter(this.#options.run, digest), hearing, false);
   }
 
+  fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
+    const { run } = this.#options;
+    const hear = { hearing, keep: this.#keep, isAsked: true };
+    const search = { ...this.#options, puller: this.#puller };
+    return findCopies({ run, round }, by, search, (event) => this.#take(event, hear));
+  }
+
   /** A question that is over when it is answered. */
   #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean): void {
     const { relays, signal } = this.#options;
@@ -226,11 +246,30 @@ class RelayControl<N> implements Control<N> {
     return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
   }
 
+  copy(round: number, ids: readonly EventId[]): Promise<void> {
+    const events = ids.flatMap((id) => this.#held(id) ?? []);
+    const bodies = events.flatMap((event) => {
+      const apart = apartIn(event);
+      return (apart && this.#bodies.get(apart)) ?? [];
+    });
+    const sending = this.#sending(controlLifetime(this.#options.clock));
+    return publishCopies({ run: this.#options.run, round }, events, bodies, sending);
+  }
+
+  async publishSpec(spec: RunSpec): Promise<void> {
+    const sending = this.#sending(specLifetime(this.#options.clock));
+    const event = sending.sign(buildRun(spec, sending.lifetime));
+    await publishWithAttachments(event, [], sending).settled;
+  }
+
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
-    const { run, relays, sha256, signal, signer } = this.#options;
-    const lifetime = controlLifetime(this.#options.clock);
-    const sign = (draft: EventDraft) => signer.sign(draft);
-    return publishCheckpoint({ ...state, run }, { relays, sha256, lifetime, signal, sign });
+    const { run, clock } = this.#options;
+    return publishCheckpoint({ ...state, run }, this.#sending(controlLifetime(clock)));
+  }
+
+  #sending(lifetime: Lifetime): PublishOptions {
+    const { relays, sha256, signal, signer } = this.#options;
+    return { relays, sha256, lifetime, signal, sign: (draft) => signer.sign(draft) };
   }
 
   admit(members: readonly WorkerId[]): void {

@@ -12,7 +12,16 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Delivery } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { buildRun, type PublishedRun, type RunAddress, runFilter, toRun } from './runs.ts';
+import {
+  buildRun,
+  type PublishedRun,
+  type RunAddress,
+  runFilter,
+  specLifetime,
+  toRun,
+  toServedRun,
+} from './runs.ts';
+import { specFilter } from './stored-run.ts';
 
 export interface BoardOptions {
   readonly relays: RelaySet;
@@ -21,8 +30,6 @@ export interface BoardOptions {
   readonly signal: AbortSignal;
 }
 
-/** Relays are asked to keep a run for a year. */
-const KEPT_SECONDS = 365 * 86_400;
 /** Of as many specs as relays are asked for in one go; each is at most an event. */
 const MOST_HELD = 500;
 
@@ -32,8 +39,7 @@ export async function publishRun(
   slice: Uint8Array | undefined,
   { relays, clock, sha256, signal, sign }: BoardOptions & { sign(draft: EventDraft): SignedEvent },
 ): Promise<Delivery> {
-  const createdAt = Math.floor(clock.now() / 1000);
-  const lifetime = { createdAt, expiresAt: createdAt + KEPT_SECONDS };
+  const lifetime = specLifetime(clock);
   const event = sign(buildRun(spec, lifetime));
   const attachments = slice ? [{ payload: slice }] : [];
   const sending = { relays, sign, sha256, lifetime, signal };
@@ -48,13 +54,15 @@ export async function fetchRun(
   let found: RunSpec | undefined;
   let refusal = 'no relay has it';
   const onEvent = (event: SignedEvent) => {
-    const judged = toRun(event);
+    const judged = toServedRun(event);
     if (judged.ok && judged.value.run === address.run) found = judged.value.spec;
     else if (!judged.ok) refusal = `what relays have does not count: ${judged.rejection.detail}`;
     return found !== undefined;
   };
   const { relays, signal, timeoutMs: waitMs } = options;
-  const { unanswered } = await relays.query([runFilter(address)], { waitMs, signal, onEvent });
+  // its author may have deleted it: members publish it too
+  const filters = [runFilter(address), specFilter(address.run)];
+  const { unanswered } = await relays.query(filters, { waitMs, signal, onEvent });
   if (unanswered.length > 0) refusal += `; no answer from ${unanswered.join(', ')}`;
   return found ? ok(found) : refuse('no-run', 'naddr', refusal);
 }

@@ -4,6 +4,7 @@
  */
 import { decode, naddrEncode } from 'nostr-tools/nip19';
 import { run } from '../../../kinds/run.ts';
+import type { Clock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -79,18 +80,31 @@ export const runFilter = (address?: Omit<RunAddress, 'relays'>): Filter =>
 /** Relays are asked for so many at once. */
 const MOST_LISTED = 500;
 
-/** The spec inside a verified event, or why it does not count. */
+/** Relays are asked to keep a run for a year. */
+const KEPT_SECONDS = 365 * 86_400;
+
+/** Dates of a spec that is published now. */
+export function specLifetime(clock: Clock): Lifetime {
+  const createdAt = Math.floor(clock.now() / 1000);
+  return { createdAt, expiresAt: createdAt + KEPT_SECONDS };
+}
+
+/** The spec that its author published, or why it does not count: what a list of runs shows. */
 export function toRun(event: SignedEvent): Judged<PublishedRun> {
+  const served = toServedRun(event);
+  if (!served.ok || served.value.spec.author === event.pubkey) return served;
+  const { author } = served.value.spec;
+  return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${author}`);
+}
+
+/** The spec inside a verified event, whoever serves it: for who knows the run id, which is its hash. */
+export function toServedRun(event: SignedEvent): Judged<PublishedRun> {
   if (event.content.length > LONGEST_SPEC) return reject(event, 'too-large', 'a spec too long');
   const parsed = run.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const read = readCanonical(parsed.value.spec);
   if (!read.ok) return reject(event, 'malformed', read.issue.message);
-  const spec = read.value;
-  if (spec.author !== event.pubkey) {
-    return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${spec.author}`);
-  }
-  return accept({ run: parsed.value.run, spec, createdAt: event.created_at });
+  return accept({ run: parsed.value.run, spec: read.value, createdAt: event.created_at });
 }
 
 /** The spec of a text from anybody: only the canonical spelling is one. */

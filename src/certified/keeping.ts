@@ -1,0 +1,95 @@
+/**
+ * What members publish after a round, unasked, so that the run outlives its events: copies of what decided it, the spec and the stakes under
+ * keys of others than their authors, and now and then the whole state. Three keep each round: its proposer may be one of them, and another may
+ * delete everything it ever sent.
+ */
+import { stateBytes } from '../consensus/state-root.ts';
+import type { Control } from '../network/wire/control.ts';
+import type { EventId, WorkerId } from '../run/ids.ts';
+import { ledgerBytes, snapshotOf } from '../run/ledger.ts';
+import type { Decision } from './driven-round.ts';
+import type { ProtocolMessage } from './evidence.ts';
+import type { EvidenceStore } from './evidence-store.ts';
+import type { Refresh } from './refresh.ts';
+import type { Reporter } from './reporter.ts';
+import type { ReadyRound } from './round-inputs.ts';
+
+interface Ports {
+  readonly control: Pick<Control<ProtocolMessage>, 'checkpoint' | 'copy' | 'publishSpec'>;
+  readonly evidence: EvidenceStore;
+  readonly refresh: Pick<Refresh, 'keep'>;
+  readonly reporter: Reporter;
+}
+
+/** How many publish a checkpoint: one may be gone before it is out. */
+const CHECKPOINTERS = 2;
+const KEEPERS = 3;
+
+/** Publishes what outlives this round, as far as it is this worker's turn; resolves when relays have answered. Never rejects. */
+export async function keepRound(
+  ready: ReadyRound,
+  decision: Decision,
+  ports: Ports,
+  me: WorkerId,
+): Promise<void> {
+  const isDue = isCheckpointDue(decision);
+  const checkpoint = isDue && publishCheckpoint(ready, decision, ports, me);
+  const isKeeper = keepersOf(ready, decision, ports.evidence).includes(me);
+  await Promise.all([checkpoint, isKeeper && publishCopies(ready, decision, ports, isDue)]);
+}
+
+async function publishCopies(
+  { state: { round, spec, ledger } }: ReadyRound,
+  decision: Decision,
+  { control, evidence, refresh }: Ports,
+  isDue: boolean,
+): Promise<void> {
+  const stakes = snapshotOf(decision.next.ledger);
+  const isNew = stakes !== null && (round === 0 || stakes !== snapshotOf(ledger));
+  await Promise.all([
+    control.copy(round, standsOn(decision, evidence)),
+    (round === 0 || isDue) && control.publishSpec(spec),
+    isNew && refresh.keep(round, stakes),
+  ]);
+}
+
+/** Every so many rounds, and after the last one: the result of the run. */
+const isCheckpointDue = ({ next: { round, spec } }: Decision): boolean =>
+  round % spec.checkpoint.every === 0 || round === spec.training.rounds;
+
+/** The first by rank of those who decided: they are there. */
+function keepersOf(
+  { electorate }: ReadyRound,
+  { certificate: { attempt, commits } }: Decision,
+  evidence: EvidenceStore,
+): readonly WorkerId[] {
+  const signers = new Set(commits.map((id) => evidence.noun(id)?.key));
+  return electorate
+    .proposers(attempt)
+    .filter((key) => signers.has(key))
+    .slice(0, KEEPERS);
+}
+
+/** The events without which nobody could check later that this round was decided so. Joins, leaves and earlier votes are in the outcome. */
+function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
+  const { proposal, commits } = certificate;
+  const said = evidence.noun(proposal);
+  const ballots = said?.type === 'proposal' ? said.ballots : [];
+  return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
+}
+
+/** Publishes the state for newcomers; two of the committee do, in the order of its draw. */
+async function publishCheckpoint(
+  { electorate }: ReadyRound,
+  { next }: Decision,
+  { control, reporter }: Ports,
+  me: WorkerId,
+): Promise<void> {
+  if (!electorate.committee.members.slice(0, CHECKPOINTERS).includes(me)) return;
+  const state = {
+    ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
+    ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
+  };
+  const isKept = await control.checkpoint(state).catch(() => false);
+  if (!isKept) reporter.unkept(next.round - 1);
+}

@@ -1,0 +1,121 @@
+/**
+ * Copies of events under another key and back: what decided a round stays readable when its authors delete it or let it expire. Who copied
+ * is not believed: every event inside is verified as if a relay had sent it.
+ */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
+import { fault } from '../../../kinds/fault.ts';
+import { memberKind } from '../../../kinds/member.ts';
+import { proposal } from '../../../kinds/proposal.ts';
+import { vote } from '../../../kinds/vote.ts';
+import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
+import { chunkTree, type PayloadRoot } from '../attachments/merkle.ts';
+import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
+import { type EventCrypto, pureCrypto, type Sha256 } from '../event-crypto.ts';
+import type { Filter } from '../transport/filter.ts';
+
+/** What decides rounds, but manifests: a payload is too large to be kept by others than its author. */
+const KINDS: readonly number[] = [proposal, vote, memberKind, fault].map(({ kind }) => kind);
+/** Relays take lists of so many values. */
+const MOST_AUTHORS = 64;
+
+export interface BuiltCopies {
+  readonly draft: EventDraft;
+  /** What travels as chunks, to be sent before; undefined where all of it is inside. */
+  readonly payload: Uint8Array | undefined;
+}
+
+/** Where somebody says that copies are. */
+export interface CopiesClaim extends PayloadRoot {
+  readonly worker: WorkerId;
+}
+
+/** Unsigned events with copies of these: several where one is too large. */
+export function buildCopies(
+  { run, round }: { readonly run: Digest; readonly round: number },
+  events: readonly SignedEvent[],
+  lifetime: Lifetime,
+  hash: Sha256,
+): readonly BuiltCopies[] {
+  const said = { scope: [run, `${run}/${round}`], expiration: expirationOf(lifetime) };
+  return inBundles(events).map((bytes) => {
+    if (bytes.length <= CHUNK_BYTES) {
+      const draft = copies.build({ ...said, data: toBase64(bytes) }, lifetime.createdAt);
+      return { draft, payload: undefined };
+    }
+    const { root } = chunkTree(bytes, hash);
+    const draft = copies.build({ ...said, root, bytes: bytes.length }, lifetime.createdAt);
+    return { draft, payload: bytes };
+  });
+}
+
+function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
+  const texts = [...events]
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .map(({ id, pubkey, created_at, kind, tags, content, sig }) =>
+      JSON.stringify({ id, pubkey, created_at, kind, tags, content, sig }),
+    );
+  const bundles: { texts: string[]; size: number }[] = [];
+  for (const text of texts) {
+    const size = utf8(text).length + 1;
+    const last = bundles.at(-1);
+    if (last && last.size + size < MOST_COPIES_BYTES) {
+      last.texts.push(text);
+      last.size += size;
+    } else bundles.push({ texts: [text], size: size + 1 });
+  }
+  return bundles.map((bundle) => utf8(`[${bundle.texts.join(',')}]`));
+}
+
+/** Copies that these keys made: of a round, or of the whole run. Strangers' are not asked for, so that nobody can fill a reader with them. */
+export function copiesFilters(
+  run: Digest,
+  keys: readonly WorkerId[],
+  round?: number,
+): readonly Filter[] {
+  const scope = round === undefined ? run : `${run}/${round}`;
+  const some = (from: number) => keys.slice(from, from + MOST_AUTHORS);
+  return Array.from({ length: Math.ceil(keys.length / MOST_AUTHORS) }, (_, i) => ({
+    ...{ kinds: [copies.kind], '#s': [scope], authors: some(i * MOST_AUTHORS) },
+  }));
+}
+
+/** The genuine events inside a verified event, or where their chunks are; a refusal for anything else. */
+export function readCopies(
+  event: SignedEvent,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+): Result<readonly SignedEvent[] | CopiesClaim> {
+  const parsed = copies.parse(event);
+  if (!parsed.ok) return parsed;
+  const { scope, data, root, bytes } = parsed.value;
+  if (scope[0] !== run) return refuse('other-run', 's', 'copies of another run');
+  if (data === undefined) return ok({ root: root!, bytes: bytes!, worker: event.pubkey });
+  const decoded = fromBase64(data);
+  if (decoded === undefined) return refuse('bad-content', 'content', 'not canonical base64');
+  return ok(openCopies(decoded, run, crypto));
+}
+
+/** The genuine events of a run in bytes from anybody; what is not one is left out. */
+export function openCopies(
+  bytes: Uint8Array,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+): readonly SignedEvent[] {
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(json)) return [];
+  return json.flatMap((each: unknown) => {
+    const parsed = parseEvent(each);
+    if (!parsed.ok || !KINDS.includes(parsed.value.kind)) return [];
+    const isOfRun = parsed.value.tags.some(([name, value]) => name === 's' && value === run);
+    return isOfRun && verifyEvent(parsed.value, crypto).ok ? [parsed.value] : [];
+  });
+}

@@ -1,0 +1,72 @@
+/** Attacks on what a run stands on: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run goes on and can be read. */
+import { describe, expect, it } from 'vitest';
+import { manifest } from '../../../kinds/manifest.ts';
+import { proposal } from '../../../kinds/proposal.ts';
+import { archiveRun } from '../../../src/certified/archive.ts';
+import { genesisOf } from '../../../src/certified/history.ts';
+import { replayRun } from '../../../src/certified/replay-run.ts';
+import { createSigner } from '../../../src/network/event.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { runIdOf } from '../../../src/run/run-spec.ts';
+import {
+  type CertifiedMember,
+  certifiedRounds,
+  certifiedSpec,
+  keyOf,
+  rootsOf,
+} from '../../support/certified-swarm.ts';
+import { secretOf } from '../../support/swarm.ts';
+import { createTimedSwarm, type TimedSwarm } from '../../support/timed-swarm.ts';
+
+const HOUR = 3600;
+const FOUNDERS = [0, 1, 2, 3];
+const STRANGERS = [4, 5];
+const TRAIN = 30;
+
+const specOf = (rounds: number, every = 4) =>
+  certifiedSpec({
+    ...{ founders: FOUNDERS, rounds },
+    document: { checkpoint: { every, keep: 3 }, joinsPerRound: 2 },
+    timing: { graceMinMs: 60_000, graceMaxMs: 60_000 },
+  });
+
+/** A request to vanish (NIP-62), and one that names every event (NIP-09) as well. */
+function deleteAll(swarm: TimedSwarm, index: number): void {
+  const signer = createSigner(secretOf(index), nativeCrypto);
+  const created_at = Math.floor(swarm.clock.now() / 1000);
+  const own = swarm.events.filter(({ pubkey }) => pubkey === keyOf(index));
+  const tags = own.map(({ id }) => ['e', id]);
+  swarm.put(signer.sign({ kind: 5, created_at, tags, content: '' }));
+  const all = [['relay', 'ALL_RELAYS']];
+  swarm.put(signer.sign({ kind: 62, created_at, tags: all, content: '' }));
+  expect(swarm.events.filter(({ pubkey }) => pubkey === keyOf(index)).length).toBeLessThan(3);
+}
+
+const archiveOf = (swarm: TimedSwarm, run: string) =>
+  archiveRun(run, { relays: swarm.connect(), signal: new AbortController().signal });
+
+describe('authors delete what they sent', () => {
+  it('every listed stranger and one member: the run replays, admits a newcomer and is exported whole', async () => {
+    const spec = specOf(10);
+    const run = runIdOf(spec);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const founders = FOUNDERS.map((index) => swarm.start({ index }));
+    const strangers = STRANGERS.map((index) => swarm.start({ index }));
+    const hasBegun = (member: CertifiedMember) => certifiedRounds(member).length >= 5;
+    await swarm.secondsUntil(() => [...founders, ...strangers].every(hasBegun), HOUR);
+    for (const stranger of strangers) stranger.stop();
+    founders[3]!.stop();
+    for (const index of [...STRANGERS, 3]) deleteAll(swarm, index);
+    const newcomer = swarm.start({ index: 6, looksForCheckpoint: true });
+    const staying = [...founders.slice(0, 3), newcomer];
+    await swarm.finish(staying, HOUR);
+    const roots = rootsOf(founders[0]!);
+    expect(rootsOf(newcomer).at(-1)).toBe(roots.at(-1));
+    expect(newcomer.disk.state!.head.ledger.members.map(({ key }) => key)).toContain(keyOf(6));
+
+    // everybody is gone: relays alone
+    const archive = await archiveOf(swarm, run);
+    const report = await replayRun(archive, { run });
+    expect(report.lines.map(({ problem, missing }) => [problem, missing])).toEqual(0);
+  });
+});
