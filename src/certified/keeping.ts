@@ -1,7 +1,7 @@
 /**
  * What members publish after a round, unasked, so that the run outlives its events: copies of what decided it, the spec and the stakes under
- * keys of others than their authors, and now and then the whole state. Three keep each round: its proposer may be one of them, and another may
- * delete everything it ever sent.
+ * keys of others than their authors, and now and then the whole state. Three keep each round, and two
+ * founders: its proposer may be one of them, and others may delete everything they ever sent.
  */
 import { stateBytes } from '../consensus/state-root.ts';
 import type { Control } from '../network/wire/control.ts';
@@ -24,6 +24,8 @@ interface Ports {
 /** How many publish a checkpoint: one may be gone before it is out. */
 const CHECKPOINTERS = 2;
 const KEEPERS = 3;
+/** Founders that do besides: who came uninvited may go with everything it sent. */
+const FOUNDERS = 2;
 
 /** Publishes what outlives this round, as far as it is this worker's turn; resolves when relays have answered. Never rejects. */
 export async function keepRound(
@@ -57,17 +59,25 @@ async function publishCopies(
 const isCheckpointDue = ({ next: { round, spec } }: Decision): boolean =>
   round % spec.checkpoint.every === 0 || round === spec.training.rounds;
 
+/** So many of these keys in their order, and the first founders among them. */
+function someOf(
+  keys: readonly WorkerId[],
+  count: number,
+  founders: readonly WorkerId[],
+): readonly WorkerId[] {
+  const known = keys.filter((key) => founders.includes(key));
+  return [...keys.slice(0, count), ...known.slice(0, FOUNDERS)];
+}
+
 /** The first by rank of those who decided: they are there. */
 function keepersOf(
-  { electorate }: ReadyRound,
+  { electorate, state: { spec } }: ReadyRound,
   { certificate: { attempt, commits } }: Decision,
   evidence: EvidenceStore,
 ): readonly WorkerId[] {
   const signers = new Set(commits.map((id) => evidence.noun(id)?.key));
-  return electorate
-    .proposers(attempt)
-    .filter((key) => signers.has(key))
-    .slice(0, KEEPERS);
+  const ranked = electorate.proposers(attempt).filter((key) => signers.has(key));
+  return someOf(ranked, KEEPERS, spec.founders);
 }
 
 /** The events without which nobody could check later that this round was decided so. Joins, leaves and earlier votes are in the outcome. */
@@ -78,14 +88,15 @@ function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): 
   return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
 }
 
-/** Publishes the state for newcomers; two of the committee do, in the order of its draw. */
+/** Publishes the state for newcomers; the first of the committee do, in the order of its draw. */
 async function publishCheckpoint(
   { electorate }: ReadyRound,
   { next }: Decision,
   { control, reporter }: Ports,
   me: WorkerId,
 ): Promise<void> {
-  if (!electorate.committee.members.slice(0, CHECKPOINTERS).includes(me)) return;
+  const { members } = electorate.committee;
+  if (!someOf(members, CHECKPOINTERS, next.spec.founders).includes(me)) return;
   const state = {
     ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
     ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
