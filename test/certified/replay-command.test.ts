@@ -11,6 +11,7 @@ import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
 import { toNpub } from '../../src/node/keys.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { formatStakeJson } from '../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
@@ -157,7 +158,11 @@ let archives = 0;
 async function archived(run: GeneratedRun, ...more: readonly string[]): Promise<string> {
   const relay = await createRelay();
   try {
-    const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+    const relays = createRelaySet([relay.url], {
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
+    });
     await relays.ready();
     await Promise.all(run.events.map((event) => relays.publish(event)));
     await relays.close();
@@ -238,7 +243,11 @@ describe('archived and replayed', () => {
     const run = generateRun([{}, {}], spec, apart);
     const relay = await createRelay();
     try {
-      const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+      const relays = createRelaySet([relay.url], {
+        openSocket,
+        clock: systemClock,
+        crypto: nativeCrypto,
+      });
       await relays.ready();
       await Promise.all(run.events.map((each) => relays.publish(each)));
       const out = inFolder('large.jsonl');
@@ -291,7 +300,11 @@ describe('nostrain archive', () => {
   it('writes what relays have, once, and what is new when it is called again', async () => {
     const relay = await createRelay();
     try {
-      const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+      const relays = createRelaySet([relay.url], {
+        openSocket,
+        clock: systemClock,
+        crypto: nativeCrypto,
+      });
       await relays.ready();
       const half = made.events.length - 40;
       const send = async (events: readonly SignedEvent[]) => {

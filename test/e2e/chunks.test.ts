@@ -5,6 +5,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createStage } from '../support/stage.ts';
@@ -113,7 +114,7 @@ describe('payloads in chunks', () => {
       new Uint8Array(100_000),
       { createdAt, expiresAt: createdAt + 600 },
     );
-    const set = createRelaySet([url], { openSocket, clock: systemClock });
+    const set = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
     expect((await set.publish(mute.sign(draft)))[0]!.status).toBe('accepted');
     await set.close();
 

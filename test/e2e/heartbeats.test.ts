@@ -5,6 +5,7 @@ import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { runCommand } from '../support/command-line.ts';
 import { startProgram, temporaryFolder } from '../support/processes.ts';
@@ -15,7 +16,7 @@ const MISSED = 2;
 /** Heartbeats as they arrive, and when. */
 async function listen(url: string): Promise<{ event: SignedEvent; at: number }[]> {
   const beats: { event: SignedEvent; at: number }[] = [];
-  const relays = createRelaySet([url], { openSocket, clock: systemClock });
+  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   onTestFinished(() => relays.close());
   await relays.ready();
   relays.subscribe([{ kinds: [heartbeat.kind] }], {

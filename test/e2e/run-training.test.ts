@@ -6,6 +6,7 @@ import { toHex } from '../../src/base/bytes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { secretOf } from '../support/swarm.ts';
@@ -37,7 +38,7 @@ const worker = (index: number, url: string, dir: string, more: readonly string[]
 
 /** Everything of a kind the relay holds. */
 async function stored(url: string, kind: number): Promise<SignedEvent[]> {
-  const set = createRelaySet([url], { openSocket, clock: systemClock });
+  const set = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   const events: SignedEvent[] = [];
   await set.ready();
   await new Promise<void>((resolve) => {

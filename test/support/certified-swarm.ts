@@ -13,7 +13,6 @@ import type { RefreshPort } from '../../src/certified/refresh.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
-import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createControl } from '../../src/network/wire/control.ts';
@@ -36,10 +35,9 @@ import type { Trainer } from '../../src/worker/ports.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { type Attack, misbehave } from './adversary.ts';
 import { plan } from './fake-ports.ts';
-import { arithmeticTrainer, secretOf, smallLayout } from './swarm.ts';
+import { arithmeticTrainer, keyOf, secretOf, signerOf, smallLayout } from './swarm.ts';
 
-const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
-export const keyOf = (index: number): string => signerOf(index).publicKey;
+export { keyOf };
 
 export interface SpecOptions {
   readonly founders: readonly number[];

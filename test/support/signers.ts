@@ -5,9 +5,18 @@ import {
   type SignedEvent,
   type Signer,
 } from '../../src/network/event.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
 
-/** A fixed key per number from 1. */
-export const signerOf = (number: number): Signer => createSigner(new Uint8Array(32).fill(number));
+const signers = new Map<number, Signer>();
+
+/** A fixed key per number from 1, made once; it signs natively, with the bits that pure JavaScript gives. */
+export function signerOf(number: number): Signer {
+  const known = signers.get(number);
+  if (known) return known;
+  const signer = createSigner(new Uint8Array(32).fill(number), nativeCrypto);
+  signers.set(number, signer);
+  return signer;
+}
 
 /** A regular event of the first signer, signed now or at the given fields. */
 export const eventOf = (content: string, draft: Partial<EventDraft> = {}): SignedEvent =>

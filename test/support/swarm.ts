@@ -35,7 +35,15 @@ export function secretOf(index: number): Uint8Array {
   return secret;
 }
 
-const signerOf = (index: number): Signer => createSigner(secretOf(index), nativeCrypto);
+const signers = new Map<number, Signer>();
+/** The same one every time: to derive a public key is slow. */
+export function signerOf(index: number): Signer {
+  const known = signers.get(index);
+  if (known) return known;
+  const signer = createSigner(secretOf(index), nativeCrypto);
+  signers.set(index, signer);
+  return signer;
+}
 
 /** The public key of a worker. */
 export const keyOf = (index: number): string => signerOf(index).publicKey;

@@ -10,6 +10,7 @@ import type { OpenSocket } from '../../../src/network/transport/socket.ts';
 import { publishCheckpoint } from '../../../src/network/wire/certified-checkpoints.ts';
 import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { outcomeDigest } from '../../../src/run/outcome.ts';
@@ -34,7 +35,7 @@ const { relay, start } = createStage(startCertified);
 /** A relay that stores whatever it is given. */
 const credulousRelay = async (): Promise<string> => (await relay({ policies: [] })).url;
 
-const signerOf = (index: number) => createSigner(secretOf(index));
+const signerOf = (index: number) => createSigner(secretOf(index), nativeCrypto);
 const life = (later = 0) => {
   const createdAt = Math.floor(Date.now() / 1000) + later;
   return { createdAt, expiresAt: createdAt + 86_400 };
@@ -81,7 +82,7 @@ const withoutSignature =
 
 /** Everything of a kind a relay holds. */
 async function stored(url: string, kind: number): Promise<readonly SignedEvent[]> {
-  const relays = createRelaySet([url], { openSocket, clock: systemClock });
+  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   const events: SignedEvent[] = [];
   const { signal } = new AbortController();
   await relays.ready();
@@ -144,7 +145,11 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 500 }));
     await finishedRounds(members[0]!, 3);
     const genuine = (await stored(url, 7812)).map((event) => JSON.parse(event.content));
-    const stranger = createRelaySet([url], { openSocket, clock: systemClock });
+    const stranger = createRelaySet([url], {
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
+    });
     const publish = (round: number, outcome: string) =>
       publishCheckpoint(
         {

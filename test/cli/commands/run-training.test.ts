@@ -6,6 +6,7 @@ import { fromHex } from '../../../src/base/bytes.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
@@ -244,7 +245,11 @@ describe('N-12: --resume-latest-checkpoint', () => {
       },
       now,
     );
-    const set = createRelaySet([relay.url], { openSocket, clock: systemClock });
+    const set = createRelaySet([relay.url], {
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
+    });
     const [outcome] = await set.publish(signer.sign(draft));
     await set.close();
     expect(outcome?.status).toBe('accepted');

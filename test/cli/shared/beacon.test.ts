@@ -6,6 +6,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { beaconValue, drandRoundAt } from '../../../src/consensus/committee/beacon.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { certifiedSpec, type GeneratedRun, generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';
@@ -74,7 +75,11 @@ describe('a run that mixes in drand', () => {
 
   it('archive writes the signatures beside the events, and keeps those it has', async () => {
     const relay = await createRelay();
-    const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+    const relays = createRelaySet([relay.url], {
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
+    });
     const { signal } = new AbortController();
     for (const event of made.events) await relays.publish(event, { signal });
     await relays.close();

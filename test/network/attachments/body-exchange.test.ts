@@ -87,7 +87,9 @@ const has = ({ heard }: Member, { id }: SignedEvent) => heard.some((noun) => nou
 
 /** Everything a relay has of these kinds. */
 async function stored(url: string, kinds: readonly number[]): Promise<readonly SignedEvent[]> {
-  const relays = keep(createRelaySet([url], { openSocket, clock: systemClock }));
+  const relays = keep(
+    createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto }),
+  );
   await relays.ready();
   const found: SignedEvent[] = [];
   const { signal } = new AbortController();

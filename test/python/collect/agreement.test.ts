@@ -4,6 +4,7 @@ import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { agreements, newestAgreed } from '../../../src/python/collect/agreement.ts';
 import { discoverCheckpoints } from '../../../src/python/collect/checkpoints.ts';
@@ -23,7 +24,11 @@ const sybil = signerOf(4);
 
 async function relayWith(events: readonly SignedEvent[]): Promise<string> {
   const relay = await createRelay();
-  const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+  const relays = createRelaySet([relay.url], {
+    openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+  });
   for (const event of events) await relays.publish(event);
   await relays.close();
   closing.push(relay.close);

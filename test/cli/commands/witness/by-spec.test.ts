@@ -8,6 +8,7 @@ import { gather } from '../../../../src/certified/gather.ts';
 import { genesisOf, startOf, withEntropy } from '../../../../src/certified/history.ts';
 import { replay } from '../../../../src/certified/replay.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../../src/node/sockets.ts';
 import { canonicalSpec } from '../../../../src/run/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
@@ -21,7 +22,11 @@ let spec: string;
 let relay: Relay;
 beforeAll(async () => {
   relay = await createRelay();
-  const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+  const relays = createRelaySet([relay.url], {
+    openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+  });
   const { signal } = new AbortController();
   for (const event of made.events) await relays.publish(event, { signal });
   await relays.close();

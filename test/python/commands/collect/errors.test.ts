@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../../src/node/sockets.ts';
 import { createLayout } from '../../../../src/tensor/params.ts';
 import { runCommand } from '../../../support/command-line.ts';
@@ -19,7 +20,11 @@ let strict: { readonly url: string; close(): Promise<void> };
 beforeAll(async () => {
   relay = await createRelay();
   strict = await startPlainRelay({ answer: () => [false, 'blocked: not here\u001b[2J'] });
-  const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+  const relays = createRelaySet([relay.url], {
+    openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+  });
   const other = createLayout([{ name: 'v', shape: [1] }]);
   const delta = { layout: other, values: Float64Array.of(1) };
   await relays.publish(gradientEvent(signerOf(1), { run: 'one' }));

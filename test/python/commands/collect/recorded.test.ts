@@ -5,6 +5,7 @@ import { createRelay } from '../../../../relay/server.ts';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../../src/node/sockets.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
@@ -54,7 +55,11 @@ describe.each([
   beforeAll(async () => {
     relay = await start();
     const signer = createSigner(Uint8Array.from({ length: 32 }, (_, i) => (i === 31 ? 3 : 0)));
-    const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+    const relays = createRelaySet([relay.url], {
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
+    });
     for (const round of [0, 1]) {
       await relays.publish(checkpointEvent(signer, { run: 'cli-run', round }));
     }
