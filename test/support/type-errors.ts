@@ -1,4 +1,4 @@
-/** What the compiler says of TypeScript in pages and comments, as a reader's editor would. */
+/** What the compiler says of TypeScript in pages and comments, as a reader's editor would: by the types that are built. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -15,17 +15,18 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 export function typeErrors(blocks: readonly Block[]): readonly string[] {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.parseJsonConfigFileContent({ ...config, include: [] }, ts.sys, root);
+  const asInstalled = { ...options, customConditions: [] };
   const files = new Map(
     blocks.map(({ name, code }, i) => [
       join(import.meta.dirname, `type-errors-${i}.ts`),
       { name, text: `${code}\nexport {};\n` },
     ]),
   );
-  const host = ts.createCompilerHost(options);
+  const host = ts.createCompilerHost(asInstalled);
   const { fileExists, readFile } = host;
   host.fileExists = (path) => files.has(path) || fileExists(path);
   host.readFile = (path) => files.get(path)?.text ?? readFile(path);
-  const program = ts.createProgram([...files.keys()], options, host);
+  const program = ts.createProgram([...files.keys()], asInstalled, host);
   return [...files].flatMap(([path, { name }]) =>
     ts
       .getPreEmitDiagnostics(program, program.getSourceFile(path)!)
