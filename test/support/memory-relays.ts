@@ -6,6 +6,7 @@ import { isEphemeral, slotOf } from '../../relay/event.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';
+import type { PublishOutcome } from '../../src/network/transport/publishing.ts';
 import { queryRelays } from '../../src/network/transport/query.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 
@@ -25,7 +26,13 @@ interface Listener {
   onEvent(event: SignedEvent): void;
 }
 
-export function createMemoryRelay(url: string): MemoryRelay {
+export interface MemoryRelayOptions {
+  /** It refuses an event whose JSON is longer; default it takes all. */
+  readonly maxEventBytes?: number;
+}
+
+export function createMemoryRelay(url: string, options: MemoryRelayOptions = {}): MemoryRelay {
+  const { maxEventBytes = Number.POSITIVE_INFINITY } = options;
   const events: SignedEvent[] = [];
   const listeners = new Set<Listener>();
   const wants = ({ filters }: Listener, event: SignedEvent) =>
@@ -51,20 +58,20 @@ export function createMemoryRelay(url: string): MemoryRelay {
     if (!isEphemeral(event.kind)) events.push(event);
     for (const listener of [...listeners]) if (wants(listener, event)) listener.onEvent(event);
   }
+  const take = (event: SignedEvent): PublishOutcome => {
+    const isSmall =
+      maxEventBytes === Number.POSITIVE_INFINITY || JSON.stringify(event).length <= maxEventBytes;
+    if (isSmall) put(event);
+    return isSmall ? accepted(url) : { ...accepted(url), ...TOO_LARGE };
+  };
   return {
     events,
     put,
     connect: (hears = () => true) => {
       const relays: RelaySet = {
         relays: [url],
-        publish: (event) => {
-          put(event);
-          return Promise.resolve([accepted(url)]);
-        },
-        send: (event) => {
-          put(event);
-          return [Promise.resolve(accepted(url))];
-        },
+        publish: (event) => Promise.resolve([take(event)]),
+        send: (event) => [Promise.resolve(take(event))],
         subscribe(filters, handlers) {
           const onEvent = (event: SignedEvent) => hears(event) && handlers.onEvent(event, url);
           const listener = { filters, onEvent };
@@ -95,5 +102,12 @@ export function createMemoryRelay(url: string): MemoryRelay {
   };
 }
 
-const accepted = (relay: string) =>
-  ({ relay, status: 'accepted', message: '', attempts: 1, delaysMs: [] }) as const;
+const TOO_LARGE = { status: 'refused', refuses: 'size', message: 'invalid: too large' } as const;
+
+const accepted = (relay: string): PublishOutcome => ({
+  relay,
+  status: 'accepted',
+  message: '',
+  attempts: 1,
+  delaysMs: [],
+});

@@ -5,7 +5,7 @@ import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import { type CertifiedMember, type CertifiedOptions, startCertified } from './certified-swarm.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
-import { createMemoryRelay } from './memory-relays.ts';
+import { createMemoryRelay, type MemoryRelayOptions } from './memory-relays.ts';
 
 export type TimedOptions = Partial<CertifiedOptions> & Pick<CertifiedOptions, 'index'>;
 
@@ -25,9 +25,13 @@ export interface TimedSwarm {
 }
 
 /** Workers of this run, whose inner steps take so long. To be called in a test; they stop when it is over. */
-export function createTimedSwarm(spec: RunSpec, trainSeconds: number): TimedSwarm {
+export function createTimedSwarm(
+  spec: RunSpec,
+  trainSeconds: number,
+  options: MemoryRelayOptions = {},
+): TimedSwarm {
   const clock = createManualClock();
-  const relay = createMemoryRelay('ws://memory.test');
+  const relay = createMemoryRelay('ws://memory.test', options);
   async function secondsUntil(holds: () => boolean, atMost: number): Promise<number> {
     for (let seconds = 0; seconds <= atMost; seconds++) {
       // of what this second brings

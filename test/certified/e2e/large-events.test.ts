@@ -9,9 +9,9 @@ import { genesisOf } from '../../../src/certified/history.ts';
 import { replay } from '../../../src/certified/replay.ts';
 import { createRevealChain, tipOf } from '../../../src/consensus/committee/reveal.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
-import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import type { OpenSocket } from '../../../src/network/transport/socket.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
+import type { PublishOutcome } from '../../../src/network/transport/publishing.ts';
+import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
@@ -29,12 +29,13 @@ import {
 import { packWhole } from '../../support/pack-whole.ts';
 import { publishRaw } from '../../support/publish-raw.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
-import { secretOf, smallLayout } from '../../support/swarm.ts';
+import { secretOf, signerOf, smallLayout } from '../../support/swarm.ts';
+import { createTimedSwarm } from '../../support/timed-swarm.ts';
 
 const open: Relay[] = [];
 const started: CertifiedMember[] = [];
-async function strictRelay(): Promise<string> {
-  const one = await createRelay({ maxEventBytes: 65_536 });
+async function strictRelay(nowMs = Date.now): Promise<string> {
+  const one = await createRelay({ maxEventBytes: 65_536, nowMs });
   open.push(one);
   return one.url;
 }
@@ -48,18 +49,21 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close();
 });
 
-const nowSeconds = Math.floor(Date.now() / 1000);
 /** Relays page through what is stored by time: not everybody signs in the same second. */
-const lifeOf = (index: number) => {
+const lifeOf = (index: number, nowSeconds = Math.floor(Date.now() / 1000)) => {
   const createdAt = nowSeconds - (index % 60);
   return { createdAt, expiresAt: createdAt + 86_400 };
 };
-const signerOf = (index: number) => createSigner(secretOf(index), nativeCrypto);
 const genesis = (spec: RunSpec, layout: Layout) =>
   genesisOf(spec, { layout, values: new Float32Array(layout.size) });
 
 /** A contribution to round 0. */
-function manifest(spec: RunSpec, layout: Layout, index: number, seed = index): SignedEvent {
+function manifest(
+  spec: RunSpec,
+  layout: Layout,
+  index: number,
+  { seed = index, life = lifeOf(index) } = {},
+): SignedEvent {
   const run = runIdOf(spec);
   const { modelRoot: base } = genesis(spec, layout);
   const values = Float64Array.from({ length: layout.size }, (_, i) => {
@@ -67,7 +71,7 @@ function manifest(spec: RunSpec, layout: Layout, index: number, seed = index): S
   });
   const own = { run, round: 0, parent: run, base, codec: 'int8', examples: 1, steps: 1 };
   const payload = packWhole(values, { run, round: 0 });
-  return signerOf(index).sign(buildManifest(own, payload, lifeOf(index)).draft);
+  return signerOf(index).sign(buildManifest(own, payload, life).draft);
 }
 
 describe('a worker that sends two manifests with payloads of 42 kB inside', () => {
@@ -79,7 +83,7 @@ describe('a worker that sends two manifests with payloads of 42 kB inside', () =
       ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 3000 } },
       document: { committee: { quorum: 'cft' } },
     });
-    const twins = [manifest(spec, layout, 2, 1), manifest(spec, layout, 2, 2)];
+    const twins = [1, 2].map((seed) => manifest(spec, layout, 2, { seed }));
     for (const twin of twins) expect(JSON.stringify(twin).length).toBeGreaterThan(55_000);
     await publishRaw(url, twins);
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, layout }));
@@ -110,13 +114,14 @@ const crowdedSpec = (): RunSpec =>
   });
 
 /** What everybody sends who has no seat. */
-function crowdOf(spec: RunSpec, seated: readonly number[]): readonly SignedEvent[] {
+function crowdOf(spec: RunSpec, seated: readonly number[], now: number): readonly SignedEvent[] {
   const run = runIdOf(spec);
   return indices.flatMap((index) => {
     if (seated.includes(index)) return [];
+    const life = lifeOf(index, now);
     const tip = tipOf(createRevealChain(secretOf(index), run, spec.training.rounds));
-    const join = buildMessage({ type: 'join', run, after: run, tip, evidence: '' }, lifeOf(index));
-    return [signerOf(index).sign(join), manifest(spec, smallLayout, index)];
+    const join = buildMessage({ type: 'join', run, after: run, tip, evidence: '' }, life);
+    return [signerOf(index).sign(join), manifest(spec, smallLayout, index, { life })];
   });
 }
 
@@ -127,32 +132,40 @@ function seatedIn(spec: RunSpec): readonly number[] {
   return committee.members.map((key) => byKey.get(key)!);
 }
 
-/** A line on which chunks get lost, although the relay seems to take them. */
-const withoutChunks: OpenSocket = (url) => {
-  const socket = openSocket(url);
-  return new Proxy(socket, {
-    get(_, name) {
-      const value: unknown = Reflect.get(socket, name);
-      if (name !== 'send') return typeof value === 'function' ? value.bind(socket) : value;
-      return (text: string) => {
-        const [verb, event] = JSON.parse(text);
-        if (verb !== 'EVENT' || event.kind !== 7811) return socket.send(text);
-        const answer = JSON.stringify(['OK', event.id, true, '']);
-        queueMicrotask(() => socket.onmessage?.(answer, answer.length));
-      };
-    },
-    set: (_, name, value) => Reflect.set(socket, name, value),
+/** A relay on which chunks get lost, although it seems to take them. */
+function withoutChunks(relays: RelaySet): RelaySet {
+  const [relay] = relays.relays as [string];
+  const lost: PublishOutcome = {
+    relay,
+    status: 'accepted',
+    message: '',
+    attempts: 1,
+    delaysMs: [],
+  };
+  const send: RelaySet['send'] = (event, options) =>
+    event.kind === 7811 ? [Promise.resolve(lost)] : relays.send(event, options);
+  return { ...relays, send, publish: (event, options) => Promise.all(send(event, options)) };
+}
+
+const spec = crowdedSpec();
+const seated = seatedIn(spec);
+
+/** Those with a seat, to the end of the run, on their own clock; whoever leads the round over a line of its own. */
+async function play(lineOfFirst: (relays: RelaySet) => RelaySet) {
+  const swarm = createTimedSwarm(spec, 0, { maxEventBytes: 65_536 });
+  const all = swarm.connect();
+  for (const event of crowdOf(spec, seated, swarm.clock.now() / 1000)) await all.publish(event);
+  const members = seated.map((index, rank) => {
+    const relays = swarm.connect();
+    return swarm.start({ index, relays: rank === 0 ? lineOfFirst(relays) : relays });
   });
-};
+  await swarm.finish(members, 120);
+  return { swarm, members };
+}
 
 describe('a round whose outcome is larger than an event', () => {
   it('is certified, replayed in full, and followed by who starts from nothing', async () => {
-    const url = await strictRelay();
-    const spec = crowdedSpec();
-    const seated = seatedIn(spec);
-    await publishRaw(url, crowdOf(spec, seated));
-    const members = seated.map((index) => start({ index, relays: [url], spec }));
-    await Promise.all(members.map(({ finished }) => finished));
+    const { swarm, members } = await play((relays) => relays);
     const [first] = members.map((member) => certifiedRounds(member)[0]!);
     expect(first!.accepted).toHaveLength(CROWD);
     expect(first!.certified!.view).toBe(0);
@@ -160,6 +173,9 @@ describe('a round whose outcome is larger than an event', () => {
       expect(certifiedRounds(member)[0]!.certified!.root).toBe(first!.certified!.root);
     }
 
+    // over a relay that pages
+    const url = await strictRelay(swarm.clock.now);
+    await publishRaw(url, swarm.events);
     const events = await historyOf(url, spec);
     expect(events.filter((event) => apartIn(event) !== undefined)).toHaveLength(1);
     const { rounds, end } = replayed(spec, smallLayout, events);
@@ -185,17 +201,10 @@ describe('a round whose outcome is larger than an event', () => {
   }, 120_000);
 
   it('whose chunks a relay withholds is as good as not proposed: the next view decides', async () => {
-    const url = await strictRelay();
-    const spec = crowdedSpec();
-    const seated = seatedIn(spec);
-    await publishRaw(url, crowdOf(spec, seated));
-    const members = seated.map((index, rank) =>
-      start({ index, relays: [url], spec, ...(rank === 0 && { openSocket: withoutChunks }) }),
-    );
-    await Promise.all(members.map(({ finished }) => finished));
+    const { swarm, members } = await play(withoutChunks);
     const ends = members.map((member) => certifiedRounds(member)[0]!.certified!);
     for (const { view, root } of ends) expect([view, root]).toEqual([1, ends[0]!.root]);
-    const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
+    const { rounds } = replayed(spec, smallLayout, swarm.events);
     expect(rounds).toMatchObject([{ checked: 'full', decided: { certificate: { view: 1 } } }]);
   }, 120_000);
 });
