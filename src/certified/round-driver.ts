@@ -199,7 +199,8 @@ class RoundDriver implements DrivenRound {
     const { context, ports } = this.#options;
     if (closed !== null || decided !== null) return;
     const { round, live } = context;
-    const missing = live.filter((key) => !held.some(({ worker }) => worker === key));
+    const holds = new Set(held.map(({ worker }) => worker));
+    const missing = live.filter((key) => !holds.has(key));
     ports.reporter.held(round, held.length, live.length, missing);
   }
 
