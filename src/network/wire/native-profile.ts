@@ -83,11 +83,9 @@ function openReader(
   const { assignment } = request;
   const over = new AbortController();
 
-  /** The contribution inside a payload that is here whole, or why it does not count. */
+  /** The contribution inside a payload that is here whole and is what the manifest names, or why it does not count. */
   function open(said: Manifest, payload: Uint8Array, eventBytes: number): Judged<Contribution> {
     const { worker, eventId, round, base, examples, steps, createdAt } = said;
-    const untrue = judgePayload(said, payload, sha256);
-    if (untrue) return { ok: false, rejection: untrue };
     const opened = packer.open(payload, said.codec, { round, worker, assignment });
     if (!opened.ok) {
       const { code, at, message } = opened.issue;
@@ -101,10 +99,14 @@ function openReader(
     });
   }
 
-  async function pulled(said: Manifest, done: Pull['done']) {
+  async function pulled(said: Manifest, done: Pull['done']): Promise<Judged<Contribution>> {
     const found = await done;
-    if (found) return open(said, found.payload, said.eventBytes + found.eventBytes);
-    return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
+    if (!found) {
+      return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
+    }
+    const untrue = judgePayload(said, found.payload, sha256);
+    if (untrue) return { ok: false, rejection: untrue };
+    return open(said, found.payload, said.eventBytes + found.eventBytes);
   }
 
   return {
