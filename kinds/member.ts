@@ -1,6 +1,7 @@
 /**
- * Member (7818, regular): a key joins a run, leaves it, or gives up an attempt at a round (ballot).
- * Joins and leaves are sent when the worker comes and goes, ballots when a round is stuck. Nothing replaces them.
+ * Member (7818, regular): a key joins a run, leaves it, or casts a view-change vote (`ballot`).
+ * Joins and leaves are sent when the worker comes and goes, view-change votes when a round is stuck: they end a recovery epoch of it
+ * (`attempt`) and begin the next. Nothing replaces them.
  */
 import { isAscending } from './_cast.ts';
 import {
@@ -35,11 +36,14 @@ const members = {
   ),
   last: optionalMember(index, 'leave: the last round the author takes part in'),
   round: optionalMember(index, 'ballot: round index'),
-  attempt: optionalMember(index, 'ballot: the author votes in no attempt below this one any more'),
+  attempt: optionalMember(
+    index,
+    'ballot: the author votes in no recovery epoch below this one any more',
+  ),
   parent: optionalMember(hex32, 'ballot: digest of the outcome before; the run id in round 0'),
   preparedAttempt: optionalMember(
     index,
-    'ballot: attempt of the highest outcome known to be prepared',
+    'ballot: recovery epoch of the highest outcome known to be prepared',
   ),
   preparedView: optionalMember(index, 'ballot: its view'),
   preparedDigest: optionalMember(hex32, 'ballot: its digest'),
@@ -56,7 +60,8 @@ ${describeMembers(members)}
 Outcomes list joins and leaves with their dates and signatures, so each must be one that can be made again from that: it has the tags
 below in this order and no others, but for one \`nonce\` (NIP-13) at the end.
 
-A ballot has the five members of the prepared outcome, or none of them. Two different ballots of one key for one attempt are a fault.
+A view-change vote (\`ballot\`) has the five members of the prepared outcome, or none of them. Two different ones of one key for one
+recovery epoch (\`attempt\`) are a fault.
 `;
 
 interface Said {
@@ -99,7 +104,7 @@ export const memberKind = defineKind({
     nostrain,
     scope: repeats(
       's',
-      '`<run>`, of a ballot also `<run>/<round>`',
+      '`<run>`, of a view-change vote also `<run>/<round>`',
       'run and round of the content',
     ),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
@@ -111,7 +116,7 @@ export const memberKind = defineKind({
       holds: (said) => isOfType({ ...said }),
     },
     {
-      says: '`s` is the run of the content, of a ballot then its run and round',
+      says: '`s` is the run of the content, of a view-change vote then its run and round',
       holds: ({ scope, run, round }) =>
         scope.join() === (round === undefined ? [run] : [run, `${run}/${round}`]).join(),
     },

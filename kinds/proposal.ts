@@ -22,7 +22,11 @@ const body: Text<string> = {
 const members = {
   ...castMembers,
   prepares: listMember(hex32, 'ids of the prepares behind `justify`, ascending', MOST_IDS),
-  ballots: listMember(hex32, 'ids of the ballots the committee is drawn from, ascending', MOST_IDS),
+  ballots: listMember(
+    hex32,
+    'ids of the view-change votes the committee is drawn from, ascending',
+    MOST_IDS,
+  ),
   ...bodyMembers(body, 'the outcome, see docs/rounds.md', MOST_OUTCOME_BYTES),
 };
 
@@ -59,7 +63,7 @@ export const proposal = defineKind({
     },
     { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
     {
-      says: '`prepares` is there when `justify` is a view, and `ballots` in attempts above 0',
+      says: '`prepares` is there when `justify` is a view, and `ballots` in recovery epochs (`attempt`) above 0',
       holds: ({ justify, prepares, attempt, ballots }) =>
         justify >= 0 === (prepares !== undefined) && attempt > 0 === (ballots !== undefined),
     },

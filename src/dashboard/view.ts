@@ -1,4 +1,4 @@
-/** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/cli. */
+/** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
 import type { CertifiedRound, RunEvent } from '../certified/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
@@ -214,7 +214,7 @@ function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
         ...(seconds > 0 ? { tokensPerSecond: tokens / seconds } : {}),
       };
     }
-    case 'moving': {
+    case 'transfer': {
       const { have, of } = event;
       return { ...before, moved: { have, of } };
     }

@@ -48,6 +48,7 @@ export {
   latestOf as latestCheckpoint,
 } from './collect/checkpoints.ts';
 export type { CollectedAt, Collection, Patience } from './collect/collect.ts';
+export type { Kept } from './collect/event-collector.ts';
 export {
   collectGradients as collectGradientEvents,
   collectGradients as collectGradientEventsAcrossRelays,
@@ -69,7 +70,6 @@ export {
   type RelayPorts,
   type RelayPortsOptions,
 } from './collect/relay-ports.ts';
-export type { Kept } from './collect/shelf.ts';
 export {
   discoverWorkers as collectHeartbeatEvents,
   discoverWorkers as collectHeartbeatEventsAcrossRelays,

@@ -1,6 +1,6 @@
 /**
- * What a later table of a run must be of: the source of the first one, at the block that follows from the schedule. A token says of an account
- * what it has, not who has any: there, whose balances count follows from the first table and the roster, which is certified.
+ * The parameters of a run's later stake snapshots: same source as the first one, at the block of the schedule. A token contract cannot list
+ * its holders, so later snapshots of a token reuse the keys of the first one and those of the certified roster.
  */
 import { concatBytes, fromHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, isJsonObject, parseJson } from '../base/canonical-json.ts';

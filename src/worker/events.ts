@@ -75,7 +75,7 @@ export type WorkerEvent =
     }
   | {
       /** A payload in chunks goes out to the relays, or those of peers come in. */
-      readonly type: 'moving';
+      readonly type: 'transfer';
       readonly way: 'out' | 'in';
       readonly round: number;
       /** Chunks. */

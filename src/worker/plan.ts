@@ -26,7 +26,7 @@ export interface Plan {
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
   readonly normalize: Normalization;
-  /** Contributions larger than so many times the lower median are scaled down to it; 0 bounds nothing. */
+  /** Norms above `normBound` x the lower median are clipped to it; 0 clips nothing. */
   readonly normBound: number;
   readonly sync: Sync;
   /** How long to collect after publishing. */

@@ -14,7 +14,7 @@ export function progressReporter({
     const line = `${way}/${round}/${have}/${of}`;
     if (line === reported) return;
     reported = line;
-    report({ type: 'moving', way, round, have, of });
+    report({ type: 'transfer', way, round, have, of });
   };
 }
 

@@ -6,7 +6,7 @@ import type { ProfileName } from '../../src/network/wire/profile.ts';
 import { buildGradient } from '../../src/python/wire/gradients.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
-import { type Block, blockBytes } from '../support/nstr-blocks.ts';
+import { type Block, blockBytes } from '../python/support/nstr-blocks.ts';
 import { packWhole } from '../support/pack-whole.ts';
 import { publishRaw } from '../support/publish-raw.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';

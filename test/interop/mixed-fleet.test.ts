@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
+import { pythonMissing } from '../python/support/python.ts';
 import { describeWith } from '../support/needs.ts';
 import { startProgram } from '../support/processes.ts';
-import { pythonMissing } from '../support/python.ts';
 import { readVectors } from '../support/vectors.ts';
 
 const { NOSTRAIN_PYTHON: python, NOSTRAIN_REFERENCE: reference } = process.env;

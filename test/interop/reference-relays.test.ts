@@ -6,10 +6,14 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { openSocket } from '../../src/node/sockets.ts';
+import { python, pythonMissing } from '../python/support/python.ts';
+import {
+  checkpointEvent,
+  gradientEvent,
+  heartbeatEvent,
+} from '../python/support/reference-events.ts';
 import { runCommand } from '../support/command-line.ts';
 import { describeWith } from '../support/needs.ts';
-import { python, pythonMissing } from '../support/python.ts';
-import { checkpointEvent, gradientEvent, heartbeatEvent } from '../support/reference-events.ts';
 import { signerOf } from '../support/signers.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

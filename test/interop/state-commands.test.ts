@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { python, pythonMissing } from '../python/support/python.ts';
 import { runCommand } from '../support/command-line.ts';
 import { describeWith } from '../support/needs.ts';
-import { python, pythonMissing } from '../support/python.ts';
 
 let folder: string;
 beforeAll(async () => {

@@ -9,8 +9,8 @@ import { readStateFile, writeStateFile } from '../../src/python/node/state-io.ts
 import { linearState, mlpState } from '../../src/python/regression/initial-state.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
+import { python, pythonMissing } from '../python/support/python.ts';
 import { describeWith } from '../support/needs.ts';
-import { python, pythonMissing } from '../support/python.ts';
 
 const linear: StoredState = { ...linearState(3), runtime: 'linear-regression' };
 linear.values.set([0.25, -1, 1e-300, -0]);

@@ -6,8 +6,8 @@ import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts
 import { PAYLOAD_HEADER_BYTES } from '../../src/network/codec/payload-header.ts';
 import { decodeNstr } from '../../src/python/codec/nstr.ts';
 import { createLayout } from '../../src/tensor/params.ts';
+import { type Block, blockBytes, containerOf } from '../python/support/nstr-blocks.ts';
 import { scopeOf } from './drawn-delta.ts';
-import { type Block, blockBytes, containerOf } from './nstr-blocks.ts';
 import { drawn } from './payload-vectors.ts';
 
 export const HOSTILE_SIZE = 834_048;

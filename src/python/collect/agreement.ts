@@ -6,7 +6,7 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { CheckpointEvent } from './checkpoints.ts';
-import type { Kept } from './shelf.ts';
+import type { Kept } from './event-collector.ts';
 
 /** One state, and who publishes it. */
 export interface Agreed {

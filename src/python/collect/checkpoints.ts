@@ -3,8 +3,8 @@ import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
+import type { Kept } from './event-collector.ts';
 import type { ReadingPorts } from './read-relay.ts';
-import type { Kept } from './shelf.ts';
 
 export interface CheckpointsQuery extends Patience {
   readonly run: string;

@@ -5,8 +5,8 @@ import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { ReferenceEvent } from '../wire/reference-event.ts';
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retry-telemetry.ts';
+import { EventCollector, type Kept, merged, type Wanted } from './event-collector.ts';
 import { type ReadingPorts, readRelay } from './read-relay.ts';
-import { type Kept, merged, Shelf, type Wanted } from './shelf.ts';
 
 /** How long relays are listened to. */
 export interface Patience {
@@ -87,7 +87,7 @@ async function collectAt<E extends ReferenceEvent>(
   { operation, filter, wanted, idleMs = IDLE_MS, maxMs, ...request }: Request<E>,
   ports: ReadingPorts,
 ): Promise<Answer<E>> {
-  const shelf = new Shelf(wanted);
+  const collector = new EventCollector(wanted);
   const stale: Kept<E>[] = [];
   const end = await readRelay(
     relay,
@@ -95,25 +95,26 @@ async function collectAt<E extends ReferenceEvent>(
       ...{ operation, filter, idleMs },
       maxMs: maxMs ?? Math.max(MAX_MS, MAX_IDLES * idleMs),
       onEvent(event) {
-        const kept = shelf.read(event);
+        const kept = collector.read(event);
         if (!kept) return false;
         if (request.isStale?.(kept)) {
           if (stale.length < MAX_STALE) stale.push(kept);
           return false;
         }
-        shelf.keep(kept);
+        collector.keep(kept);
         return true;
       },
-      onRepeated: () => shelf.repeat(),
-      onRefused: (reason) => shelf.refuse(reason),
-      enough: (isCaughtUp) => (shelf.isFull ? 'too-much' : request.enough(shelf.size, isCaughtUp)),
+      onRepeated: () => collector.repeat(),
+      onRefused: (reason) => collector.refuse(reason),
+      enough: (isCaughtUp) =>
+        collector.isFull ? 'too-much' : request.enough(collector.size, isCaughtUp),
     },
     ports,
   );
   if (!end.ok) return end;
   const { took, notices, reason } = end;
-  const { duplicates, invalid } = shelf;
-  const events = shelf.inOrder();
+  const { duplicates, invalid } = collector;
+  const events = collector.inOrder();
   return { ok: true, collected: { ...took, events, duplicates, invalid, stale, notices, reason } };
 }
 

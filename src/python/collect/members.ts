@@ -14,6 +14,7 @@ import {
 import { type Agreed, newestAgreed } from './agreement.ts';
 import { type CheckpointsFound, latestOf } from './checkpoints.ts';
 import type { CollectedAt, Collection } from './collect.ts';
+import type { Kept } from './event-collector.ts';
 import {
   type GradientsFound,
   gradientRetries,
@@ -21,7 +22,6 @@ import {
   isWeighted,
   weightOf,
 } from './gradients.ts';
-import type { Kept } from './shelf.ts';
 import { staleWorkersOf, type WorkersFound } from './workers.ts';
 
 /** What `collect-events --json` prints; without events what `aggregate-round --summary-out` writes. */

@@ -4,8 +4,8 @@ import { isStale } from '../../run/heartbeat.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
+import type { Kept } from './event-collector.ts';
 import type { ReadingPorts } from './read-relay.ts';
-import type { Kept } from './shelf.ts';
 
 export interface WorkersQuery extends Patience {
   readonly run: string;

@@ -6,7 +6,7 @@
 import type { WorkerId } from '../../run/ids.ts';
 import { agreements, newestAgreed } from '../collect/agreement.ts';
 import type { CheckpointEvent } from '../collect/checkpoints.ts';
-import type { Kept } from '../collect/shelf.ts';
+import type { Kept } from '../collect/event-collector.ts';
 import { textsOf } from '../wire/round-record.ts';
 
 export type FoundCheckpoint = Kept<CheckpointEvent>;

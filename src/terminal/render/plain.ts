@@ -33,7 +33,7 @@ function describe(event: RunEvent): string {
       const { round, loss, tokens, seconds } = event;
       return `round ${round + 1}: trained for ${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s), mean loss ${formatLoss(loss)}`;
     }
-    case 'moving':
+    case 'transfer':
       return `round ${event.round + 1}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;

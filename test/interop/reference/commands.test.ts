@@ -8,11 +8,11 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { readStateFile } from '../../../src/python/node/state-io.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
+import { python, pythonMissing } from '../../python/support/python.ts';
+import { lines } from '../../python/support/reference-commands.ts';
+import { invocations, writeReferenceFiles } from '../../python/support/reference-files.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { describeWith } from '../../support/needs.ts';
-import { python, pythonMissing } from '../../support/python.ts';
-import { lines } from '../../support/reference-commands.ts';
-import { invocations, writeReferenceFiles } from '../../support/reference-files.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const DRIVER = fileURLToPath(new URL('drive.py', import.meta.url));

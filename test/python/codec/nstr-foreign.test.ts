@@ -9,7 +9,7 @@ import {
   containerOf,
   payloadOf,
   validBlock,
-} from '../../support/nstr-blocks.ts';
+} from '../support/nstr-blocks.ts';
 
 const limits = { maxContainerBytes: 1 << 16, maxValues: 1000 };
 const read = (change: Partial<Block>) =>

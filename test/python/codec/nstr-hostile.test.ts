@@ -10,7 +10,7 @@ import {
   containerOf,
   payloadOf,
   validBlock,
-} from '../../support/nstr-blocks.ts';
+} from '../support/nstr-blocks.ts';
 
 const layout = createLayout([
   { name: 'a', shape: [2] },

@@ -9,8 +9,8 @@ import { openSocket } from '../../../src/node/sockets.ts';
 import { agreements, newestAgreed } from '../../../src/python/collect/agreement.ts';
 import { discoverCheckpoints } from '../../../src/python/collect/checkpoints.ts';
 import { runCommand } from '../../support/command-line.ts';
-import { checkpointEvent, stateOf } from '../../support/reference-events.ts';
 import { signerOf } from '../../support/signers.ts';
+import { checkpointEvent, stateOf } from '../support/reference-events.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

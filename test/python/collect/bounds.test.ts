@@ -4,12 +4,12 @@ import type { SignedEvent } from '../../../src/network/event.ts';
 import { defaultQuota } from '../../../src/network/transport/quota.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { Shelf } from '../../../src/python/collect/event-collector.ts';
 import { collectGradients, type GradientsQuery } from '../../../src/python/collect/gradients.ts';
-import { Shelf } from '../../../src/python/collect/shelf.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
-import { gradientEvent } from '../../support/reference-events.ts';
 import { forgedTwin, signerOf } from '../../support/signers.ts';
+import { gradientEvent } from '../support/reference-events.ts';
 
 const retry = { initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' } as const;
 const query: GradientsQuery = {

@@ -4,8 +4,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { runCommand } from '../../support/command-line.ts';
-import { KEY_3, writeReferenceFiles } from '../../support/reference-files.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { KEY_3, writeReferenceFiles } from '../support/reference-files.ts';
 
 const SECRET = fromHex('3'.padStart(64, '0'))!;
 const file = temporaryFolder();

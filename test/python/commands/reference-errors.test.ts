@@ -1,9 +1,9 @@
 /** What goes wrong in commands of the Python reference ends with its exit code, in one line that names the thing. */
 import { expect, it } from 'vitest';
 import { runCommand } from '../../support/command-line.ts';
-import { lines } from '../../support/reference-commands.ts';
-import { writeReferenceFiles } from '../../support/reference-files.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { lines } from '../support/reference-commands.ts';
+import { writeReferenceFiles } from '../support/reference-files.ts';
 
 const folder = temporaryFolder();
 const FILE = /\.(?:json|txt|npz|out)$/;

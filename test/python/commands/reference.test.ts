@@ -1,12 +1,8 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { runCommand } from '../../support/command-line.ts';
-import {
-  type Invocation,
-  invocations,
-  writeReferenceFiles,
-} from '../../support/reference-files.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { type Invocation, invocations, writeReferenceFiles } from '../support/reference-files.ts';
 
 const OURS = [
   undefined,

@@ -15,7 +15,7 @@ import {
 } from '../../../src/python/formats/torch-state.ts';
 import { encodeZip } from '../../../src/python/formats/zip.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
-import { opcodes, storage, tensor, text, torchFile } from '../../support/pickles.ts';
+import { opcodes, storage, tensor, text, torchFile } from '../support/pickles.ts';
 
 const floats = new Uint8Array(Float32Array.of(1, 2, 3, 4, 5, 6).buffer);
 const read = (pickle: string, storages: readonly Uint8Array[] = [floats]) =>

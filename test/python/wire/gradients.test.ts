@@ -9,9 +9,9 @@ import {
   toContribution,
 } from '../../../src/python/wire/gradients.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
-import { payloadOf, validBlock } from '../../support/nstr-blocks.ts';
 import { signerOf } from '../../support/signers.ts';
 import { valuesOf } from '../../support/vectors.ts';
+import { payloadOf, validBlock } from '../support/nstr-blocks.ts';
 
 const me = signerOf(1);
 const base = 'ab'.repeat(32);

@@ -9,13 +9,13 @@ import { resumeFrom } from '../../../src/python/worker/resume.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
+import { stateText } from '../../support/state-text.ts';
+import session from '../../vectors/session.json' with { type: 'json' };
 import {
   type ReferenceWorkerOptions,
   redated,
   startReferenceWorker,
-} from '../../support/reference-worker.ts';
-import { stateText } from '../../support/state-text.ts';
-import session from '../../vectors/session.json' with { type: 'json' };
+} from '../support/reference-worker.ts';
 
 const { datasets, initial_state, secret_keys } = session;
 const SLOW = '0000000000000000000000000000000000000000000000000000000000000005';

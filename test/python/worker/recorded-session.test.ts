@@ -5,9 +5,9 @@ import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { indentedJson, isJsonObject } from '../../../src/python/json.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
-import { startReferenceWorker } from '../../support/reference-worker.ts';
 import { stateText } from '../../support/state-text.ts';
 import session from '../../vectors/session.json' with { type: 'json' };
+import { startReferenceWorker } from '../support/reference-worker.ts';
 
 const { config, initial_state, datasets, secret_keys, public_keys } = session;
 const sessions = { a: session.session_a, b: session.session_b };

@@ -87,13 +87,17 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       ...(await dataOfSpec(flags, { onNotice, signal })),
     });
     const { relay: relays = [] } = flags;
-    const outlook = securityReportOf(made.spec, { ...flags, relays, measure: measuring(onNotice) });
+    const securityReport = securityReportOf(made.spec, {
+      ...flags,
+      relays,
+      measure: measuring(onNotice),
+    });
     const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
     if (relays.length > 0) assertAuthor(made.spec, signer);
     await writeSpec(output, made.spec);
     const published =
       relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
-    tell({ spec: made.spec, outlook, output, published }, flags.json === true);
+    tell({ spec: made.spec, securityReport, output, published }, flags.json === true);
   });
 }
 
@@ -141,12 +145,12 @@ async function publish(
 
 interface Told {
   readonly spec: RunSpec;
-  readonly outlook: SecurityReport;
+  readonly securityReport: SecurityReport;
   readonly output: string;
   readonly published: readonly string[];
 }
 
-function tell({ spec, outlook, output, published }: Told, isJson: boolean): void {
+function tell({ spec, securityReport, output, published }: Told, isJson: boolean): void {
   const run = runIdOf(spec);
   const isPublished = published.length > 0;
   const naddr = isPublished
@@ -155,7 +159,9 @@ function tell({ spec, outlook, output, published }: Told, isJson: boolean): void
   const line = `nostrain run join ${naddr ?? output}`;
   if (isJson) {
     const address = naddr === undefined ? {} : { naddr };
-    writeOut(asJson({ run, file: output, ...address, relays: published, join: line, outlook }));
+    writeOut(
+      asJson({ run, file: output, ...address, relays: published, join: line, securityReport }),
+    );
     return;
   }
   const lines = [
@@ -165,7 +171,7 @@ function tell({ spec, outlook, output, published }: Told, isJson: boolean): void
     '',
     ...describeSpec(spec),
     '',
-    ...describeReport(outlook),
+    ...describeReport(securityReport),
     '',
     isPublished ? 'send this line to your friends:' : 'send them the file and this line:',
     `  ${line}`,

@@ -83,16 +83,16 @@ function formatValue(value: unknown, isKey = false): string {
 }
 
 /** What rounds will ask of relays, in sentences. */
-export function describeReport(outlook: SecurityReport): readonly string[] {
-  const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = outlook;
-  const floor = Number.isFinite(outlook.floorSeconds)
-    ? `at least ${wholeSeconds(outlook.floorSeconds)} s on public relays`
+export function describeReport(report: SecurityReport): readonly string[] {
+  const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = report;
+  const floor = Number.isFinite(report.floorSeconds)
+    ? `at least ${wholeSeconds(report.floorSeconds)} s on public relays`
     : 'longer than public relays allow';
   return [
     `${workers} worker${workers === 1 ? '' : 's'}: ${seats} seat${seats === 1 ? '' : 's'}, ${quorum} decide`,
     `${eventsPerRound} events a round, ${eventsPerMember} of each member, payload at most ${formatBytes(payloadBytes)}`,
     `a round lasts ${floor}`,
-    ...outlook.warnings.flatMap((warning) =>
+    ...report.warnings.flatMap((warning) =>
       wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
     ),
   ];

@@ -41,7 +41,7 @@ export const inspectRun = (): Command =>
         .addOption(
           whole('--workers <n>', 'workers to plan for (default: the founders)', 1, 100_000),
         )
-        .option('--json', 'the spec and its security report as JSON ("outlook")'),
+        .option('--json', 'the spec and its security report as JSON ("securityReport")'),
       ['relay'],
     ),
   ).action(async (source: string, flags: Flags) => {
@@ -50,15 +50,23 @@ export const inspectRun = (): Command =>
       const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
       const { run, spec, relays } = await findRun(source, asked);
       const onNotice = writeNote;
-      const outlook = securityReportOf(spec, {
+      const securityReport = securityReportOf(spec, {
         workers: flags.workers,
         workersPerIp: 1,
         relays,
         measure: measuring(onNotice),
       });
       const written = JSON.parse(canonicalSpec(spec));
-      const lines = [`run id   ${run}`, '', ...describeSpec(spec), '', ...describeReport(outlook)];
-      writeOut(flags.json ? asJson({ run, spec: written, outlook }) : `${lines.join('\n')}\n`);
+      const lines = [
+        `run id   ${run}`,
+        '',
+        ...describeSpec(spec),
+        '',
+        ...describeReport(securityReport),
+      ];
+      writeOut(
+        flags.json ? asJson({ run, spec: written, securityReport }) : `${lines.join('\n')}\n`,
+      );
     });
   });
 

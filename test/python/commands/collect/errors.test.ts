@@ -9,9 +9,9 @@ import { openSocket } from '../../../../src/node/sockets.ts';
 import { createLayout } from '../../../../src/tensor/params.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
-import { gradientEvent, heartbeatEvent } from '../../../support/reference-events.ts';
 import { signerOf } from '../../../support/signers.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
+import { gradientEvent, heartbeatEvent } from '../../support/reference-events.ts';
 
 const DOWN = 'ws://127.0.0.1:9';
 const file = temporaryFolder();

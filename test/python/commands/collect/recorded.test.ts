@@ -9,9 +9,9 @@ import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../../src/node/sockets.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
-import { checkpointEvent } from '../../../support/reference-events.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
 import { readVectors } from '../../../support/vectors.ts';
+import { checkpointEvent } from '../../support/reference-events.ts';
 
 interface Invocation {
   readonly argv: readonly string[];

@@ -9,10 +9,10 @@ import { publishEvent } from '../../../../src/python/commands/publish-event.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { openLine } from '../../../support/cuttable-line.ts';
 import type { FakeSocket } from '../../../support/fake-sockets.ts';
-import { gradientEvent, heartbeatEvent } from '../../../support/reference-events.ts';
-import { createBench } from '../../../support/run-with-ports.ts';
 import { signerOf } from '../../../support/signers.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
+import { gradientEvent, heartbeatEvent } from '../../support/reference-events.ts';
+import { createBench } from '../../support/run-with-ports.ts';
 
 const file = temporaryFolder();
 const closing: (() => unknown)[] = [];

@@ -1,9 +1,9 @@
 /** Signed events of kinds 33333, 33334 and 33335 for tests of what reads them. */
-import type { SignedEvent, Signer } from '../../src/network/event.ts';
-import { buildCheckpoint } from '../../src/python/wire/checkpoints.ts';
-import { buildGradient } from '../../src/python/wire/gradients.ts';
-import { buildHeartbeat } from '../../src/python/wire/heartbeats.ts';
-import { createLayout, type Params } from '../../src/tensor/params.ts';
+import type { SignedEvent, Signer } from '../../../src/network/event.ts';
+import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
+import { buildGradient } from '../../../src/python/wire/gradients.ts';
+import { buildHeartbeat } from '../../../src/python/wire/heartbeats.ts';
+import { createLayout, type Params } from '../../../src/tensor/params.ts';
 
 const layout = createLayout([{ name: 'w', shape: [2] }]);
 export const stateOf = (...values: readonly number[]): Params => ({

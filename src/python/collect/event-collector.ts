@@ -1,4 +1,4 @@
-/** Events of one kind and run as they come in: read, counted, the newest of each address kept, in an order that arrival does not change. */
+/** Collects the events of one kind and run as they come in: reads and counts them, keeps the newest of each address, and gives them in an order that does not depend on arrival. */
 
 import type { SignedEvent } from '../../network/event.ts';
 import { codecReason, judgeClaim } from '../../network/wire/judged.ts';
@@ -42,7 +42,7 @@ const LIMITS = { maxContainerBytes: 32 << 20, maxValues: 1 << 24 };
 /** Memory that one collection may keep; a round of a hundred workers with the demo's GPT takes 80 MB. */
 const MAX_KEPT_BYTES = 256 << 20;
 
-export class Shelf<E extends ReferenceEvent> {
+export class EventCollector<E extends ReferenceEvent> {
   readonly #wanted: Wanted<E>;
   readonly #slots = new Map<string, Kept<E>>();
   readonly #invalid = new Map<RejectReason, number>();

@@ -1,11 +1,11 @@
 /** Files that command lines of the Python reference read in tests: its recorded ones, and some that are wrong on purpose. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readStateFile, writeStateFile } from '../../src/python/node/state-io.ts';
-import events from '../vectors/events.json' with { type: 'json' };
-import payloads from '../vectors/payloads.json' with { type: 'json' };
-import validation from '../vectors/validation.json' with { type: 'json' };
-import { readVectors } from './vectors.ts';
+import { readStateFile, writeStateFile } from '../../../src/python/node/state-io.ts';
+import { readVectors } from '../../support/vectors.ts';
+import events from '../../vectors/events.json' with { type: 'json' };
+import payloads from '../../vectors/payloads.json' with { type: 'json' };
+import validation from '../../vectors/validation.json' with { type: 'json' };
 
 export interface Invocation {
   readonly argv: readonly string[];

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Missing } from './needs.ts';
+import type { Missing } from '../../support/needs.ts';
 
 const { NOSTRAIN_PYTHON: interpreter, NOSTRAIN_REFERENCE: reference } = process.env;
 

@@ -1,22 +1,22 @@
 /** A worker of the reference's profile over relays in memory, on a clock the test moves. */
-import { fromHex } from '../../src/base/bytes.ts';
-import { parseRegressionDataset } from '../../src/model/data/regression.ts';
-import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import type { RelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { readModel } from '../../src/python/regression/layout.ts';
-import { evaluateRegression } from '../../src/python/regression/train.ts';
-import { createPythonWire } from '../../src/python/wire/python-wire.ts';
-import { noHistory } from '../../src/python/worker/history.ts';
-import type { LateRule } from '../../src/python/worker/reconcile.ts';
-import { createRegressionTrainer } from '../../src/python/worker/regression-trainer.ts';
-import type { PythonState, RoundTrace } from '../../src/python/worker/session.ts';
-import { runPythonWorker } from '../../src/python/worker/strategy.ts';
-import type { Params } from '../../src/tensor/params.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
-import { completePlan, type Plan } from '../../src/worker/plan.ts';
-import { genesis } from '../../src/worker/state.ts';
-import type { ManualClock } from './manual-clock.ts';
+import { fromHex } from '../../../src/base/bytes.ts';
+import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
+import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
+import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { readModel } from '../../../src/python/regression/layout.ts';
+import { evaluateRegression } from '../../../src/python/regression/train.ts';
+import { createPythonWire } from '../../../src/python/wire/python-wire.ts';
+import { noHistory } from '../../../src/python/worker/history.ts';
+import type { LateRule } from '../../../src/python/worker/reconcile.ts';
+import { createRegressionTrainer } from '../../../src/python/worker/regression-trainer.ts';
+import type { PythonState, RoundTrace } from '../../../src/python/worker/session.ts';
+import { runPythonWorker } from '../../../src/python/worker/strategy.ts';
+import type { Params } from '../../../src/tensor/params.ts';
+import type { WorkerEvent } from '../../../src/worker/events.ts';
+import { completePlan, type Plan } from '../../../src/worker/plan.ts';
+import { genesis } from '../../../src/worker/state.ts';
+import type { ManualClock } from '../../support/manual-clock.ts';
 
 export interface ReferenceWorkerOptions {
   readonly clock: ManualClock;
