@@ -4,7 +4,7 @@ import type { SignedEvent } from '../../../src/network/event.ts';
 import { defaultQuota } from '../../../src/network/transport/quota.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { Shelf } from '../../../src/python/collect/event-collector.ts';
+import { EventCollector } from '../../../src/python/collect/event-collector.ts';
 import { collectGradients, type GradientsQuery } from '../../../src/python/collect/gradients.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
@@ -173,16 +173,16 @@ it('takes no more than the limit of what comes at once', async () => {
 });
 
 it('keeps no more than it may', () => {
-  const shelf = new Shelf({
+  const collector = new EventCollector({
     ...{ run: 'demo', nowSeconds: 0, matches: () => true },
     isOf: (read): read is Extract<typeof read, { type: 'heartbeat' }> => read.type === 'heartbeat',
   });
   const said = { run: 'demo', worker: 'w', round: 0, interval: 1 };
   for (let i = 0; i < 3; i++) {
-    expect(shelf.isFull).toBe(false);
+    expect(collector.isFull).toBe(false);
     const tags = [['d', String(i)]];
     const event: SignedEvent = { ...mine, tags, content: 'x'.repeat(50 << 20) };
-    shelf.keep({ ...{ event, eventId: String(i), createdAt: i }, read: { type: 'heartbeat', event, said } }); // biome-ignore format: one line
+    collector.keep({ ...{ event, eventId: String(i), createdAt: i }, read: { type: 'heartbeat', event, said } }); // biome-ignore format: one line
   }
-  expect(shelf.isFull).toBe(true);
+  expect(collector.isFull).toBe(true);
 });
