@@ -7,9 +7,8 @@ import type { Signed } from '../run/vote.ts';
 import type { Gathered } from './gather.ts';
 import { genesisOf, startOf } from './history.ts';
 import { type Decided, hasModel, type ReplayedRound, replay } from './replay.ts';
-import { termsOf } from './rows.ts';
+import { assignmentOf, judgeManifest, judgeSubmission, termsOf } from './rows.ts';
 import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
-import { assignmentOf, judgeManifest, judgeSubmission } from './submissions.ts';
 
 export interface Explanation {
   readonly counted: boolean;

@@ -13,8 +13,7 @@ import type { Bad, LateRow } from './compose.ts';
 import type { DriverOptions } from './driven-round.ts';
 import type { ProtocolMessage } from './evidence.ts';
 import type { EvidenceStore } from './evidence-store.ts';
-import { termsOf } from './rows.ts';
-import { assignmentOf, judgeManifest, judgeSubmission, type Terms } from './submissions.ts';
+import { assignmentOf, judgeManifest, judgeSubmission, type Terms, termsOf } from './rows.ts';
 
 export interface Watch {
   /** What is of another round, or of nobody who may send in this one, is passed over. */

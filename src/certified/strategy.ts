@@ -15,7 +15,7 @@ import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import type { Better } from './branches.ts';
-import { carryOver } from './carry-over.ts';
+import { carryOver, switchTo } from './carry-over.ts';
 import { listVotes } from './certificate.ts';
 import { type Certified, certifiedOf, chainHeadOf } from './chain-state.ts';
 import type { Decision, DrivenRound } from './driven-round.ts';
@@ -27,10 +27,8 @@ import { keepRound } from './keeping.ts';
 import type { Member } from './member.ts';
 import { driveRound } from './round-driver.ts';
 import type { ReadyRound } from './round-inputs.ts';
-import { termsOf } from './rows.ts';
-import { assignmentOf } from './submissions.ts';
+import { assignmentOf, termsOf } from './rows.ts';
 import { bytesOf, describe } from './summary.ts';
-import { switchTo } from './switching.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;

@@ -14,8 +14,7 @@ import {
   startOf,
   withEntropy,
 } from '../../src/certified/history.ts';
-import { termsOf } from '../../src/certified/rows.ts';
-import { assignmentOf } from '../../src/certified/submissions.ts';
+import { assignmentOf, termsOf } from '../../src/certified/rows.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/attachments/chunk-events.ts';

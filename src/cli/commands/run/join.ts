@@ -6,8 +6,12 @@ import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
 import type { CertifiedState } from '../../../certified/events.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../../certified/join.ts';
-import { assertFits } from '../../../certified/make-spec.ts';
-import { assertAdmitted, assertNoContradiction, placeIn } from '../../../certified/place.ts';
+import {
+  assertAdmitted,
+  assertFits,
+  assertNoContradiction,
+  placeIn,
+} from '../../../certified/make-spec.ts';
 import { certifiedMembers } from '../../../certified/saved-state.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';

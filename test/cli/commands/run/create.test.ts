@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../../src/base/hash.ts';
-import { assertAdmitted, placeIn } from '../../../../src/certified/place.ts';
+import { assertAdmitted, placeIn } from '../../../../src/certified/make-spec.ts';
 import { securityReportOf } from '../../../../src/certified/security-report.ts';
 import { describeReport } from '../../../../src/cli/commands/run/describe.ts';
 import { measuring } from '../../../../src/cli/shared/estimate.ts';
