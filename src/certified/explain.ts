@@ -4,9 +4,10 @@ import type { Submission } from '../network/wire/certified-events.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Signed } from '../run/vote.ts';
+import type { Decided } from './decided.ts';
 import type { Gathered } from './gather.ts';
 import { genesisOf, startOf } from './history.ts';
-import { type Decided, hasModel, type ReplayedRound, replay } from './replay.ts';
+import { hasModel, type ReplayedRound, replay } from './replay.ts';
 import { assignmentOf, judgeManifest, judgeSubmission, termsOf } from './rows.ts';
 import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
 

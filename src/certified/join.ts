@@ -1,5 +1,6 @@
 /** Joining a certified run: one worker from its spec to its last round, on whatever relays, trainer and store it is given. */
 import { systemClock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/reveal.ts';
 import { createSigner, type Signer } from '../network/event.ts';
@@ -22,10 +23,12 @@ import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { chainHeadOf } from './chain-state.ts';
 import type { CertifiedPorts, CertifiedSession, CertifiedState } from './events.ts';
 import type { Hashing, ProtocolMessage } from './evidence.ts';
+import { type DecisionOptions, decisionsOf } from './from-relays.ts';
 import { type GatherOptions, toProtocolMessage } from './gather.ts';
-import { genesisOf, startOf } from './history.ts';
+import { type Chain, genesisOf, startOf } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
 import { createMember, type Member } from './member.ts';
+import { pathOf } from './path.ts';
 import type { RefreshPort } from './refresh.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
@@ -39,6 +42,8 @@ export interface CertifiedOptions extends Hashing {
   readonly beacon?: BeaconSource | undefined;
   /** Where the run has forked: an outcome of the branch to be on. */
   readonly branch?: Digest | undefined;
+  /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
+  readonly trust?: Digest | undefined;
 }
 
 /** The machine a worker runs on. What is left out is kept in memory: who is killed then comes back without a vote in that round. */
@@ -204,7 +209,7 @@ function memberOf(
     ...{ spec, control, journal, ports, signal, crypto },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     stakes: async (id) => stakeOf(await stakes.find(id)),
-    ...{ refresh: stakes, history, through: branch },
+    ...{ refresh: stakes, history, through: options.trust ?? branch },
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
       return valueAfter(spec, beacon, time, signal);
@@ -214,7 +219,7 @@ function memberOf(
 
 /** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
 export async function firstCertified(
-  { spec, tables, beacon, branch, sha256, crypto }: CertifiedOptions,
+  { spec, tables, beacon, branch, trust, sha256, crypto }: CertifiedOptions,
   lossBefore: number,
   parts: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'>,
 ): Promise<CertifiedState> {
@@ -222,16 +227,30 @@ export async function firstCertified(
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
   const { layout } = params;
-  const later = await fromCheckpoint(spec, {
-    ...parts,
-    ...{ sha256, crypto, layout },
-    genesis: start,
-    beacon,
-    tables,
-    through: branch,
-  });
+  const sources = { ...parts, ...{ sha256, crypto, beacon, tables } };
+  if (trust !== undefined) await assertTrusted(spec, start, trust, sources);
+  const through = trust ?? branch;
+  const later = await fromCheckpoint(spec, { ...sources, layout, genesis: start, through });
   if (later === undefined) return first;
   const { state, votes } = later;
   const { round, params: at, momentum } = state;
   return { ...first, round, params: at, momentum, head: chainHeadOf(state, votes) };
+}
+
+/** Throws where relays have no certified history with this outcome. */
+async function assertTrusted(
+  spec: RunSpec,
+  start: Chain,
+  trust: Digest,
+  options: DecisionOptions,
+): Promise<void> {
+  const { gathered } = await decisionsOf(spec, start, options);
+  if (pathOf(start, gathered, trust).stops.has(trust)) return;
+  throw new ConfigError(
+    'run/untrusted',
+    `these relays have no certified history with outcome ${trust}`,
+    {
+      hint: 'ask other relays with --relay URL, or whoever named the outcome',
+    },
+  );
 }

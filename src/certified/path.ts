@@ -4,8 +4,9 @@ import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import { listVotes } from './certificate.ts';
 import type { Chain } from './chain-state.ts';
+import type { Decided } from './decided.ts';
 import type { Gathered } from './gather.ts';
-import { type Decided, replay, withoutModel } from './replay.ts';
+import { replay, withoutModel } from './replay.ts';
 
 /** What an outcome led to. */
 export interface Stop {

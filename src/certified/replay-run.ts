@@ -35,8 +35,13 @@ export interface RoundReport {
 }
 
 export interface ReplayReport {
-  /** Every round is certified, nothing is wrong, and the model after the last one is at hand: recomputed, or out of a certified checkpoint. */
+  /**
+   * Every round is certified, nothing is wrong, the outcome to trust is among them, and the model after the last one is at hand:
+   * recomputed, or out of a certified checkpoint.
+   */
   readonly ok: boolean;
+  /** Whether the outcome to trust is among the rounds; true where none was named. */
+  readonly isTrusted: boolean;
   readonly run: Digest;
   /** How many a quorum decided. */
   readonly rounds: number;
@@ -55,6 +60,8 @@ export interface ReplayReport {
 export interface ReplayOptions extends HistoryOptions {
   /** Where the run forks: an outcome of the branch to follow; default the one that the fork rule prefers. */
   readonly through?: Digest | undefined;
+  /** An outcome that somebody vouched for: its branch is followed, and without it nothing is right. */
+  readonly trust?: Digest | undefined;
   /** Each round as soon as it is checked. */
   onRound?(round: RoundReport): void;
 }
@@ -110,7 +117,7 @@ export async function replayRun(
 ): Promise<ReplayReport> {
   const { run, spec, events, gathered, bad, believed } = await openHistory(archive, options);
   const start = genesisOf(spec, startOf(spec), options.sha256);
-  const playing = replay(start, gathered, options.through);
+  const playing = replay(start, gathered, options.trust ?? options.through);
   const lines: RoundReport[] = [];
   let next = playing.next();
   for (; !next.done; next = playing.next()) {
@@ -127,8 +134,15 @@ export async function replayRun(
     ...lines.filter(isWrong).map(({ round }) => round),
     ...placed.flatMap(({ round }) => (round === undefined ? [] : [round])),
   ];
+  const { trust } = options;
+  const isTrusted = trust === undefined || trust === run || digests.includes(trust);
   return {
-    ok: bad.length === 0 && hasModel(state) && lines.every(({ checked }) => checked !== 'nothing'),
+    isTrusted,
+    ok:
+      isTrusted &&
+      bad.length === 0 &&
+      hasModel(state) &&
+      lines.every(({ checked }) => checked !== 'nothing'),
     run,
     rounds: digests.length,
     firstBad: wrong.length > 0 ? Math.min(...wrong) : null,

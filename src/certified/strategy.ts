@@ -273,7 +273,8 @@ export interface Own {
   readonly delays: readonly number[];
 }
 
-function contextOf(
+/** What the round machine must know of a round: it follows from the certified state, but for this worker's own clock. */
+export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,
   own: Own,

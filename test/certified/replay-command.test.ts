@@ -128,6 +128,11 @@ describe('nostrain replay --events', () => {
     expect(told.exitCode, told.stdout).toBe(0);
     expect(told.stdout).toContain(`FORK: ${ours} was decided too`);
     expect(told.stdout).toContain(few.state.modelRoot);
+    const pinned = await runCommand('replay', '--events', file, '--trust', few.rounds[3]!.digest);
+    expect(pinned.stdout).toBe(told.stdout);
+    const elsewhere = await runCommand('replay', '--events', file, '--trust', 'c'.repeat(64));
+    expect(elsewhere.code).toBe(1);
+    expect(elsewhere.stdout).toContain('the outcome to trust is not in this history');
     const wrong = await runCommand('replay', '--events', file, '--branch', 'abc');
     expect(wrong).toMatchObject({ exitCode: 2 });
     expect(wrong.stderr).toContain('--branch abc is no outcome');

@@ -14,14 +14,16 @@ import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 export interface MemberFlags extends EndpointFlags {
   readonly stake?: string;
   readonly branch?: Digest;
+  readonly trust?: Digest;
 }
 
-/** Adds `--stake`, `--branch` and the endpoints of chains. */
+/** Adds `--stake`, `--branch`, `--trust` and the endpoints of chains. */
 export const addMemberFlags = (command: Command): Command =>
   addEndpointFlags(
     command
       .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
-      .addOption(branchOption()),
+      .addOption(branchOption())
+      .addOption(trustOption()),
   );
 
 /** An outcome by its digest. */
@@ -29,14 +31,23 @@ export const branchOption = (): Option =>
   new Option(
     '--branch <digest>',
     'where the run has forked: an outcome of the branch to be on',
-  ).argParser(toOutcome);
+  ).argParser(outcomeOf('branch'));
 
-function toOutcome(text: string): Digest {
-  if (isHex32(text)) return text;
-  throw new ConfigError('flag/branch', `--branch ${text} is no outcome`, {
-    hint: 'give the 64 hex digits that a worker or `nostrain replay` named at the fork',
-  });
-}
+/** An outcome that any history must contain. */
+export const trustOption = (): Option =>
+  new Option(
+    '--trust <digest>',
+    'an outcome that somebody you trust vouches for; a history without it is refused',
+  ).argParser(outcomeOf('trust'));
+
+const outcomeOf =
+  (name: 'branch' | 'trust') =>
+  (text: string): Digest => {
+    if (isHex32(text)) return text;
+    throw new ConfigError(`flag/${name}`, `--${name} ${text} is no outcome`, {
+      hint: 'give the 64 hex digits that a worker or `nostrain replay` named at the fork',
+    });
+  };
 
 /** The key named by a flag or the environment, else the one in the data folder, which is made when absent. */
 export async function homeSigner(

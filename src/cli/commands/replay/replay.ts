@@ -10,11 +10,12 @@ import {
   openSource,
   type SourceFlags,
 } from '../../shared/archive-source.ts';
-import { branchOption } from '../../shared/member-flags.ts';
+import { branchOption, trustOption } from '../../shared/member-flags.ts';
 import { formatEnd, formatLine } from './words.ts';
 
 interface Flags extends SourceFlags {
   readonly branch?: Digest;
+  readonly trust?: Digest;
   readonly json?: boolean;
 }
 
@@ -26,6 +27,7 @@ export const replay = (): Command =>
   )
     .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
     .addOption(branchOption())
+    .addOption(trustOption())
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       await interruptibly(async (signal) => {
@@ -33,7 +35,7 @@ export const replay = (): Command =>
         const archive = await openSource(flags, options, signal);
         const report = await replayRun(archive, {
           ...options,
-          through: flags.branch,
+          ...{ through: flags.branch, trust: flags.trust },
           onRound: (round) => {
             if (!flags.json) writeOut(formatLine(round));
           },

@@ -63,10 +63,11 @@ export function formatEnd(report: ReplayReport): string {
   const full = lines.filter(({ checked }) => checked === 'full').length;
   const roots = `run root ${runRoot ?? 'none'}\nmodel root ${modelRoot}\nledger root ${ledgerRoot}\n`;
   if (ok) return `${roots}ok: ${rounds} rounds, all recomputed in full\n`;
+  const untrusted = report.isTrusted ? '' : 'BAD: the outcome to trust is not in this history\n';
   const first = firstBad === null ? '' : `; the first bad round is ${firstBad}`;
   const verdict =
     firstBad === null && bad.length === 0
       ? `not checked in full: ${full} of ${rounds} rounds recomputed`
       : `BAD: ${full} of ${rounds} rounds recomputed${first}`;
-  return `${wrong}${more}${roots}${verdict}\n`;
+  return `${wrong}${more}${roots}${untrusted}${verdict}\n`;
 }

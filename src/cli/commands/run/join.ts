@@ -98,7 +98,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     assertNoContradiction(spec, asked);
     const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
-    const { branch } = flags;
+    const { branch, trust } = flags;
     const place = placeIn(spec, signer.publicKey, asked);
     const given = await readStakeFile(flags.stake);
     const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
@@ -112,7 +112,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
         ...{ settings, dir, keyDir: dataHome(), advertise, publicOnly: connection.publicOnly },
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
-          ...{ spec, beacon, branch, sha256: nativeSha256, crypto: nativeCrypto },
+          ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
           tables: tablesOf(given),
           stakes: createRefreshPort(
             spec,
