@@ -131,7 +131,7 @@ describe('nostrain replay --events', () => {
     const pinned = await runCommand('replay', '--events', file, '--trust', few.rounds[3]!.digest);
     expect(pinned.stdout).toBe(told.stdout);
     const elsewhere = await runCommand('replay', '--events', file, '--trust', 'c'.repeat(64));
-    expect(elsewhere.code).toBe(1);
+    expect(elsewhere.exitCode).toBe(1);
     expect(elsewhere.stdout).toContain('the outcome to trust is not in this history');
     const wrong = await runCommand('replay', '--events', file, '--branch', 'abc');
     expect(wrong).toMatchObject({ exitCode: 2 });
