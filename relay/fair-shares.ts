@@ -11,36 +11,43 @@ const GIVEN = 31 / 32;
 /** A queue is tidied once it is this much longer than what it still holds, and twice as long. */
 const SLACK = 32;
 
+/** A place in a queue; whoever leaves empties it, so that nothing of them stays in memory. */
+interface Place<T> {
+  member: T | undefined;
+}
+
 /** First in, first out, with members that may leave from anywhere; a `Map` would pass over all that left, every time. */
 class Queue<T> {
-  readonly #isHere: (member: T) => boolean;
-  #members: T[] = [];
+  #places: Place<T>[] = [];
   #head = 0;
 
-  constructor(isHere: (member: T) => boolean) {
-    this.#isHere = isHere;
-  }
-
   /** Adds a member; `size` is how many there are. */
-  push(member: T, size: number): void {
-    this.#members.push(member);
-    if (this.#members.length <= 2 * size + SLACK) return;
-    this.#members = this.#members.slice(this.#head).filter(this.#isHere);
-    this.#head = 0;
+  push(member: T, size: number): Place<T> {
+    const place = { member };
+    this.#places.push(place);
+    if (this.#places.length > 2 * size + SLACK) {
+      this.#places = this.#places.slice(this.#head).filter((each) => each.member !== undefined);
+      this.#head = 0;
+    }
+    return place;
   }
 
   first(): T | undefined {
-    while (this.#head < this.#members.length && !this.#isHere(this.#members[this.#head]!)) {
+    while (this.#head < this.#places.length) {
+      const { member } = this.#places[this.#head]!;
+      if (member !== undefined) return member;
       this.#head++;
     }
-    return this.#members[this.#head];
+    return undefined;
   }
 }
 
 class Holder<T> {
   readonly name: string;
-  readonly weights = new Map<T, number>();
-  readonly queue = new Queue<T>((item) => this.weights.has(item));
+  readonly items = new Map<T, { readonly weight: number; readonly place: Place<T> }>();
+  readonly queue = new Queue<T>();
+  /** Among the newcomers. */
+  place: Place<Holder<T>> | undefined;
   weight = 0;
 
   constructor(name: string) {
@@ -53,7 +60,7 @@ export class FairShares<T> {
   readonly #holders = new Map<string, Holder<T>>();
   readonly #established = new Set<Holder<T>>();
   /** Those who came when others were established. */
-  readonly #newcomers = new Queue<Holder<T>>((one) => this.#holders.get(one.name) === one);
+  readonly #newcomers = new Queue<Holder<T>>();
   /** Those beyond the guaranteed share: few, because the shares are shares of a bounded whole. */
   readonly #heavy = new Set<Holder<T>>();
   #weight = 0;
@@ -71,18 +78,20 @@ export class FairShares<T> {
 
   add(name: string, item: T, weight: number): void {
     const holder = this.#holders.get(name) ?? this.#welcome(name);
-    holder.weights.set(item, weight);
-    holder.queue.push(item, holder.weights.size);
+    const place = holder.queue.push(item, holder.items.size + 1);
+    holder.items.set(item, { weight, place });
     this.#change(holder, weight);
   }
 
   remove(name: string, item: T): void {
     const holder = this.#holders.get(name);
-    const weight = holder?.weights.get(item);
-    if (!holder || weight === undefined) return;
-    holder.weights.delete(item);
-    this.#change(holder, -weight);
-    if (holder.weights.size > 0) return;
+    const held = holder?.items.get(item);
+    if (!holder || !held) return;
+    holder.items.delete(item);
+    held.place.member = undefined;
+    this.#change(holder, -held.weight);
+    if (holder.items.size > 0) return;
+    if (holder.place) holder.place.member = undefined;
     this.#holders.delete(name);
     this.#established.delete(holder);
   }
@@ -99,7 +108,7 @@ export class FairShares<T> {
     const holder = new Holder<T>(name);
     this.#holders.set(name, holder);
     if (this.#established.size < ESTABLISHED) this.#established.add(holder);
-    else this.#newcomers.push(holder, this.#holders.size);
+    else holder.place = this.#newcomers.push(holder, this.#holders.size);
     return holder;
   }
 

@@ -199,6 +199,7 @@ function memberOf(
   const control = createControl<ProtocolMessage>({
     ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
+    isKept: ({ type }) => type !== 'unreadable',
   });
   const history = createHistory(spec, {
     ...{ relays, signal, beacon, layout: ports.trainer.layout, tables: options.tables },

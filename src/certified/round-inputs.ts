@@ -50,7 +50,9 @@ export class RoundInputs {
     evidence.forgetBefore(certified.round - KEPT_ROUNDS);
     control.forgetBefore(certified.round - KEPT_ROUNDS);
     const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
-    control.admit(ledgers.flatMap(({ members }) => members.map(({ key }) => key)));
+    const members = ledgers.flatMap((ledger) => ledger.members.map(({ key }) => key));
+    control.admit(members);
+    evidence.admit(members);
     for (;;) {
       const entropy = withEntropy(certified, evidence);
       const stakes = stakesOf(certified.ledger, evidence);

@@ -71,7 +71,7 @@ export class VoteMemory {
     const { clock, control, evidence, signal } = this.#ports;
     const looked = new AbortController();
     const listening = control.listen(round, {
-      take: (noun) => void evidence.add(noun),
+      take: (noun) => void evidence.add(noun, noun.key === this.#ports.me),
       onCaughtUp: () => looked.abort(),
     });
     const either = AbortSignal.any([signal, looked.signal]);

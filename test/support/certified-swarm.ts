@@ -161,6 +161,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto: nativeCrypto, signal },
     read: (event, bodyOf) =>
       toProtocolMessage(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
+    isKept: ({ type }) => type !== 'unreadable',
   });
   const events: RunEvent[] = [];
   const ports: CertifiedPorts = {

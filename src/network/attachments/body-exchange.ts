@@ -3,6 +3,7 @@
  * them. Nobody but members of the run makes others pull, and each of them only so much.
  */
 import type { Clock } from '../../base/clock.ts';
+import { FairStore } from '../../base/fair-store.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -44,8 +45,8 @@ const MOST_PER_MINUTE = 8;
 const MINUTE_MS = 60_000;
 /** A body of which no chunk comes for so long is pulled again when its event is heard again. */
 const IDLE_MS = 5 * MINUTE_MS;
-/** Events of others than members, until they may be some. */
-const MOST_OFFERED = 1000;
+/** Events of others than members, until they may be some: bytes of one key, and of all. */
+const OFFERED_BYTES = { perOwner: 256 << 10, inAll: 8 << 20 };
 /** Bodies in memory, in bytes; older ones are pulled again where they are needed again. */
 const MOST_HELD_BYTES = 64 << 20;
 
@@ -56,7 +57,7 @@ export class BodyExchange {
   readonly #puller: Puller;
   readonly #held = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
   readonly #jobs = new Map<string, Job>();
-  readonly #offered = new Map<EventId, Wanted>();
+  readonly #offered = new FairStore<Wanted>(OFFERED_BYTES);
   /** Roots whose chunks this worker sent already. */
   readonly #sent = new Map<Digest, number>();
   readonly #spent = new Map<WorkerId, number>();
@@ -91,7 +92,7 @@ export class BodyExchange {
   /** Whose bodies are pulled unasked from now on. */
   admit(members: readonly WorkerId[], round: number): void {
     this.#members = new Set(members);
-    for (const [id, wanted] of this.#offered) {
+    for (const [id, { value: wanted }] of this.#offered.entries()) {
       if (!this.#members.has(wanted.event.pubkey)) continue;
       this.#offered.delete(id);
       this.bring(wanted, round, false);
@@ -109,11 +110,8 @@ export class BodyExchange {
       return;
     }
     if (!isAsked && !this.#members.has(author)) {
-      for (const oldest of this.#offered.keys()) {
-        if (this.#offered.size < MOST_OFFERED) break;
-        this.#offered.delete(oldest);
-      }
-      this.#offered.set(id, wanted);
+      const bytes = 1024 + JSON.stringify(event).length;
+      this.#offered.set(id, { value: wanted, owner: author, bytes });
       return;
     }
     if (!isAsked && !this.#mayPull(author)) return;

@@ -4,6 +4,7 @@
  */
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
+import { FairStore } from '../../base/fair-store.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
@@ -100,7 +101,7 @@ export interface MessagePublisher<N> {
 
 /** The messages of one certified run over its relays. */
 export interface Control<N> extends MessageSource<N>, MessagePublisher<N> {
-  /** Who may make this worker pull what they carry in chunks; of others only what is asked for by id is pulled. */
+  /** Whose events of rounds are kept, and who may make this worker pull what they carry in chunks; of others only what is asked for by id. */
   admit(members: readonly WorkerId[]): void;
   /** Drops events of rounds before this one. */
   forgetBefore(round: number): void;
@@ -118,6 +119,8 @@ export interface ControlOptions<N> {
   readonly crypto?: EventCrypto | undefined;
   /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
   read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
+  /** Whether an event that says this may be of use later; default all may. */
+  isKept?(noun: N): boolean;
   /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
 }
@@ -125,13 +128,15 @@ export interface ControlOptions<N> {
 /** What becomes of the events of one subscription or question. */
 interface Hear<N> {
   readonly hearing: Hearing<N>;
-  keep(event: SignedEvent): void;
-  /** Asked for by id: its body is pulled whoever signed it. */
+  keep(event: SignedEvent, isAsked: boolean): void;
+  /** Asked for by id: kept, and its body pulled, whoever signed it. */
   readonly isAsked: boolean;
 }
 
-/** Joins, leaves and faults that are kept for all of the run; more are not. */
-const MOST_MEMBER_EVENTS = 4096;
+/** Events of rounds in memory: of one key, and of all. An event has 128 KiB at most. */
+const ROUND_BYTES = { perOwner: 4 << 20, inAll: 128 << 20 };
+/** The same of joins, leaves and faults, which anybody may send and which are kept for all of the run. */
+const MEMBER_BYTES = { perOwner: 512 << 10, inAll: 16 << 20 };
 /** How long relays may take to answer a question for single events. */
 const FETCH_MS = 10_000;
 
@@ -141,8 +146,12 @@ export const createControl = <N>(options: ControlOptions<N>): Control<N> =>
 
 class RelayControl<N> implements Control<N> {
   readonly #options: ControlOptions<N>;
-  readonly #kept = new Map<EventId, { readonly event: SignedEvent; readonly round: number }>();
-  readonly #ofMembers = new Map<EventId, SignedEvent>();
+  readonly #kept = new FairStore<{ readonly event: SignedEvent; readonly round: number }>(
+    ROUND_BYTES,
+  );
+  readonly #ofMembers = new FairStore<SignedEvent>(MEMBER_BYTES);
+  /** Whose events of rounds are kept; everybody's until it is said. */
+  #members: ReadonlySet<WorkerId> | undefined;
   readonly #puller: Puller;
   readonly #bodies: BodyExchange;
   /** The newest round that was listened to: what comes now is dropped with it. */
@@ -182,7 +191,7 @@ class RelayControl<N> implements Control<N> {
 
   listenToMembers(hearing: Hearing<N>): Listening {
     return this.#hear(membersFilter(this.#options.run), hearing, (event) => {
-      if (this.#ofMembers.size < MOST_MEMBER_EVENTS) this.#ofMembers.set(event.id, event);
+      this.#ofMembers.set(event.id, { value: event, owner: event.pubkey, bytes: bytesOf(event) });
     });
   }
 
@@ -273,12 +282,15 @@ class RelayControl<N> implements Control<N> {
   }
 
   admit(members: readonly WorkerId[]): void {
+    this.#members = new Set(members);
     this.#bodies.admit(members, this.#latest);
   }
 
   forgetBefore(round: number): void {
     this.#bodies.forgetBefore(round);
-    for (const [id, each] of this.#kept) if (each.round < round) this.#kept.delete(id);
+    for (const [id, { value }] of this.#kept.entries()) {
+      if (value.round < round) this.#kept.delete(id);
+    }
   }
 
   close(): void {
@@ -286,8 +298,13 @@ class RelayControl<N> implements Control<N> {
     this.#puller.close();
   }
 
-  readonly #keep = (event: SignedEvent): void =>
-    void this.#kept.set(event.id, { event, round: this.#latest });
+  readonly #keep = (event: SignedEvent, isAsked: boolean): void => {
+    const owner = event.pubkey;
+    const isOwn = owner === this.#options.signer.publicKey;
+    if (!isAsked && !isOwn && this.#members?.has(owner) === false) return;
+    const value = { event, round: this.#latest };
+    this.#kept.set(event.id, { value, owner, bytes: bytesOf(event) });
+  };
 
   #held(id: EventId): SignedEvent | undefined {
     return this.#kept.get(id)?.event ?? this.#ofMembers.get(id);
@@ -298,12 +315,12 @@ class RelayControl<N> implements Control<N> {
     if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
     const noun = this.#options.read(event, this.#bodies.get);
     if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
-    this.#keep(event);
+    this.#keep(event, true);
     return noun;
   }
 
   /** A subscription that can be asked again. */
-  #hear(filter: Filter, hearing: Hearing<N>, keep: (event: SignedEvent) => void): Listening {
+  #hear(filter: Filter, hearing: Hearing<N>, keep: Hear<N>['keep']): Listening {
     const { relays } = this.#options;
     const handlers = {
       ...this.#handlersOf({ hearing, keep, isAsked: false }),
@@ -335,7 +352,7 @@ class RelayControl<N> implements Control<N> {
   #take(event: SignedEvent, hear: Hear<N>): void {
     const noun = this.#options.read(event, this.#bodies.get);
     if (noun !== undefined) {
-      hear.keep(event);
+      if (this.#options.isKept?.(noun) !== false) hear.keep(event, hear.isAsked);
       hear.hearing.take(noun);
       return;
     }
@@ -345,3 +362,7 @@ class RelayControl<N> implements Control<N> {
     this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.isAsked);
   }
 }
+
+/** What an event takes in memory, about. */
+const bytesOf = ({ content, tags }: SignedEvent): number =>
+  tags.flat().reduce((sum, text) => sum + text.length + 16, 1024 + content.length);
