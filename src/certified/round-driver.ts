@@ -8,7 +8,7 @@ import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
 import type { SignedEvent } from '../network/event.ts';
-import type { Hearing, OwnEvent, RoundListening } from '../network/wire/control.ts';
+import type { OwnEvent, RoundListening } from '../network/wire/control.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
@@ -288,15 +288,11 @@ class RoundDriver implements DrivenRound {
   }
 
   #fetch(ids: readonly EventId[]): void {
-    this.#options.ports.control.fetch(
-      ids,
-      this.#asked(() => true),
-    );
+    this.#options.ports.control.fetch(ids, this);
   }
 
   #fetchOutcome(digest: Digest): void {
-    const isIt = (noun: ProtocolMessage) => noun.type === 'proposal' && noun.digest === digest;
-    this.#options.ports.control.fetchOutcome(digest, this.#asked(isIt));
+    this.#options.ports.control.fetchOutcome(digest, this);
     this.#fetchCopies();
   }
 
@@ -314,14 +310,6 @@ class RoundDriver implements DrivenRound {
       this.#isAskingCopies = false;
       this.#changed.notify();
     });
-  }
-
-  /** Hears answers: what was asked for is kept, whoever said it. */
-  #asked(isIt: (noun: ProtocolMessage) => boolean): Hearing<ProtocolMessage> {
-    return {
-      take: (noun) => this.take(noun, isIt(noun)),
-      refuse: (rejection, id) => this.refuse(rejection, id),
-    };
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {

@@ -37,8 +37,8 @@ import { buildRun, specLifetime } from './runs.ts';
 
 /** Receives the messages of one subscription or question. */
 export interface Hearing<N> {
-  /** Called as messages come, for the same one also several times. */
-  take(noun: N): void;
+  /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
+  take(noun: N, isAsked?: boolean): void;
   /** An event whose id or signature is wrong, with the id it bears; the relay that sent it is to blame, not the key it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
@@ -195,7 +195,8 @@ class RelayControl<N> implements Control<N> {
     });
   }
 
-  fetch(ids: readonly EventId[], hearing: Hearing<N>): void {
+  fetch(ids: readonly EventId[], asker: Hearing<N>): void {
+    const hearing = answering(asker);
     for (const id of ids) {
       const event = this.#held(id);
       if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
@@ -205,12 +206,12 @@ class RelayControl<N> implements Control<N> {
   }
 
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
-    this.#ask(outcomeFilter(this.#options.run, digest), hearing, false);
+    this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false);
   }
 
   fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
     const { run } = this.#options;
-    const hear = { hearing, keep: this.#keep, isAsked: true };
+    const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
     const search = { ...this.#options, puller: this.#puller };
     return findCopies({ run, round }, by, search, (event) => this.#take(event, hear));
   }
@@ -362,6 +363,12 @@ class RelayControl<N> implements Control<N> {
     this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.isAsked);
   }
 }
+
+/** Who asked hears that it is an answer. */
+const answering = <N>(hearing: Hearing<N>): Hearing<N> => ({
+  take: (noun) => hearing.take(noun, true),
+  refuse: (rejection, id) => hearing.refuse?.(rejection, id),
+});
 
 /** What an event takes in memory, about. */
 const bytesOf = ({ content, tags }: SignedEvent): number =>
