@@ -2,7 +2,7 @@
 
 import { systemClock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
-import type { FindSnapshot } from '../../chain/fixed-sources.ts';
+import type { FindSnapshot } from '../../chain/event-source.ts';
 import { type Lifetime, planChunks } from '../../network/attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { findSnapshot, publishSnapshot } from '../../network/wire/snapshot-exchange.ts';

@@ -2,7 +2,7 @@
 import type { RefreshPort } from '../../certified/refresh.ts';
 import { deriveNext } from '../../certified/refresh.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
-import { createEventSource } from '../../chain/fixed-sources.ts';
+import { createEventSource } from '../../chain/event-source.ts';
 import { sourceOf } from '../../chain/rederive.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';

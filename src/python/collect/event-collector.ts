@@ -95,7 +95,9 @@ export class EventCollector<E extends ReferenceEvent> {
       return undefined;
     }
     const untrue = judgeClaim(event, read.value.said, { run, nowSeconds, anyKey });
-    if (untrue !== undefined || !this.#wanted.isOf(read.value)) {
+    const isOfAnother =
+      read.value.type === 'checkpoint' && read.value.body.writer !== read.value.said.worker;
+    if (untrue !== undefined || isOfAnother || !this.#wanted.isOf(read.value)) {
       this.refuse(untrue?.rejection.reason ?? 'malformed');
       return undefined;
     }

@@ -4,7 +4,7 @@ import type { Params } from '../../tensor/params.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
-import { improvementStep } from '../outer/improvement-step.ts';
+import { nesterovOuterStep } from '../outer/nesterov-outer-step.ts';
 import { above0, decimal, momentum } from './number-flags.ts';
 import { readDelta } from './payloads/delta-file.ts';
 import {
@@ -47,11 +47,14 @@ async function takeStep(basePath: string, deltaPath: string, flags: Flags): Prom
   if (momentumOut !== undefined) assertWritable({ ...flags, output: momentumOut });
   const base = await readStateFile(basePath, stateFormat);
   const { delta } = await readDelta(deltaPath);
-  const before = momentumState && (await readStateFile(momentumState, stateFormat));
-  const step = improvementStep(base, delta, flags, before || undefined);
-  if (momentumOut !== undefined) await writeState(step.momentum, { ...flags, output: momentumOut });
+  const previousMomentum =
+    momentumState === undefined ? undefined : await readStateFile(momentumState, stateFormat);
+  const step = nesterovOuterStep(base, delta, { ...flags, previousMomentum });
+  if (momentumOut !== undefined) {
+    await writeState(step.momentumState, { ...flags, output: momentumOut });
+  }
   if (summaryOut !== undefined) await writeResult(summaryOf(base, delta, flags), summaryOut);
-  await writeState(step.next, flags);
+  await writeState(step.nextState, flags);
 }
 
 function summaryOf(base: Params, delta: Params, flags: Flags): string {

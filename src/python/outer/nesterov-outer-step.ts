@@ -1,8 +1,11 @@
-/** The outer step in the shape that the Python reference's library gives it. */
+/**
+ * The outer step in the wire's sign and in the shape that the Python reference's library gives it: the delta is the improvement,
+ * after - before, and is added. Workers use the core's `nesterov.ts`, which differs from this in the sign of zeros alone.
+ */
 
 import type { OuterSettings } from '../../consensus/outer/nesterov.ts';
 import type { Params } from '../../tensor/params.ts';
-import { improvementStep } from './improvement-step.ts';
+import { arranged } from '../formats/arithmetic.ts';
 
 export interface OuterStepOptions extends Partial<OuterSettings> {
   /** Momentum after the step before; zeros when absent. */
@@ -46,11 +49,22 @@ export function nesterovOuterStep(
   if (!(momentum >= 0 && momentum < 1)) {
     throw new RangeError(`momentum ${momentum} is not from 0 to below 1`);
   }
-  const step = improvementStep(base, delta, { learningRate, momentum }, previousMomentum);
+  const { layout } = base;
+  const improvement = arranged(delta, layout, 'the delta').values;
+  const before = previousMomentum && arranged(previousMomentum, layout, 'the momentum').values;
+  const next = new Float64Array(base.values);
+  const update = new Float64Array(layout.size);
+  const velocity = new Float64Array(layout.size);
+  for (let i = 0; i < next.length; i++) {
+    const v = (before === undefined ? 0 : before[i]!) * momentum + improvement[i]!;
+    velocity[i] = v;
+    update[i] = (improvement[i]! + v * momentum) * learningRate;
+    next[i] = next[i]! + update[i]!;
+  }
   return {
     aggregatedDelta: delta,
-    momentumState: step.momentum,
-    updateDelta: step.update,
-    nextState: step.next,
+    momentumState: { layout, values: velocity },
+    updateDelta: { layout, values: update },
+    nextState: { layout, values: next },
   };
 }

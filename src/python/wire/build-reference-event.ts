@@ -12,6 +12,7 @@ import type { NstrStats } from '../codec/header.ts';
 import type { ForeignNstrLimits } from '../codec/nstr-foreign.ts';
 import { isJsonObject, parseJson } from '../json.ts';
 import { type CheckpointFile, readCheckpointFile } from './checkpoint-file.ts';
+import { payloadTags } from './gradients.ts';
 import { type Authorship, type LooseEvent, withAuthor } from './loose-event.ts';
 
 /** Who an event is by: a signer, a public key with or without the id and signature of an event signed elsewhere, or nobody yet. */
@@ -68,18 +69,7 @@ export const gradientDraft = (
   { createdAt, ...said }: GradientEventMetadata,
   payload: string,
   stats: NstrStats,
-): EventDraft =>
-  gradient.build(
-    {
-      ...said,
-      payload,
-      compression: stats.label,
-      params: stats.tensors,
-      values: stats.total,
-      selected: stats.selected,
-    },
-    createdAt,
-  );
+): EventDraft => gradient.build({ ...said, payload, ...payloadTags(stats) }, createdAt);
 
 /** A heartbeat event (kind 33334). Throws a TypeError for what the kind does not allow. */
 export const heartbeatDraft = ({

@@ -6,12 +6,11 @@ import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
-import type { EventDraft, SignedEvent } from '../../network/event.ts';
+import type { EventDraft } from '../../network/event.ts';
 import { signedEventBytes } from '../../network/event.ts';
-import { accept, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { stateDigest } from '../../tensor/digest.ts';
-import { type Layout, type Params, sameLayout } from '../../tensor/params.ts';
+import { type Params, sameLayout } from '../../tensor/params.ts';
 import { readState, stateToJson } from '../formats/state-json.ts';
 import {
   canonicalize,
@@ -49,39 +48,14 @@ export interface TrainingCheckpoint {
   readonly updatedAt: number;
 }
 
-/** A checkpoint that came from a relay. */
-export interface ReceivedCheckpoint extends TrainingCheckpoint {
-  readonly eventId: string;
-  readonly createdAt: number;
-  readonly digest: Digest;
-}
-
-export interface CheckpointContext {
-  readonly run: string;
-  /** When given, a state of any other shape is refused. */
-  readonly layout?: Layout | undefined;
-  readonly nowSeconds: number;
-  /** Whether workers may go by a name that is not their key. */
-  readonly anyKey?: boolean | undefined;
-}
-
 /** An unsigned checkpoint event. */
 export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): EventDraft {
   const digest = stateDigest(own.state);
   const body = canonicalJson(contentOf(own, digest));
+  const { run, worker, round, slot, nextRound, roundsCompleted } = own;
+  const tags = { run, worker, round, slot, nextRound, roundsCompleted };
   return checkpoint.build(
-    {
-      run: own.run,
-      worker: own.worker,
-      round: own.round,
-      slot: own.slot,
-      nextRound: own.nextRound,
-      model: digest,
-      roundsCompleted: own.roundsCompleted,
-      checkpoint: sha256Hex(utf8(body)),
-      body,
-      scope: true,
-    },
+    { ...tags, model: digest, checkpoint: sha256Hex(utf8(body)), body, scope: true },
     createdAt,
   );
 }
@@ -123,35 +97,6 @@ export function checkpointFits(own: TrainingCheckpoint, limitBytes: number): boo
   const values = own.state.layout.size + (own.momentum?.layout.size ?? 0);
   if (values * shortest > limitBytes) return false;
   return signedEventBytes(buildCheckpoint(own, own.updatedAt)) <= limitBytes;
-}
-
-/** The training state inside a verified event, or why it is refused. Hashes and digests are recomputed. */
-export function toCheckpoint(
-  event: SignedEvent,
-  context: CheckpointContext,
-): Judged<ReceivedCheckpoint> {
-  const parsed = checkpoint.parse(event);
-  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
-  const rejected = judgeClaim(event, said, context);
-  if (rejected !== undefined) return rejected;
-  const body = readCheckpointBody(said);
-  if (!body.ok) return reject(event, 'malformed', `${body.issue.at}: ${body.issue.message}`);
-  const { writer, ...content } = body.value;
-  if (writer !== said.worker) return reject(event, 'malformed', `worker: it is of ${writer}`);
-  const { layout } = content.state;
-  if (context.layout !== undefined && !sameLayout(context.layout, layout)) {
-    return reject(event, 'wrong-shape', 'the state has other tensors');
-  }
-  const { run, worker, round, nextRound, slot, roundsCompleted } = said;
-  const tags = { run, worker, round, nextRound, slot, roundsCompleted };
-  return accept({
-    ...tags,
-    ...content,
-    digest: said.model,
-    eventId: event.id,
-    createdAt: event.created_at,
-  });
 }
 
 /** The training state in a checkpoint's content, when it is what the tags say; hash and digest are recomputed. */

@@ -80,6 +80,11 @@ export function mismatch(
   return `${stats.selected} values sent, the tag says ${said.selected}`;
 }
 
+/** The tags that say what is inside the payload. */
+export const payloadTags = ({ label, tensors, total, selected }: NstrStats) => ({
+  ...{ compression: label, params: tensors, values: total, selected },
+});
+
 /** What a worker says of its own gradient. */
 export interface OwnGradient {
   readonly run: string;
@@ -110,21 +115,9 @@ export function buildGradient(
 ): BuiltGradient {
   const wireDelta = { layout: delta.layout, values: flipped(delta.values) };
   const { payload, sent, stats } = encodeNstr(wireDelta, encoding);
+  const { base: model, ...said } = own;
   const draft = gradient.build(
-    {
-      run: own.run,
-      round: own.round,
-      worker: own.worker,
-      model: own.base,
-      steps: own.steps,
-      examples: own.examples,
-      compression: stats.label,
-      params: stats.tensors,
-      values: stats.total,
-      selected: stats.selected,
-      payload,
-      scope: true,
-    },
+    { ...said, model, ...payloadTags(stats), payload, scope: true },
     createdAt,
   );
   return {

@@ -5,7 +5,7 @@ import { createSigner, type SignedEvent, verifyEvent } from '../../../src/networ
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { createNativeSha256 } from '../../../src/node/native-sha256.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { improvementStep } from '../../../src/python/outer/improvement-step.ts';
+import { nesterovOuterStep } from '../../../src/python/outer/nesterov-outer-step.ts';
 import { aggregateWeightedDeltas } from '../../../src/python/outer/weighted-deltas.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout, type Params } from '../../../src/tensor/params.ts';
@@ -59,7 +59,10 @@ export function operationsOf(
           aggregateWeightedDeltas(deltas.map((delta, i) => ({ delta, weight: weights[i]! }))),
         ),
     },
-    'outer step': { run: () => digestOf(improvementStep(first, second, OUTER, third).next) },
+    'outer step': {
+      run: () =>
+        digestOf(nesterovOuterStep(first, second, { ...OUTER, previousMomentum: third }).nextState),
+    },
     'state digest': {
       run() {
         const digest = stateDigest(first, createNativeSha256);

@@ -7,7 +7,6 @@ import {
   buildCheckpoint,
   checkpointFits,
   type TrainingCheckpoint,
-  toCheckpoint,
 } from '../../../src/python/wire/checkpoints.ts';
 import {
   plainRecord,
@@ -19,6 +18,7 @@ import { createLayout } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import vectors from '../../vectors/events.json' with { type: 'json' };
 import session from '../../vectors/session.json' with { type: 'json' };
+import { judgeCheckpoint } from '../support/judge-checkpoint.ts';
 
 const me = signerOf(1);
 const nowSeconds = 1_700_000_000;
@@ -47,20 +47,20 @@ const own: TrainingCheckpoint = {
 const draft = buildCheckpoint(own, nowSeconds);
 const signed = (change: Partial<EventDraft> = {}) => me.sign({ ...draft, ...change });
 const judge = (event: SignedEvent, change = {}) => {
-  const judged = toCheckpoint(event, { ...context, ...change });
-  return judged.ok ? 'accepted' : judged.rejection.reason;
+  const judged = judgeCheckpoint(event, { ...context, ...change });
+  return judged.ok ? 'accepted' : judged.reason;
 };
 
 test('a checkpoint comes back from its event', () => {
   const event = signed();
-  expect(toCheckpoint(event, { ...context, layout })).toEqual({
+  const { run, worker, round, nextRound, roundsCompleted, slot, ...body } = own;
+  expect(judgeCheckpoint(event, context)).toMatchObject({
     ok: true,
-    value: {
-      ...own,
-      eventId: event.id,
-      createdAt: nowSeconds,
-      digest: stateDigest(own.state),
+    said: {
+      ...{ run, worker, round, nextRound, roundsCompleted, slot },
+      model: stateDigest(own.state),
     },
+    body: { ...body, writer: worker },
   });
 });
 
@@ -70,9 +70,10 @@ test('momentum is on the wire in the direction of improvement', () => {
 
 test('content is rebuilt to the byte, with and without momentum', () => {
   for (const { event, metadata } of vectors.checkpoint) {
-    const judged = toCheckpoint(event, { run: metadata.run_name, nowSeconds: metadata.created_at });
-    if (!judged.ok) throw new Error(judged.rejection.detail);
-    const again = buildCheckpoint(judged.value, event.created_at);
+    const context = { run: metadata.run_name, nowSeconds: metadata.created_at };
+    const judged = judgeCheckpoint(event, context);
+    if (!judged.ok) throw new Error(judged.reason);
+    const again = buildCheckpoint({ ...judged.said, ...judged.body }, event.created_at);
     expect(again.content).toBe(event.content);
     expect(again.tags.slice(0, -1)).toEqual(event.tags);
   }
@@ -126,12 +127,9 @@ describe('rejections', () => {
     expect(judge(event)).toBe(expected);
   });
 
-  test('run, date and shape', () => {
+  test('run and date', () => {
     expect(judge(signed(), { run: 'other' })).toBe('other-run');
     expect(judge(signed(), { nowSeconds: nowSeconds - 901 })).toBe('from-the-future');
-    expect(judge(signed(), { layout: createLayout([{ name: 'bias', shape: [] }]) })).toBe(
-      'wrong-shape',
-    );
   });
 
   test('only run, next_round, rounds and current_state are needed', () => {
@@ -140,9 +138,9 @@ describe('rejections', () => {
     const tags = draft.tags.map(([tag = '', value = '']) =>
       tag === 'checkpoint' ? [tag, sha256Hex(Buffer.from(content))] : [tag, value],
     );
-    expect(toCheckpoint(signed({ content, tags }), context)).toMatchObject({
+    expect(judgeCheckpoint(signed({ content, tags }), context)).toMatchObject({
       ok: true,
-      value: { momentum: undefined, rounds: [], runtime: 'linear-regression', updatedAt: 0 },
+      body: { momentum: undefined, rounds: [], runtime: 'linear-regression', updatedAt: 0 },
     });
   });
 });

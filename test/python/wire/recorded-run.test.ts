@@ -6,7 +6,6 @@ import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
 import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { meanByReciprocal } from '../../../src/python/outer/mean-by-reciprocal.ts';
-import { toCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { buildGradient, toContribution } from '../../../src/python/wire/gradients.ts';
 import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
@@ -15,6 +14,7 @@ import { meanDelta } from '../../support/mean.ts';
 import { stateText } from '../../support/state-text.ts';
 import { valuesOf } from '../../support/vectors.ts';
 import session from '../../vectors/session.json' with { type: 'json' };
+import { judgeCheckpoint } from '../support/judge-checkpoint.ts';
 
 const { config, initial_state, events, datasets, secret_keys } = session;
 const nowSeconds = 1_700_000_000;
@@ -99,13 +99,14 @@ describe('reading', () => {
 
   test('every checkpoint holds state and momentum, in our sign, after its round', () => {
     const found = ofKind(checkpoint.kind).map((event) =>
-      toCheckpoint(event, { run: config.run_name, layout, nowSeconds }),
+      judgeCheckpoint(event, { run: config.run_name, nowSeconds }),
     );
     expect(found).toHaveLength(6);
     for (const judged of found) {
-      if (!judged.ok) throw new Error(judged.rejection.detail);
-      const { nextRound, digest, state, momentum, rounds: history } = judged.value;
-      expect(digest).toBe(rounds[nextRound - 1]!.model_hash_after);
+      if (!judged.ok) throw new Error(judged.reason);
+      const { nextRound, model } = judged.said;
+      const { state, momentum, rounds: history } = judged.body;
+      expect(model).toBe(rounds[nextRound - 1]!.model_hash_after);
       expect(state.values).toEqual(trail[nextRound]!.values);
       expect([...momentum!.values].map(absoluteZero)).toEqual(
         [...trail[nextRound]!.momentum].map(absoluteZero),

@@ -4,12 +4,12 @@ import { checkpoint, gradient, heartbeat } from '../../../kinds/index.ts';
 import { fromHex } from '../../../src/base/bytes.ts';
 import { createSigner, parseEvent, verifyEvent } from '../../../src/network/event.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
-import { toCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { toContribution } from '../../../src/python/wire/gradients.ts';
 import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import { stateText } from '../../support/state-text.ts';
 import events from '../../vectors/events.json' with { type: 'json' };
 import validation from '../../vectors/validation.json' with { type: 'json' };
+import { judgeCheckpoint } from '../support/judge-checkpoint.ts';
 
 /** The numbers the reference's tags carry, as our builder wants them. */
 const tagsOf = (event: { tags: string[][] }) => Object.fromEntries(event.tags);
@@ -87,19 +87,21 @@ function judge(json: unknown): string {
   if (!verified.ok) return verified.issue.code;
   const event = verified.value;
   const context = { run: 'demo-run', nowSeconds: 1_700_000_300 };
+  if (event.kind === checkpoint.kind) {
+    const judgedCheckpoint = judgeCheckpoint(event, context);
+    return judgedCheckpoint.ok ? 'accepted' : judgedCheckpoint.reason;
+  }
   const judged =
     event.kind === heartbeat.kind
       ? toHeartbeat(event, context)
-      : event.kind === checkpoint.kind
-        ? toCheckpoint(event, context)
-        : toContribution(event, {
-            ...context,
-            round: undefined,
-            base: '',
-            checkBase: false,
-            layout,
-            maxContainerBytes: 1 << 16,
-          });
+      : toContribution(event, {
+          ...context,
+          round: undefined,
+          base: '',
+          checkBase: false,
+          layout,
+          maxContainerBytes: 1 << 16,
+        });
   return judged.ok ? 'accepted' : judged.rejection.reason;
 }
 

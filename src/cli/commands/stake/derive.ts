@@ -7,7 +7,7 @@ import { waitFinal } from '../../../chain/evm/blocks.ts';
 import { dataOf, numberOf } from '../../../chain/evm/hex.ts';
 import { createRegistrySource } from '../../../chain/evm/registry-source.ts';
 import { createTokenSource } from '../../../chain/evm/token-source.ts';
-import { createEventSource } from '../../../chain/fixed-sources.ts';
+import { createEventSource } from '../../../chain/event-source.ts';
 import { parseLinks } from '../../../chain/psyche/links.ts';
 import { createPsycheSource } from '../../../chain/psyche/psyche-source.ts';
 import { parseStakeList } from '../../../chain/stake-list.ts';
