@@ -62,28 +62,33 @@ export function connectionOf(flags: ConnectionFlags): Connection {
 
 /** Exact waits as soon as one of the retry flags is given, with the reference's defaults for the rest; else ours, with jitter. */
 function retryOf(flags: ConnectionFlags): RetryPolicy {
-  const { relayRetries, relayRetryBackoff, relayRetryBackoffMax, relayRetryBackoffMultiplier } =
-    flags;
-  const given = [
-    relayRetries,
-    relayRetryBackoff,
-    relayRetryBackoffMax,
-    relayRetryBackoffMultiplier,
-  ];
-  if (given.every((value) => value === undefined)) return defaultRetry;
-  const backoff = relayRetryBackoff ?? 0.25;
-  const most = relayRetryBackoffMax ?? 2;
+  const { relayRetries, relayRetryBackoff, relayRetryBackoffMax } = flags;
+  const { relayRetryBackoffMultiplier } = flags;
+  const given = [relayRetries, relayRetryBackoff, relayRetryBackoffMax];
+  if ([...given, relayRetryBackoffMultiplier].every((value) => value === undefined)) {
+    return defaultRetry;
+  }
+  return exactRetry(flags, 'flag/retry');
+}
+
+/** The policy that the retry flags describe, with exact waits; throws by that code where the longest is shorter than the first. */
+export function exactRetry(
+  {
+    relayRetries = 0,
+    relayRetryBackoff: backoff = 0.25,
+    relayRetryBackoffMax: most = 2,
+    relayRetryBackoffMultiplier: multiplier = 2,
+  }: Omit<ConnectionFlags, 'timeout'>,
+  code: string,
+): RetryPolicy {
   if (most !== 0 && most < backoff) {
     throw new ConfigError(
-      'flag/retry',
+      code,
       `--relay-retry-backoff-max ${most} is under --relay-retry-backoff ${backoff}`,
+      { hint: 'give a longer one, or 0 for no cap' },
     );
   }
-  return {
-    maxAttempts: (relayRetries ?? 0) + 1,
-    initialMs: backoff * 1000,
-    maxMs: most === 0 ? Number.POSITIVE_INFINITY : most * 1000,
-    multiplier: relayRetryBackoffMultiplier ?? 2,
-    jitter: 'none',
-  };
+  const maxMs = most === 0 ? Number.POSITIVE_INFINITY : most * 1000;
+  const initialMs = backoff * 1000;
+  return { maxAttempts: relayRetries + 1, initialMs, maxMs, multiplier, jitter: 'none' };
 }

@@ -63,11 +63,8 @@ function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {
     if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
       throw new ConfigError('flag/rpc', `${withoutSecrets(url)} is no http:// or https:// address`);
     }
-    return createEndpoint(url, {
-      post: createPost(fetch),
-      clock: systemClock,
-      timeoutMs: 1000 * rpcTimeout,
-    });
+    const post = createPost(fetch);
+    return createEndpoint(url, { post, clock: systemClock, timeoutMs: 1000 * rpcTimeout });
   });
   return { all, need: agree ?? Math.floor(all.length / 2) + 1 };
 }
@@ -76,10 +73,6 @@ const POLL_MS = 2000;
 
 /** How a source reaches its chain. */
 export const accessOf = (flags: AccessFlags): Omit<ChainAccess, 'chain'> => ({
-  ...{
-    endpoints: endpointsOf(flags),
-    clock: systemClock,
-    waitMs: 1000 * flags.wait,
-    pollMs: POLL_MS,
-  },
+  ...{ endpoints: endpointsOf(flags), clock: systemClock },
+  ...{ waitMs: 1000 * flags.wait, pollMs: POLL_MS },
 });

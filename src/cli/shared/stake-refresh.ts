@@ -1,8 +1,8 @@
 /** Stake tables for a worker on this machine: from a document it was given, from relays, and the next ones from their chain. */
 import type { RefreshPort } from '../../certified/refresh.ts';
 import { deriveNext } from '../../certified/refresh.ts';
-import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { createEventSource } from '../../chain/event-source.ts';
+import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { sourceOf } from '../../chain/rederive.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';

@@ -19,18 +19,16 @@ export const inspectEvent = (): Command =>
 
 /** Members in the order of the lines; those an event has not are left out. */
 const LINES = [
+  ...['type', 'event_id', 'kind', 'created_at', 'signed', 'signing_state', 'pubkey', 'run'],
   ...[
-    'type',
-    'event_id',
-    'kind',
-    'created_at',
-    'signed',
-    'signing_state',
-    'pubkey',
-    'run',
     'round',
+    'worker',
+    'history_slot',
+    'next_round',
+    'model',
+    'rounds_completed',
+    'checkpoint_updated_at',
   ],
-  ...['worker', 'history_slot', 'next_round', 'model', 'rounds_completed', 'checkpoint_updated_at'],
   ...['heartbeat_interval', 'steps', 'example_count', 'aggregation_weight', 'compression'],
   ...['parameter_count', 'selected_values', 'density', 'wire_bytes', 'compression_ratio'],
   ...['capabilities', 'advertised_relays'],

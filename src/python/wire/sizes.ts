@@ -49,13 +49,7 @@ export function measureGradient(run: string, layout: Layout, ratio: number): Eve
   }
   const own = { run, round: longest.round, worker: longest.hex, base: longest.hex };
   const said = { ...own, steps: 1000, examples: 1000 };
-  const { payloadBytes, eventBytes } = buildGradient(
-    said,
-    { layout, values },
-    { ratio },
-    longest.seconds,
-  );
-  return { payloadBytes, eventBytes };
+  return buildGradient(said, { layout, values }, { ratio }, longest.seconds);
 }
 
 /** Bytes of the checkpoint event after the first round; it grows with its history. Undefined where a state is too large for one. */
@@ -67,23 +61,14 @@ export function measureCheckpoint(layout: Layout, settings: Settings): number | 
   if (count < layout.size) return undefined;
   const state = { layout, values: Float64Array.from(draws) };
   const losses = { before: draws[0]!, afterInner: draws[0]!, afterOuter: draws[0]! };
-  const round = {
-    round: 0,
-    digestBefore: longest.hex,
-    digestAfter: longest.hex,
-    losses,
-    reason: 'strict',
-  };
-  const record = roundRecord(plainRecord({ ...round, collectedWorkers: [longest.hex] }, relays));
+  const digests = { digestBefore: longest.hex, digestAfter: longest.hex };
+  const round = { round: 0, losses, reason: 'strict', collectedWorkers: [longest.hex] };
+  const record = roundRecord(plainRecord({ ...round, ...digests }, relays));
   const checkpoint = {
     ...{ run, worker: longest.hex, round: 0, nextRound: 1, roundsCompleted: 1, slot: 0, relays },
     ...{ state, momentum: state, runtime: `${model}-regression`, rounds: [record] },
-    ...{
-      lateGradients: [],
-      lateReconciliations: [],
-      lateGradientSince: longest.seconds,
-      updatedAt: longest.seconds,
-    },
+    ...{ lateGradients: [], lateReconciliations: [] },
+    ...{ lateGradientSince: longest.seconds, updatedAt: longest.seconds },
   };
   if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
   return signedEventBytes(buildCheckpoint(checkpoint, longest.seconds));

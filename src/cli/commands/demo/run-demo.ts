@@ -199,24 +199,11 @@ function workerProcess(
   const threads = Math.max(1, Math.floor(availableParallelism() / workers));
   const args = [
     'run-training',
-    ...[
-      '--run',
-      `demo-${settings.model}`,
-      '--model',
-      settings.model ?? 'linear',
-      '--dir',
-      join(dir, name),
-    ],
+    ...['--run', `demo-${settings.model}`, '--model', settings.model ?? 'linear'],
+    ...['--dir', join(dir, name), '--threads', `${threads}`, '--report', 'ndjson'],
     ...['--shard', `${index + 1}/${workers}`, '--sync', `strict:${workers}`, '--seed', `${seed}`],
     ...['--rounds', `${settings.rounds}`, '--inner-steps', `${settings.innerSteps}`],
-    ...[
-      '--heartbeat-interval',
-      `${settings.heartbeatInterval ?? 10}`,
-      '--threads',
-      `${threads}`,
-      '--report',
-      'ndjson',
-    ],
+    ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
     ...relays.flatMap((url) => ['--relay', url]),
     ...(settings.profile === undefined ? [] : ['--profile', settings.profile]),
     ...(corpus === undefined ? [] : ['--corpus', corpus]),

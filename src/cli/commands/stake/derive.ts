@@ -3,11 +3,11 @@
 import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { agree } from '../../../chain/agree.ts';
+import { createEventSource } from '../../../chain/event-source.ts';
 import { waitFinal } from '../../../chain/evm/blocks.ts';
 import { dataOf, numberOf } from '../../../chain/evm/hex.ts';
 import { createRegistrySource } from '../../../chain/evm/registry-source.ts';
 import { createTokenSource } from '../../../chain/evm/token-source.ts';
-import { createEventSource } from '../../../chain/event-source.ts';
 import { parseLinks } from '../../../chain/psyche/links.ts';
 import { createPsycheSource } from '../../../chain/psyche/psyche-source.ts';
 import { parseStakeList } from '../../../chain/stake-list.ts';

@@ -1,13 +1,13 @@
 /** Flags of commands that ask or tell relays something once, named and set as in the Python reference; and the relay sets they use. */
 import type { Command } from 'commander';
 import { type Clock, systemClock } from '../../../base/clock.ts';
-import { ConfigError, RelayError } from '../../../base/errors.ts';
-import type { RetryPolicy } from '../../../base/retry.ts';
+import { RelayError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../../network/transport/socket.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { openSocket } from '../../../node/sockets.ts';
+import { exactRetry } from '../../../terminal/connection.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { createRelayPorts, type RelayPorts } from '../../collect/relay-ports.ts';
 import { openZstd } from '../../node/zstd.ts';
@@ -72,31 +72,12 @@ export const addRelayFlags = (command: Command, timeoutHelp: string): Command =>
 /** The relays named, each once. */
 export const relaysOf = ({ relay }: RelayFlags): readonly string[] => parseRelayUrls(relay);
 
-/** The policy that the flags describe, with exact waits. */
-function retryOf(flags: RelayFlags): RetryPolicy {
-  const [backoff, most] = [flags.relayRetryBackoff, flags.relayRetryBackoffMax];
-  if (most !== 0 && most < backoff) {
-    throw new ConfigError(
-      'settings/value',
-      `--relay-retry-backoff-max ${most} is under --relay-retry-backoff ${backoff}`,
-      { hint: 'give a longer one, or 0 for no cap' },
-    );
-  }
-  return {
-    maxAttempts: flags.relayRetries + 1,
-    initialMs: backoff * 1000,
-    maxMs: most === 0 ? Number.POSITIVE_INFINITY : most * 1000,
-    multiplier: flags.relayRetryBackoffMultiplier,
-    jitter: 'none',
-  };
-}
-
 /** What publishing and collecting need. */
 export async function relayPorts(flags: RelayFlags, ports: CommandPorts): Promise<RelayPorts> {
   return createRelayPorts({
     ...ports,
     crypto: nativeCrypto,
-    retry: retryOf(flags),
+    retry: exactRetry(flags, 'settings/value'),
     timeoutMs: flags.timeout * 1000,
     zstd: await openZstd(),
   });
