@@ -11,6 +11,7 @@ import type { Missing, ProtocolMessage } from './evidence.ts';
 import type { EvidenceStore } from './evidence-store.ts';
 import type { Certified } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
+import type { KeyWatch } from './key-watch.ts';
 import type { Refresh } from './refresh.ts';
 import type { Reporter } from './reporter.ts';
 
@@ -60,6 +61,8 @@ export interface DriverPorts {
   /** Called on evidence of another branch. */
   readonly branches: { hint(key?: string): void };
   readonly delays: Delays;
+  /** Knows what this worker signed. */
+  readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
   /** This worker's value of its reveal chain for a round. */
   reveal(round: number): Digest | '';
   /** Gets a stake table or a beacon value, however long it takes. */

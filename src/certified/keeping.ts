@@ -7,7 +7,7 @@ import { stateBytes } from '../consensus/state-root.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { EventId, WorkerId } from '../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../run/ledger.ts';
-import type { Decision } from './driven-round.ts';
+import type { Decision, DriverOptions, OpenRound } from './driven-round.ts';
 import type { ProtocolMessage } from './evidence.ts';
 import type { EvidenceStore } from './evidence-store.ts';
 import type { Refresh } from './refresh.ts';
@@ -103,4 +103,39 @@ async function publishCheckpoint(
   };
   const isKept = await control.checkpoint(state).catch(() => false);
   if (!isKept) reporter.unkept(next.round - 1);
+}
+
+/** Asks for what members copied of a round and the one before, since its authors may have deleted it; not again and again. */
+export interface CopiesSearch {
+  readonly isAsking: boolean;
+  ask(): void;
+}
+
+/** Between two askings. */
+const AGAIN_MS = 10_000;
+
+export function createCopiesSearch(
+  { context: { round, roster }, ports: { clock, control } }: DriverOptions,
+  hearing: OpenRound,
+  onAnswered: () => void,
+): CopiesSearch {
+  const rounds = round > 0 ? [round - 1, round] : [round];
+  let isAsking = false;
+  let askedMs = Number.NEGATIVE_INFINITY;
+  return {
+    get isAsking() {
+      return isAsking;
+    },
+    ask() {
+      const nowMs = clock.now();
+      if (isAsking || nowMs - askedMs < AGAIN_MS) return;
+      askedMs = nowMs;
+      isAsking = true;
+      const asking = rounds.map((each) => control.fetchCopies(each, roster, hearing));
+      void Promise.all(asking).finally(() => {
+        isAsking = false;
+        onAnswered();
+      });
+    },
+  };
 }

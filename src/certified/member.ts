@@ -11,6 +11,7 @@ import type { CertifiedPorts } from './events.ts';
 import type { ProtocolMessage } from './evidence.ts';
 import { createEvidenceStore, type EvidenceStore } from './evidence-store.ts';
 import type { Journal } from './journal.ts';
+import { KeyWatch } from './key-watch.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 import { createReporter, type Reporter } from './reporter.ts';
 import { type InputSources, RoundInputs } from './round-inputs.ts';
@@ -42,6 +43,7 @@ export interface Member {
   readonly attendance: Attendance;
   readonly refresh: Refresh;
   readonly memory: VoteMemory;
+  readonly keyWatch: KeyWatch;
   readonly inputs: RoundInputs;
   readonly rounds: OpenRounds;
   /** For the drivers of its rounds. */
@@ -69,6 +71,7 @@ export function createMember(options: MemberOptions): Member {
     beacon: (time) => options.beacon(time),
   });
   const memory = new VoteMemory({ ...shared, me, journal });
+  const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
   const { tip } = chain;
   const take = (noun: ProtocolMessage) => rounds.take(noun);
   const attendance = new Attendance({ ...shared, spec, me, tip, take });
@@ -77,7 +80,7 @@ export function createMember(options: MemberOptions): Member {
     refuse: (rejection, id) => rounds.refuse(rejection, id),
   });
   const driver: DriverPorts = {
-    ...{ ...shared, journal, branches, delays: memory.delays },
+    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays },
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
     onStall(round, stall) {
@@ -87,7 +90,7 @@ export function createMember(options: MemberOptions): Member {
   };
   return {
     ...{ spec, control, evidence, reporter, refresh, branches },
-    ...{ attendance, memory, inputs, rounds, driver },
+    ...{ attendance, memory, keyWatch, inputs, rounds, driver },
     close() {
       rounds.close();
       listening.close();

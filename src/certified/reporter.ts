@@ -22,6 +22,10 @@ export interface Reporter {
   unavailable(round: number, what: string, why: string): void;
   /** It does not train in this round, so that it is not late for ever. */
   resting(round: number): void;
+  /** Its key signed something in this round that this worker did not. */
+  keyInUse(round: number): void;
+  /** It sits the round out, for it may have signed in it before. */
+  sittingOut(round: number): void;
   /** This worker is out of the roster, as it asked. */
   left(round: number): void;
   /** The next table of stakes cannot be read from its chain. */
@@ -67,6 +71,14 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
       notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
     resting: (round) =>
       notice(`round ${round + 1}: sits it out, to begin the next one together with the others`),
+    keyInUse: (round) =>
+      notice(
+        `round ${round + 1}: another process signs with this key; stop it, or the key is thrown out of the run`,
+      ),
+    sittingOut: (round) =>
+      notice(
+        `round ${round + 1}: sits it out, for this key may have signed in it what is not on this disk`,
+      ),
     left: (round) =>
       notice(`left the run with round ${round + 1}; the same command joins it again`),
     unread: (round, why) =>

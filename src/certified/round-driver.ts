@@ -19,12 +19,11 @@ import type { Decision, DrivenRound, DriverOptions } from './driven-round.ts';
 import { isMessage, type ProtocolMessage } from './evidence.ts';
 import { createObserver, type Observer } from './gathering.ts';
 import { ASK_MS, Judge } from './judging.ts';
+import { type CopiesSearch, createCopiesSearch } from './keeping.ts';
 import { createRefusals, type Refusals } from './reporter.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;
-/** Between two askings for what members copied of a round. */
-const COPIES_MS = 10_000;
 /** Longest sleep: timers of platforms do not reach further. */
 const LONGEST_MS = 60_000;
 
@@ -37,6 +36,7 @@ class RoundDriver implements DrivenRound {
   readonly #observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
+  readonly #copies: CopiesSearch;
   readonly #listening: RoundListening;
   readonly #changed = createNotifier();
   readonly #stop = new AbortController();
@@ -53,8 +53,6 @@ class RoundDriver implements DrivenRound {
   #dirty = false;
   #tickedMs = 0;
   #triedMs = 0;
-  #copiesMs = Number.NEGATIVE_INFINITY;
-  #isAskingCopies = false;
 
   constructor(options: DriverOptions) {
     const { context, ports, entry, voteFrom } = options;
@@ -92,8 +90,9 @@ class RoundDriver implements DrivenRound {
       onCaughtUp: () => this.#changed.notify(),
     });
     this.#observer.begin();
-    if (options.isBehind) this.#fetchCopies();
-    if (options.isBehind) void this.#fetchCopies();
+    this.#copies = createCopiesSearch(options, this, () => this.#changed.notify());
+    if (options.isBehind) this.#copies.ask();
+    if (options.isBehind) void this.#copies.ask();
     this.decided = Promise.race([promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
@@ -110,6 +109,7 @@ class RoundDriver implements DrivenRound {
     const { ports } = this.#options;
     const noun = ports.control.restore(event);
     if (noun.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    ports.keyWatch.signed(event.id);
     if (payload) ports.evidence.addPayload(noun.manifest, payload);
     this.take(noun);
   }
@@ -117,6 +117,7 @@ class RoundDriver implements DrivenRound {
   take(noun: ProtocolMessage, isAsked = false): void {
     const { ports, context } = this.#options;
     const isNew = ports.evidence.add(noun, isAsked);
+    ports.keyWatch.heard(noun);
     if (isMessage(noun) && noun.round === context.round) {
       this.#feed({ type: 'message', message: noun });
     }
@@ -171,7 +172,7 @@ class RoundDriver implements DrivenRound {
         this.#retry();
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
-      if (this.#listening.caughtUp && !this.#isAskingCopies) this.#look();
+      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#look();
       const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
@@ -237,7 +238,7 @@ class RoundDriver implements DrivenRound {
       case 'fault':
         return this.#accuse(effect.fault.events);
       case 'stalled':
-        this.#fetchCopies();
+        this.#copies.ask();
         return this.#options.ports.onStall(this.#options.context.round, effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
@@ -262,6 +263,7 @@ class RoundDriver implements DrivenRound {
     if (kept !== undefined) return { event: kept, noun: control.restore(kept, message) };
     const signed = control.sign(message);
     this.#own[key] = signed.event;
+    this.#options.ports.keyWatch.signed(signed.event.id);
     return signed;
   }
 
@@ -293,23 +295,7 @@ class RoundDriver implements DrivenRound {
 
   #fetchOutcome(digest: Digest): void {
     this.#options.ports.control.fetchOutcome(digest, this);
-    this.#fetchCopies();
-  }
-
-  /** What members copied of this round and the one before: its authors may have deleted it. */
-  #fetchCopies(): void {
-    const { context, ports } = this.#options;
-    const nowMs = ports.clock.now();
-    if (this.#isAskingCopies || nowMs - this.#copiesMs < COPIES_MS) return;
-    this.#copiesMs = nowMs;
-    this.#isAskingCopies = true;
-    const { round, roster } = context;
-    const rounds = round > 0 ? [round - 1, round] : [round];
-    const asking = rounds.map((each) => ports.control.fetchCopies(each, roster, this));
-    void Promise.all(asking).finally(() => {
-      this.#isAskingCopies = false;
-      this.#changed.notify();
-    });
+    this.#copies.ask();
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {

@@ -29,6 +29,7 @@ import { driveRound } from './round-driver.ts';
 import type { ReadyRound } from './round-inputs.ts';
 import { assignmentOf, termsOf } from './rows.ts';
 import { bytesOf, describe } from './summary.ts';
+import { ownIn, sentBefore, votesOfBefore } from './vote-memory.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
@@ -74,8 +75,9 @@ async function openCertified(
   branches.begin(start.state);
   const isOver = attendance.isBehind && (await isOverAlready(driven, session));
   const isAllowed = start.electorate.roster.includes(wire.me) && !hasLeft(before, start.state);
-  const isPlaying = isAllowed && !isOver && !attendance.isResting;
-  if (isAllowed && !isOver && !isPlaying) member.reporter.resting(start.state.round);
+  const { isSittingOut } = member.keyWatch;
+  const isPlaying = isAllowed && !isOver && !attendance.isResting && !isSittingOut;
+  if (isAllowed && !isOver && !isPlaying) tellAbsence(member, start.state.round);
   let isLate = false;
   return {
     start: isPlaying ? roundStart(start) : undefined,
@@ -89,10 +91,12 @@ async function openCertified(
     },
     async finish(played) {
       const waitedMs = clock.now();
-      const end = await Promise.race([branches.better, driven.decided]);
+      const { conflict } = member.keyWatch;
+      const end = await Promise.race([branches.better, driven.decided, conflict]);
       if ('path' in end) return switchBranch(end, played, member, session);
       const secondsWaiting = (clock.now() - waitedMs) / 1000;
       attendance.note({ isOver, isLate }, end.outcome);
+      if (!isOver) member.keyWatch.ended();
       const { refused } = driven;
       const circumstances = { startedMs, secondsWaiting, isOver, refused };
       return applyDecision(played, start, end, circumstances, member, session);
@@ -101,6 +105,9 @@ async function openCertified(
     close: () => undefined,
   };
 }
+
+const tellAbsence = ({ keyWatch, reporter }: Member, round: number): void =>
+  keyWatch.isSittingOut ? reporter.sittingOut(round) : reporter.resting(round);
 
 const roundStart = ({ state, electorate }: ReadyRound): RoundStart => ({
   base: state.modelRoot,
@@ -121,9 +128,17 @@ async function drive(
   const { me } = wire;
   const own = { me, since: state.time * 1000, delays: member.memory.delays.recent };
   const context = contextOf(state, electorate, own);
-  const memory = await member.memory.of(state, member.attendance.isReturning);
-  const { entry } = memory;
-  const voteFrom = hasLeft(before, state) ? Number.MAX_SAFE_INTEGER : memory.voteFrom;
+  const { isReturning } = member.attendance;
+  const memory = await member.memory.of(state, isReturning);
+  const sent = sentBefore(before);
+  for (const id of [...sent, ...ownIn(memory.entry)]) member.keyWatch.signed(id);
+  const hasMemory = !memory.isEmpty || sent.length > 0;
+  const here = member.evidence.nouns();
+  member.keyWatch.begin(state, { isReturning, hasMemory, here });
+  const { entry, voteFrom } = votesOfBefore(memory, {
+    isSittingOut: member.keyWatch.isSittingOut,
+    isGone: hasLeft(before, state),
+  });
   const { pending, head } = before;
   const { votes } = head;
   const { isBehind } = member.attendance;

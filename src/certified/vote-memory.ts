@@ -1,8 +1,9 @@
 /** What a worker knows from before it was started: what it signed in the round in progress, and how long contributions took to arrive. */
-import type { Clock } from '../base/clock.ts';
 import type { Control } from '../network/wire/control.ts';
-import type { WorkerId } from '../run/ids.ts';
+import type { EventId, WorkerId } from '../run/ids.ts';
+import { idOf } from '../worker/state.ts';
 import type { Delays } from './driven-round.ts';
+import type { CertifiedState } from './events.ts';
 import type { ProtocolMessage } from './evidence.ts';
 import type { EvidenceStore } from './evidence-store.ts';
 import type { Chain } from './history.ts';
@@ -13,21 +14,20 @@ export interface Memory {
   readonly entry: Entry | undefined;
   /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
   readonly voteFrom: number;
+  /** Nothing was on disk, of any round. */
+  readonly isEmpty: boolean;
 }
 
 interface Ports {
   readonly me: WorkerId;
   readonly journal: Pick<Journal, 'load'>;
-  readonly control: Pick<Control<ProtocolMessage>, 'listen'>;
+  readonly control: Pick<Control<ProtocolMessage>, 'look'>;
   readonly evidence: EvidenceStore;
-  readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
 /** Rounds that the adaptive deadline learns from. */
 const LEARNT_ROUNDS = 3;
-/** How long relays may take to bring what this worker signed before. */
-const LOOK_MS = 5000;
 
 export class VoteMemory {
   readonly delays: Delays;
@@ -50,33 +50,49 @@ export class VoteMemory {
     };
   }
 
-  /** What this worker signed in a round. Who comes back with nothing on disk looks what relays have of it. */
+  /** What this worker signed in a round. Who comes back looks what relays have of it, and with nothing on disk does not vote at first. */
   async of({ round, parent }: Chain, isReturning: boolean): Promise<Memory> {
     const entry = await this.#entry;
     if (this.#arrivals.length === 0 && entry) this.#arrivals = [entry.delays];
+    if (isReturning) await this.#look(round);
     if (entry) {
       const isOfRound = entry.round === round && entry.parent === parent;
-      return { entry: isOfRound ? entry : undefined, voteFrom: 0 };
+      return { entry: isOfRound ? entry : undefined, voteFrom: 0, isEmpty: false };
     }
-    if (!isReturning) return { entry: undefined, voteFrom: 0 };
-    await this.#look(round);
+    if (!isReturning) return { entry: undefined, voteFrom: 0, isEmpty: true };
     const { me, evidence } = this.#ports;
     const isOwn = (noun: ProtocolMessage) =>
       noun.key === me && 'round' in noun && noun.round === round;
     const hasForgotten = round > 0 || [...evidence.nouns()].some(isOwn);
-    return { entry, voteFrom: hasForgotten ? 1 : 0 };
+    return { entry, voteFrom: hasForgotten ? 1 : 0, isEmpty: true };
   }
 
+  /** Until all relays that can be reached have answered, or most of them and a little more time. */
   async #look(round: number): Promise<void> {
-    const { clock, control, evidence, signal } = this.#ports;
-    const looked = new AbortController();
-    const listening = control.listen(round, {
-      take: (noun) => void evidence.add(noun, noun.key === this.#ports.me),
-      onCaughtUp: () => looked.abort(),
-    });
-    const either = AbortSignal.any([signal, looked.signal]);
-    if (!listening.caughtUp) await clock.sleep(LOOK_MS, either).catch(() => undefined);
-    listening.close();
+    const { control, evidence, me, signal } = this.#ports;
+    await control.look(round, { take: (noun) => void evidence.add(noun, noun.key === me) });
     signal.throwIfAborted();
   }
 }
+
+/** What it goes on voting from: who may have signed what it does not remember waits for the next recovery epoch. */
+export function votesOfBefore(
+  { entry, voteFrom }: Memory,
+  { isSittingOut, isGone }: { readonly isSittingOut: boolean; readonly isGone: boolean },
+): Pick<Memory, 'entry' | 'voteFrom'> {
+  if (isGone) return { entry, voteFrom: Number.MAX_SAFE_INTEGER };
+  return isSittingOut ? { entry: undefined, voteFrom: Math.max(1, voteFrom) } : { entry, voteFrom };
+}
+
+/** Contributions that are on disk. */
+export const sentBefore = ({
+  sent,
+  pending,
+  contributed = [],
+}: CertifiedState): readonly EventId[] =>
+  [sent, pending, ...contributed.map((each) => each.sent)].flatMap((each) =>
+    each ? [idOf(each)] : [],
+  );
+
+export const ownIn = (entry: Entry | undefined): readonly EventId[] =>
+  Object.values(entry?.own ?? {}).map(({ id }) => id);

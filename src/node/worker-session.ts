@@ -1,5 +1,6 @@
 /** One worker on this machine, from settings to its final state: folder, key, relays, data, trainer and rounds. */
 import { systemClock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
 import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/events.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
@@ -15,6 +16,7 @@ import { planOf } from '../worker/plan.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { Connection } from './connect-relays.ts';
 import { connectRelays } from './connect-relays.ts';
+import { dataHome } from './data-home.ts';
 import { loadKey } from './keys.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native-sha256.ts';
@@ -23,6 +25,7 @@ import { mine } from './proof-of-work.ts';
 import type { Protocol } from './protocol.ts';
 import { assertRelaysFit, stripeOver } from './relay-fit.ts';
 import { agreeOnSettings, openRunFolder } from './run-folder.ts';
+import { type RunLock, takeKeyLock } from './run-lock.ts';
 import { hello, SHARD_BATCHES, summary } from './session-events.ts';
 import { createTrainer, type Trainer, type TrainerSetup } from './trainer/trainer.ts';
 
@@ -76,6 +79,8 @@ export const runWorkerSession = <M extends object>(
       writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) }),
     );
     const signer = createSigner(secretKey, nativeCrypto);
+    const lock = await lockKey(settings.run, signer.publicKey, onNotice);
+    scope.defer(() => lock?.release());
     const relays = await connectRelays(settings.relay, options.connection, signer, signal);
     scope.defer(() => relays.close());
 
@@ -99,15 +104,9 @@ export const runWorkerSession = <M extends object>(
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());
     const { wire, play: playRounds } = await protocol.open({
-      run,
-      layout,
-      relays,
-      signer,
+      ...{ run, layout, relays, signer, stripe, packing, mine },
       clock: systemClock,
       sha256: nativeSha256,
-      mine,
-      stripe,
-      packing,
       advertise: options.advertise,
       peers,
       eventBudget,
@@ -126,6 +125,21 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+/** The lock of the key in this run; a data folder that cannot be written to is told of, and keeps nobody from training. */
+async function lockKey(
+  run: string,
+  key: string,
+  onNotice: (message: string) => void,
+): Promise<RunLock | undefined> {
+  try {
+    return await takeKeyLock(dataHome(), run, key);
+  } catch (error) {
+    if (!(error instanceof ConfigError) || error.code !== 'run/folder') throw error;
+    onNotice(`${error.message}: make sure that nothing else plays with this key`);
+    return undefined;
+  }
+}
 
 interface Surroundings {
   readonly relays: RelaySet;

@@ -10,6 +10,7 @@ import type { CertifiedState } from '../../src/certified/events.ts';
 import { certifiedMembers } from '../../src/certified/saved-state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { agreeOnSettings, openRunFolder } from '../../src/node/run-folder.ts';
+import { takeKeyLock } from '../../src/node/run-lock.ts';
 import { encodeState, loadState } from '../../src/node/state-file.ts';
 import { readStateFile } from '../../src/python/node/state-io.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
@@ -342,4 +343,35 @@ itWith(permissionsMissing)('a run folder is for its owner only', async () => {
   expect((await stat(dir)).mode & 0o777).toBe(0o700);
   expect((await stat(join(dir, 'state.safetensors'))).mode & 0o777).toBe(0o600);
   await folder.close();
+});
+
+describe('one key in one run, from two folders of this machine', () => {
+  const key = 'ab'.repeat(32);
+
+  it('is refused to the second process, and the hint does not advise what throws the key out', async () => {
+    const first = await takeKeyLock(dir, 'run', key);
+    const second = takeKeyLock(dir, 'run', key);
+    await expect(second).rejects.toMatchObject({
+      code: 'run/busy',
+      message: `process ${process.pid} already plays in this run with the key ${key}`,
+      hint: expect.stringContaining('--key-file'),
+    });
+    await (await takeKeyLock(dir, 'another run', key)).release();
+    await (await takeKeyLock(dir, 'run', 'cd'.repeat(32))).release();
+    await first.release();
+    await (await takeKeyLock(dir, 'run', key)).release();
+  });
+
+  it('is taken over from a dead process, not from a live one', async () => {
+    await (await takeKeyLock(dir, 'run', key)).release();
+    const locks = join(dir, 'locks');
+    const first = await takeKeyLock(dir, 'run', key);
+    const [name] = await readdir(locks);
+    await first.release();
+    await writeFile(join(locks, name!), `${process.ppid}\n`);
+    await expect(takeKeyLock(dir, 'run', key)).rejects.toMatchObject({ code: 'run/busy' });
+    await writeFile(join(locks, name!), `${spawnSync(process.execPath, ['--version']).pid}\n`);
+    await (await takeKeyLock(dir, 'run', key)).release();
+    expect(await readdir(locks)).toEqual([]);
+  });
 });

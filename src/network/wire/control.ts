@@ -71,6 +71,8 @@ export interface MessageSource<N> {
   listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening;
   /** Joins, leaves and faults of the run. */
   listenToMembers(hearing: Hearing<N>): Listening;
+  /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
+  look(round: number, hearing: Hearing<N>): Promise<void>;
   /** Asks all relays for these events. */
   fetch(ids: readonly EventId[], hearing: Hearing<N>): void;
   /** Asks all relays for proposals of an outcome. */
@@ -195,6 +197,10 @@ class RelayControl<N> implements Control<N> {
     });
   }
 
+  look(round: number, hearing: Hearing<N>): Promise<void> {
+    return this.#ask(roundFilter(this.#options.run, round), hearing, false);
+  }
+
   fetch(ids: readonly EventId[], asker: Hearing<N>): void {
     const hearing = answering(asker);
     for (const id of ids) {
@@ -202,11 +208,11 @@ class RelayControl<N> implements Control<N> {
       if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
     }
     const missing = ids.filter((id) => this.#held(id) === undefined);
-    if (missing.length > 0) this.#ask({ ids: missing }, hearing, true);
+    if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true);
   }
 
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
-    this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false);
+    void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false);
   }
 
   fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
@@ -217,11 +223,11 @@ class RelayControl<N> implements Control<N> {
   }
 
   /** A question that is over when it is answered. */
-  #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean): void {
+  async #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean): Promise<void> {
     const { relays, signal } = this.#options;
     const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
     const asking = relays.query([filter], { waitMs: FETCH_MS, signal, onEvent, onRefused });
-    void asking.catch(() => undefined); // nothing is asked any more
+    await asking.catch(() => undefined); // nothing is asked any more
   }
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
