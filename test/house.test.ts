@@ -38,7 +38,6 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/node/vote-journal.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
   'src/python/outer/mean-by-reciprocal.ts': 'an aggregation rule',
-  'src/python/worker/pace.ts': 'a rule of mixed fleets',
   'src/worker/sync.ts': 'the sync rules, pure and tested alone',
 };
 

@@ -81,12 +81,14 @@ export {
   difference as computeDelta,
   moved as addStates,
   moved as applyDelta,
+  scaleState,
+  subtractStates,
+  zerosLike,
 } from './formats/arithmetic.ts';
 export {
   stateOfTensors as modelStateFromTorchStateDictPayload,
   tensorsOfState as modelStateToTorchTensors,
 } from './formats/named-state.ts';
-export { scaleState, subtractStates, zerosLike } from './formats/state-algebra.ts';
 export {
   inferStateFormat as inferStateFormatFromPath,
   type StateFormat,

@@ -16,8 +16,8 @@ export const plainFields = {
   profile: choice('--profile <name>', 'wire format', ['nostrain/1']),
   name: label('--name <name>', 'what people call the run; two runs may have one name'),
   author: key('--author <key>', 'who made the spec'),
-  founders: keys('--founder <key>', 'the first roster: they decide the first round'),
-  late: choice('--late <policy>', 'what becomes of a contribution one round late', [
+  founders: keys('--founder <key>', 'members of the first roster, who decide the first round'),
+  late: choice('--late <policy>', 'what happens to a contribution that comes one round late', [
     'discard',
     'defer',
   ]),
@@ -57,7 +57,10 @@ export const groupFields = {
       ['bft', 'cft'],
     ),
     weights: choice('--committee-weights <rule>', 'the chance of a seat', ['equal', 'stake']),
-    minStake: stake('--committee-min-stake <n>', 'who has less never sits on a committee'),
+    minStake: stake(
+      '--committee-min-stake <n>',
+      'least stake with which a key may sit on a committee',
+    ),
   },
   timing: {
     graceMinMs: whole(
@@ -74,12 +77,12 @@ export const groupFields = {
     ),
     deadlineC: real(
       '--timing-deadline-c <x>',
-      'between the two: the median of past arrivals and so many times their median deviation',
+      'between the two, a round closes at the median of past arrivals plus this many times their median absolute deviation',
       { from: 0, to: 1000 },
     ),
     viewMs: whole(
       '--timing-view-ms <ms>',
-      'time for one proposal to be decided; doubles up to three times; at least 4 times the delay of the relays',
+      'time for one proposal to be decided (a view); doubles with each failed view, up to three times; at least 4 times the delay of the relays',
       100,
       DAY_MS,
     ),
@@ -91,19 +94,19 @@ export const groupFields = {
     ),
     recoveryMs: whole(
       '--timing-recovery-ms <ms>',
-      'after so long without a decision the roster may draw another committee; 0 never',
+      'after this long without a decision the roster may draw another committee (a recovery epoch); 0 never',
       0,
       7 * DAY_MS,
     ),
     recoveryFloorPermille: whole(
       '--timing-recovery-floor-permille <n>',
-      'share of the roster that must agree to it; 0 means one key, and a run that may fork',
+      'share of the roster that must vote for a recovery epoch; 0 means that one key is enough and the run may fork',
       0,
       1000,
     ),
     reorgDepth: whole(
       '--timing-reorg-depth <n>',
-      'rounds a fork may lie back and still be switched to by itself',
+      'a worker switches by itself to a fork that begins at most this many rounds back',
       0,
       MOST_ROUNDS,
     ),
@@ -118,10 +121,14 @@ export const groupFields = {
     ),
     normBoundC: real(
       '--limits-norm-bound-c <x>',
-      'contributions longer than so many times the lower median are scaled down to it; 0 does not bound',
+      'norms above this many times the lower median are clipped to it; 0 clips nothing',
       { from: 0, to: 1e6 },
     ),
-    weightCap: whole('--limits-weight-cap <n>', 'no contribution weighs more', 1),
+    weightCap: whole(
+      '--limits-weight-cap <n>',
+      'examples beyond which a contribution weighs no more',
+      1,
+    ),
   },
   checkpoint: {
     every: whole('--checkpoint-every <n>', 'rounds between two checkpoints', 1, MOST_ROUNDS),
@@ -131,19 +138,22 @@ export const groupFields = {
 
 /** Fields of the evaluation slice; the object is null where there is none. */
 export const evaluationFields = {
-  sha256: hash('--evaluation-sha256 <hash>', 'of the text'),
-  bytes: whole('--evaluation-bytes <n>', 'its length', 1, MOST_EVALUATION),
-  root: hash('--evaluation-root <hash>', 'of its chunks (kind 7811), by which it is fetched'),
+  sha256: hash('--evaluation-sha256 <hash>', 'SHA-256 of the evaluation text'),
+  bytes: whole('--evaluation-bytes <n>', 'its length in bytes', 1, MOST_EVALUATION),
+  root: hash(
+    '--evaluation-root <hash>',
+    'Merkle root of its chunks (kind 7811), by which it is fetched',
+  ),
 } as const satisfies Group;
 
-const shards = whole('--data-shards <n>', 'parts the data is dealt into', 1, 65_535);
+const shards = whole('--data-shards <n>', 'parts the data is divided into', 1, 65_535);
 const snapshot = hash(
   '--stake-snapshot <id>',
-  'the table of stakes the run starts with; it says itself of which chain and block, and how it is read',
+  'id of the stake snapshot the run starts with; the snapshot names its chain, its block and how it was read',
 );
 const lagSeconds = whole(
   '--beacon-lag-seconds <s>',
-  'the first value at or after the outcome and so many seconds counts',
+  'the first value of the beacon at least this many seconds after the outcome counts',
   1,
   86_400,
 );
@@ -153,9 +163,12 @@ const EVM_CHAIN = /^eip155:[1-9][0-9]{0,31}$/;
 export const variantFields = {
   data: {
     corpus: {
-      sha256: hash('--data-sha256 <hash>', 'of the one text everybody trains on'),
-      bytes: whole('--data-bytes <n>', 'its length', 1),
-      form: choice('--data-form <form>', 'how it is dealt', ['interleaved', 'contiguous']),
+      sha256: hash('--data-sha256 <hash>', 'SHA-256 of the text everybody trains on'),
+      bytes: whole('--data-bytes <n>', 'its length in bytes', 1),
+      form: choice('--data-form <form>', 'how it is divided among workers', [
+        'interleaved',
+        'contiguous',
+      ]),
       shards,
     },
     own: {},
@@ -191,7 +204,12 @@ export const variantFields = {
         { accepted: '192 lowercase hex digits, a point on G2', is: /^[0-9a-f]{192}$/ },
       ),
       genesis: whole('--beacon-genesis <s>', 'unix seconds of its first round', 1),
-      periodSeconds: whole('--beacon-period-seconds <s>', 'between two of its rounds', 1, 86_400),
+      periodSeconds: whole(
+        '--beacon-period-seconds <s>',
+        'seconds between two of its rounds',
+        1,
+        86_400,
+      ),
     },
     block: {
       lagSeconds,

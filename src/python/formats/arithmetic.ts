@@ -1,4 +1,4 @@
-/** States and deltas of the Python reference, added and subtracted: by tensor name, in f64, tensors in the order of the left one. */
+/** States and deltas of the Python reference, added, subtracted and scaled: by tensor name, in f64, tensors in the order of the left one. */
 import { ConfigError } from '../../base/errors.ts';
 import { type Layout, type Params, sameLayout } from '../../tensor/params.ts';
 
@@ -41,6 +41,52 @@ export function moved(base: Params, delta: Params, what?: string): Params {
   for (let i = 0; i < out.length; i++) out[i] = out[i]! + values[i]!;
   return { layout: base.layout, values: out };
 }
+
+/**
+ * left - right, tensor by tensor. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ *
+ * @example
+ * ```ts
+ * import { parseStateJson, subtractStates } from 'nostrain/python';
+ *
+ * const left = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
+ * const right = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
+ * subtractStates(left, right).values; // => Float64Array.of(2, 0)
+ * ```
+ */
+export const subtractStates = (left: Params, right: Params): Params => difference(right, left);
+
+/**
+ * Every value times a factor.
+ *
+ * @example
+ * ```ts
+ * import { parseStateJson, scaleState } from 'nostrain/python';
+ *
+ * const state = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
+ * scaleState(state, 0.5).values; // => Float64Array.of(1.5, 0.5)
+ * ```
+ */
+export const scaleState = ({ layout, values }: Params, factor: number): Params => ({
+  layout,
+  values: Float64Array.from(values, (value) => value * factor),
+});
+
+/**
+ * The same tensors, all zeros.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, zerosLike } from 'nostrain/python';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [1, 2] }]);
+ * zerosLike({ layout, values: Float32Array.of(3, 1) }).values; // => new Float64Array(2)
+ * ```
+ */
+export const zerosLike = ({ layout }: Params): Params => ({
+  layout,
+  values: new Float64Array(layout.size),
+});
 
 /** The same with its tensors in the order of a layout. Throws, naming the first that differs, when they are others. */
 export function arranged(params: Params, layout: Layout, what = 'the other state'): Params {

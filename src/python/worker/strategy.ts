@@ -2,6 +2,8 @@
  * Rounds of the Python reference's profile: plain averaging, a checkpoint event after every round, and, where the Python reference's records
  * are kept, late gradients folded in before a round and a whole record of it after.
  */
+
+import { notifiedOrDeadline } from '../../base/notifier.ts';
 import { createAveraging } from '../../worker/averaging.ts';
 import { runWorker } from '../../worker/loop.ts';
 import type { Plan } from '../../worker/plan.ts';
@@ -9,8 +11,7 @@ import type { OpenRound, RoundStrategy } from '../../worker/strategy.ts';
 import { meanByReciprocal } from '../outer/mean-by-reciprocal.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { foldLate } from './late.ts';
-import { untilPeersBegan } from './pace.ts';
-import { closeRound, recordRound } from './record.ts';
+import { closeRound, inRound, recordRound } from './record.ts';
 import {
   type Notes,
   notedPorts,
@@ -103,4 +104,19 @@ function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
       };
     },
   };
+}
+
+/**
+ * Returns when the workers of the run are in this round, or after the round's timeout: workers of the Python reference do not see a
+ * gradient dated before their own round began, so in a mixed fleet a fast worker waits for the others.
+ */
+async function untilPeersBegan(round: number, session: RecordedSession): Promise<void> {
+  const { plan, ports, signal, reference } = session;
+  if (!reference.isCompatible) return;
+  const { clock, wire } = ports;
+  const deadlineMs = clock.now() + plan.roundTimeoutMs;
+  const wanted = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
+  while (inRound(round, session).length < wanted && clock.now() < deadlineMs) {
+    await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
+  }
 }

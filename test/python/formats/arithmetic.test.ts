@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { arranged, difference, moved } from '../../../src/python/formats/arithmetic.ts';
+import {
+  arranged,
+  difference,
+  moved,
+  scaleState,
+  zerosLike,
+} from '../../../src/python/formats/arithmetic.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
@@ -46,4 +52,22 @@ test('f32 is widened before anything is subtracted, and inputs stay as they are'
   expect(difference(before, after).values).toEqual(Float64Array.of(0.3 - Math.fround(0.1)));
   expect(moved(before, after).values).toEqual(Float64Array.of(Math.fround(0.1) + 0.3));
   expect(before.values).toEqual(Float32Array.of(0.1));
+});
+
+const vectorState = {
+  layout: createLayout([{ name: 'w', shape: [3] }]),
+  values: Float32Array.of(1, -2, 0.5),
+};
+
+test('scales in f64', () => {
+  const scaled = scaleState(vectorState, 0.1);
+  expect(scaled.layout).toBe(vectorState.layout);
+  expect(scaled.values).toEqual(Float64Array.of(0.1, -0.2, 0.05));
+});
+
+test('makes zeros of the same shape', () => {
+  expect(zerosLike(vectorState)).toEqual({
+    layout: vectorState.layout,
+    values: new Float64Array(3),
+  });
 });
