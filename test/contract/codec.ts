@@ -87,8 +87,9 @@ export function testCodec(packing: Packing): void {
           addPartial(residual, result.value.delta, -1);
           delta.forEach((value, i) => {
             // no rounding hides in it: what the subtraction lost is nothing
-            expect(value - residual[i]! - sent[i]!).toBe(0);
-            expect(sent[i]! + residual[i]! === value).toBe(true);
+            const isWhole =
+              value - residual[i]! - sent[i]! === 0 && sent[i]! + residual[i]! === value;
+            if (!isWhole) expect([sent[i], residual[i]]).toBe(value);
           });
           addPartial(residual, result.value.delta, 1);
           expect(residual).toEqual(delta);
@@ -161,8 +162,9 @@ export function testCodec(packing: Packing): void {
           other[bit >>> 3] = other[bit >>> 3]! ^ (1 << (bit & 7));
           const says = decoded(other, scope);
           if (says === undefined) continue;
-          expect(seen).not.toContain(JSON.stringify(says));
-          seen.add(JSON.stringify(says));
+          const text = JSON.stringify(says);
+          if (seen.has(text)) expect(seen).not.toContain(text);
+          seen.add(text);
         }
       }
     });
