@@ -2,48 +2,43 @@
 
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
-import { pythonCommands } from '../python/commands/index.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
-import { archive } from './commands/archive.ts';
-import { demo } from './commands/demo/demo.ts';
-import { doctor } from './commands/doctor/doctor.ts';
-import { explain } from './commands/explain.ts';
-import { keygen } from './commands/keygen.ts';
-import { plan } from './commands/plan/plan.ts';
-import { relay } from './commands/relay.ts';
-import { relays } from './commands/relays/relays.ts';
-import { replay } from './commands/replay/replay.ts';
-import { run } from './commands/run/run.ts';
-import { runTraining } from './commands/run-training.ts';
-import { sample } from './commands/sample.ts';
-import { stake } from './commands/stake/stake.ts';
-import { witness } from './commands/witness/witness.ts';
 
-/** The whole program; tests read its flags from here. */
-export function createProgram(): Command {
+/** In the order of `--help`. Each is loaded when it is asked for: to load all takes longer than most of them run. */
+const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
+  demo: async () => (await import('./commands/demo/demo.ts')).demo(),
+  run: async () => (await import('./commands/run/run.ts')).run(),
+  'run-training': async () => (await import('./commands/run-training.ts')).runTraining(),
+  relay: async () => (await import('./commands/relay.ts')).relay(),
+  relays: async () => (await import('./commands/relays/relays.ts')).relays(),
+  plan: async () => (await import('./commands/plan/plan.ts')).plan(),
+  witness: async () => (await import('./commands/witness/witness.ts')).witness(),
+  keygen: async () => (await import('./commands/keygen.ts')).keygen(),
+  replay: async () => (await import('./commands/replay/replay.ts')).replay(),
+  archive: async () => (await import('./commands/archive.ts')).archive(),
+  explain: async () => (await import('./commands/explain.ts')).explain(),
+  sample: async () => (await import('./commands/sample.ts')).sample(),
+  stake: async () => (await import('./commands/stake/stake.ts')).stake(),
+  doctor: async () => (await import('./commands/doctor/doctor.ts')).doctor(),
+};
+
+/** This command, or all when it is none of ours: then it is one of the Python program's, or to be helped with. */
+async function loadCommands(name: string | undefined): Promise<readonly Command[]> {
+  const own = name !== undefined && Object.hasOwn(ownCommands, name) && ownCommands[name];
+  if (own) return [await own()];
+  const { pythonCommands } = await import('../python/commands/index.ts');
+  const all = await Promise.all(Object.values(ownCommands).map((load) => load()));
+  return [...all, ...pythonCommands.map((build) => build())];
+}
+
+/** The program with the command that is asked for; without one the whole program, whose flags tests read. */
+export async function createProgram(name?: string): Promise<Command> {
   const program = new Command('nostrain')
     .description('Train one model together over ordinary Nostr relays.')
     .exitOverride()
     .configureOutput({ writeOut, writeErr: (text) => writeNote(text.replace(/\n$/, '')) })
     .showHelpAfterError('(add --help for the flags)');
-  const commands = [
-    demo(),
-    run(),
-    runTraining(),
-    relay(),
-    relays(),
-    plan(),
-    witness(),
-    keygen(),
-    replay(),
-    archive(),
-    explain(),
-    sample(),
-    stake(),
-    doctor(),
-    ...pythonCommands.map((build) => build()),
-  ];
-  for (const command of commands) {
+  for (const command of await loadCommands(name)) {
     inherit(command, program);
     program.addCommand(command);
   }
@@ -59,7 +54,8 @@ function inherit(command: Command, parent: Command): void {
 /** Runs one command line and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   try {
-    await createProgram().parseAsync(argv, { from: 'user' });
+    const program = await createProgram(argv[0]);
+    await program.parseAsync(argv, { from: 'user' });
     return Number(process.exitCode ?? 0);
   } catch (error) {
     // commander has printed its own message; help and version are no failures

@@ -132,8 +132,8 @@ describe('N-22: README and the pages that go on from it', () => {
     await play(args);
   });
 
-  it.each(flagsInText)('speak of a flag there is: $flag', ({ flag, line }) => {
-    expect(flagsOf(createProgram()), line).toContain(flag);
+  it.each(flagsInText)('speak of a flag there is: $flag', async ({ flag, line }) => {
+    expect(flagsOf(await createProgram()), line).toContain(flag);
   });
 
   it.each(typescriptBlocks.map((block, i) => ({ block, i })))(
