@@ -1,0 +1,158 @@
+/** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
+import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
+import { fetchHistory } from '../../../src/certified/from-relays.ts';
+import { genesisOf } from '../../../src/certified/history.ts';
+import { hasModel } from '../../../src/certified/replay.ts';
+import { acceptedRows } from '../../../src/certified/rows.ts';
+import { judgeFault } from '../../../src/consensus/round/faults.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
+import type { WorkerId } from '../../../src/run/ids.ts';
+import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
+import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
+import { keyOf } from '../certified-swarm.ts';
+import { type Replayed, replayed } from '../replaying.ts';
+import { smallLayout as layout } from '../swarm.ts';
+import type { Played } from './play.ts';
+
+/** How far a replay came, and with how much at hand. */
+export interface ReplayFindings {
+  readonly full: number;
+  readonly chain: number;
+  /** Root of the model after the last round that a quorum decided; of round 0 without one. */
+  readonly root: string;
+  /** Where it stopped before the end of the run, and why. */
+  readonly stopped?: string;
+}
+
+export interface Findings {
+  readonly rounds: number;
+  readonly final: number;
+  /** Final rounds of all. */
+  readonly goodput: number;
+  readonly medianSeconds: number;
+  readonly p95Seconds: number;
+  readonly meanAccepted: number;
+  readonly meanView: number;
+  readonly recovered: number;
+  /** Roots that the workers ended in: one. */
+  readonly roots: readonly string[];
+  /** Rounds of which two workers reported different roots. */
+  readonly differing: readonly number[];
+  /** Of everything that anybody sent. */
+  readonly replay: ReplayFindings;
+  /** Of what the relays together hold when all is over. */
+  readonly fromRelays: ReplayFindings;
+  /** Where a newcomer without a disk begins that has only the relays to ask: rounds that are over, and the model's root. */
+  readonly newcomer: { readonly round: number; readonly root: string } | undefined;
+  /** Pairs of events of one key that prove a fault. */
+  readonly doubleSigned: number;
+  readonly banned: number;
+  readonly branchesLeft: number;
+  /** Largest difference of what a worker learned from what was counted of it and what it has left to send, and how much it learned at most. */
+  readonly lost: number;
+  readonly learned: number;
+}
+
+export async function judge(played: Played): Promise<Findings> {
+  const { spec, rounds, workers, said } = played;
+  const everything = replayed(spec, layout, said);
+  const roots = [...new Set(workers.map(({ final }) => final.head.modelRoot))];
+  const seconds = rounds.map((round) => round.seconds).sort((a, b) => a - b);
+  const final = rounds.filter(({ result }) => result === 'final');
+  const held = await played.ask((relays) =>
+    historyOf(spec, (run) => fetchHistory(run, asked(relays))),
+  );
+  const genesis = genesisOf(spec, { layout, values: new Float32Array(layout.size) });
+  const caughtUp = await played.ask((relays, clock) =>
+    fromCheckpoint(spec, { ...asked(relays), clock, layout, genesis }),
+  );
+  return {
+    rounds: rounds.length,
+    final: final.length,
+    goodput: final.length / rounds.length,
+    medianSeconds: seconds[seconds.length >> 1] ?? 0,
+    p95Seconds: seconds[Math.ceil(0.95 * seconds.length) - 1] ?? 0,
+    meanAccepted: mean(final.map(({ accepted }) => accepted)),
+    meanView: mean(rounds.map(({ view }) => view)),
+    recovered: rounds.filter(({ attempt }) => attempt > 0).length,
+    roots,
+    differing: rounds
+      .map(({ round }) => round)
+      .filter((round) => new Set(workers.flatMap((each) => each.roots.get(round) ?? [])).size > 1),
+    replay: summaryOf(everything),
+    fromRelays: summaryOf(replayed(spec, layout, held)),
+    newcomer: caughtUp && { round: caughtUp.state.round, root: caughtUp.state.modelRoot },
+    doubleSigned: doubleSignedIn(everything),
+    banned: Math.max(...workers.map((each) => each.final.head.ledger.faulted.length)),
+    branchesLeft: workers.filter(({ events }) => events.some(({ type }) => type === 'switched'))
+      .length,
+    ...lossOf(played, everything),
+  };
+}
+
+const asked = <T>(relays: T) => ({ relays, signal: new AbortController().signal });
+
+const historyOf = (
+  spec: RunSpec,
+  fetch: (run: string) => Promise<readonly SignedEvent[]>,
+): Promise<readonly SignedEvent[]> => fetch(runIdOf(spec));
+
+const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+
+function summaryOf({ rounds, end }: Replayed): ReplayFindings {
+  const last = rounds.at(-1);
+  const count = (kind: string) => rounds.filter(({ checked }) => checked === kind).length;
+  const stopped = last?.invalid?.detail ?? last?.missing?.[0]?.id;
+  return {
+    ...{ full: count('full'), chain: count('chain'), root: end.state.modelRoot },
+    ...(last?.checked === 'nothing' && { stopped: `round ${last.round}: ${stopped}` }),
+  };
+}
+
+/** Looks at every pair of events that one key signed in one round. */
+function doubleSignedIn({ gathered }: Replayed): number {
+  const slots = new Map<string, Parameters<typeof judgeFault>[0][]>();
+  for (const noun of gathered.nouns.values()) {
+    if (noun.type !== 'vote' && noun.type !== 'proposal' && noun.type !== 'ballot') {
+      if (noun.type !== 'manifest') continue;
+    }
+    const place = `${noun.key} ${noun.round}`;
+    slots.set(place, [...(slots.get(place) ?? []), noun]);
+  }
+  let count = 0;
+  for (const said of slots.values()) {
+    said.forEach((a, i) => {
+      for (const b of said.slice(i + 1)) if (judgeFault(a, b)) count++;
+    });
+  }
+  return count;
+}
+
+/** What reached a worker's disk as learned is in the model, or still in its residual. */
+function lossOf({ workers }: Played, everything: Replayed): Pick<Findings, 'lost' | 'learned'> {
+  const counted = new Map<WorkerId, Float64Array>();
+  for (const { before, decided } of everything.rounds) {
+    if (!decided || !hasModel(before)) continue;
+    const rows = acceptedRows(before, decided.outcome, everything.gathered);
+    if (!rows.ok) continue;
+    for (const { contribution } of rows.value) {
+      const sum = counted.get(contribution.worker) ?? new Float64Array(layout.size);
+      counted.set(contribution.worker, sum);
+      const { delta } = contribution;
+      delta.chunks.forEach((chunk, i) => {
+        delta.addChunk(i, 1, sum, chunk * CHUNK_LENGTH);
+      });
+    }
+  }
+  let [lost, learned] = [0, 0];
+  for (const worker of workers) {
+    const sum = counted.get(keyOf(worker.index));
+    worker.learned.forEach((value, i) => {
+      learned = Math.max(learned, Math.abs(value));
+      const known = (sum?.[i] ?? 0) + worker.final.residual[i]!;
+      lost = Math.max(lost, Math.abs(value - known));
+    });
+  }
+  return { lost, learned };
+}
