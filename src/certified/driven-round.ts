@@ -1,6 +1,7 @@
 /** What a round driver is given, what it offers to the worker around it, and how a round ends. */
 import type { Clock } from '../base/clock.ts';
 import type { Certificate, Effect, RoundContext } from '../consensus/round/round-state.ts';
+import type { Beginning } from '../consensus/round/timing.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
@@ -85,6 +86,8 @@ export interface DriverOptions {
   readonly ports: DriverPorts;
   /** What was signed in this round before; undefined where nothing was. */
   readonly entry: Entry | undefined;
+  /** When the round began for this worker. */
+  readonly beginning: Beginning;
   /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
   readonly voteFrom: number;
   /** A quorum of commits of the round before. */

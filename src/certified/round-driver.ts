@@ -7,6 +7,7 @@ import { deferred } from '../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
+import { looksUntil } from '../consensus/round/timing.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { OwnEvent, RoundListening } from '../network/wire/control.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
@@ -55,12 +56,11 @@ class RoundDriver implements DrivenRound {
   #triedMs = 0;
 
   constructor(options: DriverOptions) {
-    const { context, ports, entry, voteFrom } = options;
+    const { context, ports, entry, beginning, voteFrom } = options;
     this.#options = options;
     this.#refusals = createRefusals(context.round, ports);
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
-    const { clock } = ports;
-    this.#machine = entry?.machine ?? beginRound(context, clock.now(), voteFrom);
+    this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
     this.#own = { ...entry?.own };
     if (entry) this.#resume(entry.machine);
     const { promise, settle } = deferred<Decision>();
@@ -270,7 +270,10 @@ class RoundDriver implements DrivenRound {
   /** Late ones count for nothing in this round, but the next deadline is learned from them too. */
   #hold(worker: WorkerId, manifest: EventId): void {
     const nowMs = this.#options.ports.clock.now();
-    if (!this.#arrived.has(worker)) this.#arrived.set(worker, nowMs - this.#machine.begun);
+    // what a worker finds when it comes back has been there for a while
+    const isNew = nowMs >= looksUntil(this.#machine, this.#options.context);
+    const { begun } = this.#machine;
+    if (isNew && !this.#arrived.has(worker)) this.#arrived.set(worker, nowMs - begun);
     this.#feed({ type: 'held', worker, manifest });
   }
 

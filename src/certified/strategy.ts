@@ -6,6 +6,7 @@
 
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
+import { comeBack } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -124,12 +125,13 @@ async function drive(
   member: Member,
   session: CertifiedSession,
 ): Promise<DrivenRound> {
-  const { wire } = session.ports;
+  const { wire, clock } = session.ports;
   const { me } = wire;
+  const { isReturning, isBehind } = member.attendance;
+  const memory = await member.memory.of(state, isReturning);
+  // how long others took is on disk too
   const own = { me, since: state.time * 1000, delays: member.memory.delays.recent };
   const context = contextOf(state, electorate, own);
-  const { isReturning } = member.attendance;
-  const memory = await member.memory.of(state, isReturning);
   const sent = sentBefore(before);
   for (const id of [...sent, ...ownIn(memory.entry)]) member.keyWatch.signed(id);
   const hasMemory = !memory.isEmpty || sent.length > 0;
@@ -141,8 +143,9 @@ async function drive(
   });
   const { pending, head } = before;
   const { votes } = head;
-  const { isBehind } = member.attendance;
-  const round = { state, context, entry, voteFrom, votes, isBehind };
+  const nowMs = clock.now();
+  const beginning = isReturning ? comeBack(context, nowMs) : { begun: nowMs, back: null };
+  const round = { state, context, entry, beginning, voteFrom, votes, isBehind };
   const driven = driveRound({ ...round, ports: member.driver });
   member.rounds.follow(driven);
   member.attendance.announce(state);

@@ -17,14 +17,14 @@ import {
   type RoundState,
   type Turn,
 } from './round-state.ts';
-import { graceOf, viewLength } from './timing.ts';
+import { type Beginning, closingTime, graceOf, looksUntil, viewLength } from './timing.ts';
 import { changeView, nextWake, viewsOfOthers } from './views.ts';
 
 /** The initial state of a round. A worker that lost its record of signed votes votes only from recovery epoch `voteFrom` on. */
-export function beginRound(context: RoundContext, now: number, voteFrom = 0): RoundState {
+export function beginRound(context: RoundContext, beginning: Beginning, voteFrom = 0): RoundState {
   return {
     round: context.round,
-    begun: now,
+    ...beginning,
     held: [],
     closed: null,
     attempt: 0,
@@ -117,7 +117,7 @@ export function decideClosing(
   state: RoundState,
   now: number,
 ): ClosingDecision {
-  const remainingMs = state.begun + graceOf(context.delays, context.timing) - now;
+  const remainingMs = closingTime(state, context) - now;
   const isComplete = context.live.every((key) => state.held.some(({ worker }) => worker === key));
   if (remainingMs > 0 && !isComplete) return { type: 'wait', remainingMs };
   return { type: 'close', empty: state.held.length === 0 };
@@ -129,14 +129,23 @@ function close(turn: Turn): boolean {
   if (state.closed !== null || state.decided !== null) return false;
   const decision = decideClosing(context, state, now);
   const { size, quorum } = context.committee;
-  const isFollowing = viewsOfOthers(turn)[size - quorum] !== undefined;
+  const isFollowing =
+    now >= looksUntil(state, context) && viewsOfOthers(turn)[size - quorum] !== undefined;
   if (decision.type === 'wait' && !isFollowing) return false;
+  // where nobody goes on with the round, all that came back begin it together
+  const { back } = state;
+  if (back !== null && !isFollowing && state.held.length <= size - quorum) {
+    return change(turn, { begun: back, back: null });
+  }
   const { viewMs, recoveryMs } = context.timing;
+  // whoever was away when time was up is late for the views that have passed since
+  const due = state.begun + graceOf(context.delays, context.timing);
+  const at = back === null ? now : Math.min(now, due);
   turn.effects.push({ type: 'closed', held: state.held });
   return change(turn, {
-    closed: { at: now, empty: decision.type === 'close' && decision.empty },
+    closed: { at, empty: decision.type === 'close' && decision.empty },
     view: 0,
-    viewEnds: now + viewLength(viewMs, 0),
-    attemptEnds: recoveryMs === 0 ? Number.MAX_SAFE_INTEGER : now + recoveryMs,
+    viewEnds: at + viewLength(viewMs, 0),
+    attemptEnds: recoveryMs === 0 ? Number.MAX_SAFE_INTEGER : at + recoveryMs,
   });
 }

@@ -110,6 +110,8 @@ export type CastVote = Signed<Vote> | Signed<Proposal>;
 export interface RoundState {
   readonly round: number;
   readonly begun: number;
+  /** When this worker came back to a round that was in progress; null where it was there all along, or nobody else was. */
+  readonly back: number | null;
   readonly held: readonly Arrival[];
   /** When this worker stopped collecting contributions; null before. */
   readonly closed: { readonly at: number; readonly empty: boolean } | null;

@@ -45,6 +45,33 @@ export function graceOf(delays: readonly number[], timing: RoundTiming): number 
   return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
 }
 
+/** When a round began for a worker, and when it came back to it; null where it was there all along. */
+export interface Beginning {
+  readonly begun: number;
+  readonly back: number | null;
+}
+
+/**
+ * The beginning of a round for a worker that comes back in the middle of it: with the outcome before, so that it waits, and counts views,
+ * as those do who were there. A round older than any view that may count contributions begins anew.
+ */
+export function comeBack({ since, timing, delays }: RoundContext, now: number): Beginning {
+  const longest = graceOf(delays, timing) + viewStart(timing.viewMs, timing.voidView);
+  const isInTime = now > since && now - since < longest;
+  return isInTime ? { begun: since, back: now } : { begun: now, back: null };
+}
+
+/** Until when a worker hears what relays have before it does anything: from its coming back for half a view, twice what an event takes. */
+export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
+  back === null ? begun : back + timing.viewMs / 2;
+
+/** When time for contributions is up. */
+export const closingTime = (beginning: Beginning, context: RoundContext): number =>
+  Math.max(
+    looksUntil(beginning, context),
+    beginning.begun + graceOf(context.delays, context.timing),
+  );
+
 /** Lower median of whole numbers; 0 of none. */
 function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);

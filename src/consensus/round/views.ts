@@ -3,7 +3,7 @@ import type { WorkerId } from '../../run/ids.ts';
 import { drawnFor } from './committees.ts';
 import { change, type RoundContext, type Turn, type ViewId } from './round-state.ts';
 import { prepareVoters } from './tally.ts';
-import { graceOf, viewAfter, viewLength, viewStart } from './timing.ts';
+import { closingTime, viewAfter, viewLength, viewStart } from './timing.ts';
 
 /** The proposer of a view. */
 export function proposerOf(context: RoundContext, { attempt, view }: ViewId): WorkerId | undefined {
@@ -91,9 +91,9 @@ function missingIn(turn: Turn): readonly WorkerId[] {
 
 /** When the machine next needs a tick; never in a decided round. */
 export function nextWake({ state, context, now }: Turn): number {
-  const { closed, decided, begun, attempt, view, viewEnds, attemptEnds } = state;
+  const { closed, decided, attempt, view, viewEnds, attemptEnds } = state;
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
-  if (closed === null) return begun + graceOf(context.delays, context.timing);
+  if (closed === null) return closingTime(state, context);
   const half = viewEnds - viewLength(context.timing.viewMs, view) / 2;
   const moments = attempt > 0 ? [half, attemptEnds] : [attemptEnds];
   return Math.min(viewEnds, ...moments.filter((at) => at > now));

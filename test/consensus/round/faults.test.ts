@@ -36,7 +36,8 @@ describe('R-09: the path to ejection', () => {
     for (const key of ['w0', 'w1']) me.hear(voteBy(four, key, 'commit', 'X'), 1);
     expect(me.state.decided?.digest).toBe('X');
     const next = { ...contextFor(four, 'w3'), roster: ['w0', 'w1', 'w3'] };
-    const { effects } = step(next, beginRound(next, 0), { type: 'message', message: one }, 1);
+    const state = beginRound(next, { begun: 0, back: null });
+    const { effects } = step(next, state, { type: 'message', message: one }, 1);
     expect(effects[0]).toEqual({ type: 'refused', refusal: { code: 'not-a-member', key: 'w2' } });
   });
 });

@@ -64,7 +64,7 @@ export class Player {
 
   constructor(setup: Setup, me: WorkerId, timing: Partial<RoundTiming> = {}, forgot = false) {
     this.context = contextFor(setup, me, undefined, timing);
-    this.state = beginRound(this.context, 0, forgot ? 1 : 0);
+    this.state = beginRound(this.context, { begun: 0, back: null }, forgot ? 1 : 0);
   }
 
   /** What one input makes it do. */

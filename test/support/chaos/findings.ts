@@ -1,5 +1,6 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
 import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
+import { isMessage, type ProtocolMessage } from '../../../src/certified/evidence.ts';
 import { fetchHistory } from '../../../src/certified/from-relays.ts';
 import { genesisOf } from '../../../src/certified/history.ts';
 import { hasModel } from '../../../src/certified/replay.ts';
@@ -82,7 +83,7 @@ export async function judge(played: Played): Promise<Findings> {
     replay: summaryOf(everything),
     fromRelays: summaryOf(replayed(spec, layout, held)),
     newcomer: caughtUp && { round: caughtUp.state.round, root: caughtUp.state.modelRoot },
-    doubleSigned: doubleSignedIn(everything),
+    doubleSigned: doubleSignedIn(everything, said),
     banned: Math.max(...workers.map((each) => each.final.head.ledger.faulted.length)),
     branchesLeft: workers.filter(({ events }) => events.some(({ type }) => type === 'switched'))
       .length,
@@ -103,30 +104,40 @@ const mean = (values: readonly number[]): number =>
 function summaryOf({ rounds, end }: Replayed): ReplayFindings {
   const last = rounds.at(-1);
   const count = (kind: string) => rounds.filter(({ checked }) => checked === kind).length;
-  const stopped = last?.invalid?.detail ?? last?.missing?.[0]?.id;
+  const stopped = last?.invalid?.message ?? last?.missing?.[0]?.id;
   return {
     ...{ full: count('full'), chain: count('chain'), root: end.state.modelRoot },
     ...(last?.checked === 'nothing' && { stopped: `round ${last.round}: ${stopped}` }),
   };
 }
 
+type Statement = Parameters<typeof judgeFault>[0];
+
 /** Looks at every pair of events that one key signed in one round. */
-function doubleSignedIn({ gathered }: Replayed): number {
-  const slots = new Map<string, Parameters<typeof judgeFault>[0][]>();
+function doubleSignedIn({ gathered }: Replayed, said: readonly SignedEvent[]): number {
+  const contents = new Map(said.map(({ id, content }) => [id, content]));
+  const places = new Map<string, Statement[]>();
   for (const noun of gathered.nouns.values()) {
-    if (noun.type !== 'vote' && noun.type !== 'proposal' && noun.type !== 'ballot') {
-      if (noun.type !== 'manifest') continue;
-    }
-    const place = `${noun.key} ${noun.round}`;
-    slots.set(place, [...(slots.get(place) ?? []), noun]);
+    const statement = statementOf(noun, contents.get(noun.id)!);
+    if (!statement) continue;
+    const place = `${statement.key} ${statement.round}`;
+    places.set(place, [...(places.get(place) ?? []), statement]);
   }
   let count = 0;
-  for (const said of slots.values()) {
-    said.forEach((a, i) => {
-      for (const b of said.slice(i + 1)) if (judgeFault(a, b)) count++;
+  for (const statements of places.values()) {
+    statements.forEach((a, i) => {
+      for (const b of statements.slice(i + 1)) if (judgeFault(a, b)) count++;
     });
   }
   return count;
+}
+
+function statementOf(noun: ProtocolMessage, content: string): Statement | undefined {
+  if (isMessage(noun)) return noun;
+  if (noun.type !== 'manifest' || noun.manifest.parent === undefined) return undefined;
+  const { id, key, type } = noun;
+  const { run, round, parent } = noun.manifest;
+  return { id, key, type, run, round, parent, content };
 }
 
 /** What reached a worker's disk as learned is in the model, or still in its residual. */

@@ -137,7 +137,7 @@ class ChaosRun {
   readonly #ended: Ended[] = [];
   readonly #harmed: Record<Harm, number> = { lying: 0, deleting: 0, dead: 0 };
   #relays: ChaosRelay[] = [];
-  #lines = createLines([]);
+  #lines = createLines(new Map());
   #clock!: PacedClock;
   #sick: ChaosRelay | undefined;
   #endedMs = 0;
@@ -165,8 +165,10 @@ class ChaosRun {
       count: () => this.#lines.count() + this.#relays.reduce((sum, one) => sum + one.traffic(), 0),
       opening: () => this.#lines.opening(),
     });
-    for (let i = 0; i < relays; i++) this.#relays.push(await createChaosRelay(seed + i, now));
-    this.#lines = createLines(this.#relays.map(({ url }) => url));
+    for (let i = 0; i < relays; i++) {
+      this.#relays.push(await createChaosRelay(`relay-${i}`, seed + i, now));
+    }
+    this.#lines = createLines(new Map(this.#relays.map(({ url, place }) => [url, place])));
     this.#endedMs = now();
     for (let index = 0; index < workers; index++) {
       const learned = new Float64Array(layout.size);

@@ -9,7 +9,10 @@ export const harms = ['lying', 'deleting', 'dead'] as const;
 export type Harm = (typeof harms)[number];
 
 export interface ChaosRelay {
+  /** As workers know it. */
   readonly url: string;
+  /** Where it listens. */
+  readonly place: string;
   /** Frames in and out so far. */
   traffic(): number;
   /** What its connections get from now on. */
@@ -30,12 +33,16 @@ const LIES = {
 
 const VANISH_KIND = 62;
 
-export async function createChaosRelay(seed: number, nowMs: () => number): Promise<ChaosRelay> {
+export async function createChaosRelay(
+  name: string,
+  seed: number,
+  nowMs: () => number,
+): Promise<ChaosRelay> {
   const faults: { -readonly [name in keyof typeof LIES]?: number } = {};
   const relay = await createRelay({ seed, nowMs, faults, limits: { idleSeconds: 1e9 } });
-  const { url } = relay;
+  const { url: place } = relay;
   return {
-    url,
+    ...{ url: `ws://${name}.test`, place },
     traffic() {
       const { framesIn, framesOut } = relay.stats();
       return framesIn + framesOut;
@@ -48,13 +55,13 @@ export async function createChaosRelay(seed: number, nowMs: () => number): Promi
     async forget(workers) {
       const before = relay.stats().eventsStored;
       const created_at = Math.floor(nowMs() / 1000);
-      const tags = [['relay', url]];
+      const tags = [['relay', place]];
       const requests = Array.from({ length: workers }, (_, index) =>
         createSigner(secretOf(index), nativeCrypto).sign({
           ...{ kind: VANISH_KIND, created_at, tags, content: '' },
         }),
       );
-      await publishRaw(url, requests);
+      await publishRaw(place, requests);
       return before - relay.stats().eventsStored;
     },
     close: () => relay.close(),

@@ -201,7 +201,7 @@ export class World {
     const skew = this.dice.between(-15, 15);
     const context = contextFor(this.setup, key, this.election);
     const begins = this.dice.between(20, this.dice.chance(this.weather.late) ? 3000 : 60);
-    const state = beginRound(context, begins + skew);
+    const state = beginRound(context, { begun: begins + skew, back: null });
     this.machines.set(key, { key, context, skew, state, saved: undefined, isUp: false, life: 0 });
     this.at(begins, () => this.#start(key, state));
   }
@@ -224,11 +224,12 @@ export class World {
     const begun = machine.state.begun;
     const rest = Math.max(1, this.weather.healsAt - this.now);
     this.at(this.now + this.dice.between(1, rest), () => {
-      const { saved, context } = machine;
+      const { saved, context, skew } = machine;
       const text = saved && formatEntry(saved);
+      const back = this.now + skew;
       this.#start(
         machine.key,
-        text === undefined ? beginRound(context, begun) : parseRoundState(text),
+        text === undefined ? beginRound(context, { begun, back }) : parseRoundState(text),
       );
     });
   }

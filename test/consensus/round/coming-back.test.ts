@@ -1,0 +1,65 @@
+/** A worker that comes back in the middle of a round: when it stops waiting for contributions, and which view it is in then. */
+import { describe, expect, test } from 'vitest';
+import { beginRound } from '../../../src/consensus/round/machine.ts';
+import type { RoundContext } from '../../../src/consensus/round/round-state.ts';
+import { comeBack, viewStart } from '../../../src/consensus/round/timing.ts';
+import { friends, Player, voteBy } from './room.ts';
+
+const eight = friends(8);
+const times = { graceMinMs: 1000, graceMaxMs: 60_000, viewMs: 2000, voidView: 4 };
+const SINCE = 100_000;
+/** Others took about 10 s in the rounds before; they close after 10 s. */
+const delays = [10_000, 10_000, 10_000];
+
+function back(at: number, held: readonly string[]) {
+  const player = new Player(eight, 'w7', times);
+  const context: RoundContext = { ...player.context, since: SINCE, delays };
+  Object.assign(player, { context, state: beginRound(context, comeBack(context, at)) });
+  for (const worker of held) player.take({ type: 'held', worker, manifest: `m ${worker}` }, at);
+  return player;
+}
+
+describe('a worker that comes back in the middle of a round', () => {
+  test('closes it when those do who were there', () => {
+    const me = back(SINCE + 4000, ['w0', 'w1', 'w2']);
+    me.take({ type: 'tick' }, SINCE + 9999);
+    expect(me.state.closed).toBeNull();
+    me.take({ type: 'tick' }, SINCE + 10_000);
+    expect(me.state).toMatchObject({ closed: { at: SINCE + 10_000 }, view: 0 });
+  });
+
+  test('is in their view, after half a view in which it hears what there is', () => {
+    const now = SINCE + 10_000 + viewStart(2000, 2) + 500;
+    const me = back(now, ['w0', 'w1', 'w2']);
+    me.take({ type: 'tick' }, now + 999);
+    expect(me.state.closed).toBeNull();
+    me.take({ type: 'tick' }, now + 1000);
+    expect(me.state).toMatchObject({ closed: { empty: false }, view: 2 });
+    expect(me.state.viewEnds).toBe(SINCE + 10_000 + viewStart(2000, 3));
+  });
+
+  test('hears what there is before it follows others into their view', () => {
+    const now = SINCE + 11_000;
+    const me = back(now, []);
+    for (const key of ['w0', 'w1', 'w2']) me.hear(voteBy(eight, key, 'prepare', 'X'), now);
+    expect(me.state.closed).toBeNull();
+    me.take({ type: 'held', worker: 'w3', manifest: 'm w3' }, now + 10);
+    me.take({ type: 'tick' }, now + 1000);
+    expect(me.state.closed).not.toBeNull();
+    expect(me.state.held.map(({ worker }) => worker)).toEqual(['w3']);
+  });
+
+  test('begins it anew where nobody else goes on with it: all were away', () => {
+    const me = back(SINCE + 8000, ['w0', 'w1']);
+    me.take({ type: 'tick' }, SINCE + 10_000);
+    expect(me.state).toMatchObject({ closed: null, begun: SINCE + 8000, back: null });
+    me.take({ type: 'tick' }, SINCE + 18_000);
+    expect(me.state.closed).toEqual({ at: SINCE + 18_000, empty: false });
+  });
+
+  test('begins it anew where it is older than any view that may count contributions', () => {
+    const now = SINCE + 10_000 + viewStart(2000, 4);
+    expect(back(now - 1, []).state).toMatchObject({ begun: SINCE, back: now - 1 });
+    expect(back(now, []).state).toMatchObject({ begun: now, back: null });
+  });
+});
