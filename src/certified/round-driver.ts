@@ -7,7 +7,7 @@ import { deferred } from '../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
-import { looksUntil } from '../consensus/round/timing.ts';
+import { delayOf } from '../consensus/round/timing.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { OwnEvent, RoundListening } from '../network/wire/control.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
@@ -269,11 +269,9 @@ class RoundDriver implements DrivenRound {
 
   /** Late ones count for nothing in this round, but the next deadline is learned from them too. */
   #hold(worker: WorkerId, manifest: EventId): void {
-    const nowMs = this.#options.ports.clock.now();
-    // what a worker finds when it comes back has been there for a while
-    const isNew = nowMs >= looksUntil(this.#machine, this.#options.context);
-    const { begun } = this.#machine;
-    if (isNew && !this.#arrived.has(worker)) this.#arrived.set(worker, nowMs - begun);
+    const { ports, context } = this.#options;
+    const delay = delayOf(this.#machine, context, ports.clock.now());
+    if (delay !== undefined && !this.#arrived.has(worker)) this.#arrived.set(worker, delay);
     this.#feed({ type: 'held', worker, manifest });
   }
 

@@ -65,6 +65,13 @@ export function comeBack({ since, timing, delays }: RoundContext, now: number): 
 export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
+/** How long a contribution took that is here now; unknown of what a worker finds when it comes back. */
+export const delayOf = (
+  beginning: Beginning,
+  context: RoundContext,
+  now: number,
+): number | undefined => (now < looksUntil(beginning, context) ? undefined : now - beginning.begun);
+
 /** When time for contributions is up. */
 export const closingTime = (beginning: Beginning, context: RoundContext): number =>
   Math.max(
