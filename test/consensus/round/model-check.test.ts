@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { checkSchedules, playSchedule } from './model-check/check.ts';
+import { checkRuns, runs } from './model-check/runs.ts';
 import { inside, listsOf, outside, sharedBallot, splitOf } from './model-check/setups.ts';
 
 /** `npm run check:rounds` plays more. */
@@ -17,6 +18,13 @@ test('a schedule that once left a worker behind', () => {
   const setup = inside.find(({ name }) => name === 'N=7 K=7 bft f=1 floor=6')!;
   expect(playSchedule(setup, 4343).what).toBeUndefined();
 });
+
+test('several rounds in a row, with ledger, draw, randomness, certificates and replay: one history, which a replay finds', () => {
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  const { breach, recovered } = checkRuns(seed, 4 * runs.length);
+  expect({ seed, breach }).toEqual({ seed, breach: undefined });
+  expect(recovered).toBeGreaterThan(0);
+}, 60_000);
 
 describe('just outside the bound a schedule breaks it', () => {
   test.each(outside)('$name', (setup) => {
