@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { checkSchedules, playSchedule } from './model-check/check.ts';
+import { RunWorld } from './model-check/run-world.ts';
 import { checkRuns, runs } from './model-check/runs.ts';
 import { inside, listsOf, outside, sharedBallot, splitOf } from './model-check/setups.ts';
 
@@ -25,6 +26,18 @@ test('several rounds in a row, with ledger, draw, randomness, certificates and r
   expect({ seed, breach }).toEqual({ seed, breach: undefined });
   expect(recovered).toBeGreaterThan(0);
 }, 60_000);
+
+test('the same with a floor of a third, as a spec may ask for: parts of a run go on alone', () => {
+  const lax = { ...runs[0]!, founders: 9, strangers: 0, floorPermille: 334, isLive: false };
+  expect(new RunWorld({ ...lax, seats: 64 }, 7).play().problem).toMatch('two histories');
+  expect(new RunWorld({ ...lax, seats: 4 }, 23).play().problem).toMatch('two histories');
+  for (const seats of [4, 64]) {
+    for (const seed of [7, 23]) {
+      const { problem } = new RunWorld({ ...lax, seats, floorPermille: 501 }, seed).play();
+      expect(problem).toBeUndefined();
+    }
+  }
+});
 
 describe('just outside the bound a schedule breaks it', () => {
   test.each(outside)('$name', (setup) => {

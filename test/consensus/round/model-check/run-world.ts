@@ -96,6 +96,8 @@ export class RunWorld {
   readonly #evidence: Gathered;
   readonly #drop: number;
   readonly #crash: number;
+  /** Until the network heals these hear nobody but each other, and the others nobody of them; the hostile are heard by all. */
+  readonly #apart: ReadonlySet<WorkerId>;
   #now = 0;
   #steps = 0;
   #recovered = 0;
@@ -110,6 +112,8 @@ export class RunWorld {
     this.#evidence = evidenceOf(this.#events);
     const start = withoutModel(genesisOf(this.#spec, startOf(this.#spec)));
     const keys = this.#dice.shuffled(this.#spec.founders);
+    const isCut = this.#dice.chance(0.5);
+    this.#apart = new Set(keys.filter(() => isCut && this.#dice.chance(0.5)));
     this.#hostile = new Set(keys.slice(0, setup.hostile));
     const there = keys.slice(setup.hostile, keys.length - setup.absent);
     const listing = [...this.#hostile, ...there];
@@ -233,6 +237,8 @@ export class RunWorld {
 
   #deliver(to: WorkerId, message: Signed<Message>): void {
     const isHealed = this.#now >= HEALS_MS;
+    const isCut = this.#apart.has(to) !== this.#apart.has(message.key);
+    if (!isHealed && isCut && to !== message.key && !this.#hostile.has(message.key)) return;
     if (!isHealed && this.#dice.chance(this.#drop)) return;
     const delay = this.#dice.between(1, isHealed ? 10 : 2 * VIEW_MS);
     this.#agenda.add(this.#now + delay, () => {
@@ -391,18 +397,19 @@ const specOf = ({ founders, seats, rule, floorPermille, rounds }: RunSetup): Run
 function evidenceOf(events: ReadonlyMap<string, Signed<Message>>): Gathered {
   const all = () => [...events.values()];
   const proposals = () => all().filter((m): m is Signed<Proposal> => m.type === 'proposal');
-  return {
+  const whole = {
     nouns: events,
-    noun: (id) => events.get(id),
+    noun: (id: string) => events.get(id),
     isSigned: () => true,
     payload: () => undefined,
-    proposals: (digest) => proposals().filter((each) => each.digest === digest),
-    proposalsAfter: (parent) => proposals().filter((each) => each.parent === parent),
-    commitsAfter: (parent) =>
+    proposals: (digest: Digest) => proposals().filter((each) => each.digest === digest),
+    proposalsAfter: (parent: Digest) => proposals().filter((each) => each.parent === parent),
+    commitsAfter: (parent: Digest) =>
       all()
         .filter(isCommit)
         .filter((each) => each.parent === parent),
     stakes: () => undefined,
     beacon: () => undefined,
-  } as unknown as Gathered;
+  };
+  return whole as unknown as Gathered;
 }
