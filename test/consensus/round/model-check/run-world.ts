@@ -172,7 +172,7 @@ export class RunWorld {
     const electorate = electorateOf(chain, null);
     const context = contextOf(chain, electorate, { me: key, since: 0, delays: [] });
     const begins = this.#dice.between(1, this.#dice.chance(0.2) ? 2000 : 50);
-    const state = beginRound(context, begins);
+    const state = beginRound(context, { begun: begins, back: null });
     this.#workers.set(key, {
       ...{ key, secret: secretOf(key), isUp: false, life: 0, chain, electorate, context, state },
       ...{ saved: undefined, votes: null, digests: [] },
@@ -232,7 +232,7 @@ export class RunWorld {
     const own = { me: key, since: this.#now, delays: [] };
     worker.context = contextOf(worker.chain, worker.electorate, own);
     worker.saved = undefined;
-    this.#start(worker, beginRound(worker.context, this.#now));
+    this.#start(worker, beginRound(worker.context, { begun: this.#now, back: null }));
   }
 
   #deliver(to: WorkerId, message: Signed<Message>): void {
@@ -278,7 +278,8 @@ export class RunWorld {
     worker.isUp = false;
     const { saved, context, life } = worker;
     this.#agenda.add(this.#now + this.#dice.between(1, 20 * VIEW_MS), () => {
-      if (worker.life === life) this.#start(worker, saved ?? beginRound(context, this.#now));
+      const again = () => beginRound(context, { begun: this.#now, back: null });
+      if (worker.life === life) this.#start(worker, saved ?? again());
     });
   }
 
