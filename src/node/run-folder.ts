@@ -6,6 +6,7 @@ import { appendFileSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
+import { safeJson } from '../base/safe-text.ts';
 import type { RunEvent } from '../certified/events.ts';
 import type { Journal } from '../certified/journal.ts';
 import type { Store } from '../worker/ports.ts';
@@ -119,7 +120,7 @@ async function readSettingsKept(file: string): Promise<Record<string, unknown> |
 
 function append(file: string, line: Readonly<Record<string, unknown>>): void {
   try {
-    appendFileSync(file, `${JSON.stringify(line)}\n`);
+    appendFileSync(file, `${safeJson(line)}\n`);
   } catch (cause) {
     throw cannotWrite(file, cause);
   }

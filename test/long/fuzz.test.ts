@@ -1,9 +1,19 @@
-/** A million payloads from strangers: no throw, no value that is not finite, no memory beyond what the receiver expects. */
+/** A million inputs from strangers over every parser, and a million payloads: no throw, no stall, no growth. */
 import { expect, test } from 'vitest';
+import { fuzzAll } from '../support/fuzz-all.ts';
 import { judgeFuzzed } from '../support/judge-fuzzed.ts';
 
 test.each([11, 12, 13, 14, 15, 16, 17, 18, 19, 20])('100,000 of seed %i', (seed) => {
   const verdicts = judgeFuzzed(100_000, seed);
   expect([...verdicts.values()].reduce((sum, count) => sum + count, 0)).toBe(100_000);
   expect(verdicts.size).toBeGreaterThan(20);
+});
+
+test('1,000,000 changed inputs over every parser of the wire and of the relay', () => {
+  const seed = Number(process.env.FUZZ_SEED ?? 20_261_122);
+  const told = fuzzAll(1_000_000, seed);
+  console.log({ seed, ...told });
+  expect(told.inputs).toBe(1_000_000);
+  expect(told.grownMegabytes).toBeLessThan(32);
+  expect(told.slowest.ms, told.slowest.name).toBeLessThan(5000);
 });
