@@ -11,6 +11,7 @@ import type { BeaconSource } from '../run/beacon-source.ts';
 import { settingsOf } from '../run/complete-spec.ts';
 import { featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import { keptSeconds } from '../run/lifetime.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
 import { runWorker } from '../worker/loop.ts';
@@ -198,6 +199,7 @@ function memberOf(
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const control = createControl<ProtocolMessage>({
     ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
+    keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
     isKept: ({ type }) => type !== 'unreadable',
   });

@@ -2,6 +2,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import { leastSeconds } from '../run/lifetime.ts';
 import { type Electorate, electorateOf, stakesOf } from './electorate.ts';
 import type { Missing, ProtocolMessage } from './evidence.ts';
 import type { EvidenceStore } from './evidence-store.ts';
@@ -24,7 +25,7 @@ export interface InputSources {
 }
 
 interface Ports extends InputSources {
-  readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit'>;
+  readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit' | 'require'>;
   readonly evidence: EvidenceStore;
   readonly refresh: Pick<Refresh, 'begin'>;
   readonly reporter: Reporter;
@@ -51,6 +52,8 @@ export class RoundInputs {
     control.forgetBefore(certified.round - KEPT_ROUNDS);
     const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
     const members = ledgers.flatMap((ledger) => ledger.members.map(({ key }) => key));
+    const { spec, round, time } = certified;
+    control.require({ since: time, seconds: leastSeconds(spec, round) });
     control.admit(members);
     evidence.admit(members);
     for (;;) {

@@ -11,6 +11,8 @@ import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 export interface Attack {
   /** Commits to a second outcome, made up, from this round on. */
   readonly equivocateFrom?: number;
+  /** Votes and proposals are dated to end after so many seconds. */
+  readonly lastsSeconds?: number;
   /** Votes and proposals of these rounds are not sent. */
   readonly silentFrom?: number;
   readonly silentTo?: number;
@@ -19,9 +21,10 @@ export interface Attack {
 /** The same relays for somebody who does that. */
 export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): RelaySet {
   const { equivocateFrom = Infinity, silentFrom = Infinity, silentTo = -1 } = attack;
-  const send: RelaySet['send'] = (event, options) => {
-    const round = roundOf(event);
-    if (round === undefined) return relays.send(event, options);
+  const send: RelaySet['send'] = (made, options) => {
+    const round = roundOf(made);
+    if (round === undefined) return relays.send(made, options);
+    const event = endingSoon(made, signer, attack.lastsSeconds);
     if (round >= silentFrom && round <= silentTo) return relays.relays.map(pretend);
     const outcomes = relays.send(event, options);
     if (round >= equivocateFrom && isCommit(event)) {
@@ -47,6 +50,20 @@ export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): Rel
 function roundOf({ kind, content }: SignedEvent): number | undefined {
   if (kind !== vote.kind && kind !== proposal.kind) return undefined;
   return Number(JSON.parse(content).round);
+}
+
+function endingSoon(
+  event: SignedEvent,
+  signer: Signer,
+  lastsSeconds: number | undefined,
+): SignedEvent {
+  if (lastsSeconds === undefined) return event;
+  const { kind, created_at, content } = event;
+  const end = String(created_at + lastsSeconds);
+  const tags = event.tags.map(([name = '', ...rest]) =>
+    name === 'expiration' ? [name, end] : [name, ...rest],
+  );
+  return signer.sign({ kind, created_at, tags, content });
 }
 
 const isCommit = ({ kind, content }: SignedEvent): boolean =>

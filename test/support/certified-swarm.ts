@@ -22,6 +22,7 @@ import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { completeDocument } from '../../src/run/complete-spec.ts';
 import { featureSet } from '../../src/run/features.ts';
+import { keptSeconds } from '../../src/run/lifetime.ts';
 import { presets } from '../../src/run/presets.ts';
 import { readSpec } from '../../src/run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
@@ -159,6 +160,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { signal } = abort;
   const control = createControl<ProtocolMessage>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto: nativeCrypto, signal },
+    keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) =>
       toProtocolMessage(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
     isKept: ({ type }) => type !== 'unreadable',

@@ -6,7 +6,7 @@ import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { RejectReason } from '../../run/contribution.ts';
+import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import { type FeatureSet, noFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { outcomeBody } from '../../run/outcome.ts';
@@ -48,13 +48,34 @@ export type CertifiedEvent = Signed<
   Vote | Proposal | ViewChangeVote | Join | Leave | Submission | Accusation | Unreadable
 >;
 
+/** Contributions are not among them: without one the round is certified all the same. */
+const DECIDING: readonly number[] = [vote, proposal, memberKind, fault].map(({ kind }) => kind);
 /** How long relays are asked to keep what decides a round. */
 const CONTROL_SECONDS = 90 * 86_400;
 
-/** Dates of such an event that is made now. */
-export function controlLifetime(clock: Clock): Lifetime {
+/** Dates of such an event that is made now; default for about three months. */
+export function controlLifetime(clock: Clock, seconds = CONTROL_SECONDS): Lifetime {
   const createdAt = Math.floor(clock.now() / 1000);
-  return { createdAt, expiresAt: createdAt + CONTROL_SECONDS };
+  return { createdAt, expiresAt: createdAt + seconds };
+}
+
+/** How long what decides rounds must last. */
+export interface LeastLifetime {
+  /** Unix seconds of the last certified outcome: a date before it says nothing. */
+  readonly since: number;
+  readonly seconds: number;
+}
+
+/** Why an event does not count that ends too early: relays would forget it before anybody could archive the run. */
+export function refuseShortLived(
+  { kind, pubkey: worker, created_at, tags }: SignedEvent,
+  { since, seconds }: LeastLifetime,
+): Rejection | undefined {
+  if (!DECIDING.includes(kind)) return undefined;
+  const expiration = Number(tags.find(([name]) => name === 'expiration')?.[1]);
+  if (!(expiration < Math.max(since, created_at) + seconds)) return undefined;
+  const detail = 'it expires before the run is over and can be archived';
+  return { reason: 'malformed', detail, worker };
 }
 
 /** Everything of one round that decides it. */

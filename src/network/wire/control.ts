@@ -25,9 +25,11 @@ import {
   bodyOfMessage,
   buildMessage,
   controlLifetime,
+  type LeastLifetime,
   manifestsFilter,
   membersFilter,
   outcomeFilter,
+  refuseShortLived,
   roundFilter,
 } from './certified-events.ts';
 import { findCopies, publishCopies } from './copies-exchange.ts';
@@ -105,6 +107,8 @@ export interface MessagePublisher<N> {
 export interface Control<N> extends MessageSource<N>, MessagePublisher<N> {
   /** Whose events of rounds are kept, and who may make this worker pull what they carry in chunks; of others only what is asked for by id. */
   admit(members: readonly WorkerId[]): void;
+  /** What ends earlier is refused from now on, unless it was asked for. */
+  require(least: LeastLifetime): void;
   /** Drops events of rounds before this one. */
   forgetBefore(round: number): void;
   /** Pulls nothing any more; what is listened to has a `close` of its own. */
@@ -119,6 +123,8 @@ export interface ControlOptions<N> {
   readonly sha256: Sha256;
   /** For events inside copies; default pure JavaScript. */
   readonly crypto?: EventCrypto | undefined;
+  /** How long relays are asked to keep what decides rounds; default about three months. */
+  readonly keptSeconds?: number | undefined;
   /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
   read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
   /** Whether an event that says this may be of use later; default all may. */
@@ -158,6 +164,7 @@ class RelayControl<N> implements Control<N> {
   readonly #bodies: BodyExchange;
   /** The newest round that was listened to: what comes now is dropped with it. */
   #latest = 0;
+  #least: LeastLifetime = { since: 0, seconds: 0 };
 
   constructor(options: ControlOptions<N>) {
     this.#options = options;
@@ -231,9 +238,7 @@ class RelayControl<N> implements Control<N> {
   }
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
-    const event = this.#options.signer.sign(
-      buildMessage(said, controlLifetime(this.#options.clock)),
-    );
+    const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
     return { event, noun: this.#own(event, bodyOfMessage(said)) };
   }
 
@@ -241,7 +246,7 @@ class RelayControl<N> implements Control<N> {
     const [a, b] = ids.map((id) => this.#held(id));
     const { run, signer } = this.#options;
     if (!a || !b) return undefined;
-    const event = signer.sign(buildFault(run, [a, b], controlLifetime(this.#options.clock)));
+    const event = signer.sign(buildFault(run, [a, b], this.#lifetime()));
     return { event, noun: this.#own(event, pairBody([a, b])) };
   }
 
@@ -268,8 +273,7 @@ class RelayControl<N> implements Control<N> {
       const apart = apartIn(event);
       return (apart && this.#bodies.get(apart)) ?? [];
     });
-    const sending = this.#sending(controlLifetime(this.#options.clock));
-    return publishCopies({ run: this.#options.run, round }, events, bodies, sending);
+    return publishCopies({ run: this.#options.run, round }, events, bodies, this.#sending());
   }
 
   async publishSpec(spec: RunSpec): Promise<void> {
@@ -279,13 +283,19 @@ class RelayControl<N> implements Control<N> {
   }
 
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
-    const { run, clock } = this.#options;
-    return publishCheckpoint({ ...state, run }, this.#sending(controlLifetime(clock)));
+    return publishCheckpoint({ ...state, run: this.#options.run }, this.#sending());
   }
 
-  #sending(lifetime: Lifetime): PublishOptions {
+  readonly #lifetime = (): Lifetime =>
+    controlLifetime(this.#options.clock, this.#options.keptSeconds);
+
+  #sending(lifetime = this.#lifetime()): PublishOptions {
     const { relays, sha256, signal, signer } = this.#options;
     return { relays, sha256, lifetime, signal, sign: (draft) => signer.sign(draft) };
+  }
+
+  require(least: LeastLifetime): void {
+    this.#least = least;
   }
 
   admit(members: readonly WorkerId[]): void {
@@ -357,6 +367,9 @@ class RelayControl<N> implements Control<N> {
 
   /** Hands over what an event says, at once or when its body has come. */
   #take(event: SignedEvent, hear: Hear<N>): void {
+    const rejection = hear.isAsked ? undefined : refuseShortLived(event, this.#least);
+    if (rejection) hear.hearing.refuse?.(rejection, event.id);
+    if (rejection) return;
     const noun = this.#options.read(event, this.#bodies.get);
     if (noun !== undefined) {
       if (this.#options.isKept?.(noun) !== false) hear.keep(event, hear.isAsked);

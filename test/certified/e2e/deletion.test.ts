@@ -6,6 +6,7 @@ import { replayRun } from '../../../src/certified/replay-run.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { toProposed } from '../../../src/network/wire/proposals.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { keptSeconds, leastSeconds } from '../../../src/run/lifetime.ts';
 import { runIdOf } from '../../../src/run/run-spec.ts';
 import {
   type CertifiedMember,
@@ -74,5 +75,38 @@ describe('authors delete what they sent', () => {
     expect(report.lines.map(({ modelRoot }) => modelRoot)).toEqual(roots);
     // what counted of those who deleted it cannot be computed again, and is certified all the same
     expect(report.lines.some(({ checked }) => checked === 'chain')).toBe(true);
+  });
+});
+
+describe('a member dates what it signs to be forgotten soon (NIP-40)', () => {
+  it('its votes count for nobody, and the run goes on without them', async () => {
+    const spec = specOf(2);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { layout } = startOf(spec);
+    const honest = [0, 1, 2].map((index) => swarm.start({ index, layout }));
+    const hostile = { index: 3, layout, attack: { lastsSeconds: 20 * 86_400 } };
+    swarm.start(hostile);
+    await swarm.finish(honest, HOUR);
+    for (const member of honest) {
+      const signers = certifiedRounds(member).map(({ certified }) => certified!.signers);
+      expect(signers.flat()).not.toContain(keyOf(3));
+      expect(signers).toHaveLength(2);
+      expect(member.events).toContainEqual(
+        expect.objectContaining({
+          ...{ type: 'refused', worker: keyOf(3) },
+          detail: 'it expires before the run is over and can be archived',
+        }),
+      );
+    }
+  });
+
+  it('what honest members sign lasts to the end of the longest run and a month', async () => {
+    for (const rounds of [1, 1000, 1_000_000]) {
+      const spec = specOf(rounds);
+      for (const round of [0, 1, rounds - 1, rounds]) {
+        expect(keptSeconds(spec)).toBeGreaterThan(leastSeconds(spec, round));
+      }
+      expect(leastSeconds(spec, rounds)).toBe(30 * 86_400);
+    }
   });
 });

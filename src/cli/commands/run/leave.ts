@@ -9,6 +9,7 @@ import type { Signer } from '../../../network/event.ts';
 import { buildMessage, controlLifetime } from '../../../network/wire/certified-events.ts';
 import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { keptSeconds } from '../../../run/lifetime.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import { runIdOf } from '../../../run/run-spec.ts';
 import {
@@ -102,7 +103,7 @@ async function send(
   signer: Signer,
   { relays, signal }: Pick<BoardOptions, 'relays' | 'signal'>,
 ): Promise<void> {
-  const lifetime = controlLifetime(systemClock);
+  const lifetime = controlLifetime(systemClock, keptSeconds(spec));
   const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));
   const outcomes = await relays.publish(event, { signal });
   if (outcomes.some(({ status }) => status === 'accepted')) return;
