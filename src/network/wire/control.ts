@@ -223,10 +223,9 @@ class RelayControl<N> implements Control<N> {
   }
 
   fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
-    const { run } = this.#options;
     const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
     const search = { ...this.#options, puller: this.#puller };
-    return findCopies({ run, round }, by, search, (event) => this.#take(event, hear));
+    return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
   }
 
   /** A question that is over when it is answered. */
