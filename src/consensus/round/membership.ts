@@ -221,7 +221,7 @@ export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
 }
 
 /** Keys of the members that pass the filter, in the given order. */
-export const keysOf = (
+const keysOf = (
   members: readonly Member[],
   keep: (member: Member) => boolean = () => true,
 ): readonly WorkerId[] => members.filter(keep).map(({ key }) => key);
