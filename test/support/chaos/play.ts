@@ -200,6 +200,7 @@ class ChaosRun {
     let saved = disk.state;
     const member = startCertified({
       ...{ index, relays, spec: this.#spec, clock, disk, layout },
+      plan: { roundTimeoutMs: this.#spec.timing.graceMaxMs },
       trainer: unevenTrainer(index, clock),
       onSave(state) {
         if (state.sent && state.sent.event.id !== saved?.sent?.event.id) {
