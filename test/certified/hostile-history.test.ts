@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Gathered } from '../../src/certified/gather.ts';
 import { gather } from '../../src/certified/gather.ts';
-import { genesisOf, startOf } from '../../src/certified/history.ts';
-import { type ReplayedRound, replay, withoutModel } from '../../src/certified/replay.ts';
+import { applyOutcome, genesisOf, startOf } from '../../src/certified/history.ts';
+import { hasModel, type ReplayedRound, replay, withoutModel } from '../../src/certified/replay.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import type { Message } from '../../src/run/vote.ts';
@@ -125,5 +125,35 @@ describe('a sole founder that goes on alone', () => {
       rounds.flatMap(({ decided }) => decided!.certificate.commits.map(({ key }) => key)),
     );
     expect(signers.size).toBe(3);
+  });
+});
+
+describe('an empty contribution', () => {
+  const made = generateRun([{}, { joins: [5] }, { empty: [5] }, {}, {}], certifiedSpec());
+  const { rounds, end } = replayed(made, made.events);
+  const five = signerOf(5).publicKey;
+  const seatFrom = (at: number) =>
+    rounds[at]!.before.ledger.members.find(({ key }) => key === five)?.seatFrom;
+
+  test('is accepted, is marked, and earns no seat; the first other one does, two rounds later', () => {
+    expect(rounds.map(({ checked }) => checked)).toEqual(Array(5).fill('full'));
+    const marked = rounds.map(({ decided }) => decided!.outcome.accepted.filter((r) => r.empty));
+    expect(marked.map(({ length }) => length)).toEqual([0, 0, 1, 0, 0]);
+    expect([seatFrom(2), seatFrom(3), seatFrom(4)]).toEqual([-1, -1, 5]);
+    const { members } = end.state.ledger;
+    expect(members.find(({ key }) => key === five)?.seatFrom).toBe(5);
+  });
+
+  test('an outcome that marks a row wrongly is invalid', () => {
+    const events = gather(made.events, made);
+    const { before, decided } = rounds[2]!;
+    if (!hasModel(before)) throw new Error('no model');
+    const judged = (mark: boolean) => {
+      const accepted = decided!.outcome.accepted.map((row) => ({ ...row, empty: mark }));
+      return applyOutcome(before, { ...decided!.outcome, accepted }, events);
+    };
+    expect(applyOutcome(before, decided!.outcome, events).ok).toBe(true);
+    expect(judged(false)).toMatchObject({ invalid: { code: 'wrong-empty' } });
+    expect(judged(true)).toMatchObject({ invalid: { code: 'wrong-empty' } });
   });
 });

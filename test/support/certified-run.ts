@@ -51,6 +51,8 @@ export interface Round {
   readonly elsewhere?: readonly number[];
   /** Send one in time that the outcome does not list; all votes say so. */
   readonly ignored?: readonly number[];
+  /** Send a manifest whose payload has no value but zeros. */
+  readonly empty?: readonly number[];
   /** Cast no vote. */
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
@@ -287,7 +289,7 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
   for (const number of round.absent ?? []) delays.set(number, manifestOf(at, state, number));
   const made = roster
     .filter((number) => !isAway(number) && !round.elsewhere?.includes(number))
-    .map((number) => ({ number, event: keep(at, manifestOf(at, state, number)) }));
+    .map((number) => ({ number, event: keep(at, manifestOf(at, state, number, round)) }));
   const late = (round.late ?? []).map((number) => ({
     number,
     event: keep(at, at.delays.get(number) ?? manifestOf(at, before!, number)),
@@ -311,7 +313,12 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
   };
 }
 
-function manifestOf(at: Generating, state: Certified, number: number): SignedEvent {
+function manifestOf(
+  at: Generating,
+  state: Certified,
+  number: number,
+  { empty }: Round = {},
+): SignedEvent {
   const { spec, run } = at;
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
@@ -321,7 +328,9 @@ function manifestOf(at: Generating, state: Certified, number: number): SignedEve
   const packer = createPacker({
     ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },
   });
-  const delta = deltaOf(params.layout.size, round, number);
+  const { size } = params.layout;
+  const isEmpty = empty?.includes(number);
+  const delta = isEmpty ? new Float64Array(size) : deltaOf(size, round, number);
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, assignment });
   const said = { run, round, parent, base, codec, roster: assignment.digest };
   const own = { ...said, examples: 10 * number, steps: 5 };
