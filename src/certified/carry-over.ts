@@ -56,7 +56,7 @@ export function carryOver(
 const MOST_KEPT = 64;
 
 /** Whether an outcome says anything of it. */
-export function isSettledBy(sent: Sent, { accepted, rejected }: Outcome): boolean {
+function isSettledBy(sent: Sent, { accepted, rejected }: Outcome): boolean {
   const id = idOf(sent);
   return [...accepted, ...rejected].some(({ manifest }) => manifest === id);
 }

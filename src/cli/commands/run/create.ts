@@ -6,6 +6,7 @@ import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
 import type { Signer } from '../../../network/event.ts';
+import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
@@ -156,7 +157,9 @@ function tell({ spec, securityReport, output, published }: Told, isJson: boolean
   const naddr = isPublished
     ? encodeRunAddress({ run, author: spec.author, relays: published })
     : undefined;
-  const line = `nostrain run join ${naddr ?? output}`;
+  // on a stranger's word nobody dials a private address; who sends this line is none
+  const isPrivate = isPublished && published.every((url) => hintProblem(url) !== undefined);
+  const line = `nostrain run join ${naddr ?? output}${isPrivate ? ' --allow-private-relays' : ''}`;
   if (isJson) {
     const address = naddr === undefined ? {} : { naddr };
     writeOut(
