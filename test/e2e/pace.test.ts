@@ -8,6 +8,7 @@ import { runCommand } from '../support/command-line.ts';
 import { createManualClock, type ManualClock } from '../support/manual-clock.ts';
 import {
   divergencesOf,
+  keyOf,
   largeLayout,
   type Member,
   roundsOf,
@@ -73,6 +74,9 @@ async function playOut(clock: ManualClock, relay: Relay, members: readonly Membe
   return Promise.all(members.map((member) => member.finished));
 }
 
+/** Named to all, so that they divide the model from the first round on. */
+const peers = Array.from({ length: WORKERS }, (_, index) => keyOf(index)).sort();
+
 /** Four workers whose inner steps take so long. */
 const startFour = (
   clock: ManualClock,
@@ -85,7 +89,7 @@ const startFour = (
       ...{ index, clock, relays: [relay.url], layout: largeLayout, packing: 'ternary' },
       ...{ trainMs: trainSeconds * 1000, eventsPerMinute },
       plan: {
-        ...{ rounds: ROUNDS, owners: 1, residual: 'owned', waitFor: WORKERS },
+        ...{ rounds: ROUNDS, owners: 1, residual: 'owned', waitFor: WORKERS, peers },
         sync: { strategy: 'strict', workers: WORKERS },
         ...{ heartbeatSeconds: HEARTBEAT, roundTimeoutMs: 600_000, joinTimeoutMs: 600_000 },
       },

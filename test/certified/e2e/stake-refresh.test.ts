@@ -157,7 +157,7 @@ describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () 
     const { url } = await relay();
     const stake = { source: 'evm', snapshot: snapshotId(first), period: PERIOD, every: 2 };
     const spec = certifiedSpec({
-      ...{ founders: [0, 1, 2], rounds: 9 },
+      ...{ founders: [0, 1, 2], rounds: 13 },
       document: { stake, committee: { weights: 'stake' } },
     });
     await publishOver([url], first, never);
@@ -168,7 +168,7 @@ describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () 
     );
     await Promise.all(members.map(({ finished }) => finished));
     const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
-    expect(rounds.map(({ checked }) => checked)).toEqual(Array(9).fill('full'));
+    expect(rounds.map(({ checked }) => checked)).toEqual(Array(13).fill('full'));
     const named = rounds.map(({ decided }) => decided!.outcome);
     let holds = snapshotId(first);
     let changed = 0;
