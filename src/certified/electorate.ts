@@ -9,7 +9,7 @@ import {
 import { createElection, type Election } from '../consensus/committee/election.ts';
 import { liveOf, type MembershipRules, seatable } from '../consensus/round/membership.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import { type Ledger, snapshotOf } from '../run/ledger.ts';
+import { type Ledger, type Member, snapshotOf } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
 
@@ -25,8 +25,10 @@ export interface Situation {
 
 export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
-  /** live(r): workers whose contributions are waited for, and who own the parameters. */
+  /** live(r): who owns the parameters. */
   readonly live: readonly WorkerId[];
+  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds. */
+  readonly awaited: readonly WorkerId[];
 }
 
 /** The rules of membership of a run. */
@@ -38,6 +40,17 @@ export function stakesOf(ledger: Ledger, evidence: Evidence): Verdict<Stakes> {
   if (snapshot === null) return found(null);
   const stakes = evidence.stakes(snapshot);
   return stakes === undefined ? lacking({ what: 'snapshot', id: snapshot }) : found(stakes);
+}
+
+/** A newcomer is waited for in its first rounds: nobody who is as fast as the others should always be a moment too late to be seen. */
+const NEWCOMER_ROUNDS = 3;
+
+/** Ascending. */
+function awaitedIn({ round, members }: Ledger, live: readonly WorkerId[]): readonly WorkerId[] {
+  const isLive = new Set(live);
+  const isNew = ({ joined, lastSeen }: Member) =>
+    joined > 0 && lastSeen < 0 && round - joined < NEWCOMER_ROUNDS;
+  return members.filter((member) => isLive.has(member.key) || isNew(member)).map(({ key }) => key);
 }
 
 /** The committees of a round. Throws without the entropy of its ledger. */
@@ -56,5 +69,6 @@ export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
     drawFrom: (attempt, eligible, leastQuorum) =>
       drawCommittee({ ...about, attempt, parent, eligible, leastQuorum }),
   });
-  return { ...election, roster: ledger.members.map(({ key }) => key), live };
+  const roster = ledger.members.map(({ key }) => key);
+  return { ...election, roster, live, awaited: awaitedIn(ledger, live) };
 }

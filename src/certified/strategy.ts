@@ -299,5 +299,5 @@ export function contextOf(
 ): RoundContext {
   const voidView = Math.max(1, Math.min(spec.timing.voidView, electorate.committee.size));
   const timing = { ...spec.timing, voidView };
-  return { ...own, ...electorate, run, round, parent, timing, hasQuorum };
+  return { ...own, ...electorate, live: electorate.awaited, run, round, parent, timing, hasQuorum };
 }
