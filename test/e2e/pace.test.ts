@@ -124,7 +124,7 @@ function expectWhole(members: readonly Member[]): void {
   }
 }
 
-const PAYLOAD = 3000;
+const PAYLOAD = 3500;
 
 describe('four workers behind one address, over a relay throttled to 5 events a minute', () => {
   it('keep the pace that `nostrain plan` names, and nothing is refused', async () => {

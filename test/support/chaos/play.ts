@@ -76,7 +76,7 @@ export interface Played {
 }
 
 /** Inner steps of a round, in seconds of the run's clock. */
-export const TRAIN_SECONDS = 60;
+const TRAIN_SECONDS = 60;
 const STEP_MS = 500;
 /** So long without the end of a round is a run that hangs. */
 const PATIENCE_MS = 4 * 3600_000;
