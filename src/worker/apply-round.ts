@@ -5,10 +5,9 @@ import { boundRows, nextSizes, rootMeanSquare } from '../consensus/aggregate/nor
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
-import type { WorkerId } from '../run/ids.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import type { CompletionReason } from '../run/sync.ts';
-import { stateDigest } from '../tensor/digest.ts';
-import type { Vector } from '../tensor/params.ts';
+import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
 import type { Session } from './ports.ts';
 import { giveBack } from './residual.ts';
@@ -22,13 +21,14 @@ export interface Closing {
   readonly startedMs: number;
   readonly secondsWaiting: number;
   readonly meanOf: MeanRule;
+  digestOf(state: { readonly params: Params }): Digest;
 }
 
 /** The state after the outer step over exactly the contributions in the inbox, and their mean. */
 export async function applyRound<S extends WorkerState>(
   state: SealedState<S>,
   inbox: RoundInbox,
-  { start, reason, startedMs, secondsWaiting, meanOf }: Closing,
+  { start, reason, startedMs, secondsWaiting, meanOf, digestOf }: Closing,
   session: Session,
 ): Promise<{ readonly state: S; readonly mean: Mean }> {
   const { plan, ports } = session;
@@ -61,7 +61,7 @@ export async function applyRound<S extends WorkerState>(
   const summary: RoundSummary = {
     index: state.round,
     base: start.base,
-    digest: stateDigest(next, ports.createSha256),
+    digest: digestOf({ params: next }),
     accepted,
     refused: inbox.rejections.map(({ reason, worker }) => ({
       reason,

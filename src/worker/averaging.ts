@@ -5,7 +5,9 @@
 import { ConfigError } from '../base/errors.ts';
 import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
+import type { Digest } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
+import type { Params } from '../tensor/params.ts';
 import { applyRound } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
 import { collect } from './collect.ts';
@@ -35,7 +37,13 @@ export function createAveraging<S extends WorkerState = WorkerState>(
 ): Averaging<S> {
   const { plan, ports } = session;
   assertNamed(session);
-  const digestOf = (state: S) => stateDigest(state.params, ports.createSha256);
+  const digests = new WeakMap<Params, Digest>();
+  /** Hashed once: heartbeats, the next round and its summary name the same parameters. */
+  const digestOf = ({ params }: Pick<S, 'params'>): Digest => {
+    const digest = digests.get(params) ?? stateDigest(params, ports.createSha256);
+    digests.set(params, digest);
+    return digest;
+  };
   return {
     digestOf,
     prepare: async (state) => ({ state, isOver: state.round >= plan.rounds }),
@@ -57,7 +65,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
           const publishedMs = clock.now();
           const reason = await collect(inbox, round, session);
           const secondsWaiting = (clock.now() - publishedMs) / 1000;
-          const closing = { start, reason, startedMs, secondsWaiting, meanOf };
+          const closing = { start, reason, startedMs, secondsWaiting, meanOf, digestOf };
           const { state: next, mean } = await applyRound(sealed, inbox, closing, session);
           const completed = async () => {
             report({ type: 'round', ...next.rounds.at(-1)! });
