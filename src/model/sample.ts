@@ -1,8 +1,9 @@
 /** Autoregressive sampling from a language model: draws one token after the other from the logits at the last position. */
 import { deriveKey, philox, unit } from '../base/rng.ts';
+import { storeTokens, type Tokens } from './data/tokens.ts';
 
 export interface SampleOptions {
-  readonly prompt: Uint8Array;
+  readonly prompt: Tokens;
   /** Tokens to add. */
   readonly length: number;
   /** 0 always takes the likeliest token. */
@@ -17,11 +18,11 @@ export interface SampleOptions {
 export type Logits = (tokens: Int32Array) => Promise<Float32Array>;
 
 /** The prompt and the tokens drawn after it. An empty prompt starts from token 0. */
-export async function sampleTokens(logits: Logits, options: SampleOptions): Promise<Uint8Array> {
+export async function sampleTokens(logits: Logits, options: SampleOptions): Promise<Tokens> {
   const { prompt, length, temperature, seed, context, vocabulary } = options;
   const key = deriveKey('nostrain/sample', seed);
   const start = prompt.length === 0 ? 1 : prompt.length;
-  const tokens = new Uint8Array(start + length);
+  const tokens = storeTokens(new Int32Array(start + length), vocabulary);
   tokens.set(prompt);
   for (let end = start; end < tokens.length; end++) {
     // right padding is harmless: attention is causal

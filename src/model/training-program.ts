@@ -1,13 +1,14 @@
 /**
  * Compiles a model to the ONNX programs a worker runs: forward, backward and optimizer in one graph.
  *
- * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` u8 (L) and
- * window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
+ * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` (L), u8
+ * or i32 by vocabulary, and window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
  */
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
+import { tokenType } from './data/tokens.ts';
 import { dataFormOf } from './data-form.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
@@ -247,8 +248,8 @@ function readBatch(graph: Graph, { form, batch, dtype }: Plan, rows: Value): Bat
     const targets = graph.input('targets', { dtype, shape: [ANY] });
     return { inputs: gather(inputs, rows), targets: gather(targets, rows) };
   }
-  const { context } = form;
-  const corpus = graph.input('corpus', { dtype: 'u8', shape: [ANY] });
+  const { context, vocabulary } = form;
+  const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
   const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
     ...Array(context + 1).keys(),
   ]);

@@ -2,6 +2,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
+import type { Tokens } from '../model/data/tokens.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { WorkerEvent } from './events.ts';
@@ -57,7 +58,7 @@ export interface TrainProgress {
 }
 
 export interface SampleRequest {
-  readonly prompt: Uint8Array;
+  readonly prompt: Tokens;
   readonly length: number;
   /** 0 takes the likeliest token. */
   readonly temperature: number;
@@ -78,7 +79,7 @@ export interface Trainer {
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
-  sample(params: Float32Array, request: SampleRequest): Promise<Uint8Array>;
+  sample(params: Float32Array, request: SampleRequest): Promise<Tokens>;
   close(): Promise<void>;
 }
 

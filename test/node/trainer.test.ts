@@ -101,6 +101,24 @@ describe('a char model', async () => {
     expect(await trainer.sample(trained.params, request)).toEqual(tokens);
   });
 
+  test('learns the same from ids of 32 bits', async () => {
+    const vocabulary = 3000;
+    const model = { ...smallGpt, vocabulary, width: 8, heads: 2, ffn: 16 };
+    const far = Int32Array.from(corpus, (token) => vocabulary - 1 - token);
+    const wide = await start({
+      model,
+      data: { kind: 'tokens', shard: far.subarray(0, 3000), validation: far.subarray(3000) },
+    });
+    const params = initialParameters(model, 1);
+    const { losses, params: after } = await wide.train(task({ params }), quiet, never);
+    expect(losses[0]).toBeCloseTo(Math.log(vocabulary), 1);
+    expect(losses[5]).toBeLessThan(losses[0]! - 0.05);
+    const request = { prompt: far.subarray(0, 2), length: 3, temperature: 0, seed: 3 };
+    const tokens = await wide.sample(after, request);
+    expect(tokens).toBeInstanceOf(Int32Array);
+    expect([...tokens.subarray(0, 2)]).toEqual([...far.subarray(0, 2)]);
+  });
+
   test('stops between slices when aborted, and goes on afterwards', async () => {
     const controller = new AbortController();
     const reason = new Error('enough');

@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
+import type { Tokens } from './tokens.ts';
 
 /** One stretch of text per worker, or blocks dealt round-robin so that every worker sees every part of it. */
 export type ShardForm = 'contiguous' | 'interleaved';
@@ -17,15 +18,15 @@ export interface ShardOptions {
 }
 
 export interface TextSplit {
-  readonly training: Uint8Array;
-  readonly validation: Uint8Array;
+  readonly training: Tokens;
+  readonly validation: Tokens;
 }
 
 const BLOCK = 4096;
 
 /** Cuts the last `validationShare` of the text off; both parts are views, not copies. */
 export function splitText(
-  tokens: Uint8Array,
+  tokens: Tokens,
   { context, validationShare = 0.1 }: { context: number; validationShare?: number },
 ): TextSplit {
   if (!(validationShare > 0 && validationShare < 1)) {
@@ -43,10 +44,10 @@ export function splitText(
 
 /** The tokens of one shard of the training part; at the seams of dealt blocks a window may span two places. */
 export function shardText(
-  training: Uint8Array,
+  training: Tokens,
   { index, count }: Shard,
   { form, context, block = BLOCK }: ShardOptions,
-): Uint8Array {
+): Tokens {
   const shard =
     form === 'contiguous'
       ? training.subarray(
@@ -59,8 +60,8 @@ export function shardText(
 }
 
 /** Blocks `first`, `first + count`, `first + 2 count`, … one after the other. */
-function deal(training: Uint8Array, first: number, count: number, block: number): Uint8Array {
-  const out = new Uint8Array(training.length);
+function deal(training: Tokens, first: number, count: number, block: number): Tokens {
+  const out = training.slice();
   let length = 0;
   for (let from = first * block; from < training.length; from += count * block) {
     const part = training.subarray(from, from + block);

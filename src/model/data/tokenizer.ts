@@ -1,11 +1,12 @@
 /**
- * Tokenizers: text to token ids and back. Ids fit a byte, so a tokenized text is a `Uint8Array`. The ids of a tokenizer never
- * change, since all workers of a run must agree on them.
+ * Tokenizers: text to token ids and back. The built-in ones have ids that fit a byte. The ids of a tokenizer never change, since
+ * all workers of a run must agree on them.
  */
 import { utf8 } from '../../base/bytes.ts';
+import type { Tokens } from './tokens.ts';
 
 interface Encoded {
-  readonly tokens: Uint8Array;
+  readonly tokens: Tokens;
   /** Characters the vocabulary lacks; each became a space. */
   readonly replaced: number;
 }

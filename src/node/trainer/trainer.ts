@@ -2,6 +2,7 @@
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import type { AnyModel } from '../../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../../model/batches.ts';
+import { assertTokens, storeTokens, type Tokens } from '../../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../../model/data-form.ts';
 import { sampleTokens } from '../../model/sample.ts';
 import { compileTraining } from '../../model/training-program.ts';
@@ -24,7 +25,7 @@ export interface RegressionRows {
 }
 
 export type TrainerData =
-  | { readonly kind: 'tokens'; readonly shard: Uint8Array; readonly validation: Uint8Array }
+  | { readonly kind: 'tokens'; readonly shard: Tokens; readonly validation: Tokens }
   | ({
       readonly kind: 'regression';
       readonly features: number;
@@ -134,22 +135,19 @@ function checkData({ model, data, batch }: TrainerSetup): void {
         { hint: 'use more text, fewer workers or a shorter model.context' },
       );
     }
-    const highest = data.shard.reduce((most, token) => Math.max(most, token), 0);
-    if (highest >= form.vocabulary) {
-      throw new ConfigError(
-        'training/data',
-        `token ${highest} is outside the vocabulary of ${form.vocabulary}`,
-      );
-    }
+    assertTokens(data.shard, form.vocabulary);
+    assertTokens(data.validation, form.vocabulary);
   } else if (data.kind !== 'regression' || data.features !== form.features) {
     throw new ConfigError('training/data', `the model trains on rows of ${form.features} features`);
   }
 }
 
-function feedsOf({ data }: TrainerSetup): Partial<Record<DataName, Feeds>> {
+function feedsOf({ data, model }: TrainerSetup): Partial<Record<DataName, Feeds>> {
   if (data.kind === 'tokens') {
-    const corpus = (tokens: Uint8Array) => ({
-      corpus: { elements: tokens, shape: [tokens.length] },
+    const form = dataFormOf(model);
+    const vocabulary = form.kind === 'tokens' ? form.vocabulary : 0;
+    const corpus = (tokens: Tokens) => ({
+      corpus: { elements: storeTokens(tokens, vocabulary), shape: [tokens.length] },
     });
     return { shard: corpus(data.shard), validation: corpus(data.validation) };
   }
