@@ -67,6 +67,22 @@ describe('the house', () => {
     expect(silent).toEqual([]);
   });
 
+  it('counts rounds from 1 in whatever a person reads: messages never hold the index', () => {
+    // rounds of drand are another matter; these two speak in the numbers of the Python reference, as its flags do
+    const allowed = new Set([
+      'src/chain/drand-source.ts',
+      'src/consensus/committee/beacon.ts',
+      'src/python/commands/aggregate-round.ts',
+      'src/python/commands/collect/text.ts',
+      'src/run/round-name.ts',
+    ]);
+    const raw = sources.filter(
+      (file) =>
+        !allowed.has(file) && /\bround \$\{(?!.*roundNumber)|[Rr]ound \+ 1\}/.test(read(file)),
+    );
+    expect(raw).toEqual([]);
+  });
+
   it('draws no randomness that nobody can repeat', () => {
     const allowed = new Set(['src/network/transport/relay-set.ts']);
     const random = sources.filter(

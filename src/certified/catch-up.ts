@@ -2,6 +2,7 @@
  * Checkpoints, taken up by newcomers and archives. A newcomer follows who decided what from the run id on, without
  * payloads, then pulls the chunks of the certified model root from whoever serves them; a chunk proves itself.
  */
+
 import { systemClock } from '../base/clock.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { readState } from '../consensus/state-root.ts';
@@ -15,6 +16,7 @@ import {
 } from '../network/wire/certified-checkpoints.ts';
 import type { Digest } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
+import { roundName } from '../run/round-name.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import {
@@ -66,7 +68,7 @@ export async function fromCheckpoint(
   const path = pathOf(genesis, gathered, through);
   for (const { round, followed, other } of path.forks) {
     const words = `${other.slice(0, 8)} is certified too; following ${followed.slice(0, 8)}`;
-    onNotice?.(`round ${round + 1}: FORK, ${words}`);
+    onNotice?.(`${roundName(round)}: FORK, ${words}`);
   }
   return newestOf(claims, path, options);
 }
@@ -87,7 +89,9 @@ async function newestOf(
     const { chain, votes } = stops.get(outcome)!;
     const bytes = await pullModel(chain.modelRoot, author, options);
     if (bytes === undefined) {
-      options.onNotice?.(`the chunks of the checkpoint after round ${chain.round} did not come`);
+      options.onNotice?.(
+        `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
+      );
       continue;
     }
     return { state: { ...chain, ...readState(bytes, options.layout) }, votes };
@@ -126,7 +130,7 @@ function soundOf(
     else if (++passed <= MOST_NAMED) {
       const { author, round } = claim;
       onNotice?.(
-        `passed over the checkpoint of ${author.slice(0, 8)} after round ${round + 1}: ${why}`,
+        `passed over the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
       );
     }
   }
@@ -140,7 +144,7 @@ function refuseClaim(
   after: Chain | undefined,
 ): string | undefined {
   if (after === undefined) return `no quorum certified outcome ${outcome.slice(0, 8)}`;
-  if (round !== after.round - 1) return `that outcome is of round ${after.round}`;
+  if (round !== after.round - 1) return `that outcome is of ${roundName(after.round - 1)}`;
   const isSame = modelRoot === after.modelRoot && ledgerRoot === after.ledgerRoot;
   return isSame ? undefined : 'other roots are certified';
 }

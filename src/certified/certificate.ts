@@ -1,4 +1,5 @@
 /** Which votes decide a round: a quorum of commits for one outcome, of one view of one committee. */
+
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { signedAgain } from '../network/wire/signatures.ts';
@@ -7,6 +8,7 @@ import { withFeatures } from '../run/features.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
+import { roundName } from '../run/round-name.ts';
 import type { Commit, Signed, ViewChangeVote } from '../run/vote.ts';
 import { type Electorate, electorateOf, type Situation, stakesOf } from './electorate.ts';
 import {
@@ -129,11 +131,11 @@ export function certify(
   const { run, round, parent } = situation;
   const [first] = commits;
   const wrong = (message: string) => invalid('no-quorum', 'votes', message);
-  if (first === undefined) return wrong(`no votes for round ${round}`);
+  if (first === undefined) return wrong(`no votes for ${roundName(round)}`);
   const { attempt, view, ctx } = first;
   for (const vote of commits) {
     const isHere = vote.run === run && vote.round === round && vote.parent === parent;
-    if (!isHere) return wrong(`${vote.id} is not of round ${round} of this history`);
+    if (!isHere) return wrong(`${vote.id} is not of ${roundName(round)} of this history`);
     if (vote.digest !== digest) return wrong(`${vote.id} is for another outcome`);
     if (vote.attempt !== attempt || vote.view !== view || vote.ctx !== ctx) {
       return wrong(`${vote.id} is of another view or committee than ${first.id}`);
@@ -143,7 +145,7 @@ export function certify(
   if (!seated.ok) return seated;
   const committee = seated.value;
   const stranger = commits.find(({ key }) => !committee.members.includes(key));
-  if (stranger !== undefined) return wrong(`${stranger.key} has no seat in round ${round}`);
+  if (stranger !== undefined) return wrong(`${stranger.key} has no seat in ${roundName(round)}`);
   if (new Set(commits.map(({ key }) => key)).size < commits.length)
     return wrong('a key votes twice');
   if (
@@ -204,7 +206,7 @@ export function judgeBallots(
   for (const ballot of ballots.value) {
     const isHere = ballot.run === run && ballot.round === round && ballot.parent === parent;
     if (!isHere || ballot.attempt !== of || ballot.attempt < 1) {
-      return wrong(`${ballot.id} is not for attempt ${of} at round ${round}`);
+      return wrong(`${ballot.id} is not for attempt ${of} at ${roundName(round)}`);
     }
   }
   const keys = ballots.value.map(({ key }) => key);

@@ -1,7 +1,9 @@
 /** The committee of a round of a real run, followed on its relays from the run id on, as its workers do. */
+
 import { ConfigError } from '../base/errors.ts';
 import type { Committee } from '../run/committee.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { roundName } from '../run/round-name.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { electorateOf, stakesOf } from './electorate.ts';
 import type { Verdict } from './evidence.ts';
@@ -37,9 +39,13 @@ function chainBefore(playing: ReturnType<typeof replay>, round: number | undefin
     const chain = next.done ? next.value.state : next.value.before;
     if (chain.round === round || (next.done && round === undefined)) return chain;
     if (!next.done) continue;
-    throw new ConfigError('flag/epoch', `nobody decided who votes in round ${round} yet`, {
-      hint: `round ${chain.round} is in progress, as far as these relays know`,
-    });
+    throw new ConfigError(
+      'flag/round',
+      `nobody decided who votes in ${roundName(round ?? chain.round)} yet`,
+      {
+        hint: `${roundName(chain.round)} is in progress, as far as these relays know`,
+      },
+    );
   }
 }
 

@@ -1,4 +1,5 @@
 /** Who votes in a round, in each of its recovery epochs: the committees that follow from the certified past. */
+
 import {
   type CommitteeRules,
   drawCommittee,
@@ -10,6 +11,7 @@ import { createElection, type Election } from '../consensus/committee/election.t
 import { liveOf, type MembershipRules, seatable } from '../consensus/round/membership.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, type Member, snapshotOf } from '../run/ledger.ts';
+import { roundName } from '../run/round-name.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
 
@@ -57,7 +59,7 @@ function awaitedIn({ round, members }: Ledger, live: readonly WorkerId[]): reado
 export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
   const { spec, run, round, parent, ledger } = situation;
   const { entropy } = ledger;
-  if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const live = liveOf(membershipOf(spec, run), ledger);
   const rules: CommitteeRules = spec.committee;
   const about = { run, round, entropy, stakes, rules };

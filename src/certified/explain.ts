@@ -3,6 +3,7 @@
 import type { Submission } from '../network/wire/certified-events.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { roundName } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Decided } from './decided.ts';
 import type { Gathered } from './gather.ts';
@@ -20,7 +21,7 @@ export interface Explanation {
 /** Which contribution is asked about. */
 export interface Question extends HistoryOptions {
   readonly worker: WorkerId;
-  /** From 0. */
+  /** The index: from 0, as everywhere in code. */
   readonly round: number;
 }
 
@@ -61,7 +62,7 @@ export interface Question extends HistoryOptions {
  * told?.why[0]?.startsWith('Counted: outcome '); // => true
  *
  * const stranger = await explainRound(archive, { spec, worker: 'a'.repeat(64), round: 0 });
- * stranger?.why[0]; // => 'Not in the roster of round 0.'
+ * stranger?.why[0]; // => 'Not in the roster of round 1.'
  * ```
  */
 export async function explainRound(
@@ -88,9 +89,9 @@ export function explain(
   const { round, before, decided } = replayed;
   const no = (...why: readonly string[]): Explanation => ({ counted: false, why });
   const index = before.ledger.members.findIndex(({ key }) => key === worker);
-  if (decided === undefined) return no(`Round ${round} was not decided by anything that is here.`);
+  if (decided === undefined) return no(`Nothing here decided ${roundName(round)}.`);
   const { digest } = decided.certificate;
-  const by = `outcome ${digest} of round ${round}`;
+  const by = `outcome ${digest} of ${roundName(round)}`;
   const row = decided.outcome.accepted.find((each) => each.index === index && !each.late);
   if (index >= 0 && row !== undefined) {
     return { counted: true, why: [`Counted: ${by} lists manifest ${row.manifest}.`] };
@@ -102,9 +103,9 @@ export function explain(
     return no(`Rejected: ${by} lists manifest ${refused.manifest} as ${refused.reason}.`);
   }
   const made = manifestsOf(worker, round, events);
-  if (index < 0) return no(`Not in the roster of round ${round}.`, ...joinsOf(worker, events));
+  if (index < 0) return no(`Not in the roster of ${roundName(round)}.`, ...joinsOf(worker, events));
   if (made.length === 0) {
-    return no(`No manifest of this worker for round ${round} is here, and ${by} lists none.`);
+    return no(`No manifest of this worker for ${roundName(round)} is here, and ${by} lists none.`);
   }
   const judged = made.map((manifest) => judge(manifest, replayed, events));
   if (decided.outcome.result === 'void') {
@@ -119,7 +120,7 @@ function lateRow(worker: WorkerId, after: ReplayedRound | undefined): string | u
   const { outcome, certificate } = after.decided;
   const row = outcome.accepted.find((each) => each.late && each.index === index);
   return index >= 0 && row !== undefined
-    ? `Counted late: outcome ${certificate.digest} of round ${after.round} lists manifest ${row.manifest}.`
+    ? `Counted late: outcome ${certificate.digest} of ${roundName(after.round)} lists manifest ${row.manifest}.`
     : undefined;
 }
 

@@ -1,8 +1,10 @@
 /** Judges the outcomes that others propose in a round in progress and composes this worker's own; what is missing is asked for, then tried again. */
+
 import { RelayError } from '../base/errors.ts';
 import type { Arrival, Certificate, Effect, Input } from '../consensus/round/round-state.ts';
 import type { Digest, EventId } from '../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
+import { roundName } from '../run/round-name.ts';
 import { draftOf, opinionOf, owedIn } from './compose.ts';
 import type { Decision, DriverOptions } from './driven-round.ts';
 import type { Missing, Verdict } from './evidence.ts';
@@ -131,7 +133,7 @@ export class Judge {
 const unsound = ({ round }: Outcome, why: string): RelayError =>
   new RelayError(
     'round/unsound',
-    `a quorum certified an outcome of round ${round} that cannot be: ${why}`,
+    `a quorum certified an outcome of ${roundName(round)} that cannot be: ${why}`,
     {
       hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
     },

@@ -2,10 +2,12 @@
  * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every
  * parameter and both roots. No key, no clock, no network.
  */
+
 import { quorumOf } from '../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../consensus/round/fork-choice.ts';
 import { readState } from '../consensus/state-root.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import { roundName } from '../run/round-name.ts';
 import type { Layout } from '../tensor/params.ts';
 import { certifiedAfter, type Decided } from './decided.ts';
 import { found, type Invalid, type Missing, type Verdict } from './evidence.ts';
@@ -87,7 +89,7 @@ function reasonsOf(
 /** Events of later rounds are at hand, so this one was decided; but not by votes that are here. */
 const undecided = (state: Chain): ReplayedRound => ({
   ...{ round: state.round, checked: 'nothing', before: state, decided: undefined, forks: [] },
-  missing: [{ what: 'event', id: `a quorum of commits of round ${state.round}` }],
+  missing: [{ what: 'event', id: `a quorum of commits of ${roundName(state.round)}` }],
 });
 
 /** Whether more members than may be hostile speak of later rounds, of no branch that was left. */

@@ -1,9 +1,11 @@
 /** What a certified round has to tell whoever watches, each thing once; and what it refused, kept for the end of the round in bounded number. */
+
 import type { Effect, Refusal } from '../consensus/round/round-state.ts';
 import type { Unreadable } from '../network/wire/certified-events.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
+import { roundName } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
 import type { RunEvent } from './events.ts';
 import type { FaultProof, Invalid, Missing } from './evidence.ts';
@@ -64,37 +66,37 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
     fault: (round, { culprit: worker, kind }) =>
       once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
     lacking: (round, missing) =>
-      notice(`round ${round + 1} waits for ${listOf(missing)} that no relay has brought yet`),
+      notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
     invalid: ({ round, proposer }, { message }) =>
-      notice(`refused what ${proposer.slice(0, 8)} proposed for round ${round + 1}: ${message}`),
+      notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
     uncomposable: (round, { message }) =>
-      notice(`has nothing to propose for round ${round + 1} yet: ${message}`),
+      notice(`has nothing to propose for ${roundName(round)} yet: ${message}`),
     resting: (round) =>
-      notice(`round ${round + 1}: sits it out, to begin the next one together with the others`),
+      notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
     keyInUse: (round) =>
       notice(
-        `round ${round + 1}: another process signs with this key; stop it, or the key is thrown out of the run`,
+        `${roundName(round)}: another process signs with this key; stop it, or the key is thrown out of the run`,
       ),
     sittingOut: (round) =>
       notice(
-        `round ${round + 1}: sits it out, for this key may have signed in it what is not on this disk`,
+        `${roundName(round)}: sits it out, for this key may have signed in it what is not on this disk`,
       ),
     left: (round) =>
-      notice(`left the run with round ${round + 1}; the same command joins it again`),
+      notice(`left the run with ${roundName(round)}; the same command joins it again`),
     unread: (round, why) =>
-      notice(`round ${round + 1} keeps the stakes it has, the next ones cannot be read: ${why}`),
+      notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),
     unpublished: (round, snapshot) =>
       notice(
-        `no relay took the stakes ${snapshot.slice(0, 8)} of round ${round + 1}: who reaches no chain needs them as a file`,
+        `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches no chain needs them as a file`,
       ),
     forked: (fork) => once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
     switched: (change) => report({ type: 'switched', ...change }),
     unknownBranch: (outcome) =>
       notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
     unlooked: (round, why) =>
-      notice(`round ${round + 1}: cannot look for other branches of the run: ${why}`),
-    unkept: (round) => notice(`the checkpoint after round ${round + 1} is on no relay as a whole`),
-    unavailable: (round, what, why) => notice(`round ${round + 1} waits for its ${what}: ${why}`),
+      notice(`${roundName(round)}: cannot look for other branches of the run: ${why}`),
+    unkept: (round) => notice(`the checkpoint after ${roundName(round)} is on no relay as a whole`),
+    unavailable: (round, what, why) => notice(`${roundName(round)} waits for its ${what}: ${why}`),
   };
 }
 

@@ -1,9 +1,11 @@
 /** The roster change that an outcome makes, from the votes, joins, leaves, faults and view-change votes that it lists. */
+
 import type { RosterChange } from '../consensus/round/membership.ts';
 import { refuseChange } from '../consensus/round/roster-change.ts';
 import { signedAgain } from '../network/wire/signatures.ts';
 import { withFeatures } from '../run/features.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { roundName } from '../run/round-name.ts';
 import type { Join, Signed } from '../run/vote.ts';
 import { judgeBallots, judgeVotes, listed } from './certificate.ts';
 import type { Chain, Draft } from './chain-state.ts';
@@ -109,7 +111,7 @@ function wrongLeave(
   for (const { key, last, ...signature } of leaves) {
     const joined = ledger.members.find((member) => member.key === key)?.joined ?? 0;
     if (last < joined || last > round) {
-      return invalid('wrong-leave', 'leaves', `the leave of ${key} is not of round ${round}`);
+      return invalid('wrong-leave', 'leaves', `the leave of ${key} is not of ${roundName(round)}`);
     }
     if (evidence.isSigned(signedAgain({ type: 'leave', run, last }, key, signature))) continue;
     return invalid('bad-signature', 'leaves', `the signature of the leave of ${key} does not hold`);
@@ -133,7 +135,7 @@ function ballotsOf(
     ? isRecovered && !isSampled
       ? judgeBallots(chain, ballots, undefined, evidence, electorate)
       : found(null)
-    : invalid('not-a-member', 'proposer', `${proposer} has no seat in round ${chain.round}`);
+    : invalid('not-a-member', 'proposer', `${proposer} has no seat in ${roundName(chain.round)}`);
 }
 
 const isFault = (noun: ProtocolMessage): noun is Signed<FaultProof> => noun.type === 'fault';

@@ -10,6 +10,7 @@ import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../run/contribution.ts';
 import { type Ledger, lateOf } from '../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
+import { roundName, roundNumber } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Layout } from '../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
@@ -159,7 +160,7 @@ export function assignmentOf(terms: Omit<Terms, 'base'>): ChunkAssignment {
   if (known?.size === layout.size) return known.assignment;
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
-  if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const roster = liveOf(membershipOf(spec, run), ledger);
   const assignment = assignChunks({
     ...{ run, round, base: entropy, roster, owners, fragments },
@@ -184,10 +185,10 @@ export function judgeManifest(
   const { worker } = said;
   if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
   if (!ledger.members.some(({ key }) => key === worker)) {
-    return refusal(worker, 'not-a-member', `not in the roster of round ${round}`);
+    return refusal(worker, 'not-a-member', `not in the roster of ${roundName(round)}`);
   }
   if (said.round !== round) {
-    return refusal(worker, 'wrong-round', `round ${said.round}, not ${round}`);
+    return refusal(worker, 'wrong-round', `${roundName(said.round)}, not ${roundNumber(round)}`);
   }
   if (said.parent === undefined) {
     return refusal(worker, 'uncommitted', 'it does not say which outcome it follows');

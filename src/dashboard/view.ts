@@ -1,6 +1,8 @@
 /** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
+
 import type { CertifiedRound, RunEvent } from '../certified/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import { roundName } from '../run/round-name.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
 
 type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'done' | 'failed';
@@ -105,7 +107,7 @@ export function fold(view: View, name: string, event: RunEvent): View {
       return notify(next, name, `refused an event (${event.reason}): ${event.detail}`);
     case 'divergence': {
       const peer = event.peer.slice(0, 8);
-      const message = `holds another state than ${peer} at the start of round ${event.round + 1}`;
+      const message = `holds another state than ${peer} at the start of ${roundName(event.round)}`;
       return notify({ ...next, diverged: new Set([...view.diverged, event.round]) }, name, message);
     }
     case 'round':
@@ -128,7 +130,7 @@ type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
 
 /** Describes a problem in a certified round. */
 export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
-  const at = `round ${event.round + 1}`;
+  const at = roundName(event.round);
   switch (event.type) {
     case 'stalled': {
       const attempt = event.attempt === 0 ? '' : ` of recovery ${event.attempt}`;
@@ -142,11 +144,11 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
     case 'conflict':
       return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
     case 'fork':
-      return `${at}: FORK since round ${event.fork + 1}, ${STAYS[event.obstacle](event)}`;
+      return `${at}: FORK since ${roundName(event.fork)}, ${STAYS[event.obstacle](event)}`;
     case 'switched': {
       const { fork, depth, ours, theirs } = event;
       const branches = `from ${short(ours)} to ${short(theirs)}`;
-      return `${at}: SWITCHED ${branches}: the run forked in round ${fork + 1}, ${depth} of this worker's rounds are undone`;
+      return `${at}: SWITCHED ${branches}: the run forked in ${roundName(fork)}, ${depth} of this worker's rounds are undone`;
     }
   }
 }

@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { readJsonFile } from '../node/json-file.ts';
+import { roundIndex } from '../run/round-name.ts';
 import {
   fields,
   type PartialSettings,
@@ -44,6 +45,12 @@ export const longFlag = (flags: string): string => /--[a-z-]+/.exec(flags)![0];
 /** An option that takes a whole number from `least` to `most`. */
 export const whole = (flags: string, help: string, least: number, most?: number): Option =>
   option(flags, help).argParser(wholeFlag(longFlag(flags), least, most));
+
+/** An option that names a round: people count from 1, its value is the index. */
+export const roundOption = (flags: string, help: string): Option => {
+  const read = wholeFlag(longFlag(flags), 1, 2 ** 32);
+  return option(flags, `${help}, from 1`).argParser((text) => roundIndex(read(text)));
+};
 
 /** An option that takes a number above zero. */
 export const positive = (flags: string, help: string): Option =>

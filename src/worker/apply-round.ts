@@ -1,4 +1,5 @@
 /** Applies a round: the mean of its contributions, the outer step, evaluation, and the summary people see. */
+
 import { TrainingError } from '../base/errors.ts';
 import { inOrder, type Mean, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
 import { boundRows, nextSizes, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
@@ -6,6 +7,7 @@ import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import { roundName } from '../run/round-name.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
@@ -97,16 +99,20 @@ export async function applyRound<S extends WorkerState>(
 function tellLeftOut(count: number, round: number, { ports: { report } }: Session): void {
   report({
     type: 'notice',
-    message: `round ${round + 1} closed on ${count} contributions without this worker's: more workers play than it counts, or its gradient was refused`,
+    message: `${roundName(round)} closed on ${count} contributions without this worker's: more workers play than it counts, or its gradient was refused`,
   });
 }
 
 /** Nothing is saved of a step that leads nowhere. */
 function assertFinite(values: Vector, round: number): void {
   if (values.every(Number.isFinite)) return;
-  throw new TrainingError('round/not-finite', `the outer step of round ${round} is not finite`, {
-    hint: 'lower --outer-learning-rate; the state before the round is kept',
-  });
+  throw new TrainingError(
+    'round/not-finite',
+    `the outer step of ${roundName(round)} is not finite`,
+    {
+      hint: 'lower --outer-learning-rate; the state before the round is kept',
+    },
+  );
 }
 
 /** What is left to send when the gradient did not count; under `async` others may still use it later. */

@@ -3,6 +3,7 @@
 import { RelayError } from '../base/errors.ts';
 import { notifiedOrDeadline } from '../base/notifier.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
+import { roundName } from '../run/round-name.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import { liveWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
@@ -86,7 +87,7 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
     ({ reason }) => reason === 'base-mismatch' || reason === 'wrong-shape',
   );
   const parts = [
-    `round ${round} has ${heard.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
+    `${roundName(round)} has ${heard.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
     missing.length > 0 ? `missing ${missing.map((worker) => worker.slice(0, 8)).join(', ')}` : '',
     reasons.length > 0 ? `refused ${[...new Set(reasons)].join(', ')}` : '',
   ];

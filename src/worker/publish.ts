@@ -1,6 +1,8 @@
 /** Sends a sealed gradient and waits until the relays have it. */
+
 import { RelayError } from '../base/errors.ts';
 import { within } from '../network/transport/deadline.ts';
+import { roundName } from '../run/round-name.ts';
 import type { Session } from './ports.ts';
 import type { SealedState, WorkerState } from './state.ts';
 import { reportWhile } from './transfer-progress.ts';
@@ -25,7 +27,7 @@ export async function publish(
   const why = isTaken === undefined ? `none within ${patienceMs / 1000} s` : await told;
   throw new RelayError(
     'relay/none-accepted',
-    `no relay took the gradient of round ${round}: ${why}`,
+    `no relay took the gradient of ${roundName(round)}: ${why}`,
     {
       hint: 'nothing is lost: see what the relays allow with `nostrain relays check URL`, then run the same command again',
     },

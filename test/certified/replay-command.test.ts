@@ -64,10 +64,10 @@ describe('nostrain replay --events', () => {
     const { exitCode, stdout } = await runCommand('replay', '--events', await write(broken));
     expect(exitCode).toBe(1);
     expect(stdout).toContain(
-      `round    1  not checked  not here: proposal ${run.rounds[1]!.digest}`,
+      `round    2  not checked  not here: proposal ${run.rounds[1]!.digest}`,
     );
-    expect(stdout).toMatch(/line \d+ {2}BAD {2}the id is not the hash of the event {2}\(round 1\)/);
-    expect(stdout).toContain('the first bad round is 1');
+    expect(stdout).toMatch(/line \d+ {2}BAD {2}the id is not the hash of the event {2}\(round 2\)/);
+    expect(stdout).toContain('the first bad round is 2');
   });
 
   it('tells the same as JSON, whatever the order of the lines', async () => {
@@ -149,12 +149,24 @@ describe('nostrain explain --events', () => {
   it('says why', async () => {
     const file = await write(made.events);
     const worker = toNpub(signerOf(5).publicKey);
-    const asked = ['explain', '--events', file, '--round', '4', '--worker', worker];
+    const asked = ['explain', '--events', file, '--round', '5', '--worker', worker];
     const { exitCode, stdout } = await runCommand(...asked);
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(
-      /^Rejected: outcome [0-9a-f]{64} of round 4 lists manifest .* as base-mismatch\.\n$/,
+      /^Rejected: outcome [0-9a-f]{64} of round 5 lists manifest .* as base-mismatch\.\n$/,
     );
+    const json = JSON.parse((await runCommand(...asked, '--json')).stdout);
+    expect(json).toMatchObject({ round: 4, worker: signerOf(5).publicKey, counted: false });
+  });
+
+  it('counts rounds from 1', async () => {
+    const asked = ['explain', '--events', await write(made.events), '--worker', toNpub(signerOf(5).publicKey)]; // biome-ignore format: one line
+    const none = await runCommand(...asked, '--round', '0');
+    expect(none.exitCode).toBe(2);
+    expect(none.stderr).toContain('--round is "0"; it must be a whole number from 1 to');
+    const beyond = await runCommand(...asked, '--round', '8');
+    expect(beyond.exitCode).toBe(2);
+    expect(beyond.stderr).toContain('no round 8 that is here');
   });
 });
 

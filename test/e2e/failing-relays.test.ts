@@ -30,7 +30,7 @@ describe('relays that fail', () => {
     const member = start([a, b]);
     const [one, other] = (await failureOf(member)).split(`; ${b.url} `);
     expect(one).toBe(
-      `no relay took the gradient of round 0: ${a.url} does not want such events (blocked: kind 7810 is not accepted here); use another relay for them`,
+      `no relay took the gradient of round 1: ${a.url} does not want such events (blocked: kind 7810 is not accepted here); use another relay for them`,
     );
     expect(other).toMatch(
       /^takes no event of this size \(.*too large: .* bytes.*\); send smaller events, or use a relay with a higher limit$/,

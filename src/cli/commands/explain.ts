@@ -1,9 +1,11 @@
 /** `nostrain explain`: why one worker's contribution to one round was or was not counted. */
+
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { explainRound } from '../../certified/explain.ts';
+import { roundName } from '../../run/round-name.ts';
 import { readKey } from '../../run/spec-fields.ts';
-import { whole } from '../../terminal/flags.ts';
+import { roundOption } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
 import {
@@ -25,7 +27,7 @@ export const explain = (): Command =>
       "say why a worker's contribution to a round was or was not counted",
     ),
   )
-    .addOption(whole('--round <n>', 'the round, from 0', 0).makeOptionMandatory())
+    .addOption(roundOption('--round <n>', 'the round').makeOptionMandatory())
     .requiredOption('--worker <npub>', 'whose contribution')
     .option('--events <file>', 'read this instead of asking relays')
     .option('--json', 'print JSON')
@@ -42,7 +44,7 @@ export const explain = (): Command =>
         const archive = await openSource(flags, options, signal);
         const told = await explainRound(archive, { ...options, worker, round });
         if (told === undefined) {
-          throw new ConfigError('flag/round', `the run has no round ${round} that is here`);
+          throw new ConfigError('flag/round', `the run has no ${roundName(round)} that is here`);
         }
         const text = `${told.why.join('\n')}\n`;
         writeOut(flags.json ? asJson({ worker, round, ...told }) : text);

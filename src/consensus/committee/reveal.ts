@@ -27,7 +27,8 @@ export const tipOf = ({ start, rounds }: RevealChain): Digest => toHex(advance(s
 
 /** The reveal for an outcome that this key proposes; empty in round 0. */
 export function revealOf({ start, rounds }: RevealChain, round: number): Digest | '' {
-  if (round < 0 || round >= rounds) throw new RangeError(`round ${round} of ${rounds}`);
+  if (round < 0 || round >= rounds)
+    throw new RangeError(`round index ${round} of ${rounds} rounds`);
   return round === 0 ? '' : toHex(advance(start, rounds - round));
 }
 

@@ -2,8 +2,10 @@
  * The ledger transition between rounds: the roster, who is eligible for the next committee, and the round randomness. It depends
  * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
+
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
+import { roundName } from '../../run/round-name.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
@@ -96,7 +98,7 @@ const newMember = (key: WorkerId, tip: Digest | null, joined: number, seatFrom: 
 /** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
 export function nextLedger(rules: MembershipRules, ledger: Ledger, change: RosterChange): Ledger {
   const { round, entropy } = ledger;
-  if (entropy === null) throw new RangeError(`no entropy in round ${round}`);
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const isFinal = change.result === 'final';
   const lookBack = Math.max(rules.liveRounds + 1, rules.absentRounds);
   const finals = isFinal ? [...ledger.finals, round].slice(-lookBack) : ledger.finals;

@@ -1,5 +1,7 @@
 /** The header of a payload: what it is, of which run and round, for which roster, and how much. 84 bytes, little-endian. */
+
 import { ok, type Result, refuse } from '../../base/result.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
 
 /** N S P L, version 1. */
 const MAGIC = [0x4e, 0x53, 0x50, 0x4c];
@@ -62,7 +64,11 @@ export function readPayloadHeader(
   }
   const round = view.getUint32(8, true);
   if (round !== expected.round) {
-    return refuse('wrong-round', 'header.round', `round ${round}, not ${expected.round}`);
+    return refuse(
+      'wrong-round',
+      'header.round',
+      `${roundName(round)}, not ${roundNumber(expected.round)}`,
+    );
   }
   const size = view.getUint32(12, true);
   if (size !== expected.size) {

@@ -222,7 +222,8 @@ const lengthOf = (chunk: number, size: number): number =>
 function assertScope({ run, roster, round, size, chunks }: PayloadScope): void {
   const isU32 = (value: number) => value === value >>> 0;
   if (run.length !== 32 || roster.length !== 32) throw new RangeError('a digest has 32 bytes');
-  if (!isU32(round) || !isU32(size)) throw new RangeError(`round ${round}, ${size} parameters`);
+  if (!isU32(round) || !isU32(size))
+    throw new RangeError(`round index ${round}, ${size} parameters`);
   for (let i = 0; i < chunks.length; i++) {
     if (chunks[i]! >= chunkCount(size) || (i > 0 && chunks[i]! <= chunks[i - 1]!)) {
       throw new RangeError(`chunk ${chunks[i]} is out of place`);

@@ -2,6 +2,7 @@
  * Manifest events to a worker's commitment for a round and back. A payload of at most 44 KiB rides inside; a larger one is
  * pulled chunk by chunk from anybody. What the payload decodes to is its codec's business.
  */
+
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
@@ -14,6 +15,7 @@ import {
   withFeatures,
 } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
 import { expirationOf, type Lifetime, planChunks } from '../attachments/chunk-events.ts';
 import type { Stripe } from '../attachments/erasure.ts';
 import { chunkTree, isPayload } from '../attachments/merkle.ts';
@@ -137,7 +139,11 @@ export function toManifest(
   const rejected = judgeClaim(event, { run: said.run, worker: event.pubkey }, context);
   if (rejected !== undefined) return rejected;
   if (context.round !== undefined && said.round !== context.round) {
-    return reject(event, 'wrong-round', `round ${said.round}, not ${context.round}`);
+    return reject(
+      event,
+      'wrong-round',
+      `${roundName(said.round)}, not ${roundNumber(context.round)}`,
+    );
   }
   if (context.checkBase && said.base !== context.base) {
     return reject(event, 'base-mismatch', `started from ${said.base}, we from ${context.base}`);

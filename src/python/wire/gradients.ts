@@ -2,12 +2,14 @@
  * Gradient events to contributions and back. The wire carries after - before; everything else here speaks of
  * Δ = before - after, so signs flip here, once in each direction.
  */
+
 import { gradient } from '../../../kinds/gradient.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../../network/event.ts';
 import { accept, codecReason, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import { partialOf } from '../../tensor/sparse.ts';
@@ -39,7 +41,11 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
   const rejected = judgeClaim(event, said, context);
   if (rejected !== undefined) return rejected;
   if (context.round !== undefined && said.round !== context.round) {
-    return reject(event, 'wrong-round', `round ${said.round}, not ${context.round}`);
+    return reject(
+      event,
+      'wrong-round',
+      `${roundName(said.round)}, not ${roundNumber(context.round)}`,
+    );
   }
   if (context.checkBase && said.model !== context.base) {
     return reject(event, 'base-mismatch', `started from ${said.model}, we from ${context.base}`);

@@ -3,6 +3,7 @@
  * Without certificates nobody decides which ones count: workers end in the same bits only where all of them saw the same.
  */
 
+import { roundName, roundNumber } from '../../run/round-name.ts';
 import type { LateGradient } from '../wire/late-record.ts';
 import { NOTHING_LATE } from '../wire/round-record.ts';
 import type { History } from './history.ts';
@@ -39,7 +40,7 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
   if (done)
     ports.report({
       type: 'notice',
-      message: `${words(done.eventIds.length)} of round ${done.lateRounds.join(', ')} folded in before round ${round}`,
+      message: `${words(done.eventIds.length)} of round ${done.lateRounds.map(roundNumber).join(', ')} folded in before ${roundName(round)}`,
     });
   return {
     ...state,
@@ -87,7 +88,7 @@ function taken(
     if (!record || one.worker === wire.me || known.has(slot(one))) return false;
     if (record.collectedWorkers.includes(one.worker)) return false;
     if (one.base === record.digestBefore) return true;
-    const detail = `late for round ${one.round}, started from ${one.base}, we from ${record.digestBefore}`;
+    const detail = `late for ${roundName(one.round)}, started from ${one.base}, we from ${record.digestBefore}`;
     report({ type: 'refused', round, worker: one.worker, reason: 'base-mismatch', detail });
     return false;
   };

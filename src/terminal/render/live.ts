@@ -9,6 +9,7 @@ import {
   type View,
   type WorkerView,
 } from '../../dashboard/view.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
 import { bar, sparkline } from './bars.ts';
 import { formatBytes, formatCount, formatLoss, formatRate } from './numbers.ts';
 import { clip, createPaint, type Paint, wrap } from './text.ts';
@@ -50,11 +51,11 @@ const within = (lines: string[], rows: number | undefined): string[] =>
   rows === undefined ? lines : lines.slice(0, rows);
 
 function headline(view: View, { title, columns }: LiveOptions, paint: Paint): string {
-  const round = Math.min(view.rounds, 1 + Math.min(...view.workers.map(({ round }) => round)));
+  const round = Math.min(view.rounds - 1, ...view.workers.map(({ round }) => round));
   const parts = [
     view.workers.length === 1 ? '1 worker' : `${view.workers.length} workers`,
     ...(view.parameters === 0 ? [] : [`${formatCount(view.parameters)} parameters`]),
-    ...(view.rounds === 0 ? [] : [`round ${round} of ${view.rounds}`]),
+    ...(view.rounds === 0 ? [] : [`${roundName(round)} of ${view.rounds}`]),
   ];
   const shown = clip(safeLine(title), columns);
   return paint.bold(shown) + clip(`  ${parts.join(' · ')}`, columns - [...shown].length);
@@ -119,7 +120,7 @@ const ROUND_HEADING = '  round  validation    training  per worker  counted  ref
 function roundRow(view: View, round: RoundView, columns: number, paint: Paint): string {
   const { validationLoss, trainingLoss, eventBytes, accepted, refused, seconds, certified } = round;
   const cells = [
-    `${round.index + 1}`.padStart(7),
+    `${roundNumber(round.index)}`.padStart(7),
     (validationLoss === undefined ? '-' : formatLoss(validationLoss)).padStart(10),
     formatLoss(trainingLoss).padStart(10),
     formatBytes(eventBytes).padStart(10),
@@ -155,7 +156,7 @@ function sampleLines({ finished }: View, columns: number, paint: Paint): readonl
   const lines = wrap(safe(last.sample).trim().replaceAll('\t', ' '), Math.max(1, columns - 4));
   return [
     '',
-    paint.dim(clip(`  after round ${last.index + 1} the shared model writes`, columns)),
+    paint.dim(clip(`  after ${roundName(last.index)} the shared model writes`, columns)),
     ...lines.slice(0, SAMPLE_LINES).map((line) => `  ${paint.dim('│')} ${line}`),
   ];
 }

@@ -3,6 +3,7 @@
 import { safeLine } from '../../base/safe-text.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/events.ts';
 import { troubleOf } from '../../dashboard/view.ts';
+import { roundName } from '../../run/round-name.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
 
 const short = (id: string): string => id.slice(0, 8);
@@ -15,7 +16,7 @@ function describe(event: RunEvent): string {
   switch (event.type) {
     case 'hello': {
       const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
-      const start = round === 0 ? '' : `, going on with round ${round + 1}`;
+      const start = round === 0 ? '' : `, going on with ${roundName(round)}`;
       return `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters on ${device} (${threads} thread${threads === 1 ? '' : 's'}), ${rounds} rounds of ${event.innerSteps} steps${start}; loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`;
     }
     case 'notice':
@@ -23,26 +24,26 @@ function describe(event: RunEvent): string {
     case 'waiting': {
       const { what, round, have, want, missing } = event;
       const names = missing.length === 0 ? '' : `, missing ${missing.map(short).join(' ')}`;
-      return `round ${round + 1}: waiting for ${what}, ${have}${want === undefined ? '' : ` of ${want}`} here${names}`;
+      return `${roundName(round)}: waiting for ${what}, ${have}${want === undefined ? '' : ` of ${want}`} here${names}`;
     }
     case 'progress': {
       const { round, step, steps, loss, tokensPerSecond } = event;
-      return `round ${round + 1}: step ${step} of ${steps}, loss ${formatLoss(loss)}, ${formatRate(tokensPerSecond)}/s`;
+      return `${roundName(round)}: step ${step} of ${steps}, loss ${formatLoss(loss)}, ${formatRate(tokensPerSecond)}/s`;
     }
     case 'trained': {
       const { round, loss, tokens, seconds } = event;
-      return `round ${round + 1}: trained for ${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s), mean loss ${formatLoss(loss)}`;
+      return `${roundName(round)}: trained for ${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s), mean loss ${formatLoss(loss)}`;
     }
     case 'transfer':
-      return `round ${event.round + 1}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
+      return `${roundName(event.round)}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;
       const lost = failed.map(({ relay, message }) => `; ${relay} ${message}`);
-      return `round ${round + 1}: sent ${formatBytes(payloadBytes)} in ${formatBytes(eventBytes)} of events to ${relays.length} of ${relays.length + failed.length} relays${lost.join('')}`;
+      return `${roundName(round)}: sent ${formatBytes(payloadBytes)} in ${formatBytes(eventBytes)} of events to ${relays.length} of ${relays.length + failed.length} relays${lost.join('')}`;
     }
     case 'refused': {
       const from = event.worker === undefined ? '' : ` from ${short(event.worker)}`;
-      return `round ${event.round + 1}: refused an event${from} (${event.reason}): ${event.detail}`;
+      return `${roundName(event.round)}: refused an event${from} (${event.reason}): ${event.detail}`;
     }
     case 'round':
       return describeRound(event);
@@ -69,7 +70,7 @@ function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
     event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
   const how = certified ? describeCertificate(certified) : event.completionReason;
   const dropped = Math.max(refused.length, certified?.rejected.length ?? 0);
-  return `round ${index + 1} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
+  return `${roundName(index)} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
 }
 
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
@@ -93,7 +94,7 @@ function describeEnd(event: Extract<RunEvent, { type: 'divergence' | 'done' | 'f
       firstDiffering === undefined
         ? ''
         : `; the first worker only one of us counted is ${short(firstDiffering)}`;
-    return `DIVERGENCE at the start of round ${round + 1}: we hold ${short(ours)}, ${short(peer)} holds ${short(theirs)}${first}`;
+    return `DIVERGENCE at the start of ${roundName(round)}: we hold ${short(ours)}, ${short(peer)} holds ${short(theirs)}${first}`;
   }
   if (event.type === 'failed') {
     const { code, message, hint } = event;

@@ -269,7 +269,7 @@ describe('N-12: --resume-latest-checkpoint', () => {
     );
     expect(resumed.exitCode).toBe(0);
     expect(resumed.stderr).toContain(
-      `not trusted: the checkpoint of round 98 by ${stranger.slice(0, 16)}: 0 of 2 authors needed publish this state`,
+      `not trusted: the checkpoint of round 99 by ${stranger.slice(0, 16)}: 0 of 2 authors needed publish this state`,
     );
     expect(await read('fin.json')).toEqual(await read('whole.json'));
   });

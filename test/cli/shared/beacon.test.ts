@@ -56,7 +56,7 @@ describe('a run that mixes in drand', () => {
     const file = await write(made);
     const without = await runCommand('replay', '--events', file);
     expect(without.exitCode).toBe(1);
-    expect(without.stdout).toMatch(/round {4}1 {2}not checked {2}not here: beacon 1790000030/);
+    expect(without.stdout).toMatch(/round {4}2 {2}not checked {2}not here: beacon 1790000030/);
     const asked = await runCommand('replay', '--events', file, '--drand', endpoint.url);
     expect(asked.exitCode, asked.stdout).toBe(0);
     const bad = await runCommand('replay', '--events', file, '--drand', 'http://127.0.0.1:9');
@@ -127,6 +127,6 @@ describe('a run that mixes in block hashes', () => {
     );
     const { exitCode, stdout } = await runCommand('replay', '--events', file);
     expect(exitCode, stdout).toBe(1);
-    expect(stdout).toMatch(/round {4}1 {2}not checked/);
+    expect(stdout).toMatch(/round {4}2 {2}not checked/);
   });
 });

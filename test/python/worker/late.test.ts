@@ -145,7 +145,7 @@ describe('a late gradient', () => {
     expect(safe.states[0]?.history?.late).toEqual([]);
     expect(
       safe.a.events.some(
-        (event) => event.type === 'refused' && event.detail.startsWith('late for round 0'),
+        (event) => event.type === 'refused' && event.detail.startsWith('late for round 1'),
       ),
     ).toBe(true);
     const alike = await play({ late: foreign, options: { isCompatible: true } });

@@ -3,6 +3,7 @@
 import type { BadLine } from '../../../certified/archive.ts';
 import type { ReplayReport, RoundReport } from '../../../certified/replay-run.ts';
 import { toNpub } from '../../../node/keys.ts';
+import { roundName, roundNumber } from '../../../run/round-name.ts';
 
 const short = (hex: string): string => hex.slice(0, 12);
 const name = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
@@ -11,7 +12,7 @@ const MOST_BAD = 20;
 /** One round in one line. */
 export function formatLine(line: RoundReport): string {
   const { round, checked, result, problem, missing } = line;
-  const head = `round ${String(round).padStart(4)}  `;
+  const head = `round ${String(roundNumber(round)).padStart(4)}  `;
   if (problem !== undefined) return `${head}BAD          ${problem}\n`;
   const lacks = missing === undefined ? '' : `  not here: ${missing.join(', ')}`;
   if (result === undefined) return `${head}not checked${lacks}\n`;
@@ -53,7 +54,7 @@ function notes({
 
 /** A line of a file that is no event. */
 const formatBad = ({ line, reason, round }: BadLine): string =>
-  `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (round ${round})`}\n`;
+  `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (${roundName(round)})`}\n`;
 
 /** What comes after the rounds. */
 export function formatEnd(report: ReplayReport): string {
@@ -64,7 +65,7 @@ export function formatEnd(report: ReplayReport): string {
   const roots = `run root ${runRoot ?? 'none'}\nmodel root ${modelRoot}\nledger root ${ledgerRoot}\n`;
   if (ok) return `${roots}ok: ${rounds} rounds, all recomputed in full\n`;
   const untrusted = report.isTrusted ? '' : 'BAD: the outcome to trust is not in this history\n';
-  const first = firstBad === null ? '' : `; the first bad round is ${firstBad}`;
+  const first = firstBad === null ? '' : `; the first bad round is ${roundNumber(firstBad)}`;
   const verdict =
     firstBad === null && bad.length === 0
       ? `not checked in full: ${full} of ${rounds} rounds recomputed`

@@ -10,6 +10,7 @@ import { buildMessage, controlLifetime } from '../../../network/wire/certified-e
 import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { keptSeconds } from '../../../run/lifetime.ts';
+import { roundName } from '../../../run/round-name.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import { runIdOf } from '../../../run/run-spec.ts';
 import {
@@ -17,7 +18,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { addSettingFlags, whole } from '../../../terminal/flags.ts';
+import { addSettingFlags, roundOption } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
@@ -46,10 +47,9 @@ export const leaveRun = (): Command =>
           .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
           .addOption(hintOption())
           .addOption(
-            whole(
+            roundOption(
               '--last <round>',
-              'the last round to take part in, from 1 (default: the one in progress)',
-              1,
+              'the last round to take part in (default: the one in progress)',
             ),
           )
           .option('--key-file <file>', 'secret key of the worker (default: in your data folder)')
@@ -81,7 +81,7 @@ async function leave(source: string, flags: Flags): Promise<void> {
       const stand = await standOf(spec, { ...board, beacon, tables, crypto: nativeCrypto });
       const last = lastOf(stand, signer.publicKey, flags.last);
       await send(spec, last, signer, board);
-      writeOut(`leaves ${spec.name} after round ${last + 1}\n`);
+      writeOut(`leaves ${spec.name} after ${roundName(last)}\n`);
     });
   });
 }
@@ -94,7 +94,7 @@ function lastOf({ spec, round, ledger }: Chain, me: string, asked: number | unde
       hint: 'name the key that joined with --key-file FILE, and relays that have the run',
     });
   }
-  return asked === undefined ? Math.max(round, member.joined) : Math.max(asked - 1, member.joined);
+  return asked === undefined ? Math.max(round, member.joined) : Math.max(asked, member.joined);
 }
 
 async function send(

@@ -15,7 +15,7 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import { roundOption, whole, wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
@@ -29,7 +29,7 @@ import { readMembers } from './members-file.ts';
 interface DrawFlags {
   readonly run: string;
   readonly members: string;
-  readonly epoch: number;
+  readonly round: number;
   readonly batch: number;
   readonly seats: number;
   readonly entropy?: string;
@@ -40,12 +40,13 @@ interface DrawFlags {
 }
 
 interface WhoFlags
-  extends Omit<DrawFlags, 'run' | 'members' | 'epoch'>,
+  extends Omit<DrawFlags, 'run' | 'members' | 'round'>,
     ConnectionFlags,
     MemberFlags {
   readonly relay?: readonly string[];
   readonly run?: string;
   readonly members?: string;
+  readonly round?: number;
   readonly epoch?: number;
   readonly spec?: string;
   readonly allowPrivateRelays?: boolean;
@@ -61,10 +62,13 @@ export const witnessWho = (): Command =>
         .addOption(hintOption())
         .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
         .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
-        .option('--epoch <n>', 'round (with --spec: the one in progress)', wholeFlag('--epoch', 0, U32)) // biome-ignore format: one option
+        .addOption(roundOption('--round <n>', 'whose committee (with --spec: the one in progress)'))
+        .addOption(
+          whole('--epoch <n>', 'the same, from 0, as events count them', 0, U32).conflicts('round'),
+        )
         .option('--batch <n>', 'recovery epoch of the round', wholeFlag('--batch', 0, U32), 0)
         .option('-k, --seats <n>', 'seats', seatsFlag, 64)
-        .option('--entropy <hex>', 'of the round; without it that of round 0', digestFlag('--entropy')) // biome-ignore format: one option
+        .option('--entropy <hex>', 'of the round; without it that of the first', digestFlag('--entropy')) // biome-ignore format: one option
         .option('--min-stake <n>', 'who has less has no seat', decimalFlag('--min-stake'), '0')
         .addOption(
           new Option('--weights <rule>', 'the chance of a seat')
@@ -80,17 +84,17 @@ export const witnessWho = (): Command =>
 
 /** What a draw without a run needs. */
 function asked(flags: WhoFlags): DrawFlags {
-  const { run, members, epoch } = flags;
-  if (run !== undefined && members !== undefined && epoch !== undefined) {
-    return { ...flags, run, members, epoch };
+  const { run, members, round = flags.epoch } = flags;
+  if (run !== undefined && members !== undefined && round !== undefined) {
+    return { ...flags, run, members, round };
   }
   throw new ConfigError('flag/missing', 'there is nothing to draw from', {
-    hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --epoch N',
+    hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --round N',
   });
 }
 
 async function drawFrom(flags: DrawFlags): Promise<void> {
-  const { epoch: round, batch: attempt, seats, weights, minStake, quorum } = flags;
+  const { round, batch: attempt, seats, weights, minStake, quorum } = flags;
   const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
   if (flags.entropy === undefined) {
     writeNote('no --entropy: drawn from the run id alone, which anybody can foresee');
@@ -105,8 +109,8 @@ async function drawFrom(flags: DrawFlags): Promise<void> {
 
 async function drawIn(source: string, flags: WhoFlags): Promise<void> {
   await interruptibly(async (signal) => {
-    const { epoch, batch: attempt } = flags;
-    const wanted = { round: epoch, attempt };
+    const { round: asked = flags.epoch, batch: attempt } = flags;
+    const wanted = { round: asked, attempt };
     const found = await committeeOn(source, flags, wanted, signal);
     const { run, round, ledger } = found.chain;
     const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };

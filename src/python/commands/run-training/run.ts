@@ -1,10 +1,12 @@
 /** `run-training STATE DATASET`: the Python reference's command, with its settings, files and silence. */
+
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey } from '../../../node/keys.ts';
 import { combineSettings, referenceDefaults } from '../../../run/presets.ts';
+import { roundName } from '../../../run/round-name.ts';
 import {
   fields,
   type PartialSettings,
@@ -122,7 +124,7 @@ function reporterOf(run: string, flags: Flags) {
 }
 
 const DIVERGED = ({ round, peer, ours, theirs }: Extract<WorkerEvent, { type: 'divergence' }>) =>
-  `round ${round}: ${safeLine(peer.slice(0, 16))} holds ${safeLine(theirs.slice(0, 16))}, this worker ${ours.slice(0, 16)}`;
+  `${roundName(round)}: ${safeLine(peer.slice(0, 16))} holds ${safeLine(theirs.slice(0, 16))}, this worker ${ours.slice(0, 16)}`;
 
 async function writeFiles({ state, facts }: Played, flags: Flags): Promise<void> {
   const { runtime } = facts;

@@ -1,10 +1,12 @@
 /** What a run of the Python reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
+
 import { utf8 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
 import type { Result } from '../../../base/result.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import type { WorkerId } from '../../../run/ids.ts';
+import { roundName } from '../../../run/round-name.ts';
 import { discoverCheckpoints } from '../../collect/checkpoints.ts';
 import type { ReadingPorts } from '../../collect/read-relay.ts';
 import { readStateFile } from '../../node/state-io.ts';
@@ -130,7 +132,7 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
 }
 
 const wordsOf = ({ read: { said } }: FoundCheckpoint): string =>
-  `the checkpoint of round ${said.round} by ${said.worker.slice(0, 16)}`;
+  `the checkpoint of ${roundName(said.round)} by ${said.worker.slice(0, 16)}`;
 
 const nothingToResume = (run: string, refused: number, failures: readonly string[]) =>
   new CheckpointError(

@@ -53,7 +53,9 @@ const who = (...flags: readonly string[]) =>
 describe('witness who --spec', () => {
   it('prints the committee of a round as the run itself has it', async () => {
     for (const round of [0, 5]) {
-      const { exitCode, stdout, stderr } = await who('--epoch', String(round));
+      const { exitCode, stdout, stderr } = await who('--round', String(round + 1));
+      const byIndex = await who('--epoch', String(round));
+      expect(byIndex.stdout).toBe(stdout);
       expect(exitCode, stderr).toBe(0);
       expect(stdout.trimEnd().split('\n')).toEqual(committeeOf(round));
     }
@@ -69,9 +71,9 @@ describe('witness who --spec', () => {
   });
 
   it('of a round that nobody reached there is none', async () => {
-    const { exitCode, stderr } = await who('--epoch', '9');
+    const { exitCode, stderr } = await who('--round', '10');
     expect(exitCode).toBe(2);
-    expect(stderr).toContain('round 7 is in progress');
+    expect(stderr).toContain('round 8 is in progress');
   });
 
   it('without a run or its parts there is nothing to draw from', async () => {

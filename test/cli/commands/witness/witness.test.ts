@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../../support/temporary-folder.ts';
 const file = temporaryFolder();
 const run = keyOf(900);
 const who = (members: string, ...change: readonly string[]) =>
-  runCommand('witness', 'who', '--run', run, '--epoch', '0', '--members', members, ...change);
+  runCommand('witness', 'who', '--run', run, '--round', '1', '--members', members, ...change);
 const written = async (name: string, text: string): Promise<string> => {
   await writeFile(file(name), text);
   return file(name);
@@ -30,7 +30,7 @@ describe('witness who', () => {
     const others = [
       await ask(members, '--run', 'y'),
       await ask(members, '--batch', '3'),
-      await ask(members, '--epoch', '8'),
+      await ask(members, '--round', '9'),
       await ask(members, '--entropy', keyOf(6)),
     ];
     expect(new Set([first, fewer, ...others].map(String)).size).toBe(6);
@@ -94,6 +94,8 @@ describe('witness who', () => {
   test.each([
     ['--entropy', 'abc'],
     ['--epoch', '1.5'],
+    ['--round', '0'],
+    ['--epoch', '0'],
     ['-k', '0'],
     ['--min-stake', '-1'],
     ['--weights', 'none'],

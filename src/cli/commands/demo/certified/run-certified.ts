@@ -2,6 +2,7 @@
  * `nostrain demo certified`: seven workers that need not trust each other over three relays of which one lies. A witness is silent,
  * a worker is killed and comes back, another one votes twice; in turn, so that a quorum can always be reached.
  */
+
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Scope, withScope } from '../../../../base/scope.ts';
@@ -13,6 +14,7 @@ import { publishRun } from '../../../../network/wire/run-board.ts';
 import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
+import { roundName } from '../../../../run/round-name.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
 import { formatStakeJson } from '../../../../run/stake-json.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
@@ -160,7 +162,7 @@ function tellEnd(
   const isNamed = workers.every(
     ({ name, hostile }) => !hostile || faults.some(({ worker }) => worker === name),
   );
-  for (const { kind, worker, round } of faults) say(`${worker}: ${kind} in round ${round + 1}`);
+  for (const { kind, worker, round } of faults) say(`${worker}: ${kind} in ${roundName(round)}`);
   say(
     agreed
       ? `all honest workers hold one root, ${rounds.at(-1)?.root.slice(0, 16)}…, after ${rounds.length} rounds, ${wallSeconds.toFixed(0)} s`
