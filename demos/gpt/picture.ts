@@ -72,7 +72,7 @@ export function drawTerminal(lines: readonly string[], title: string): string {
     `<title>${escapeXml(title)}</title>`,
     `<rect width="${width}" height="${height}" rx="10" fill="#0d1117" stroke="#30363d"/>`,
     ...buttons,
-    `<g font-family="${FONT}" font-size="14" xml:space="preserve" style="white-space:pre">`,
+    `<g font-family="${FONT}" font-size="14">`,
     ...rows.flat(),
     '</g>',
     '</svg>',
@@ -97,13 +97,16 @@ function drawLine(line: string, y: number): readonly string[] {
       const length = [...text].length * CELL.width;
       const weight = style === '1' ? ' font-weight="bold"' : '';
       elements.push(
-        `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" textLength="${length.toFixed(1)}" fill="${COLORS[style]}"${weight}>${escapeXml(text)}</text>`,
+        `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" textLength="${length.toFixed(1)}" fill="${COLORS[style]}"${weight} ${SPACES}>${escapeXml(text)}</text>`,
       );
     }
     column += [...part].length;
   }
   return elements;
 }
+
+/** Keeps the spaces. On every text: browsers reset an inherited `white-space` at `<text>`. */
+const SPACES = 'xml:space="preserve" style="white-space:pre"';
 
 const SGR = new RegExp(`${String.fromCharCode(27)}\\[([0-9]+)m`);
 
