@@ -1,7 +1,8 @@
-/** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage). */
+/** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage, 130 after Ctrl-C). */
 
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
+import { Interrupted } from '../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
 
 /** In the order of `--help`. Each is loaded when it is asked for: to load all takes longer than most of them run. */
@@ -71,8 +72,8 @@ const USAGE = /^(flag\/|settings\/(type|unknown|missing)$)/;
 
 interface WordedError {
   readonly text: string;
-  /** 2 when the command line is wrong, else 1: as the Python reference does. */
-  readonly exitCode: 1 | 2;
+  /** 2 when the command line is wrong, else 1: as the Python reference does. After a signal what shells expect. */
+  readonly exitCode: number;
 }
 
 /** What a person reads when something failed: one line that names the thing, one with the next step. */
@@ -82,6 +83,7 @@ export function wordError(error: unknown): WordedError {
     const text = `error (${error.code}): ${error.message}${hint}`;
     return { text, exitCode: USAGE.test(error.code) ? 2 : 1 };
   }
+  if (error instanceof Interrupted) return { text: 'stopped', exitCode: error.exitCode };
   if (error instanceof Error && error.name === 'AbortError')
     return { text: 'stopped', exitCode: 1 };
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -1,4 +1,5 @@
 /** Ctrl-C as a signal: the first one ends things in order, a second one ends the process at once. */
+import { constants } from 'node:os';
 
 export interface Interrupt {
   readonly signal: AbortSignal;
@@ -8,13 +9,21 @@ export interface Interrupt {
 /** Thrown where work was cut short on request. */
 export class Interrupted extends Error {
   override readonly name = 'AbortError';
+  /** What shells expect of a program that a signal ended: 130 after Ctrl-C, 143 after SIGTERM. */
+  readonly exitCode: number;
+
+  constructor(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT') {
+    super('interrupted');
+    this.exitCode = 128 + constants.signals[signal];
+  }
 }
 
 export function onInterrupt(): Interrupt {
   const controller = new AbortController();
-  const stop = () => {
-    if (controller.signal.aborted) process.exit(130);
-    controller.abort(new Interrupted('interrupted'));
+  const stop = (signal: 'SIGINT' | 'SIGTERM') => {
+    const reason = new Interrupted(signal);
+    if (controller.signal.aborted) process.exit(reason.exitCode);
+    controller.abort(reason);
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);

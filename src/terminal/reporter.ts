@@ -68,7 +68,8 @@ function liveReporter({ title, workers }: ReporterOptions, stream: NodeJS.WriteS
   function draw(isLast: boolean): void {
     if (!dirty && !isLast) return;
     dirty = false;
-    const { columns = 80, rows = 24 } = stream; // one column stays free: some terminals wrap at the last
+    // some terminals say 0; one column stays free, for others wrap at the last
+    const [columns, rows] = [stream.columns || 80, stream.rows || 24];
     const color = stream.hasColors?.() === true && !process.env.NO_COLOR;
     const room = isLast ? {} : { rows: rows - 1 };
     const lines = renderLive(view, { title, columns: columns - 1, color, ...room });

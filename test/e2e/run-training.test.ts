@@ -118,8 +118,8 @@ describe('nostrain run-training', () => {
     const program = start(worker(0, url, temporaryFolder()));
     await program.event((event) => event.type === 'waiting');
     program.child.kill('SIGINT');
-    expect(await program.exit).toBe(1);
-    expect(program.output.stderr).toContain('go on with: nostrain run-training --model linear');
+    expect(await program.exit).toBe(130);
+    expect(program.output.stderr).toMatch(/go on with: .* run-training --model linear/);
     const [heartbeat] = await stored(url, 37811);
     expect(JSON.parse(heartbeat?.content ?? '')).toMatchObject({ round: 0, status: 'leaving' });
   });

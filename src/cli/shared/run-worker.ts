@@ -10,6 +10,7 @@ import {
   writeState,
 } from '../../python/commands/state-formats.ts';
 import { stateDigest } from '../../tensor/digest.ts';
+import { commandLine } from '../../terminal/command-line.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
@@ -39,9 +40,11 @@ export async function runWorkerCommand<M extends object>(
     );
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
-    const again = ['nostrain', ...withoutSecretArguments(process.argv.slice(2))].join(' ');
+    // the view first: its last frame would be drawn over the words
+    reporter.close();
+    const again = commandLine(withoutSecretArguments(process.argv.slice(2)));
     writeNote(`stopped; everything is saved in ${options.dir}\n  go on with: ${again}`);
-    process.exitCode = 1;
+    process.exitCode = error.exitCode;
   } finally {
     reporter.close();
   }

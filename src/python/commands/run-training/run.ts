@@ -59,9 +59,10 @@ export async function runReference(
     await writeFiles(played, flags);
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
+    reporter.close();
     const how = flags.dir === undefined ? ' with --resume-latest-checkpoint' : '';
     writeNote(`stopped; the same command${how} goes on`);
-    process.exitCode = 1;
+    process.exitCode = error.exitCode;
   } finally {
     reporter.close();
   }

@@ -1,0 +1,44 @@
+import { execFileSync } from 'node:child_process';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { commandLine, quoteWords } from '../../src/terminal/command-line.ts';
+
+describe('a POSIX shell', () => {
+  const quote = (words: readonly string[]) => quoteWords(words, 'linux');
+
+  it('gets bare words where it can and quotes where it must', () => {
+    expect(quote(['run', 'join', '--relay', 'ws://127.0.0.1:7777', '--sync', 'strict:3'])).toBe(
+      'run join --relay ws://127.0.0.1:7777 --sync strict:3',
+    );
+    expect(quote(['--dir', '/my runs/a', "it's", '', '$HOME', '*', '~x'])).toBe(
+      "--dir '/my runs/a' 'it'\\''s' '' '$HOME' '*' '~x'",
+    );
+  });
+
+  it.skipIf(process.platform === 'win32')('reads the same words back', () => {
+    const word = fc.string({ unit: fc.constantFrom(...'ab \'"\\$`!*?~#&;|<>(){}[]\n\té…') });
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1, maxLength: 5 }), (words) => {
+        const script = `printf '%s\\0' ${quote(words)}`;
+        const read = execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' });
+        expect(read.split('\0').slice(0, -1)).toEqual(words);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('cmd.exe', () => {
+  const quote = (words: readonly string[]) => quoteWords(words, 'win32');
+
+  it('gets double quotes, and backslashes as Windows programs read them', () => {
+    expect(quote(['--dir', 'C:\\runs\\a'])).toBe('--dir C:\\runs\\a');
+    expect(quote(['C:\\my runs\\', 'say "hi"', 'a\\"b', '', 'a&b'])).toBe(
+      '"C:\\my runs\\\\" "say \\"hi\\"" "a\\\\\\"b" "" "a&b"',
+    );
+  });
+});
+
+it('names the program as it was started where the shell does not know it', () => {
+  expect(commandLine(['sample', 'a b'])).toMatch(/^node .* sample ['"]a b['"]$/s);
+});
