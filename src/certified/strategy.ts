@@ -87,7 +87,7 @@ async function openCertified(
       // an outcome of the next round may still list it
       if (isLate && member.spec.late !== 'defer') return;
       driven.enter(sealed.sent);
-      await publish(sealed, session);
+      await publish(sealed, session, { isWanted: () => !driven.isCertified });
       attendance.published = idOf(sealed.sent);
     },
     async finish(played) {

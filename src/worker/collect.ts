@@ -7,6 +7,7 @@ import { roundName } from '../run/round-name.ts';
 import type { CompletionReason } from '../run/sync.ts';
 import { liveWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
+import { RELAY_HINT, relaysAreAtFault } from './relay-watch.ts';
 import { closeReason, wanted } from './sync.ts';
 import { progressReporter, REPORT_MS } from './transfer-progress.ts';
 
@@ -76,7 +77,7 @@ const missesGradients = ({ sync }: Session['plan'], accepted: number): boolean =
   accepted === 0 || (sync.strategy === 'strict' && accepted < sync.workers);
 
 function incomplete(inbox: RoundInbox, round: number, session: Session): RelayError {
-  const { plan } = session;
+  const { plan, ports } = session;
   const want = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
   const heard = workersOf(inbox);
   const missing = liveWorkers(session).filter((worker) => !heard.has(worker));
@@ -90,11 +91,14 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
     `${roundName(round)} has ${heard.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
     missing.length > 0 ? `missing ${missing.map((worker) => worker.slice(0, 8)).join(', ')}` : '',
     reasons.length > 0 ? `refused ${[...new Set(reasons)].join(', ')}` : '',
+    ...ports.wire.troubles(),
   ];
   return new RelayError('round/incomplete', parts.filter(Boolean).join('; '), {
     hint: foreign
       ? 'a refused worker trains another model or from another state: all need the same --model, --seed and settings'
-      : 'nothing is lost: run the same command again when the others are there, or lower --sync strict:N',
+      : relaysAreAtFault(ports.wire)
+        ? RELAY_HINT
+        : 'nothing is lost: run the same command again when the others are there, or lower --sync strict:N',
     data: { round, missing },
   });
 }

@@ -38,7 +38,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
       leaving,
     });
     if (await taken) return true;
-    if (leaving) return false;
+    if (leaving || wire.reachable().length === 0) return false;
     const why = (await settled).failed.map(({ relay, message }) => `${relay} ${message}`);
     report({ type: 'notice', message: `no relay took the heartbeat (${why.join('; ')})` });
     return false;

@@ -8,6 +8,7 @@ import { compareWithPeers } from './divergence.ts';
 import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
+import { watchRelays } from './relay-watch.ts';
 import type { WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
 import { trainOrResume } from './train.ts';
@@ -20,6 +21,7 @@ export async function runWorker<S extends WorkerState>(
 ): Promise<S> {
   const heartbeats = createHeartbeatPublisher(session);
   const comparison = compareWithPeers(session);
+  const relays = watchRelays(session);
   let state = start;
   try {
     for (;;) {
@@ -38,6 +40,7 @@ export async function runWorker<S extends WorkerState>(
     }
   } finally {
     await comparison.stop();
+    await relays.stop();
     await heartbeats.stop();
   }
 }

@@ -7,6 +7,7 @@ import type { Heartbeat } from '../run/heartbeat.ts';
 import { isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Session } from './ports.ts';
+import { RELAY_HINT, relaysAreAtFault } from './relay-watch.ts';
 import type { WorkerState } from './state.ts';
 
 /** How long the end of a run waits for the peers' digests of the final state. */
@@ -20,7 +21,7 @@ export async function waitForWorkers(session: Session): Promise<void> {
   for (let told = 0; ; ) {
     const have = liveWorkers(session).length;
     if (have >= plan.waitFor) return tellOfMore(have, session);
-    if (clock.now() >= deadlineMs) throw noPeers(plan, have);
+    if (clock.now() >= deadlineMs) throw noPeers(have, session);
     if (have !== told) {
       told = have;
       report({ type: 'waiting', what: 'workers', round: 0, have, want: plan.waitFor, missing: [] });
@@ -38,14 +39,16 @@ function tellOfMore(have: number, { plan: { sync }, ports: { report } }: Session
   });
 }
 
-const noPeers = (plan: Session['plan'], have: number): RelayError =>
-  new RelayError(
-    'round/no-peers',
-    `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ${plan.joinTimeoutMs / 1000} s`,
-    {
-      hint: 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --wait-for N',
-    },
-  );
+/** Where a relay is at fault, the others may be there all the time. */
+function noPeers(have: number, { plan, ports: { wire } }: Session): RelayError {
+  const troubles = wire.troubles();
+  const few = `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ${plan.joinTimeoutMs / 1000} s`;
+  return new RelayError('round/no-peers', [few, ...troubles].join('; '), {
+    hint: relaysAreAtFault(wire)
+      ? RELAY_HINT
+      : 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --wait-for N',
+  });
+}
 
 /**
  * Waits until everybody whose gradient made the final state has said which state they ended in, and this one has been heard,

@@ -35,6 +35,8 @@ export interface Plan {
   readonly timeoutSince: 'publishing' | 'last-contribution';
   /** How long relays may take to accept a gradient, where that is longer than the round's timeout. */
   readonly publishTimeoutMs: number;
+  /** Tries to publish again while relays are away and the round has time. */
+  readonly waitsForRelays: boolean;
   /** The workers of the run, where they are named: nobody else counts, and in round 0 they divide the parameters. Empty: anybody. */
   readonly peers: readonly WorkerId[];
   /** Live workers to see before the first round; 1 starts at once. */
@@ -72,6 +74,7 @@ const usual = {
   roundTimeoutMs: 60_000,
   timeoutSince: 'publishing',
   publishTimeoutMs: 0,
+  waitsForRelays: true,
   peers: [],
   waitFor: 1,
   joinTimeoutMs: 600_000,

@@ -1,35 +1,84 @@
-/** Sends a sealed gradient and waits until the relays have it. */
-
+/** Sends a sealed gradient and waits until the relays have it; a relay that is away is tried again until the round's time is up. */
 import { RelayError } from '../base/errors.ts';
 import { within } from '../network/transport/deadline.ts';
+import type { Delivery } from '../network/transport/delivery.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Session } from './ports.ts';
-import type { SealedState, WorkerState } from './state.ts';
+import type { Sent } from './state.ts';
 import { reportWhile } from './transfer-progress.ts';
+
+/** Between two tries, besides the waits of the connections. */
+const AGAIN_MS = 1000;
+
+export interface PublishLimits {
+  /** False as soon as nobody needs the gradient any more: it is not tried again then. */
+  isWanted?(): boolean;
+}
 
 /** Returns once a relay took the gradient; what slower relays said is reported when they have said it. */
 export async function publish(
-  { round, sent }: SealedState<WorkerState>,
+  { round, sent }: { readonly round: number; readonly sent: Sent },
   session: Session,
+  { isWanted = () => true }: PublishLimits = {},
 ): Promise<void> {
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
+  const patienceMs = Math.max(plan.roundTimeoutMs, plan.publishTimeoutMs);
+  const deadlineMs = clock.now() + patienceMs;
+  for (let isTold = false; ; isTold = true) {
+    const failed = await tryOnce(round, sent, deadlineMs, session);
+    if (failed === 'taken' || !isWanted()) return;
+    const away = failed === 'late' ? [] : failed.filter(({ isAway }) => isAway);
+    const hasTime = plan.waitsForRelays && clock.now() + AGAIN_MS < deadlineMs;
+    if (away.length === 0 || !hasTime) {
+      throw noneAccepted(
+        round,
+        failed === 'late' ? `none within ${patienceMs / 1000} s` : words(failed),
+      );
+    }
+    // that all are away is told already
+    if (!isTold && wire.reachable().length > 0)
+      report({ type: 'notice', message: `relay away, trying again: ${words(away)}` });
+    await clock.sleep(AGAIN_MS, signal);
+  }
+}
+
+/** One try: taken, not answered in time, or what each relay said. */
+async function tryOnce(
+  round: number,
+  sent: Sent,
+  deadlineMs: number,
+  session: Session,
+): Promise<'taken' | 'late' | Delivery['failed']> {
+  const { clock, wire, report } = session.ports;
   const { payloadBytes, eventBytes } = sent;
   const { taken, settled, progress } = wire.send(sent);
-  const told = settled.then(({ accepted, failed }) => {
-    report({ type: 'published', round, payloadBytes, eventBytes, relays: accepted, failed });
-    return failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
+  void settled.then(({ accepted, failed }) => {
+    if (accepted.length === 0) return;
+    const others = failed.map(({ relay, message }) => ({ relay, message }));
+    report({
+      type: 'published',
+      round,
+      payloadBytes,
+      eventBytes,
+      relays: accepted,
+      failed: others,
+    });
   });
-  const patienceMs = Math.max(plan.roundTimeoutMs, plan.publishTimeoutMs);
-  const inTime = within(taken, patienceMs, clock, signal);
+  const inTime = within(taken, deadlineMs - clock.now(), clock, session.signal);
   const isTaken = await (progress ? reportWhile(inTime, round, progress, session) : inTime);
-  if (isTaken) return;
-  const why = isTaken === undefined ? `none within ${patienceMs / 1000} s` : await told;
-  throw new RelayError(
+  if (isTaken === undefined) return 'late';
+  return isTaken ? 'taken' : (await settled).failed;
+}
+
+const words = (failed: Delivery['failed']): string =>
+  failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
+
+const noneAccepted = (round: number, why: string): RelayError =>
+  new RelayError(
     'relay/none-accepted',
     `no relay took the gradient of ${roundName(round)}: ${why}`,
     {
       hint: 'nothing is lost: see what the relays allow with `nostrain relays check URL`, then run the same command again',
     },
   );
-}

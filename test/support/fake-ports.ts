@@ -128,6 +128,7 @@ export function fakePorts(
     },
     relays: ['fake'],
     reachable: () => ['fake'],
+    troubles: () => [],
     openRound: () => {
       contributions.clear();
       rejections.length = 0;

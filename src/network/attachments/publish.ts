@@ -9,6 +9,7 @@ import {
   anyTrue,
   type Delivery,
   deliveryOf,
+  isAway,
   isTaken,
   type Progress,
   type Sending,
@@ -28,6 +29,8 @@ export interface ChunkDelivery {
   readonly of: number;
   /** The words of the first refusal; empty when there was none. */
   readonly message: string;
+  /** The relay was not there when it was refused, or said nothing. */
+  readonly isAway: boolean;
 }
 
 export interface ChunkSending {
@@ -101,9 +104,13 @@ async function settle(
       const { have, of } = addUp(chunks.map(({ taken, of }) => ({ have: taken, of })));
       const outcome = await events[i]?.catch(() => undefined);
       const isHere = have === of && outcome !== undefined && isTaken(outcome);
-      if (have === of) return { relay, isHere, message: wordsOf(outcome, relay, relays) };
-      const refusal = chunks.find(({ message }) => message !== '')?.message ?? '';
-      return { relay, isHere, message: `${have} of ${of} chunks taken: ${refusal}` };
+      if (have === of) {
+        const message = wordsOf(outcome, relay, relays);
+        return { relay, isHere, message, isAway: isAway(outcome, relay, relays) };
+      }
+      const refused = chunks.find(({ message }) => message !== '');
+      const message = `${have} of ${of} chunks taken: ${refused?.message ?? ''}`;
+      return { relay, isHere, message, isAway: refused?.isAway ?? false };
     }),
   );
   return deliveryOf(answers);
@@ -158,6 +165,7 @@ async function sendTo(
   let next = 0;
   let taken = 0;
   let message = '';
+  let away = false;
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
     const own = AbortSignal.any([signal]); // few listeners each
@@ -169,6 +177,7 @@ async function sendTo(
         onTaken(index);
         continue;
       }
+      if (message === '') away = isAway(outcome, relay, relays);
       message ||= wordsOf(outcome, relay, relays);
       isUseless ||= outcome === undefined || outcome.attempts === 0;
     }
@@ -176,5 +185,5 @@ async function sendTo(
   await Promise.all(Array.from({ length: Math.min(WINDOW, count) }, sendSome)).catch(() => {
     message ||= 'given up';
   });
-  return { relay, taken, of: count, message };
+  return { relay, taken, of: count, message, isAway: away };
 }

@@ -1,13 +1,21 @@
 /** From the outcomes at each relay to what a worker wants to know: did anybody take it, and what did the others say. */
 import type { SignedEvent } from '../event.ts';
-import { diagnoseOutcome } from './diagnose.ts';
+import { diagnoseOutcome, wordsOfUnreachable } from './diagnose.ts';
 import type { PublishOutcome } from './publishing.ts';
 import type { RelaySet } from './relay-set.ts';
 
 /** Which relays took an event, and what the others said. */
 export interface Delivery {
   readonly accepted: readonly string[];
-  readonly failed: readonly { readonly relay: string; readonly message: string }[];
+  readonly failed: readonly Failure[];
+}
+
+/** A relay that did not take an event. */
+export interface Failure {
+  readonly relay: string;
+  readonly message: string;
+  /** It could not be reached, or did not answer: it may take the event later. */
+  readonly isAway?: boolean;
 }
 
 /** How far a payload is: chunks that are through, of those that must be. */
@@ -48,7 +56,13 @@ export function watchOutcomes(
   const settled = Promise.all(given).then((all): Delivery => {
     const told = all.map((outcome, i) => {
       const relay = relays.relays[i]!;
-      return { relay, isHere: isTakenAtAll(outcome), message: wordsOf(outcome, relay, relays) };
+      const message = wordsOf(outcome, relay, relays);
+      return {
+        relay,
+        isHere: isTakenAtAll(outcome),
+        message,
+        isAway: isAway(outcome, relay, relays),
+      };
     });
     return deliveryOf(told);
   });
@@ -82,12 +96,25 @@ interface Told {
   readonly isHere: boolean;
   /** Read where it is not here. */
   readonly message: string;
+  readonly isAway: boolean;
 }
 
 export const deliveryOf = (told: readonly Told[]): Delivery => ({
   accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
-  failed: told.flatMap(({ isHere, relay, message }) => (isHere ? [] : [{ relay, message }])),
+  failed: told.flatMap(({ isHere, relay, message, isAway }) =>
+    isHere ? [] : [{ relay, message, ...(isAway && { isAway }) }],
+  ),
 });
+
+/** Whether trying again later can help because the relay was not there, or said nothing; one that refused was. */
+export function isAway(
+  outcome: PublishOutcome | undefined,
+  relay: string,
+  relays: RelaySet,
+): boolean {
+  if (outcome) return outcome.status === 'unreachable' || outcome.status === 'no-verdict';
+  return relays.status().find((each) => each.relay === relay)?.state !== 'open';
+}
 
 const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
   outcome !== undefined && isTaken(outcome);
@@ -102,9 +129,7 @@ export function wordsOf(
   if (outcome) return diagnoseOutcome(outcome, statuses);
   const status = statuses.find((each) => each.relay === relay);
   if (status?.state === 'open') return 'was too slow: the run went on without it';
-  const message = status?.lastError ?? '';
-  const unreachable = { relay, status: 'unreachable', message, attempts: 0, delaysMs: [] } as const;
-  return diagnoseOutcome(unreachable, statuses);
+  return wordsOfUnreachable(relay, statuses);
 }
 
 /** The same of an event that is not signed yet; one that never is was not taken. */

@@ -35,6 +35,13 @@ export function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly Rela
   return `${happened}${said}${next === '' ? '' : `; ${next}`}`;
 }
 
+/** What is said of a relay that is not there now. */
+export function wordsOfUnreachable(relay: string, statuses: readonly RelayStatus[]): string {
+  const message = statuses.find((each) => each.relay === relay)?.lastError ?? '';
+  const outcome = { relay, status: 'unreachable', message, attempts: 0, delaysMs: [] } as const;
+  return diagnoseOutcome(outcome, statuses);
+}
+
 /** A relay may send anything: nothing that moves a cursor or turns text around, and not too much. */
 function printable(message: string): string {
   const text = message
@@ -68,6 +75,9 @@ const byStatus: Readonly<Record<Exclude<PublishStatus, 'refused' | 'pow-needed'>
   },
 };
 
+/** It was there before. */
+const cutOff: Case = { happened: 'was cut off', next: 'it is tried again' };
+
 function caseOf(
   { status, message, kept }: PublishOutcome,
   relay: RelayStatus | undefined,
@@ -81,6 +91,7 @@ function caseOf(
   }
   if (status === 'refused') return refusalOf(message, isClockOff);
   if (status === 'pow-needed') return workOf(relay?.limits.workBits ?? 0);
+  if (status === 'unreachable' && (relay?.opens ?? 0) > 0) return cutOff;
   return byStatus[status];
 }
 

@@ -5,10 +5,13 @@ import { createNotifier, type Notifier } from '../../base/notifier.ts';
 import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
 import type { SignedEvent } from '../event.ts';
 import { createWorkingSigner } from '../proof-of-work.ts';
-import type { Subscription } from '../transport/relay-set.ts';
+import type { SubscriptionHandlers } from '../transport/feed.ts';
+import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { createNativeProfile } from './native-profile.ts';
 import type { CreateProfile, Profile } from './profile.ts';
+import { createRelayTroubles, type RelayTroubles } from './relay-troubles.ts';
 import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inbox.ts';
+import { createSendAgain, type SendAgain } from './send-again.ts';
 import { createSignsOfLife } from './signs-of-life.ts';
 import type { Wire, WireOptions } from './wire.ts';
 
@@ -35,7 +38,9 @@ export function createWire(
   const open = new Set<OpenInbox>();
   const signs = createSignsOfLife(profileOptions, profile);
 
-  const hearing = hearHeartbeats(options, profile, heartbeats, changed);
+  const again = createSendAgain({ relays, send: profile.send, signal: stop.signal });
+  const troubles = createRelayTroubles(relays, options.clock);
+  const hearing = hearHeartbeats(options, profile, heartbeats, changed, { again, troubles });
   return {
     me: profile.worker ?? signer.publicKey,
     changed,
@@ -46,17 +51,23 @@ export function createWire(
     get isPaced() {
       return relays.status().some(({ limits }) => limits.eventsPerMinute !== undefined);
     },
-    sendHeartbeat: signs.sendHeartbeat,
+    sendHeartbeat(own) {
+      const sending = signs.sendHeartbeat(own);
+      void sending.settled.then(troubles.delivered);
+      return sending;
+    },
     seal: profile.seal,
     open: profile.open,
     send(sealed) {
       const sending = profile.send(sealed);
       signs.gradient(sealed, sending);
+      again.sent(sealed);
       // counted at once: no relay has to bring the own gradient back
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
     relays: relays.relays,
+    troubles: troubles.lines,
     reachable: () => relays.status().flatMap(({ relay, state }) => (state === 'open' ? relay : [])),
     openRound(request) {
       const inbox: OpenInbox = openRoundInbox(request, {
@@ -70,13 +81,7 @@ export function createWire(
       open.add(inbox);
       return inbox;
     },
-    traffic() {
-      const status = relays.status();
-      return {
-        bytesSent: status.reduce((sum, { bytesOut }) => sum + bytesOut, 0),
-        bytesReceived: status.reduce((sum, { bytesIn }) => sum + bytesIn, 0),
-      };
-    },
+    traffic: () => trafficOf(relays.status()),
     async close() {
       stop.abort(new Error('closed'));
       hearing.close();
@@ -85,6 +90,11 @@ export function createWire(
     },
   };
 }
+
+const trafficOf = (status: ReturnType<RelaySet['status']>) => ({
+  bytesSent: status.reduce((sum, { bytesOut }) => sum + bytesOut, 0),
+  bytesReceived: status.reduce((sum, { bytesIn }) => sum + bytesIn, 0),
+});
 
 /** A worker that signs gradients is there. */
 function refresh(heartbeats: Map<string, Heartbeat>, { pubkey, created_at }: SignedEvent): void {
@@ -102,12 +112,14 @@ function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): vo
 
 /** Keeps the latest heartbeat of every worker of the run, of bounded number. */
 function hearHeartbeats(
-  { relays, peers, clock }: WireOptions,
+  { relays, peers, clock, signer }: WireOptions,
   { heartbeatFilter, readHeartbeat }: Profile,
   heartbeats: Map<string, Heartbeat>,
   changed: Notifier,
+  { again, troubles }: { readonly again: SendAgain; readonly troubles: RelayTroubles },
 ): Subscription {
-  const onEvent = (event: SignedEvent) => {
+  const onEvent = (event: SignedEvent, relay: string) => {
+    if (event.pubkey === signer.publicKey) troubles.cameBack(relay);
     const judged = readHeartbeat(event);
     if (!judged.ok || !isPeer(judged.value.worker, peers)) return;
     const held = heartbeats.get(judged.value.worker);
@@ -117,5 +129,19 @@ function hearHeartbeats(
     heartbeats.set(judged.value.worker, judged.value);
     changed.notify();
   };
-  return relays.subscribe([heartbeatFilter], { onEvent }, { longLived: true });
+  const { handlers } = troubles;
+  const watching: SubscriptionHandlers = {
+    ...handlers,
+    onEvent,
+    onAsked(relay) {
+      handlers.onAsked(relay);
+      again.connected(relay);
+      changed.notify();
+    },
+    onLost(relay, message) {
+      handlers.onLost(relay, message);
+      changed.notify();
+    },
+  };
+  return relays.subscribe([heartbeatFilter], watching, { longLived: true });
 }

@@ -93,6 +93,8 @@ export interface Wire {
   readonly relays: readonly string[];
   /** Those whose connection is open now. */
   reachable(): readonly string[];
+  /** One line for each relay that is at fault now, beginning with its address. */
+  troubles(): readonly string[];
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;

@@ -1,0 +1,86 @@
+/**
+ * Which relays of a run are at fault, in words: away, silent, closing what is asked of them, refusing heartbeats, or keeping them to
+ * themselves. For errors and notices, so that friends are not blamed for what a relay does.
+ */
+import type { Clock } from '../../base/clock.ts';
+import type { Delivery } from '../transport/delivery.ts';
+import { wordsOfUnreachable } from '../transport/diagnose.ts';
+import type { SubscriptionHandlers } from '../transport/feed.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+
+export interface RelayTroubles {
+  /** Watches the subscription to the run's heartbeats. */
+  readonly handlers: Required<
+    Pick<SubscriptionHandlers, 'onAsked' | 'onCaughtUp' | 'onLost' | 'onRepeated'>
+  >;
+  /** A relay brought an event of this worker. */
+  cameBack(relay: string): void;
+  /** What became of a heartbeat of this worker. */
+  delivered(delivery: Delivery): void;
+  /** One line for each relay that is at fault now: its address and what it does, in its own words where it has any. */
+  lines(): readonly string[];
+}
+
+/** How long a relay may take to answer, or to bring an event back, before it counts as silent. */
+const PATIENCE_MS = 10_000;
+
+/** What is known of one relay. */
+interface Seen {
+  askedMs?: number | undefined;
+  /** Its words when it closed the subscription for good. */
+  closed?: string | undefined;
+  /** Why it did not take the latest heartbeat. */
+  refused?: string | undefined;
+  /** When it took a heartbeat for the first time since one came back. */
+  tookMs?: number | undefined;
+  hasBrought?: boolean;
+}
+
+export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubles {
+  const seen = new Map(relays.relays.map((relay): [string, Seen] => [relay, {}]));
+  const of = (relay: string): Seen => seen.get(relay) ?? {};
+  const isLate = (sinceMs: number | undefined) =>
+    sinceMs !== undefined && clock.now() - sinceMs >= PATIENCE_MS;
+
+  function lineOf(relay: string, isOpen: boolean): string | undefined {
+    if (!isOpen) return wordsOfUnreachable(relay, relays.status());
+    const { askedMs, closed, refused, tookMs, hasBrought } = of(relay);
+    if (closed !== undefined) return `closes what we ask for (${closed || 'without a word'})`;
+    if (isLate(askedMs)) return 'does not answer what it is asked';
+    if (refused !== undefined) return refused;
+    return isLate(tookMs) && !hasBrought ? 'takes events and does not hand them out' : undefined;
+  }
+
+  return {
+    handlers: {
+      onAsked(relay) {
+        Object.assign(of(relay), { askedMs: clock.now(), closed: undefined });
+      },
+      onCaughtUp(relay) {
+        of(relay).askedMs = undefined;
+      },
+      onLost(relay, message) {
+        Object.assign(of(relay), { askedMs: undefined, closed: message });
+      },
+      onRepeated: (_, relay) => {
+        of(relay).hasBrought = true;
+      },
+    },
+    cameBack(relay) {
+      of(relay).hasBrought = true;
+    },
+    delivered({ accepted, failed }) {
+      for (const relay of accepted) {
+        const about = of(relay);
+        about.refused = undefined;
+        about.tookMs ??= clock.now();
+      }
+      for (const { relay, message } of failed) of(relay).refused = message;
+    },
+    lines: () =>
+      relays.status().flatMap(({ relay, state }) => {
+        const line = lineOf(relay, state === 'open');
+        return line === undefined ? [] : [`${relay} ${line}`];
+      }),
+  };
+}

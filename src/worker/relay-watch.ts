@@ -1,0 +1,52 @@
+/**
+ * Relays at fault, for people: tells when every relay of the run is away (the worker trains on and loses nothing, but hears and is heard
+ * by nobody meanwhile), and says when an error is theirs and not that of the other workers.
+ */
+import type { Wire } from '../network/wire/wire.ts';
+import type { Session } from './ports.ts';
+
+export interface RelayWatch {
+  stop(): Promise<void>;
+}
+
+/** A relay that comes and goes is not told of more often than this. */
+const QUIET_MS = 60_000;
+
+/** Whether there is no relay left that does what it should. */
+export const relaysAreAtFault = (wire: Wire): boolean =>
+  wire.troubles().length === wire.relays.length;
+
+/** What to do where a relay is at fault. */
+export const RELAY_HINT =
+  'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay more; then run the same command again';
+
+/** Watches until stopped. */
+export function watchRelays({ ports: { clock, wire, report } }: Session): RelayWatch {
+  const stopping = new AbortController();
+  let toldMs = Number.NEGATIVE_INFINITY;
+  let isAway = false;
+
+  function look(): void {
+    const wasAway = isAway;
+    isAway = wire.reachable().length === 0;
+    if (!isAway || wasAway || clock.now() - toldMs < QUIET_MS) return;
+    toldMs = clock.now();
+    const message = `relay away, trying again: ${wire.troubles().join('; ')}`;
+    report({ type: 'notice', message });
+  }
+
+  async function watch(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      look();
+      await wire.changed.next(stopping.signal).catch(() => undefined);
+    }
+  }
+
+  const watching = watch();
+  return {
+    async stop() {
+      stopping.abort();
+      await watching;
+    },
+  };
+}
