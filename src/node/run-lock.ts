@@ -45,6 +45,14 @@ export async function takeKeyLock(home: string, run: string, key: string): Promi
   return take({ file, does: `plays in this run with the key ${key}`, dir });
 }
 
+/** The live process that plays the worker in a folder; undefined where none does. */
+export async function lockOwner(dir: string): Promise<number | undefined> {
+  const file = join(await realpath(dir), 'lock');
+  const owner = ownerOf(await textOf(file));
+  if (owner === process.pid) return held.has(file) ? owner : undefined;
+  return isAlive(owner) ? owner : undefined;
+}
+
 async function take(locked: Locked): Promise<RunLock> {
   const { file } = locked;
   if (held.has(file)) throw busy(process.pid, locked);

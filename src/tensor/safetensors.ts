@@ -19,7 +19,7 @@ export interface SafetensorsFile {
 }
 
 /** Longer headers are refused. */
-const MAX_HEADER_BYTES = 64 * 1024 * 1024;
+export const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 
 const METADATA = '__metadata__';
 
@@ -76,6 +76,24 @@ export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
   const tensors = entries.map((entry) => readTensor(entry, data));
   return ok({ tensors, metadata: readMetadata(metadata) });
 }
+
+/** What a JSON header says without the tensors: their shapes by name, and the metadata; undefined where it is no header. */
+export function readSafetensorsHeader(
+  json: Uint8Array,
+):
+  | { readonly shapes: ReadonlyMap<string, readonly number[]>; readonly metadata: Metadata }
+  | undefined {
+  const header = parseHeader(json);
+  if (!header) return undefined;
+  const { [METADATA]: metadata, ...described } = header;
+  const shapes = Object.entries(described).flatMap(([name, description]) => {
+    const { shape } = (description ?? {}) as Record<string, unknown>;
+    return isSizes(shape) ? [[name, shape] as const] : [];
+  });
+  return { shapes: new Map(shapes), metadata: readMetadata(metadata) };
+}
+
+type Metadata = Readonly<Record<string, string>>;
 
 /** One tensor as the header describes it. */
 interface Entry {

@@ -39,7 +39,7 @@ const command = (): Command =>
         .addArgument(new Argument('[state]', 'regression: state to start from'))
         .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
     )
-      .option('--spec <run>', 'file or naddr1… of a run with a spec; the same as `run join`')
+      .option('--spec <run>', 'file, naddr1… or name of a run with a spec; the same as `run join`')
       .addOption(hintOption()),
     '--dir; with --spec in your data folder',
   );

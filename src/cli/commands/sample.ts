@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { tokenizers } from '../../model/data/tokenizer.ts';
+import { runFolderOf } from '../../node/local-runs.ts';
 import { gptSpec, optimizerOf } from '../../node/prepare-task.ts';
 import { createTrainer } from '../../node/trainer/trainer.ts';
 import { readStateFile } from '../../python/node/state-io.ts';
@@ -28,14 +29,14 @@ export const sample = (): Command =>
   addSettingFlags(
     new Command('sample')
       .description('write text with the parameters of a run')
-      .argument('<state>', 'folder of a run (as --dir), or a state file')
+      .argument('<state>', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
       .addOption(whole('--length <n>', 'tokens to write', 1, 1_000_000).default(400))
       .option('--temperature <x>', '0 always takes the likeliest token', '0.8'),
     ['seed', 'tokens', 'width', 'layers', 'heads', 'context', 'ffn'],
   )
     .option('-o, --output <file>', 'write it there instead of stdout')
-    .action(async (state: string, flags: Flags, command: Command) => {
+    .action(async (named: string, flags: Flags, command: Command) => {
       const temperature = Number(flags.temperature);
       if (!(temperature >= 0 && temperature <= 100)) {
         throw new ConfigError(
@@ -43,6 +44,7 @@ export const sample = (): Command =>
           `--temperature is ${flags.temperature}; it must be a number from 0`,
         );
       }
+      const state = await runFolderOf(named);
       const { layout, values } = await readStateFile(state);
       const settings = await settingsOf(state, command);
       const tokenizer = tokenizers[settings.tokens];

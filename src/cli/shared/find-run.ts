@@ -1,14 +1,15 @@
-/** A run by its file or its address: read, or fetched from relays and checked against the id the address holds. */
-import { readFile, writeFile } from 'node:fs/promises';
+/** A run by its file, its name on this machine or its address: read, or fetched from relays and checked against the id the address holds. */
+import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Option } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { hintProblem } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { fetchRun } from '../../network/wire/run-board.ts';
-import { decodeRunAddress, type RunAddress, readCanonical } from '../../network/wire/runs.ts';
+import { decodeRunAddress, type RunAddress } from '../../network/wire/runs.ts';
 import type { Connection } from '../../node/connect-relays.ts';
 import { dataHome } from '../../node/data-home.ts';
+import { findLocalRun, readKeptSpec } from '../../node/local-runs.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/run-spec.ts';
@@ -48,11 +49,7 @@ const KEPT_AS = 'run.json';
 
 /** Reads a file, or asks relays; throws where there is none or it is not what the address says. */
 export async function findRun(source: string, options: FindOptions): Promise<FoundRun> {
-  if (!/^(?:nostr:)?naddr1/.test(source)) {
-    const spec = readSpec(await readDocument(source));
-    const { relays = [], connection } = options;
-    return { run: runIdOf(spec), spec, relays, connection };
-  }
+  if (!/^(?:nostr:)?naddr1/.test(source)) return findHere(source, options);
   const address = decodeRunAddress(source);
   if (!address.ok) {
     throw new ConfigError('run/address', `${source.slice(0, 40)}… is ${address.issue.message}`, {
@@ -67,6 +64,34 @@ export async function findRun(source: string, options: FindOptions): Promise<Fou
   const kept = await readKept(options.dir ?? runDir(run), run);
   const spec = kept ?? (await askRelays(address.value, relays, { ...options, connection }));
   return { run, spec, relays, connection };
+}
+
+/** The run of a file, or the one kept on this machine under that name with the relays it was joined over. */
+async function findHere(source: string, options: FindOptions): Promise<FoundRun> {
+  const isFile = await stat(source).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  const kept = isFile ? undefined : await findKept(source);
+  const spec = kept?.spec ?? readSpec(await readDocument(source));
+  const relays = options.relays ?? kept?.relays ?? [];
+  // those of an address are public; where one is not, its user named it
+  const isHinted = kept !== undefined && options.relays === undefined;
+  const publicOnly = isHinted && relays.every((url) => hintProblem(url) === undefined);
+  const connection = publicOnly ? { ...options.connection, publicOnly } : options.connection;
+  return { run: runIdOf(spec), spec, relays, connection };
+}
+
+/** A certified run of this machine by its name or id; undefined where there is none. */
+export async function findKept(
+  name: string,
+): Promise<{ readonly spec: RunSpec; readonly relays: readonly string[] } | undefined> {
+  const run = await findLocalRun(name).catch((error: unknown) => {
+    if (error instanceof ConfigError && error.code === 'run/unknown') return undefined;
+    throw error;
+  });
+  const spec = run && (await readKeptSpec(run.worker));
+  return spec && { spec, relays: run.relays };
 }
 
 /** Those that a stranger's word is enough to dial. Throws where there are only others: whoever wrote the address chose them. */
@@ -107,9 +132,8 @@ export async function keepSpec(dir: string, spec: RunSpec): Promise<void> {
 
 /** The spec kept in a folder, where it is the one wanted. */
 async function readKept(dir: string, run: Digest): Promise<RunSpec | undefined> {
-  const text = await readFile(join(dir, KEPT_AS), 'utf8').catch(() => undefined);
-  const read = text === undefined ? undefined : readCanonical(text);
-  return read?.ok && runIdOf(read.value) === run ? read.value : undefined;
+  const spec = await readKeptSpec(dir);
+  return spec && runIdOf(spec) === run ? spec : undefined;
 }
 
 async function askRelays(

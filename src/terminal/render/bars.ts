@@ -1,4 +1,5 @@
-/** Progress bars and sparklines out of block characters. */
+/** Progress bars, sparklines and plots out of block characters. */
+import { formatLoss } from './numbers.ts';
 
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 const LEVELS = '▁▂▃▄▅▆▇█';
@@ -23,6 +24,29 @@ export function sparkline(values: readonly number[], width: number): string {
       return LEVELS[level];
     })
     .join('');
+}
+
+const MOST_COLUMNS = 4;
+
+/** `height` lines of at most `width` characters, the highest and lowest value at the left; none of fewer than two values. */
+export function plot(values: readonly number[], width: number, height: number): readonly string[] {
+  if (values.length < 2) return [];
+  const [high, low] = [Math.max(...values), Math.min(...values)];
+  const labels = [formatLoss(high), formatLoss(low)];
+  const margin = Math.max(...labels.map((label) => label.length));
+  const room = Math.max(1, width - margin - 2);
+  const each = Math.min(MOST_COLUMNS, Math.max(1, Math.floor(room / values.length)));
+  const columns = resample(values, room).flatMap((value) => Array<number>(each).fill(value));
+  const steps = LEVELS.length;
+  const filled = columns.map((value) =>
+    Math.round(1 + (high > low ? (value - low) / (high - low) : 0) * (height * steps - 1)),
+  );
+  return Array.from({ length: height }, (_, line) => {
+    const below = (height - 1 - line) * steps;
+    const cells = filled.map((all) => ` ${LEVELS}`[Math.min(steps, Math.max(0, all - below))]);
+    const label = line === 0 ? labels[0]! : line === height - 1 ? labels[1]! : '';
+    return `${label.padStart(margin)} │${cells.join('')}`.trimEnd();
+  });
 }
 
 /** Means of equal stretches, where there are more values than columns. */

@@ -36,7 +36,7 @@ export const inspectRun = (): Command =>
     addSettingFlags(
       new Command('inspect')
         .description('show the spec of a run field by field, and what its rounds send to relays')
-        .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+        .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
         .addOption(hintOption())
         .addOption(
           whole('--workers <n>', 'workers to plan for (default: the founders)', 1, 100_000),

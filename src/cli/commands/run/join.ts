@@ -59,7 +59,7 @@ export const joinRun = (): Command =>
         addSettingFlags(
           new Command('join')
             .description('train as one worker of a run; repeat the command to go on after a stop')
-            .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+            .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
             .addOption(hintOption())
             .addOption(advertiseOption()),
         ),

@@ -44,7 +44,7 @@ export const leaveRun = (): Command =>
       addSettingFlags(
         new Command('leave')
           .description('leave the roster of a run; a worker that is running ends by itself')
-          .addArgument(new Argument('<run>', 'file or naddr1… of the run'))
+          .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
           .addOption(hintOption())
           .addOption(
             roundOption(

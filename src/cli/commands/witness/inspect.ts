@@ -34,7 +34,7 @@ export const witnessInspect = (): Command =>
   addConnectionFlags(
     new Command('inspect')
       .description('print how likely a drawn committee has enough hostile members to forge, take over or stall a round')
-      .option('--spec <run>', 'file or naddr1… of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
+      .option('--spec <run>', 'file, naddr1… or name of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
       .addOption(hintOption())
       .addOption(whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS))

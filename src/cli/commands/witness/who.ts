@@ -57,7 +57,7 @@ export const witnessWho = (): Command =>
     addConnectionFlags(
       new Command('who')
         .description('print the keys on the committee of a round, best first')
-        .option('--spec <run>', 'file or naddr1… of a run: it says the rules, its relays the rest')
+        .option('--spec <run>', 'file, naddr1… or name of a run: it says the rules, its relays the rest')
         .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
         .addOption(hintOption())
         .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')

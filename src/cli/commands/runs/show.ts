@@ -1,0 +1,115 @@
+/** `nostrain show`: one run of this machine: its loss curve, its rounds, where its model is, and what the model writes. */
+import { Command } from 'commander';
+import { safe, safeLine } from '../../../base/safe-text.ts';
+import { findLocalRun, type LocalRun } from '../../../node/local-runs.ts';
+import { asJson, writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
+import { plot } from '../../../terminal/render/bars.ts';
+import { formatBytes, formatCount, formatLoss } from '../../../terminal/render/numbers.ts';
+import { clip, wrap } from '../../../terminal/render/text.ts';
+import { renderPage } from './page.ts';
+import { curveOf, formatAge, modelFileOf, roundRow, sampleCommand, summaryOf } from './words.ts';
+
+interface Flags {
+  readonly html?: string;
+  readonly csv?: string;
+  readonly json?: boolean;
+}
+
+/** The command. */
+export const show = (): Command =>
+  new Command('show')
+    .description('show a run of this machine: loss curve, rounds, model file')
+    .argument('<run>', 'name of a run (`nostrain runs` lists them), or its folder')
+    .option('--html <file>', 'write one page with everything in it, to keep or to send')
+    .option('--csv <file>', 'write a line per round; - for stdout')
+    .option('--json', 'print JSON')
+    .action(async (name: string, { html, csv, json }: Flags) => {
+      const run = await findLocalRun(name);
+      if (html !== undefined) await writeResult(renderPage(run), html);
+      if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
+      if (json) writeOut(asJson(documentOf(run)));
+      for (const file of [html, csv]) {
+        if (file !== undefined && file !== '-') writeNote(`written to ${file}`);
+      }
+      if (!json && html === undefined && csv === undefined) writeOut(`${words(run).join('\n')}\n`);
+    });
+
+const documentOf = (run: LocalRun) => ({
+  ...summaryOf(run),
+  lossBefore: Number.isFinite(run.lossBefore) ? run.lossBefore : undefined,
+  sample: sampleOf(run),
+  history: run.history.map(roundRow),
+});
+
+const sampleOf = ({ history }: LocalRun): string | undefined =>
+  history.findLast(({ sample }) => sample !== undefined)?.sample;
+
+const PLOT_HEIGHT = 8;
+const MOST_COLUMNS = 100;
+
+function words(run: LocalRun): readonly string[] {
+  const { name, kind, state, model, parameters, rounds, history, worker, lossBefore } = run;
+  const columns = Math.min(MOST_COLUMNS, process.stdout.columns || 80) - 1;
+  const size = parameters === undefined ? [] : [`${formatCount(parameters)} parameters`];
+  const far = `${history.length}${rounds === undefined ? '' : ` of ${rounds}`} rounds`;
+  const facts = [kind, ...(model === undefined ? [] : [model]), ...size, state, far];
+  const started = lossBefore === undefined ? [] : [`loss at the start  ${formatLoss(lossBefore)}`];
+  const sample = sampleOf(run);
+  const text = sample === undefined ? [] : wrap(safe(sample).trim(), columns - 4);
+  const command = sampleCommand(run);
+  return [
+    safeLine(`${name}  ${facts.join(' · ')}`),
+    '',
+    ...plot(curveOf(run), columns, PLOT_HEIGHT),
+    ...started,
+    ...table(run).map((line) => clip(line, columns)),
+    ...(text.length === 0
+      ? []
+      : ['', 'the shared model writes', ...text.map((line) => `  │ ${line}`)]),
+    '',
+    ...(parameters === undefined ? [] : [`model   ${modelFileOf(worker)}`]),
+    `folder  ${run.dir} (${formatBytes(run.bytes)}, changed ${formatAge(Date.now() - run.changedAtMs)})`,
+    ...(command === undefined ? [] : [`write more text with: ${command}`]),
+  ];
+}
+
+const HEADING = ['round', 'validation', 'training', 'counted', 'refused', 'sent', 'time'];
+
+function table({ history }: LocalRun): readonly string[] {
+  if (history.length === 0) return ['no round is finished yet'];
+  const rows = history.map((round) => {
+    const { counted, refused, eventBytes, seconds, result } = roundRow(round);
+    const losses = [round.validationLoss ?? Number.NaN, round.trainingLoss].map(formatLoss);
+    const sent = formatBytes(eventBytes);
+    return [
+      `${round.index + 1}`,
+      ...losses,
+      `${counted}`,
+      `${refused}`,
+      sent,
+      `${seconds.toFixed(0)} s`,
+      result,
+    ];
+  });
+  const cells = [[...HEADING, 'ended by'], ...rows];
+  const widths = HEADING.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
+  const lines = cells.map((row) => row.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  '));
+  return ['', ...lines];
+}
+
+const toCsv = ({ history }: LocalRun): string => {
+  const names = ['round', 'validationLoss', 'trainingLoss', 'counted', 'refused'] as const;
+  const more = [
+    'payloadBytes',
+    'eventBytes',
+    'secondsTraining',
+    'secondsWaiting',
+    'seconds',
+  ] as const;
+  const all = [...names, ...more, 'result', 'model'] as const;
+  const rows = history.map((round) => {
+    const row = roundRow(round);
+    return all.map((name) => row[name] ?? '').join(',');
+  });
+  return `${[all.join(','), ...rows].join('\n')}\n`;
+};
