@@ -118,7 +118,10 @@ describe('the state', () => {
     ['after a round', played()],
     [
       'with a loss that is not a number',
-      { ...played(), rounds: [{ ...round, trainingLoss: Number.NaN }] },
+      {
+        ...played(),
+        rounds: [{ ...round, trainingLoss: Number.NaN, validationLoss: Number.NaN }],
+      },
     ],
   ])('%s comes back exactly', async (_, state) => {
     const folder = await open();

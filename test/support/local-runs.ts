@@ -14,7 +14,7 @@ const layout = createLayout([
 
 export const SECRET = '0000000000000000000000000000000000000000000000000000000000000003';
 
-export const roundOf = (index: number, more: Partial<RoundSummary> = {}): RoundSummary => ({
+const roundOf = (index: number, more: Partial<RoundSummary> = {}): RoundSummary => ({
   index,
   base: 'b'.repeat(64),
   digest: index.toString(16).padStart(64, 'd'),

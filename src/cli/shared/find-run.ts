@@ -83,7 +83,7 @@ async function findHere(source: string, options: FindOptions): Promise<FoundRun>
 }
 
 /** A certified run of this machine by its name or id; undefined where there is none. */
-export async function findKept(
+async function findKept(
   name: string,
 ): Promise<{ readonly spec: RunSpec; readonly relays: readonly string[] } | undefined> {
   const run = await findLocalRun(name).catch((error: unknown) => {
