@@ -56,7 +56,9 @@ export function parseRecord<M extends object>(
     norms: json.norms ?? [],
     sent,
     rounds: Array.isArray(json.rounds)
-      ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, [...ROUND, 'validationLoss']) : one))
+      ? json.rounds.map((one) =>
+          isObject(one) ? withNumbers(one, [...ROUND, 'validationLoss']) : one,
+        )
       : [],
     lossBefore: json.lossBefore ?? Number.NaN,
   };

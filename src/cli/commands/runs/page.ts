@@ -1,5 +1,6 @@
 /** One self-contained HTML page of a run: curve, rounds and text, no script, nothing loaded from elsewhere. */
 import type { LocalRun } from '../../../node/local-runs.ts';
+import { roundNumber } from '../../../run/round-name.ts';
 import { formatBytes, formatCount, formatLoss } from '../../../terminal/render/numbers.ts';
 import { lossAfter, roundRow } from './words.ts';
 
@@ -51,7 +52,7 @@ const MARGIN = 60;
 /** Loss over rounds; nothing before there are two points. */
 function curve({ history }: LocalRun): string {
   const points = history
-    .map((round) => ({ round: round.index + 1, loss: lossAfter(round) }))
+    .map((round) => ({ round: roundNumber(round.index), loss: lossAfter(round) }))
     .filter(({ loss }) => Number.isFinite(loss));
   if (points.length < 2) return '';
   const losses = points.map(({ loss }) => loss);
@@ -89,7 +90,7 @@ function table({ history }: LocalRun): string {
   const rows = history.map((round) => {
     const { counted, refused, eventBytes, seconds, result, model } = roundRow(round);
     const cells = [
-      ...[round.index + 1, formatLoss(round.validationLoss ?? Number.NaN)],
+      ...[roundNumber(round.index), formatLoss(round.validationLoss ?? Number.NaN)],
       ...[formatLoss(round.trainingLoss), counted, refused, formatBytes(eventBytes)],
       ...[`${seconds.toFixed(0)} s`, inHtml(result), inHtml(model.slice(0, 8))],
     ];

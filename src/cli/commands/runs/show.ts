@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { safe, safeLine } from '../../../base/safe-text.ts';
 import { findLocalRun, type LocalRun } from '../../../node/local-runs.ts';
+import { roundNumber } from '../../../run/round-name.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { plot } from '../../../terminal/render/bars.ts';
 import { formatBytes, formatCount, formatLoss } from '../../../terminal/render/numbers.ts';
@@ -82,7 +83,7 @@ function table({ history }: LocalRun): readonly string[] {
     const losses = [round.validationLoss ?? Number.NaN, round.trainingLoss].map(formatLoss);
     const sent = formatBytes(eventBytes);
     return [
-      `${round.index + 1}`,
+      `${roundNumber(round.index)}`,
       ...losses,
       `${counted}`,
       `${refused}`,
@@ -98,7 +99,7 @@ function table({ history }: LocalRun): readonly string[] {
 }
 
 const toCsv = ({ history }: LocalRun): string => {
-  const names = ['round', 'validationLoss', 'trainingLoss', 'counted', 'refused'] as const;
+  const names = ['validationLoss', 'trainingLoss', 'counted', 'refused'] as const;
   const more = [
     'payloadBytes',
     'eventBytes',
@@ -109,7 +110,7 @@ const toCsv = ({ history }: LocalRun): string => {
   const all = [...names, ...more, 'result', 'model'] as const;
   const rows = history.map((round) => {
     const row = roundRow(round);
-    return all.map((name) => row[name] ?? '').join(',');
+    return [roundNumber(round.index), ...all.map((name) => row[name] ?? '')].join(',');
   });
-  return `${[all.join(','), ...rows].join('\n')}\n`;
+  return `${[`round,${all.join(',')}`, ...rows].join('\n')}\n`;
 };

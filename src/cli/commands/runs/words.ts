@@ -57,9 +57,9 @@ export function formatAge(ms: number): string {
   return `${Math.floor(ms / DAY)} days ago`;
 }
 
-/** One row per round, numbers as they are: for CSV, HTML and JSON. */
+/** One row per round, numbers as they are; `index` is from 0. */
 export const roundRow = (round: CertifiedSummary) => ({
-  round: round.index + 1,
+  index: round.index,
   validationLoss: finite(round.validationLoss),
   trainingLoss: finite(round.trainingLoss),
   counted: round.accepted.length,

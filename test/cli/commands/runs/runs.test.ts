@@ -114,7 +114,7 @@ describe('show', () => {
     });
     const shown = JSON.parse((await runCommand('show', 'winter', '--json')).stdout);
     expect(shown).toMatchObject({ name: 'winter', lossBefore: 4.5, sample: 'text' });
-    expect(shown.history).toMatchObject([{ round: 1, validationLoss: 3 }, { round: 2 }]);
+    expect(shown.history).toMatchObject([{ index: 0, validationLoss: 3 }, { index: 1 }]);
     expect(shown.history[1]).not.toHaveProperty('validationLoss');
   });
 
