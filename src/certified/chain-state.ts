@@ -1,4 +1,5 @@
 /** What is certified of a run between two rounds: with the model, without it, and as the head of the chain that a worker keeps on disk. */
+import type { Departure } from '../consensus/round/roster-change.ts';
 import type { ModelState } from '../consensus/state-root.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
@@ -35,6 +36,8 @@ export interface Chain extends Situation {
   readonly before: Past | null;
   /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
   readonly recent: readonly Digest[];
+  /** Leaves that outcomes listed, as long as a join may be older than one of them: an older one does not count again. */
+  readonly departed: readonly Departure[];
 }
 
 /** The whole certified state. */
@@ -49,6 +52,12 @@ export interface ChainHead extends Omit<Chain, 'spec'> {
   readonly votes: ListedVotes | null;
   /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
   readonly left: readonly Digest[];
+}
+
+/** The round of the outcome with this digest, -1 for the run id; undefined where a join may not name it. */
+export function roundAfter({ round, recent }: Chain, digest: Digest): number | undefined {
+  const index = recent.indexOf(digest);
+  return index < 0 ? undefined : round - recent.length + index;
 }
 
 /** What a worker keeps of a certified state beside the model. */

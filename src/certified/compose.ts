@@ -1,5 +1,5 @@
 /** The outcome a worker proposes for a round, and whether it accepts the one of another proposer: its own opinion, never a replay's. */
-import { chooseJoins } from '../consensus/round/roster-change.ts';
+import { chooseJoins, joinsBeforeLeaving } from '../consensus/round/roster-change.ts';
 import type { Arrival, Check } from '../consensus/round/round-state.ts';
 import { withFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
@@ -12,6 +12,7 @@ import {
 import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
 import { judgeVotes } from './certificate.ts';
+import { roundAfter } from './chain-state.ts';
 import { membershipOf } from './electorate.ts';
 import type { Evidence, FaultProof } from './evidence.ts';
 import type { EvidenceStore } from './evidence-store.ts';
@@ -86,11 +87,19 @@ const rejectedRows = (roster: Places, bad: readonly Bad[]): readonly RejectedRow
     .sort((a, b) => (a.manifest < b.manifest ? -1 : 1))
     .slice(0, MOST_REJECTED);
 
-/** One join of each key that may be listed now. */
+/** One join of each key that may be listed now: none from before its key left, or asked to leave by now. */
 function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
-  const fresh = [...evidence.nouns()].filter(
-    (noun): noun is Signed<Join> => noun.type === 'join' && chain.recent.includes(noun.after),
+  const nouns = [...evidence.nouns()];
+  const due = nouns.filter(
+    (noun): noun is Signed<Leave> => noun.type === 'leave' && noun.last <= chain.round,
   );
+  const asked = due.map(({ key, last: round }) => ({ key, round }));
+  const isUndone = joinsBeforeLeaving([...asked, ...chain.departed]);
+  const fresh = nouns.filter((noun): noun is Signed<Join> => {
+    if (noun.type !== 'join') return false;
+    const after = roundAfter(chain, noun.after);
+    return after !== undefined && !isUndone({ key: noun.key, after });
+  });
   const known = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
   return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...known.values()])
     .map((chosen) => {

@@ -13,6 +13,7 @@ import {
   nextLedger,
   type RosterChange,
 } from '../consensus/round/membership.ts';
+import { nextDepartures } from '../consensus/round/roster-change.ts';
 import { type ModelState, modelRoot } from '../consensus/state-root.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
@@ -47,6 +48,7 @@ export function genesisOf(spec: RunSpec, params: Params, hash?: Hash): Certified
   return {
     ...{ spec, run, round: 0, parent: run, time: 0, params, momentum },
     ...{ ledger, ledgerRoot: ledgerRoot(ledger), modelRoot: root, before: null, recent: [run] },
+    departed: [],
   };
 }
 
@@ -195,11 +197,15 @@ function follow(
   const { rowSize } = change;
   const outcome: Outcome = { ...draft, rowSize, modelRoot: root, ledgerRoot: ledgerRoot(ledger) };
   const digest = outcomeDigest(outcome);
+  const recent = [...chain.recent, digest].slice(-RECENT);
   const next: Chain = {
-    ...{ spec, run, round: round + 1, parent: digest, time: outcome.time, ledger },
+    ...{ spec, run, recent, round: round + 1, parent: digest, time: outcome.time, ledger },
     ...{ modelRoot: root, ledgerRoot: outcome.ledgerRoot },
     before: { round, parent, base, ledger: chain.ledger },
-    recent: [...chain.recent, digest].slice(-RECENT),
+    departed: nextDepartures(chain.departed, change.leaves, {
+      round,
+      oldest: round + 1 - recent.length,
+    }),
   };
   return { outcome, next };
 }

@@ -1,14 +1,14 @@
 /** The roster change that an outcome makes, from the votes, joins, leaves, faults and view-change votes that it lists. */
 
 import type { RosterChange } from '../consensus/round/membership.ts';
-import { refuseChange } from '../consensus/round/roster-change.ts';
+import { joinsBeforeLeaving, refuseChange } from '../consensus/round/roster-change.ts';
 import { signedAgain } from '../network/wire/signatures.ts';
 import { withFeatures } from '../run/features.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Join, Signed } from '../run/vote.ts';
 import { judgeBallots, judgeVotes, listed } from './certificate.ts';
-import type { Chain, Draft } from './chain-state.ts';
+import { type Chain, type Draft, roundAfter } from './chain-state.ts';
 import { type Electorate, membershipOf, type Situation } from './electorate.ts';
 import {
   type Evidence,
@@ -78,15 +78,21 @@ function votersOf(
   return certificate.ok ? found(certificate.value.commits.map(({ key }) => key)) : certificate;
 }
 
-/** The first join that follows none of the last outcomes, or that its key did not sign. */
+/** The first join that follows none of the last outcomes, that is from before its key left, or that its key did not sign. */
 function wrongJoin(
-  { run, recent }: Chain,
+  chain: Chain,
   { joins }: Draft,
   evidence: Evidence,
 ): ReturnType<typeof invalid> | undefined {
+  const { run } = chain;
+  const isUndone = joinsBeforeLeaving(chain.departed);
   for (const { key, after, tip, evidence: shown, features, ...signature } of joins) {
-    if (!recent.includes(after)) {
+    const followed = roundAfter(chain, after);
+    if (followed === undefined) {
       return invalid('old-join', 'joins', `the join of ${key} follows none of the last outcomes`);
+    }
+    if (isUndone({ key, after: followed })) {
+      return invalid('join-before-leave', 'joins', `${key} left after it had asked to join so`);
     }
     const join: Join = {
       type: 'join',

@@ -1,6 +1,7 @@
 /** What a certified worker keeps on disk beside the core's state, as JSON: ledgers by their canonical bytes, checked by their roots. */
 import { isHex32, utf8 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
+import type { Departure } from '../consensus/round/roster-change.ts';
 import { anyFeatures } from '../run/features.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
 import { readVotes, votesJson } from '../run/listed.ts';
@@ -68,7 +69,8 @@ const formatLedger = (ledger: Ledger): Fields => ({
 /** The same again; undefined when it is not whole. */
 function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isObject(json)) return undefined;
-  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent, left = [] } = json;
+  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent } = json;
+  const { left = [], departed = [] } = json;
   const votes = readVotes(json.votes as Json | undefined, anyFeatures);
   const ledger = parseKept(json.ledger);
   const before = json.before === null ? null : parsePast(json.before);
@@ -79,8 +81,9 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   }
   if (!areDigests(recent) || votes === undefined || !areDigests(left) || ledger.round !== round)
     return undefined;
+  if (!Array.isArray(departed) || !departed.every(isDeparture)) return undefined;
   const place = { run, round, parent, time, ledger, modelRoot, ledgerRoot: root };
-  return { ...place, before, recent, votes, left };
+  return { ...place, before, recent, departed, votes, left };
 }
 
 const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
@@ -105,5 +108,7 @@ function parseKept(json: unknown): Ledger | undefined {
 const isDigest = (value: unknown): value is string => typeof value === 'string' && isHex32(value);
 const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) >= 0;
+const isDeparture = (value: unknown): value is Departure =>
+  isObject(value) && isDigest(value.key) && isCount(value.round);
 const areDigests = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every(isDigest);

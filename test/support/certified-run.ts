@@ -56,6 +56,8 @@ export interface Round {
   /** Cast no vote. */
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
+  /** Whose first join of all is listed once more. */
+  readonly oldJoins?: readonly number[];
   readonly leaves?: readonly number[];
   /** Votes name as many places as there may be as left out; the next outcome lists them, and of twelve founders has no room for it. */
   readonly wordy?: boolean;
@@ -182,6 +184,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     keepSaid(at, number, message, life(state.round));
   const joining = [...(state.round === 0 ? roster : []), ...(round.joins ?? [])];
   const joins = joining.map((number) => say(number, joinOf(spec, run, state, number)));
+  for (const number of round.oldJoins ?? []) joins.push(firstJoinOf(at, number));
   const leaves = (round.leaves ?? []).map((number) =>
     say(number, { type: 'leave', run, last: state.round }),
   );
@@ -355,6 +358,12 @@ const joinOf = (spec: RunSpec, run: Digest, state: Certified, number: number): J
   ...{ type: 'join', run, after: state.parent, evidence: '' },
   tip: tipOf(chainOf(spec, run, number)),
 });
+
+const firstJoinOf = ({ events, run }: Generating, number: number): SignedEvent =>
+  events.find((event) => {
+    const isOwn = event.pubkey === signerOf(number).publicKey;
+    return isOwn && toProtocolMessage(event, run)?.type === 'join';
+  })!;
 
 /** The event of a message, and the chunks of a body that is not inside. */
 function keepSaid(

@@ -63,6 +63,33 @@ function joinJudge(
   };
 }
 
+/** A key that left, and the round whose outcome listed its leave. */
+export interface Departure {
+  readonly key: WorkerId;
+  readonly round: number;
+}
+
+/** A join, by the round of the outcome that it follows; -1 where it follows none. */
+export interface DatedJoin {
+  readonly key: WorkerId;
+  readonly after: number;
+}
+
+/** Whether a join is from before its key left: it says nothing any more, one made after the leave does. */
+export function joinsBeforeLeaving(departures: readonly Departure[]): (join: DatedJoin) => boolean {
+  const left = new Map<WorkerId, number>();
+  for (const { key, round } of departures) left.set(key, Math.max(round, left.get(key) ?? -1));
+  return ({ key, after }) => after < (left.get(key) ?? -1);
+}
+
+/** The departures that later rounds must know: those that a join of round `oldest` or later may be older than. */
+export const nextDepartures = (
+  before: readonly Departure[],
+  keys: readonly WorkerId[],
+  { round, oldest }: { readonly round: number; readonly oldest: number },
+): readonly Departure[] =>
+  [...before, ...keys.map((key) => ({ key, round }))].filter((each) => each.round > oldest);
+
 /** Why an outcome is not a valid successor of this ledger. The names are stable. */
 export type ChangeFault =
   | 'wrong-round'

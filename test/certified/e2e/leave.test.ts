@@ -1,4 +1,4 @@
-/** Leaving a run: said with one command, done by the outcome that lists it, and no end for those who stay. */
+/** Leaving a run: said with one command, done by the outcome that lists it, and no end for those who stay; what the key said before it left does not bring it back. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
@@ -58,9 +58,19 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(goes.events.some(({ type }) => type === 'done')).toBe(true);
     expect(last.index).toBeLessThan(399);
 
+    // its join of before is on the relay still, and says nothing any more
+    const after = await stays.event(
+      (event) => event.type === 'round' && event.index >= last.index + 3,
+    );
+    expect(after.type).toBe('round');
+    const since = roundsOf(stays).filter(({ index }) => index > last.index);
+    expect(since.flatMap(({ certified }) => certified!.joined)).toEqual([]);
+
     const again = start(...training);
     await again.event((event) => event.type === 'round' && event.accepted.includes(me));
     expect(roundsOf(again)[0]!.index).toBe(last.index + 1);
+    const joined = roundsOf(again).flatMap(({ certified }) => certified!.joined);
+    expect(joined).toEqual([me]);
     for (const { child } of [stays, again]) child.kill('SIGINT');
     expect(await again.exit).toBe(1);
   });

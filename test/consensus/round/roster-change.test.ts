@@ -6,7 +6,12 @@ import {
   type MembershipRules,
   type RosterChange,
 } from '../../../src/consensus/round/membership.ts';
-import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
+import {
+  chooseJoins,
+  joinsBeforeLeaving,
+  nextDepartures,
+  refuseChange,
+} from '../../../src/consensus/round/roster-change.ts';
 import { keyOf } from '../../support/members.ts';
 import { chainOf, changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 
@@ -102,5 +107,30 @@ describe('the joins a proposer lists', () => {
     const chosen = chooseJoins(rules, few, [...known, joinOf(3)]);
     expect(chosen[0]).toEqual(joinOf(3));
     expect(chosen).toHaveLength(2);
+  });
+});
+
+describe('a leave holds against joins that are older', () => {
+  const [key, other] = [keyOf(1), keyOf(2)];
+  const left = [
+    { key, round: 5 },
+    { key, round: 9 },
+  ];
+
+  test.each([
+    [-1, true],
+    [8, true],
+    [9, false],
+    [12, false],
+  ])('a join that follows the outcome of round %i is void: %s', (after, isVoid) => {
+    expect(joinsBeforeLeaving(left)({ key, after })).toBe(isVoid);
+    expect(joinsBeforeLeaving(left)({ key: other, after })).toBe(false);
+  });
+
+  it('is remembered as long as an older join may be listed, and no longer', () => {
+    const before = [{ key, round: 5 }];
+    const next = nextDepartures(before, [other], { round: 9, oldest: 4 });
+    expect(next).toEqual([...before, { key: other, round: 9 }]);
+    expect(nextDepartures(before, [], { round: 9, oldest: 5 })).toEqual([]);
   });
 });

@@ -1,0 +1,74 @@
+/** A leave is not undone by what its key said before it. */
+import { describe, expect, it } from 'vitest';
+import { chainHeadOf } from '../../src/certified/chain-state.ts';
+import { draftOf } from '../../src/certified/compose.ts';
+import { createEvidenceStore } from '../../src/certified/evidence-store.ts';
+import { gather } from '../../src/certified/gather.ts';
+import { certifiedMembers } from '../../src/certified/saved-state.ts';
+import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
+
+const spec = certifiedSpec({ training: { rounds: 40 } });
+const leaver = signerOf(5).publicKey;
+/** Worker 5 joins by outcome 1 and leaves by outcome 3. */
+const left: readonly Round[] = [{}, { joins: [5] }, {}, { leaves: [5] }];
+
+/** Whose joins a proposer lists in the round after these, from all events there are. */
+function joinsAfter(...rounds: readonly Round[]): readonly string[] {
+  const run = generateRun(rounds, spec);
+  const evidence = createEvidenceStore();
+  for (const noun of gather(run.events, run).nouns.values()) evidence.add(noun);
+  const material = {
+    ...{ me: signerOf(1).publicKey, result: 'void' as const, ballots: [], reveal: '' as const },
+    ...{ late: [], held: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
+  };
+  return draftOf(run.state, evidence, material).joins.map(({ key }) => key);
+}
+
+describe('run leave is undone by the join of before (attack: old join events still counted)', () => {
+  it('nobody proposes the old join of who has left', () => {
+    expect(joinsAfter(...left)).toEqual([]);
+    expect(joinsAfter(...left, {}, {})).toEqual([]);
+  });
+
+  it('nobody follows an outcome that lists it', () => {
+    const undone = () => generateRun([...left, { oldJoins: [5] }], spec);
+    expect(undone).toThrow('join-before-leave');
+    const later = () => generateRun([...left, {}, {}, {}, { oldJoins: [5] }], spec);
+    expect(later).toThrow('join-before-leave');
+  });
+
+  it('nobody proposes the join of a key that has asked to leave since, whether it was listed or not', () => {
+    const { members } = generateRun(left, spec).state.ledger;
+    expect(members.map(({ key }) => key)).not.toContain(leaver);
+    const asked = generateRun([{}, {}], spec);
+    const evidence = createEvidenceStore();
+    for (const noun of gather(asked.events, asked).nouns.values()) evidence.add(noun);
+    const signed = { id: 'a'.repeat(64), key: leaver };
+    const { run } = asked;
+    evidence.add({ ...signed, type: 'join', run, after: run, tip: 'b'.repeat(64), evidence: '' });
+    const material = {
+      ...{ me: signerOf(1).publicKey, result: 'void' as const, ballots: [], reveal: '' as const },
+      ...{ late: [], held: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
+    };
+    const listed = () => draftOf(asked.state, evidence, material).joins.map(({ key }) => key);
+    expect(listed()).toEqual([leaver]);
+    evidence.add({ ...signed, id: 'c'.repeat(64), type: 'leave', run, last: 1 });
+    expect(listed()).toEqual([]);
+  });
+
+  it('a join that was made after the leave counts', () => {
+    const back = generateRun([...left, {}, { joins: [5] }], spec);
+    expect(back.state.ledger.members.map(({ key }) => key)).toContain(leaver);
+  });
+
+  it('it is remembered over a restart, and forgotten when no older join could be listed', () => {
+    const { state } = generateRun(left, spec);
+    expect(state.departed).toEqual([{ key: leaver, round: 3 }]);
+    const head = chainHeadOf(state, null);
+    const kept = certifiedMembers.format({ head } as never);
+    const read = certifiedMembers.parse(JSON.parse(JSON.stringify(kept)));
+    expect(read?.head).toEqual(head);
+    const later = generateRun([...left, ...Array.from({ length: 16 }, () => ({}))], spec);
+    expect(later.state.departed).toEqual([]);
+  });
+});
