@@ -11,6 +11,7 @@ import { formatStateJson } from '../formats/state-json.ts';
 import { indentedJson } from '../json.ts';
 import { aggregateWeightedDeltas } from '../outer/weighted-deltas.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from './collect/listening-flags.ts';
+import { assertNotNative } from './collect/native-wire.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 
 interface Flags extends RoundFlags {
@@ -28,6 +29,7 @@ export const aggregateRound = (ports = machinePorts): Command =>
     .option('-o, --output <file>', 'write it there instead of stdout')
     .action(async (flags: Flags) => {
       const found = await readRelays(collectGradients, roundQuery(flags), flags, ports);
+      await assertNotNative('aggregate-round', found, flags, ports);
       const mean = meanOf(found);
       noteBases(found);
       await writeResult(formatStateJson(mean), flags.output);

@@ -5,6 +5,7 @@ import { collectGradients } from '../collect/gradients.ts';
 import { gradientsMembers } from '../collect/members.ts';
 import { indentedJson } from '../json.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from './collect/listening-flags.ts';
+import { assertNotNative } from './collect/native-wire.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { gradientsText } from './collect/text.ts';
 
@@ -23,6 +24,7 @@ export const collectEvents = (ports = machinePorts): Command =>
     .option('-o, --output <file>', 'write it there instead of stdout')
     .action(async (flags: Flags) => {
       const found = await readRelays(collectGradients, roundQuery(flags), flags, ports);
+      await assertNotNative('collect-events', found, flags, ports);
       const text = flags.json
         ? `${indentedJson(gradientsMembers(found, true))}\n`
         : gradientsText(found);

@@ -6,6 +6,7 @@ import { discoverCheckpoints as discover } from '../collect/checkpoints.ts';
 import { checkpointsMembers } from '../collect/members.ts';
 import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
+import { assertNotNative } from './collect/native-wire.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';
 import { checkpointsText } from './collect/text.ts';
 import { integer } from './number-flags.ts';
@@ -47,6 +48,7 @@ export const discoverCheckpoints = (ports = machinePorts): Command =>
       const { run, worker, minRound, since, faults } = flags;
       const query = { run, worker, minRound, since, ...patienceOf(flags) };
       const found = await readRelays(discover, query, flags, ports);
+      await assertNotNative('discover-checkpoints', found, flags, ports);
       const states = agreements(found.events);
       const text = flags.json
         ? `${indentedJson(checkpointsMembers(found, states, faults))}\n`

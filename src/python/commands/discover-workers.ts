@@ -1,12 +1,13 @@
 /** `nostrain discover-workers`: who is in a run, and whose heartbeats have stopped. */
 import { Command } from 'commander';
-import { writeResult } from '../../terminal/output.ts';
+import { asJson, writeResult } from '../../terminal/output.ts';
 import { workersMembers } from '../collect/members.ts';
-import { discoverWorkers as discover } from '../collect/workers.ts';
+import { discoverWorkers as discover, type WorkersFound } from '../collect/workers.ts';
 import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
-import { machinePorts, readRelays } from './collect/relay-flags.ts';
-import { workersText } from './collect/text.ts';
+import { type NativeWorker, nativeWorkers, relaysHeard } from './collect/native-wire.ts';
+import { machinePorts, readRelays, relayPorts } from './collect/relay-flags.ts';
+import { nativeWorkersText, workersText } from './collect/text.ts';
 import { integer } from './number-flags.ts';
 
 interface Flags extends ListeningFlags {
@@ -18,7 +19,9 @@ interface Flags extends ListeningFlags {
 
 export const discoverWorkers = (ports = machinePorts): Command =>
   addListeningFlags(
-    new Command('discover-workers').description('list the workers of a run by their heartbeats'),
+    new Command('discover-workers').description(
+      'list the workers of a run by their heartbeats, on the wire of the Python reference or on nostrain/1',
+    ),
   )
     .addOption(integer('--round <n>', 'only workers in this round or a later one', 0))
     .addOption(
@@ -34,8 +37,25 @@ export const discoverWorkers = (ports = machinePorts): Command =>
       const { run, round, since, maxMissedHeartbeats: maxMissed } = flags;
       const query = { run, round, since, maxMissed, ...patienceOf(flags) };
       const found = await readRelays(discover, query, flags, ports);
-      const text = flags.json
-        ? `${indentedJson(workersMembers(found, true))}\n`
-        : workersText(found);
+      const isEmpty = found.events.length + found.stale.length === 0;
+      const native = isEmpty
+        ? await nativeWorkers(relaysHeard(flags, found), query, await relayPorts(flags, ports))
+        : [];
+      const text = native.length > 0 ? nativeText(found, native, flags) : pythonText(found, flags);
       await writeResult(text, flags.output);
     });
+
+function pythonText(found: WorkersFound, { json }: Flags): string {
+  return json ? `${indentedJson(workersMembers(found, true))}\n` : workersText(found);
+}
+
+/** Workers of the other wire: words for people count rounds from 1, JSON has the index. */
+function nativeText(
+  { run, relays }: WorkersFound,
+  workers: readonly NativeWorker[],
+  { json }: Flags,
+): string {
+  return json
+    ? asJson({ relays, run, wire: 'nostrain/1', workers })
+    : nativeWorkersText({ run, relays }, workers);
+}

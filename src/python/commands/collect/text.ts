@@ -1,6 +1,7 @@
 /** Collections as lines for people, in the Python reference's words and order; what it does not have comes after them. */
 
 import { safeLine } from '../../../base/safe-text.ts';
+import { roundName } from '../../../run/round-name.ts';
 import { type Agreed, newestAgreed } from '../../collect/agreement.ts';
 import { type CheckpointsFound, latestOf } from '../../collect/checkpoints.ts';
 import type { Collection } from '../../collect/collect.ts';
@@ -19,6 +20,7 @@ import {
   retriesOf,
   retryTotals,
 } from '../../wire/retry-telemetry.ts';
+import type { NativeWorker } from './native-wire.ts';
 
 type Line = readonly [name: string, value: string | number];
 
@@ -46,7 +48,7 @@ export function gradientsText(found: GradientsFound): string {
     ...retries(found, gradientRetries(found)),
     ...(discovery ? [['heartbeat_discovery_retry_count', discovery.retries] as const] : []),
     ...troubles(found),
-  ]);
+  ]).concat(events.length > 0 ? '' : noneOf('gradient', run));
 }
 
 /** `discover-workers`. */
@@ -63,8 +65,29 @@ export function workersText(found: WorkersFound): string {
     ...retries(found, retryTotals([...found.at, ...found.failed])),
     ...(stale.length > 0 ? [['stale_workers', list(stale)] as const] : []),
     ...troubles(found),
+  ]).concat(found.events.length > 0 ? '' : noneOf('worker', found.run));
+}
+
+/** `discover-workers` of a run on the other wire, which the Python reference does not know. */
+export function nativeWorkersText(
+  { run, relays }: { readonly run: string; readonly relays: readonly string[] },
+  workers: readonly NativeWorker[],
+): string {
+  const live = workers.filter((each) => !each.isStale);
+  const stale = workers.filter((each) => each.isStale).map(({ worker }) => worker);
+  return written([
+    ['relays', list(relays)],
+    ['run', run],
+    ['wire', 'nostrain/1'],
+    ['workers', list(live.map(({ worker }) => worker))],
+    ...(stale.length > 0 ? [['stale_workers', list(stale)] as const] : []),
+    ...workers.map(({ worker, round }) => [worker, `in ${roundName(round)}`] as const),
   ]);
 }
+
+/** For people, after the lines of the reference. */
+const noneOf = (what: string, run: string): string =>
+  `No ${what} of run "${safeLine(run)}" found.\n`;
 
 /** `discover-checkpoints`. */
 export function checkpointsText(
@@ -88,7 +111,7 @@ export function checkpointsText(
     ['latest_equal_hashes', equals ? `${equals.authors.length} of ${faults + 1} needed` : '-'],
     ['newest_agreed', wordAgreed(newestAgreed(states, faults))],
     ...troubles(found),
-  ]);
+  ]).concat(found.events.length > 0 ? '' : noneOf('checkpoint', found.run));
 }
 
 const wordAgreed = (state: Agreed | undefined): string =>
