@@ -1,26 +1,29 @@
 /**
  * Archives of certified runs: every event of a run and every beacon value, one JSON line each, so that the run can be replayed when relays
- * have forgotten it. Written from relays, read back line by line; whoever reads one is told which lines are wrong.
+ * have forgotten it. Written from relays, read back line by line, and opened for a replay; whoever reads one is told which lines are wrong.
  */
+import { ConfigError } from '../base/errors.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../network/event.ts';
 import type { EventCrypto } from '../network/event-crypto.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
 import { archiveOrder } from '../network/wire/stored-run.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Digest } from '../run/ids.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { checkpointChunks } from './catch-up.ts';
+import { genesisOf, startOf } from './chain.ts';
+import type { Gathered, Hashing } from './evidence.ts';
+import { type Asked, fetchHistory } from './from-relays.ts';
 import {
   type BeaconLine,
   type BeaconRecord,
   beaconsOf,
   formatBeacon,
+  gather,
   readBeacon,
-} from './beacons.ts';
-import { checkpointChunks } from './catch-up.ts';
-import { type Asked, fetchHistory } from './from-relays.ts';
-import { type Gathered, gather, specsOf } from './gather.ts';
-import { genesisOf, startOf } from './history.ts';
-import { type Path, pathOf } from './path.ts';
+  specsOf,
+} from './gather.ts';
+import { type Path, pathOf } from './replay.ts';
 
 /** A line that is not a genuine event. */
 export interface BadLine {
@@ -209,4 +212,74 @@ function placeOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, '
   if (round !== undefined) return { round: Number(round) };
   const root = /"x","([0-9a-f]{64})"/.exec(text)?.[1];
   return root === undefined ? {} : { root };
+}
+
+export interface HistoryOptions extends Hashing {
+  /** Which run, where the archive has several. */
+  readonly run?: Digest | undefined;
+  /** Its spec, where no event has it. */
+  readonly spec?: RunSpec | undefined;
+  /** Events of stake snapshots that the archive lacks. */
+  readonly snapshots?: readonly SignedEvent[] | undefined;
+  /** Where beacon values come from that the archive lacks; block hashes that it has are compared with it. */
+  beacon?(spec: RunSpec): BeaconSource | undefined;
+  onNotice?(message: string): void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface RunHistory {
+  readonly run: Digest;
+  readonly spec: RunSpec;
+  readonly events: readonly SignedEvent[];
+  readonly gathered: Gathered;
+  /** Lines that are no genuine events, and records that are no values of the beacon. */
+  readonly bad: readonly BadLine[];
+  /** Block hashes of the beacon that nobody was asked about. */
+  readonly believed: number;
+}
+
+/** What may be opened: an archive as it was read, or as relays gave it. */
+export type Opened = Archive & { readonly bad?: readonly BadLine[] };
+
+/** Finds the run and completes its beacon. Throws a `ConfigError` where the archive has no such run, or several and none is named. */
+export async function openHistory(archive: Opened, options: HistoryOptions): Promise<RunHistory> {
+  const { sha256, crypto, onNotice = () => undefined } = options;
+  const { bad: lines = [] } = archive;
+  const events = withSnapshots(archive.events, options);
+  const specs = new Map(specsOf(events));
+  if (options.spec !== undefined) specs.set(runIdOf(options.spec), options.spec);
+  const run = options.run ?? onlyRun([...specs.keys()], options.spec, lines);
+  const spec = specs.get(run);
+  if (spec === undefined) {
+    throw new ConfigError(
+      'run/not-found',
+      `no event here has the spec of run ${run}${placesOf(lines)}`,
+      { hint: 'name a file that has it with --spec FILE, or ask other relays' },
+    );
+  }
+  const signal = options.signal ?? new AbortController().signal;
+  const search = { source: options.beacon?.(spec), signal, onNotice, sha256, crypto };
+  const records = archive.beacons.map((record, i) => ({ line: i + 1, ...record }));
+  const { values, bad, believed } = await beaconsOf({ run, spec }, events, records, search);
+  const gathered = gather(events, { run, spec }, { beacons: values, crypto });
+  return { run, spec, events, gathered, bad: [...lines, ...bad], believed };
+}
+
+const placesOf = (bad: readonly BadLine[]): string =>
+  bad.length === 0 ? '' : `; line ${bad[0]!.line} is no event: ${bad[0]!.reason}`;
+
+function onlyRun(
+  runs: readonly Digest[],
+  spec: RunSpec | undefined,
+  bad: readonly BadLine[],
+): Digest {
+  if (spec !== undefined) return runIdOf(spec);
+  if (runs.length === 1) return runs[0]!;
+  throw new ConfigError(
+    'flag/run',
+    runs.length === 0
+      ? `the file has no run spec${placesOf(bad)}`
+      : `the file has ${runs.length} runs`,
+    { hint: runs.length === 0 ? 'add --spec FILE' : `choose one with --run: ${runs.join(', ')}` },
+  );
 }

@@ -8,13 +8,11 @@ import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
-import type { Certified, Chain } from './chain-state.ts';
-import type { CertifiedEvent } from './events.ts';
+import type { Certified, Chain } from './chain.ts';
+import type { CertifiedEvent, Reporter } from './events.ts';
+import type { Gathered } from './evidence.ts';
 import { type DecisionOptions, decisionsOf, fetchManifests } from './from-relays.ts';
-import type { Gathered } from './gather.ts';
-import { type Path, pathOf } from './path.ts';
-import { hasModel, replay } from './replay.ts';
-import type { Reporter } from './reporter.ts';
+import { hasModel, type Path, pathOf, replay } from './replay.ts';
 
 /** What relays have of a run's past. */
 export interface KnownPast {

@@ -1,9 +1,11 @@
 /**
- * Checkpoints, taken up by newcomers and archives. A newcomer follows who decided what from the run id on, without
- * payloads, then pulls the chunks of the certified model root from whoever serves them; a chunk proves itself.
+ * How far a run is, as its relays know it: the checkpoint that a newcomer or an archive takes up, and the committee of a round. A newcomer
+ * follows who decided what from the run id on, without payloads, then pulls the chunks of the certified model root from whoever serves them;
+ * a chunk proves itself.
  */
 
 import { systemClock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { readState } from '../consensus/state-root.ts';
 import { heapChunks } from '../network/attachments/chunk-heap.ts';
@@ -14,11 +16,22 @@ import {
   checkpointsFilter,
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
-import type { Digest } from '../run/ids.ts';
+import type { Committee } from '../run/committee.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { roundName } from '../run/round-name.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
+import {
+  type Certified,
+  type Chain,
+  electorateOf,
+  genesisOf,
+  stakesOf,
+  startOf,
+  withEntropy,
+} from './chain.ts';
+import { BYTES_PER_PARAMETER, type Verdict } from './evidence.ts';
 import {
   type Asked,
   collectChunks,
@@ -26,9 +39,7 @@ import {
   type DecisionOptions,
   decisionsOf,
 } from './from-relays.ts';
-import { BYTES_PER_PARAMETER } from './gather.ts';
-import type { Certified, Chain } from './history.ts';
-import { type Path, pathOf } from './path.ts';
+import { type Path, pathOf, replay } from './replay.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {
@@ -168,4 +179,56 @@ async function pullModel(
   const limits = { timeoutMs: PULL_MS, signal };
   const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
   return pulled.ok ? pulled.value : undefined;
+}
+
+export interface RunCommittee {
+  readonly chain: Chain;
+  readonly committee: Committee;
+  /** Of the table that holds; null in a run without. */
+  readonly stakes: ReadonlyMap<WorkerId, bigint> | null;
+}
+
+/** Of the round asked for, else of the one in progress; a recovery epoch (`attempt` above 0) is drawn from all who may sit. */
+export async function committeeInRun(
+  spec: RunSpec,
+  { round, attempt }: { readonly round: number | undefined; readonly attempt: number },
+  options: DecisionOptions,
+): Promise<RunCommittee> {
+  const start = genesisOf(spec, startOf(spec), options.sha256);
+  const { gathered } = await decisionsOf(spec, start, options);
+  const before = chainBefore(replay(start, gathered), round);
+  const chain = here(withEntropy(before, gathered));
+  const stakes = here(stakesOf(chain.ledger, gathered));
+  const electorate = electorateOf(chain, stakes);
+  return { chain, stakes, committee: electorate.draw(attempt, electorate.eligible) };
+}
+
+function chainBefore(playing: ReturnType<typeof replay>, round: number | undefined): Chain {
+  for (;;) {
+    const next = playing.next();
+    const chain = next.done ? next.value.state : next.value.before;
+    if (chain.round === round || (next.done && round === undefined)) return chain;
+    if (!next.done) continue;
+    throw new ConfigError(
+      'flag/round',
+      `nobody decided who votes in ${roundName(round ?? chain.round)} yet`,
+      {
+        hint: `${roundName(chain.round)} is in progress, as far as these relays know`,
+      },
+    );
+  }
+}
+
+function here<T>(verdict: Verdict<T>): T {
+  if (verdict.ok) return verdict.value;
+  const lacks = 'missing' in verdict ? verdict.missing.map(({ what, id }) => `${what} ${id}`) : [];
+  throw new ConfigError('run/missing', `not here: ${lacks.join(', ')}`, {
+    hint: 'name its stakes with --stake FILE, other relays with --relay URL, or endpoints of its beacon',
+  });
+}
+
+/** Where the run stands: the round in progress, its roster and its entropy. */
+export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
+  const start = genesisOf(spec, startOf(spec));
+  return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
 }

@@ -1,19 +1,31 @@
-/** Which votes decide a round: a quorum of commits for one outcome, of one view of one committee. */
+/**
+ * Which votes decide a round: a quorum of commits for one outcome, of one view of one committee; and which outcomes of a round have such a
+ * certificate among the events at hand.
+ */
 
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { signedAgain } from '../network/wire/signatures.ts';
 import type { Committee } from '../run/committee.ts';
 import { withFeatures } from '../run/features.ts';
-import type { Digest, EventId } from '../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
+import type { Outcome } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Commit, Signed, ViewChangeVote } from '../run/vote.ts';
-import { type Electorate, electorateOf, type Situation, stakesOf } from './electorate.ts';
+import {
+  type Chain,
+  type Electorate,
+  electorateOf,
+  type Situation,
+  stakesOf,
+  withEntropy,
+} from './chain.ts';
 import {
   type Evidence,
   found,
+  type Gathered,
   invalid,
   lacking,
   type Missing,
@@ -215,3 +227,96 @@ export function judgeBallots(
 }
 
 const isBallot = (noun: ProtocolMessage): noun is Signed<ViewChangeVote> => noun.type === 'ballot';
+
+/** A round that a quorum decided. */
+export interface Decided {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+}
+
+/** All of them; none once the run is over. */
+export function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decided[]> {
+  if (chain.round >= chain.spec.training.rounds) return { ok: true, value: [] };
+  const roster = new Set(chain.ledger.members.map(({ key }) => key));
+  const proposals = events
+    .proposalsAfter(chain.parent)
+    .filter(({ round }) => round === chain.round);
+  // what strangers sign has no consequence, nor may it look like something that is missing
+  const commits = events
+    .commitsAfter(chain.parent)
+    .filter(({ round, key }) => round === chain.round && roster.has(key));
+  const isSaid = proposals.some(
+    ({ key, digest }) => roster.has(key) || events.proposalsAfter(digest).length > 0,
+  );
+  if (!isSaid && commits.length === 0) return { ok: true, value: [] };
+  const ready = withEntropy(chain, events);
+  if (!ready.ok) return ready;
+  const state = ready.value;
+  const stakes = stakesOf(state.ledger, events);
+  if (!stakes.ok) return stakes;
+  const electorate = electorateOf(state, stakes.value);
+  const decided = new Map<Digest, Decided>();
+  const lacks: Missing[] = [];
+  for (const group of inGroups(commits)) {
+    const { digest, attempt } = group[0]!;
+    const keys = group.map(({ key }) => key);
+    // fewer than any quorum of that epoch: whatever they name need not be here
+    if (!hasQuorum(electorate.draw(attempt, keys), keys)) continue;
+    const committee = seatedIn(state, group[0]!, events, electorate);
+    const judged = committee.ok
+      ? certify(state, digest, votesOf(committee.value, group), events, electorate)
+      : committee;
+    if (!judged.ok) {
+      if ('missing' in judged) lacks.push(...judged.missing);
+      continue;
+    }
+    const body = proposals.find((proposal) => proposal.digest === digest);
+    if (body === undefined) lacks.push({ what: 'proposal', id: digest });
+    else decided.set(digest, { outcome: body.outcome, certificate: judged.value });
+  }
+  for (const { digest, outcome } of proposals) {
+    if (decided.has(digest)) continue;
+    const certificate = certifiedByNext(state, digest, events, electorate);
+    if (certificate !== undefined) decided.set(digest, { outcome, certificate });
+  }
+  if (decided.size === 0 && lacks.length > 0) return { ok: false, missing: lacks };
+  return { ok: true, value: [...decided.values()] };
+}
+
+/** The certificate that an outcome after this one lists: it stands when every commit was deleted. */
+function certifiedByNext(
+  state: Chain,
+  digest: Digest,
+  events: Gathered,
+  electorate: Electorate,
+): Certificate | undefined {
+  for (const { round, outcome } of events.proposalsAfter(digest)) {
+    if (round !== state.round + 1) continue;
+    const judged = judgeListed(state, digest, outcome.votes, events, electorate);
+    if (judged.ok) return judged.value;
+  }
+  return undefined;
+}
+
+/** One commit of each member; what others say does not count, nor may it spoil a quorum. */
+function votesOf(
+  { members }: Committee,
+  commits: readonly Signed<Commit>[],
+): readonly Signed<Commit>[] {
+  const byKey = new Map<WorkerId, Signed<Commit>>();
+  for (const commit of commits) {
+    if (members.includes(commit.key) && !byKey.has(commit.key)) byKey.set(commit.key, commit);
+  }
+  return [...byKey.values()];
+}
+
+/** Commits that may add up: of one outcome, attempt, view and committee. */
+function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed<Commit>[])[] {
+  const groups = new Map<string, Signed<Commit>[]>();
+  for (const commit of commits) {
+    const { digest, attempt, view, ctx } = commit;
+    const name = `${digest} ${attempt} ${view} ${ctx}`;
+    groups.set(name, [...(groups.get(name) ?? []), commit]);
+  }
+  return [...groups.values()];
+}

@@ -12,11 +12,8 @@ import {
 import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
 import { judgeVotes } from './certificate.ts';
-import { roundAfter } from './chain-state.ts';
-import { membershipOf } from './electorate.ts';
-import type { Evidence, FaultProof } from './evidence.ts';
-import type { EvidenceStore } from './evidence-store.ts';
-import type { Chain, Draft } from './history.ts';
+import { type Chain, type Draft, membershipOf, roundAfter } from './chain.ts';
+import type { Evidence, EvidenceStore, FaultProof } from './evidence.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
 export interface Bad {

@@ -1,9 +1,15 @@
-/** What a worker of a certified run reports beyond any worker's events, and the state and session it plays with. */
-import type { Digest, WorkerId } from '../run/ids.ts';
+/** What a worker of a certified run reports beyond any worker's events, each thing once; and what it refused, kept for the end of the round in bounded number. */
+
+import type { Effect, Refusal } from '../consensus/round/round-state.ts';
+import type { Unreadable } from '../network/wire/certified-events.ts';
+import type { Rejection } from '../run/contribution.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Outcome } from '../run/outcome.ts';
+import { roundName } from '../run/round-name.ts';
+import type { Signed } from '../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../worker/events.ts';
 import type { Ports, Session } from '../worker/ports.ts';
-import type { Sent, WorkerState } from '../worker/state.ts';
-import type { ChainHead, Past } from './chain-state.ts';
+import type { FaultProof, Invalid, Missing } from './evidence.ts';
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {
@@ -89,30 +95,163 @@ export type CertifiedEvent =
 /** Everything that a worker of any run reports. */
 export type RunEvent = Exclude<WorkerEvent, { readonly type: 'round' }> | CertifiedEvent;
 
-/** The state of a worker in a certified run. */
-export interface CertifiedState extends WorkerState {
-  readonly rounds: readonly CertifiedSummary[];
-  /** The last certified outcome it knows, and what follows from it. */
-  readonly head: ChainHead;
-  /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
-  readonly pending?: Sent | undefined;
-  /** What this worker sent in its last certified rounds, oldest first. */
-  readonly contributed?: readonly Contributed[] | undefined;
-}
-
-/** What was sent for a certified round that is over. */
-export interface Contributed {
-  readonly sent: Sent;
-  /** The round it was made for. */
-  readonly past: Past;
-  /** Whether it left the residual: it counted, was refused for a reason, or may still be listed late. */
-  readonly isOut: boolean;
-}
-
 export interface CertifiedPorts extends Ports {
   report(event: RunEvent): void;
 }
 
 export interface CertifiedSession extends Session {
   readonly ports: CertifiedPorts;
+}
+
+export interface Reporter {
+  /** Contributions that are here, of those waited for. */
+  held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
+  stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
+  refused(round: number, rejection: Rejection): void;
+  conflict(round: number, expected: Digest, got: Digest): void;
+  fault(round: number, fault: FaultProof): void;
+  /** An outcome cannot be judged yet. */
+  lacking(round: number, missing: readonly Missing[]): void;
+  invalid(outcome: Outcome, why: Invalid): void;
+  uncomposable(round: number, why: Invalid): void;
+  unavailable(round: number, what: string, why: string): void;
+  /** It does not train in this round, so that it is not late for ever. */
+  resting(round: number): void;
+  /** Its key signed something in this round that this worker did not. */
+  keyInUse(round: number): void;
+  /** It sits the round out, for it may have signed in it before. */
+  sittingOut(round: number): void;
+  /** This worker is out of the roster, as it asked. */
+  left(round: number): void;
+  /** The next table of stakes cannot be read from its chain. */
+  unread(round: number, why: string): void;
+  /** No relay took that table. */
+  unpublished(round: number, snapshot: string): void;
+  /** Another branch is better, or may be, and this worker does not follow it by itself. */
+  forked(fork: Omit<Extract<RunEvent, { type: 'fork' }>, 'type'>): void;
+  /** It went over. */
+  switched(change: Omit<Extract<RunEvent, { type: 'switched' }>, 'type'>): void;
+  /** No relay has the outcome that was named. */
+  unknownBranch(outcome: Digest): void;
+  /** Relays could not be asked for other branches. */
+  unlooked(round: number, why: string): void;
+  /** No relay has the whole checkpoint. */
+  unkept(round: number): void;
+}
+
+export function createReporter(report: (event: RunEvent) => void): Reporter {
+  const told = new Set<string>();
+  const once = (key: string, event: RunEvent) => {
+    if (told.has(key)) return;
+    told.add(key);
+    report(event);
+  };
+  const notice = (message: string) => once(message, { type: 'notice', message });
+  return {
+    held: (round, have, want, missing) =>
+      report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
+    stalled: (round, { attempt, view, missing }) =>
+      report({ type: 'stalled', round, attempt, view, missing }),
+    refused: (round, { reason, worker, detail }) =>
+      report({ type: 'refused', round, reason, detail, ...(worker && { worker }) }),
+    conflict: (round, expected, got) =>
+      once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got }),
+    fault: (round, { culprit: worker, kind }) =>
+      once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
+    lacking: (round, missing) =>
+      notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
+    invalid: ({ round, proposer }, { message }) =>
+      notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
+    uncomposable: (round, { message }) =>
+      notice(`has nothing to propose for ${roundName(round)} yet: ${message}`),
+    resting: (round) =>
+      notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
+    keyInUse: (round) =>
+      notice(
+        `${roundName(round)}: another process signs with this key; stop it, or the key is thrown out of the run`,
+      ),
+    sittingOut: (round) =>
+      notice(
+        `${roundName(round)}: sits it out, for this key may have signed in it what is not on this disk`,
+      ),
+    left: (round) =>
+      notice(`left the run with ${roundName(round)}; the same command joins it again`),
+    unread: (round, why) =>
+      notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),
+    unpublished: (round, snapshot) =>
+      notice(
+        `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches no chain needs them as a file`,
+      ),
+    forked: (fork) => once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
+    switched: (change) => report({ type: 'switched', ...change }),
+    unknownBranch: (outcome) =>
+      notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
+    unlooked: (round, why) =>
+      notice(`${roundName(round)}: cannot look for other branches of the run: ${why}`),
+    unkept: (round) => notice(`the checkpoint after ${roundName(round)} is on no relay as a whole`),
+    unavailable: (round, what, why) => notice(`${roundName(round)} waits for its ${what}: ${why}`),
+  };
+}
+
+function listOf(missing: readonly Missing[]): string {
+  const counts = new Map<string, number>();
+  for (const { what } of missing) counts.set(what, (counts.get(what) ?? 0) + 1);
+  return [...counts].map(([what, count]) => `${count} ${what}${count === 1 ? '' : 's'}`).join(', ');
+}
+
+export interface Refusals {
+  readonly list: readonly Rejection[];
+  /** With an id it counts once: relays bring the same again and again. */
+  note(rejection: Rejection, id: EventId | undefined): void;
+  /** An event of a kind of ours that says nothing of any use. */
+  noteUnreadable(event: Signed<Unreadable>): void;
+  /** What the round machine did not take. */
+  noteRefusal(refusal: Refusal): void;
+}
+
+/** A flood costs no more memory than this. */
+const MOST = 1000;
+
+const VOTES: Readonly<Record<Extract<Refusal, { readonly key: string }>['code'], string>> = {
+  'not-a-member': 'a vote without a seat',
+  'other-history': 'a vote after another outcome',
+  'other-committee': 'a vote before another committee',
+  'too-early': 'a vote from beyond what clocks allow',
+  'too-many': 'more than two contents in one place',
+};
+
+/** None yet. */
+export function createRefusals(
+  round: number,
+  {
+    reporter,
+    branches,
+  }: { readonly reporter: Reporter; readonly branches: { hint(key?: string): void } },
+): Refusals {
+  const list: Rejection[] = [];
+  const noted = new Set<string>();
+  function note(rejection: Rejection, of: string | undefined): void {
+    const name = of && `${rejection.reason} ${of}`;
+    if (list.length >= MOST || (name && noted.has(name))) return;
+    if (name) noted.add(name);
+    list.push(rejection);
+    reporter.refused(round, rejection);
+  }
+  return {
+    list,
+    note,
+    noteUnreadable({ id, key, reason }) {
+      note({ reason, worker: key, detail: 'it says nothing of any use' }, id);
+    },
+    noteRefusal(refusal) {
+      if (refusal.code === 'conflicting-finalize') {
+        reporter.conflict(refusal.round, refusal.expected, refusal.got);
+        branches.hint();
+      } else if ('key' in refusal) {
+        const { code, key } = refusal;
+        if (code === 'other-history') branches.hint(key);
+        note({ reason: code, worker: key, detail: VOTES[code] }, `vote of ${key}`);
+      }
+    },
+  };
 }

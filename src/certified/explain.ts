@@ -5,12 +5,12 @@ import type { Manifest } from '../network/wire/manifests.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
-import type { Decided } from './decided.ts';
-import type { Gathered } from './gather.ts';
-import { genesisOf, startOf } from './history.ts';
+import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
+import type { Decided } from './certificate.ts';
+import { genesisOf, startOf } from './chain.ts';
+import type { Gathered } from './evidence.ts';
 import { hasModel, type ReplayedRound, replay } from './replay.ts';
 import { assignmentOf, judgeManifest, judgeSubmission, termsOf } from './rows.ts';
-import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
 
 export interface Explanation {
   readonly counted: boolean;

@@ -22,11 +22,9 @@ import type { BeaconSource } from '../run/beacon-source.ts';
 import { anyFeatures, featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
-import { completeBeacons, valueAfter } from './beacons.ts';
-import type { Hashing } from './evidence.ts';
-import { type Gathered, type GatherOptions, gather, specsOf } from './gather.ts';
-import { type Chain, genesisOf, startOf } from './history.ts';
-import { pathOf } from './path.ts';
+import type { Chain } from './chain.ts';
+import type { Gathered, Hashing } from './evidence.ts';
+import { completeBeacons, type GatherOptions, gather, specsOf, valueAfter } from './gather.ts';
 
 /** Which relays are asked, and with what their answers are checked. */
 export interface Asked extends Hashing {
@@ -264,10 +262,4 @@ export async function decisionsOf(
   await completeBeacons(start, gathered, beacons, find);
   signal.throwIfAborted();
   return decisions;
-}
-
-/** Where the run stands: the round in progress, its roster and its entropy. */
-export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
-  const start = genesisOf(spec, startOf(spec));
-  return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
 }

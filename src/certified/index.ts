@@ -14,11 +14,13 @@ export {
   archiveRun,
   type BadLine,
   formatArchive,
+  type HistoryOptions,
+  type Opened,
   readArchive,
 } from './archive.ts';
-export type { BeaconRecord } from './beacons.ts';
 export type { Hashing } from './evidence.ts';
 export { type Explanation, explainRound, type Question } from './explain.ts';
+export type { BeaconRecord } from './gather.ts';
 export {
   type CertifiedOptions,
   type CertifiedWorker,
@@ -34,4 +36,3 @@ export {
   type RoundReport,
   replayRun,
 } from './replay-run.ts';
-export type { HistoryOptions, Opened } from './run-history.ts';

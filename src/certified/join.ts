@@ -18,19 +18,18 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import type { Store, Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import { valueAfter } from './beacons.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
-import { chainHeadOf } from './chain-state.ts';
-import type { CertifiedPorts, CertifiedSession, CertifiedState } from './events.ts';
+import { type Chain, chainHeadOf, genesisOf, startOf } from './chain.ts';
+import type { CertifiedPorts, CertifiedSession } from './events.ts';
 import type { Hashing, ProtocolMessage } from './evidence.ts';
 import { type DecisionOptions, decisionsOf } from './from-relays.ts';
-import { type GatherOptions, toProtocolMessage } from './gather.ts';
-import { type Chain, genesisOf, startOf } from './history.ts';
+import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
 import type { Entry, Journal } from './journal.ts';
 import { createMember, type Member } from './member.ts';
-import { pathOf } from './path.ts';
 import type { RefreshPort } from './refresh.ts';
+import { pathOf } from './replay.ts';
+import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
 export interface CertifiedOptions extends Hashing {

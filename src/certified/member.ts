@@ -1,21 +1,29 @@
 /** One worker of a certified run as its parts, each with a narrow port: what the strategy of its rounds and their drivers work with. */
+
+import type { Clock } from '../base/clock.ts';
+import type { Certificate, Effect, RoundContext } from '../consensus/round/round-state.ts';
+import type { Beginning } from '../consensus/round/timing.ts';
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Control } from '../network/wire/control.ts';
+import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
-import type { Digest, EventId } from '../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import { leastSeconds } from '../run/lifetime.ts';
+import type { ListedVotes } from '../run/listed.ts';
+import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
-import { Attendance } from './attendance.ts';
 import { type AskPast, Branches } from './branches.ts';
-import type { DriverPorts, OpenRound } from './driven-round.ts';
-import type { CertifiedPorts } from './events.ts';
-import type { ProtocolMessage } from './evidence.ts';
-import { createEvidenceStore, type EvidenceStore } from './evidence-store.ts';
-import type { Journal } from './journal.ts';
-import { KeyWatch } from './key-watch.ts';
+import { type Certified, type Electorate, electorateOf, stakesOf, withEntropy } from './chain.ts';
+import { type CertifiedPorts, createReporter, type Reporter } from './events.ts';
+import {
+  createEvidenceStore,
+  type EvidenceStore,
+  type Missing,
+  type ProtocolMessage,
+} from './evidence.ts';
+import type { Delays } from './journal.ts';
+import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
-import { createReporter, type Reporter } from './reporter.ts';
-import { type InputSources, RoundInputs } from './round-inputs.ts';
-import { VoteMemory } from './vote-memory.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends InputSources {
@@ -129,5 +137,233 @@ class OpenRounds {
   close(): void {
     for (const each of this.#open) each.close();
     this.#open = [];
+  }
+}
+
+/** A round that is over. */
+export interface Decision {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+  /** The state it leads to. */
+  readonly next: Certified;
+}
+
+/** A round that is listened to. */
+export interface OpenRound {
+  /** Takes in a protocol message as if a relay had brought it. */
+  take(noun: ProtocolMessage): void;
+  /** Notes what a relay brought and is no event of its author. */
+  refuse(rejection: Rejection, id: EventId | undefined): void;
+  close(): void;
+}
+
+/** A round with a driver. */
+export interface DrivenRound extends OpenRound {
+  /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
+  readonly decided: Promise<Decision>;
+  /** What was dropped until now, and why. */
+  readonly refused: readonly Rejection[];
+  /** A certificate is here; what it names may still be on its way. */
+  readonly isCertified: boolean;
+  /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
+  readonly looked: Promise<void>;
+  /** Takes in this worker's own contribution. */
+  enter(sent: Sealed): void;
+}
+
+/** What a round driver needs of the worker around it. */
+export interface DriverPorts {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Signs, sends, receives and re-sends protocol messages. */
+  readonly control: Control<ProtocolMessage>;
+  readonly evidence: EvidenceStore;
+  /** Holds what is signed before it is sent. */
+  readonly journal: Pick<Journal, 'save'>;
+  readonly reporter: Reporter;
+  /** Which stake table an outcome may name. */
+  readonly refresh: Pick<Refresh, 'offer' | 'judge'>;
+  /** Called on evidence of another branch. */
+  readonly branches: { hint(key?: string): void };
+  readonly delays: Delays;
+  /** Knows what this worker signed. */
+  readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
+  /** This worker's value of its reveal chain for a round. */
+  reveal(round: number): Digest | '';
+  /** Gets a stake table or a beacon value, however long it takes. */
+  obtain(missing: Missing, state: Certified): Promise<void>;
+  /** A view ended without a certificate. */
+  onStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void;
+}
+
+/** What it takes to drive a round to its end. */
+export interface DriverOptions {
+  readonly state: Certified;
+  readonly context: RoundContext;
+  readonly ports: DriverPorts;
+  /** What was signed in this round before; undefined where nothing was. */
+  readonly entry: Entry | undefined;
+  /** When the round began for this worker. */
+  readonly beginning: Beginning;
+  /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
+  readonly voteFrom: number;
+  /** A quorum of commits of the round before. */
+  readonly votes: ListedVotes | null;
+  /** Others may have decided the round: what members copied of it is asked for at once. */
+  readonly isBehind: boolean;
+}
+
+/** A round that can be opened: its entropy and stakes are here. */
+export interface ReadyRound {
+  readonly state: Certified;
+  readonly electorate: Electorate;
+}
+
+/** Where what a round is drawn with comes from. */
+export interface InputSources {
+  /** The table of stakes of that id. Rejects when it cannot be had. */
+  stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
+  /** The beacon value after an outcome of this time. Rejects while nobody has it. */
+  beacon(time: number): Promise<Digest>;
+}
+
+interface InputPorts extends InputSources {
+  readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit' | 'require'>;
+  readonly evidence: EvidenceStore;
+  readonly refresh: Pick<Refresh, 'begin'>;
+  readonly reporter: Reporter;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Rounds whose messages are kept: a vote of the round before is evidence of the next one. */
+const KEPT_ROUNDS = 2;
+/** Between two tries to get a stake table or a beacon value. */
+const AGAIN_MS = 2000;
+
+export class RoundInputs {
+  readonly #ports: InputPorts;
+
+  constructor(ports: InputPorts) {
+    this.#ports = ports;
+  }
+
+  /** The round once everything is here that it is drawn with. What belongs to rounds long over is let go. */
+  async ready(certified: Certified): Promise<ReadyRound> {
+    const { evidence, control, refresh } = this.#ports;
+    evidence.forgetBefore(certified.round - KEPT_ROUNDS);
+    control.forgetBefore(certified.round - KEPT_ROUNDS);
+    const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
+    const members = ledgers.flatMap((ledger) => ledger.members.map(({ key }) => key));
+    const { spec, round, time } = certified;
+    control.require({ since: time, seconds: leastSeconds(spec, round) });
+    control.admit(members);
+    evidence.admit(members);
+    for (;;) {
+      const entropy = withEntropy(certified, evidence);
+      const stakes = stakesOf(certified.ledger, evidence);
+      if (entropy.ok && stakes.ok) {
+        const state = entropy.value;
+        refresh.begin(state);
+        return { state, electorate: electorateOf(state, stakes.value) };
+      }
+      const missing = [entropy, stakes].flatMap((each) =>
+        !each.ok && 'missing' in each ? each.missing : [],
+      );
+      for (const each of missing) await this.obtain(each, certified);
+    }
+  }
+
+  /** Gets a stake table or a beacon value, however long it takes. */
+  async obtain({ what, id }: Missing, { round }: Pick<Certified, 'round'>): Promise<void> {
+    const { evidence, stakes, beacon, reporter, clock, signal } = this.#ports;
+    for (;;) {
+      try {
+        if (what === 'snapshot') evidence.addStakes(id, await stakes(id));
+        else if (what === 'beacon') evidence.addBeacon(Number(id), await beacon(Number(id)));
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        const why = error instanceof Error ? error.message : String(error);
+        reporter.unavailable(round, what, why);
+        await clock.sleep(AGAIN_MS, signal);
+      }
+    }
+  }
+}
+
+/** One round. */
+export interface Attended {
+  /** It was over before this worker looked. */
+  readonly isOver: boolean;
+  /** It was over before this worker had trained. */
+  readonly isLate: boolean;
+}
+
+interface AttendancePorts {
+  readonly spec: RunSpec;
+  readonly me: WorkerId;
+  /** End of this worker's reveal chain. */
+  readonly tip: Digest;
+  readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
+  readonly reporter: Reporter;
+  /** Takes in this worker's own message. */
+  take(noun: ProtocolMessage): void;
+}
+
+export class Attendance {
+  /** Whether others may have decided rounds that this worker does not know of. */
+  isBehind = true;
+  /** It sits this round out, to begin the next one together with the others. */
+  isResting = false;
+  /** Until it played a round since it was started. */
+  isReturning = true;
+  /** An outcome of this session lists its leave. */
+  hasLeft = false;
+  /** Its last contribution that relays took in this session. */
+  published: EventId | undefined;
+  #mayRest = true;
+  #announced: Digest | undefined;
+  readonly #ports: AttendancePorts;
+
+  constructor(ports: AttendancePorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
+   * round would be late for ever: it skips one round after a late finish to resynchronize; it skips only once.
+   */
+  note({ isOver, isLate }: Attended, { result }: Outcome): void {
+    const { late } = this.#ports.spec;
+    this.isBehind = isOver || isLate;
+    this.isReturning &&= isOver;
+    const hasRested = this.isResting;
+    this.isResting = isLate && this.#mayRest && result === 'final' && late === 'discard';
+    if (isLate) this.#mayRest = false;
+    else if (!isOver && !hasRested) this.#mayRest = true;
+  }
+
+  /** Asks to be in the roster, until an outcome lists it. */
+  announce({ run, parent, recent, ledger }: Certified): void {
+    const { me, tip, control, take } = this.#ports;
+    const known = ledger.members.find(({ key }) => key === me);
+    const isIn = known !== undefined && known.tip !== null;
+    // who was listed and dropped out again has to ask anew
+    if (isIn) this.#announced = undefined;
+    const isFresh = this.#announced !== undefined && recent.includes(this.#announced);
+    if (isIn || isFresh || ledger.faulted.includes(me)) return;
+    this.#announced = parent;
+    const { noun, event } = control.sign({ type: 'join', run, after: parent, tip, evidence: '' });
+    control.send(event);
+    take(noun);
+  }
+
+  /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
+  noteLeaves({ round, leaves }: Outcome): void {
+    const { me, reporter } = this.#ports;
+    if (this.isReturning || !leaves.some(({ key }) => key === me)) return;
+    this.hasLeft = true;
+    reporter.left(round);
   }
 }

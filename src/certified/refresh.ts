@@ -4,15 +4,14 @@
  * consensus/round/roster-change.ts.
  */
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { Ledger } from '../run/ledger.ts';
-import { nextSnapshotOf } from '../run/ledger.ts';
+import { type Ledger, nextSnapshotOf } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule } from '../run/stake-source.ts';
 import { isSuccessor, successorOf } from '../run/stake-successor.ts';
-import type { Chain } from './chain-state.ts';
-import type { EvidenceStore } from './evidence-store.ts';
-import type { Reporter } from './reporter.ts';
+import type { Chain } from './chain.ts';
+import type { Reporter } from './events.ts';
+import type { EvidenceStore } from './evidence.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {

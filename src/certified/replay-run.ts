@@ -4,11 +4,10 @@ import { apartIn } from '../network/attachments/bodies.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { toProposed } from '../network/wire/proposals.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { BadLine } from './archive.ts';
-import type { Gathered } from './gather.ts';
-import { genesisOf, startOf } from './history.ts';
+import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
+import { genesisOf, startOf } from './chain.ts';
+import type { Gathered } from './evidence.ts';
 import { type Checked, hasModel, type ReplayedRound, replay } from './replay.ts';
-import { type HistoryOptions, type Opened, openHistory } from './run-history.ts';
 
 /** One round. */
 export interface RoundReport {

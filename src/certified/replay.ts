@@ -1,18 +1,27 @@
 /**
- * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every
- * parameter and both roots. No key, no clock, no network.
+ * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every parameter and both
+ * roots. No key, no clock, no network. A path is one branch followed without the model.
  */
 
 import { quorumOf } from '../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../consensus/round/fork-choice.ts';
 import { readState } from '../consensus/state-root.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import type { ListedVotes } from '../run/listed.ts';
+import type { Outcome } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Layout } from '../tensor/params.ts';
-import { certifiedAfter, type Decided } from './decided.ts';
-import { found, type Invalid, type Missing, type Verdict } from './evidence.ts';
-import { BYTES_PER_PARAMETER, type Gathered } from './gather.ts';
-import { applyOutcome, applyToChain, type Certified, type Chain } from './history.ts';
+import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
+import type { Certified, Chain } from './chain.ts';
+import {
+  BYTES_PER_PARAMETER,
+  found,
+  type Gathered,
+  type Invalid,
+  type Missing,
+  type Verdict,
+} from './evidence.ts';
+import { applyOutcome, applyToChain } from './outcomes.ts';
 
 /** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
 export type Checked = 'full' | 'chain' | 'nothing';
@@ -225,3 +234,53 @@ export const beaconLack = ({
   const lack = missing.find(({ what }) => what === 'beacon');
   return lack && Number(lack.id);
 };
+
+/** What an outcome led to. */
+export interface Stop {
+  readonly chain: Chain;
+  /** What led there; undefined in round 0. */
+  readonly outcome: Outcome | undefined;
+  /** A quorum of commits for it. */
+  readonly votes: ListedVotes | null;
+}
+
+/** Two outcomes of one round that a quorum decided each. */
+export interface Fork {
+  readonly round: number;
+  readonly followed: Digest;
+  readonly other: Digest;
+}
+
+export interface Path {
+  /** By the outcome before, oldest first; the run id stands for none. */
+  readonly stops: ReadonlyMap<Digest, Stop>;
+  readonly tip: Stop;
+  readonly forks: readonly Fork[];
+}
+
+/** The branch to be on, as far as it is at hand: the one through this outcome, else the one that the fork rule prefers. */
+export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
+  const stops = new Map<Digest, Stop>();
+  const forks: Fork[] = [];
+  const playing = replay(withoutModel(start), events, through);
+  let before: { readonly decided: Decided; readonly chain: Chain } | undefined;
+  let tip: Stop = { chain: withoutModel(start), outcome: undefined, votes: null };
+  for (;;) {
+    const { done, value } = playing.next();
+    const chain = done ? value.state : value.before;
+    // an outcome that cannot be leads nowhere
+    if (before?.decided.certificate.digest === chain.parent) {
+      const { certificate, outcome } = before.decided;
+      const place = { ...certificate, ctx: certificate.committee.ctx };
+      const votes = listVotes(before.chain.ledger, place, certificate.commits);
+      tip = { chain, outcome, votes };
+    }
+    stops.set(tip.chain.parent, tip);
+    if (done) return { stops, tip, forks };
+    const { decided } = value;
+    before = decided && { decided, chain: value.before };
+    const followed = decided?.certificate.digest;
+    if (followed === undefined) continue;
+    forks.push(...value.forks.map((other) => ({ round: value.round, followed, other })));
+  }
+}

@@ -16,12 +16,11 @@ import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Message } from '../run/vote.ts';
-import type { Decision, DrivenRound, DriverOptions } from './driven-round.ts';
+import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
+import { createRefusals, type Refusals } from './events.ts';
 import { isMessage, type ProtocolMessage } from './evidence.ts';
-import { createObserver, type Observer } from './gathering.ts';
-import { ASK_MS, Judge } from './judging.ts';
-import { type CopiesSearch, createCopiesSearch } from './keeping.ts';
-import { createRefusals, type Refusals } from './reporter.ts';
+import { ASK_MS, createObserver, Judge, type Observer } from './judging.ts';
+import type { Decision, DrivenRound, DriverOptions } from './member.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;

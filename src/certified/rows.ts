@@ -15,8 +15,7 @@ import type { Signed } from '../run/vote.ts';
 import type { Layout } from '../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 import { assignChunks } from '../worker/chunk-assignment.ts';
-import type { Certified, Draft } from './chain-state.ts';
-import { membershipOf, type Situation } from './electorate.ts';
+import { type Certified, type Draft, membershipOf, type Situation } from './chain.ts';
 import {
   type Evidence,
   found,

@@ -8,36 +8,22 @@ import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { comeBack } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
-import type { Rejection } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
-import type { ListedVotes } from '../run/listed.ts';
-import { evaluate } from '../worker/apply-round.ts';
 import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
+import { applyDecision } from './apply-decision.ts';
 import type { Better } from './branches.ts';
-import { carryOver, switchTo } from './carry-over.ts';
-import { listVotes } from './certificate.ts';
-import { type Certified, certifiedOf, chainHeadOf } from './chain-state.ts';
-import type { Decision, DrivenRound } from './driven-round.ts';
-import type { Electorate } from './electorate.ts';
-import type { CertifiedSession, CertifiedState, CertifiedSummary } from './events.ts';
-import { isCommit } from './evidence.ts';
-import type { Chain } from './history.ts';
-import { keepRound } from './keeping.ts';
-import type { Member } from './member.ts';
+import { type Certified, type Chain, certifiedOf, type Electorate } from './chain.ts';
+import type { CertifiedSession } from './events.ts';
+import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
+import type { DrivenRound, Member, ReadyRound } from './member.ts';
 import { driveRound } from './round-driver.ts';
-import type { ReadyRound } from './round-inputs.ts';
 import { assignmentOf, termsOf } from './rows.ts';
-import { bytesOf, describe } from './summary.ts';
-import { ownIn, sentBefore, votesOfBefore } from './vote-memory.ts';
+import { type CertifiedState, switchTo } from './state.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
-/** How long relays may take to answer for what is published after the last round. */
-const LAST_MS = 10_000;
-/** From so many void rounds in a row on somebody should know. */
-const VOIDS_TO_TELL = 3;
 
 type Result = RoundResult<CertifiedState>;
 
@@ -191,96 +177,6 @@ async function isOverAlready(
   await within(driven.looked, LOOK_MS, ports.clock, signal);
   return driven.isCertified;
 }
-
-interface Circumstances {
-  readonly startedMs: number;
-  readonly secondsWaiting: number;
-  /** It was over before this worker looked: nobody needs its loss. */
-  readonly isOver: boolean;
-  /** What it dropped on the way. */
-  readonly refused: readonly Rejection[];
-}
-
-/** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
-async function applyDecision(
-  played: CertifiedState,
-  start: ReadyRound,
-  decision: Decision,
-  timing: Circumstances,
-  member: Member,
-  session: CertifiedSession,
-): Promise<Result> {
-  const { next, outcome } = decision;
-  const { plan } = session;
-  const { wire, clock, report } = session.ports;
-  const { sent, unpacked: _, ...rest } = played;
-  const accepted = acceptedWorkers(start, decision);
-  const summary: CertifiedSummary = {
-    index: outcome.round,
-    base: outcome.base,
-    digest: next.modelRoot,
-    accepted,
-    refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
-    completionReason: 'certified',
-    trainingLoss: sent?.trainingLoss ?? Number.NaN,
-    ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
-    ...bytesOf(outcome, member.evidence),
-    residualShare: sent?.residualShare ?? Number.NaN,
-    secondsTraining: sent?.secondsTraining ?? 0,
-    secondsWaiting: timing.secondsWaiting,
-    seconds: (clock.now() - timing.startedMs) / 1000,
-    certified: describe(start, decision, member.evidence),
-  };
-  const rounds = [...rest.rounds, summary];
-  const state: CertifiedState = {
-    ...rest,
-    round: next.round,
-    params: next.params,
-    momentum: next.momentum,
-    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
-    unpacked: undefined,
-    cohort: accepted,
-    rounds,
-    lastSent: sent ? idOf(sent) : rest.lastSent,
-    sent: undefined,
-    head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
-  };
-  const completed = async () => {
-    member.attendance.noteLeaves(outcome);
-    const kept = timing.isOver ? Promise.resolve() : keepRound(start, decision, member, wire.me);
-    // after the last round connections close
-    if (outcome.round + 1 >= plan.rounds) await within(kept, LAST_MS, clock, session.signal);
-    report({ type: 'round', ...summary });
-    const count = voidsInARow(rounds);
-    if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
-    return state;
-  };
-  return { state, completed };
-}
-
-/** The quorum that decided, as the next outcome lists it. */
-function votesOf(
-  { state }: ReadyRound,
-  { certificate }: Decision,
-  { evidence }: Member,
-): ListedVotes {
-  const messages = certificate.commits.map((id) => evidence.noun(id)!);
-  return listVotes(state.ledger, certificate, messages.filter(isCommit));
-}
-
-/** How many of the last rounds were void, one after the other. */
-function voidsInARow(rounds: readonly CertifiedSummary[]): number {
-  const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
-  return rounds.length - 1 - last;
-}
-
-/** Whose contributions are in the model now, ascending. */
-const acceptedWorkers = (
-  { electorate }: ReadyRound,
-  { outcome }: Decision,
-): readonly WorkerId[] => [
-  ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
-];
 
 /** The part of a context that is this worker's own. */
 export interface Own {

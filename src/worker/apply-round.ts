@@ -45,7 +45,7 @@ export async function applyRound<S extends WorkerState>(
     {
       normBound: plan.normBound,
       history: state.norms,
-      parameters: rootMeanSquare(params.values),
+      parameters: () => rootMeanSquare(params.values),
     },
   );
   const { weights, weightCap: cap, normalize } = plan;

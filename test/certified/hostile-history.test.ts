@@ -1,8 +1,9 @@
 /** What strangers, and quorums that sign twice, can do to whoever follows a run from its events. */
 import { describe, expect, test } from 'vitest';
-import type { Gathered } from '../../src/certified/gather.ts';
+import { genesisOf, startOf } from '../../src/certified/chain.ts';
+import type { Gathered } from '../../src/certified/evidence.ts';
 import { gather } from '../../src/certified/gather.ts';
-import { applyOutcome, genesisOf, startOf } from '../../src/certified/history.ts';
+import { applyOutcome } from '../../src/certified/outcomes.ts';
 import { hasModel, type ReplayedRound, replay, withoutModel } from '../../src/certified/replay.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';

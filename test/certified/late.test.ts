@@ -1,11 +1,11 @@
 /** Late policy `defer`: what an outcome may list late, what it must, and what becomes of a contribution that nobody lists. */
 import { describe, expect, it } from 'vitest';
-import { carryOver } from '../../src/certified/carry-over.ts';
 import { listVotes } from '../../src/certified/certificate.ts';
+import type { Certified } from '../../src/certified/chain.ts';
 import { opinionOf, owedIn } from '../../src/certified/compose.ts';
 import { gather } from '../../src/certified/gather.ts';
-import type { Certified } from '../../src/certified/history.ts';
 import { acceptedRows } from '../../src/certified/rows.ts';
+import { carryOver } from '../../src/certified/state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { EventId } from '../../src/run/ids.ts';
 import type { AcceptedRow, Outcome } from '../../src/run/outcome.ts';

@@ -1,10 +1,10 @@
 /** A leave is not undone by what its key said before it. */
 import { describe, expect, it } from 'vitest';
-import { chainHeadOf } from '../../src/certified/chain-state.ts';
+import { chainHeadOf } from '../../src/certified/chain.ts';
 import { draftOf } from '../../src/certified/compose.ts';
-import { createEvidenceStore } from '../../src/certified/evidence-store.ts';
+import { createEvidenceStore } from '../../src/certified/evidence.ts';
 import { gather } from '../../src/certified/gather.ts';
-import { certifiedMembers } from '../../src/certified/saved-state.ts';
+import { certifiedMembers } from '../../src/certified/state.ts';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
 
 const spec = certifiedSpec({ training: { rounds: 40 } });

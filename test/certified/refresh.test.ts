@@ -1,10 +1,9 @@
 /** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
 import { describe, expect, it } from 'vitest';
-import type { RunEvent } from '../../src/certified/events.ts';
-import { createEvidenceStore } from '../../src/certified/evidence-store.ts';
-import type { Chain } from '../../src/certified/history.ts';
+import type { Chain } from '../../src/certified/chain.ts';
+import { createReporter, type RunEvent } from '../../src/certified/events.ts';
+import { createEvidenceStore } from '../../src/certified/evidence.ts';
 import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
-import { createReporter } from '../../src/certified/reporter.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import { stakeParams } from '../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';

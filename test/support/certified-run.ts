@@ -3,17 +3,19 @@ import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { listVotes } from '../../src/certified/certificate.ts';
-import { type Electorate, electorateOf, stakesOf } from '../../src/certified/electorate.ts';
-import type { ProtocolMessage, Verdict } from '../../src/certified/evidence.ts';
-import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
 import {
   type Certified,
-  completeOutcome,
   type Draft,
+  type Electorate,
+  electorateOf,
   genesisOf,
+  stakesOf,
   startOf,
   withEntropy,
-} from '../../src/certified/history.ts';
+} from '../../src/certified/chain.ts';
+import type { ProtocolMessage, Verdict } from '../../src/certified/evidence.ts';
+import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
+import { completeOutcome } from '../../src/certified/outcomes.ts';
 import { assignmentOf, termsOf } from '../../src/certified/rows.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';

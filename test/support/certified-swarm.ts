@@ -2,14 +2,14 @@
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { createHistory } from '../../src/certified/branches.ts';
 import { fromCheckpoint } from '../../src/certified/catch-up.ts';
-import { chainHeadOf } from '../../src/certified/chain-state.ts';
-import type { CertifiedPorts, CertifiedState, RunEvent } from '../../src/certified/events.ts';
+import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/chain.ts';
+import type { CertifiedPorts, RunEvent } from '../../src/certified/events.ts';
 import type { ProtocolMessage } from '../../src/certified/evidence.ts';
 import { toProtocolMessage } from '../../src/certified/gather.ts';
-import { type Certified, genesisOf } from '../../src/certified/history.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { createMember } from '../../src/certified/member.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
+import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';

@@ -1,10 +1,9 @@
 /** A replay as a page in a browser runs it: events in, roots out. Bundled for Chromium, and called in Node beside it. */
 
+import { genesisOf, startOf } from '../../src/certified/chain.ts';
 import { gather, specsOf } from '../../src/certified/gather.ts';
-import { genesisOf, startOf } from '../../src/certified/history.ts';
 import { replay } from '../../src/certified/replay.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { verifyEvent } from '../../src/network/event.ts';
+import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 
 export interface Roots {
   readonly genuine: number;

@@ -4,8 +4,13 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { type ArchiveFile, archiveRun, readArchive } from '../../certified/archive.ts';
-import type { HistoryOptions, Opened } from '../../certified/run-history.ts';
+import {
+  type ArchiveFile,
+  archiveRun,
+  type HistoryOptions,
+  type Opened,
+  readArchive,
+} from '../../certified/archive.ts';
 import { decodeRunAddress } from '../../network/wire/runs.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';

@@ -20,8 +20,8 @@ export interface NormContext {
   readonly normBound: number;
   /** Typical root mean square of rows of the last rounds, oldest first; empty in the first. */
   readonly history: readonly number[];
-  /** Root mean square of the shared parameters. */
-  readonly parameters: number;
+  /** Root mean square of the shared parameters, asked for where one or two rows have no majority. */
+  readonly parameters: number | (() => number);
 }
 
 export interface NormBounds {
@@ -57,7 +57,8 @@ export const nextSizes = (history: readonly number[], typical: number): readonly
 function boundOf(sent: readonly number[], { normBound, history, parameters }: NormContext): number {
   const median = lowerMedian(sent);
   if (sent.length >= MAJORITY_ROWS) return normBound * median;
-  const first = parameters > 0 ? parameters : FIRST_OF_ZEROS;
+  const size = typeof parameters === 'number' ? parameters : parameters();
+  const first = size > 0 ? size : FIRST_OF_ZEROS;
   const floor = history.length === 0 ? first : lowerMedian([...history].sort((a, b) => a - b));
   const most = Math.max(first, ...history.map((typical) => MOST_GROWTH * typical));
   return Math.min(most, Math.max(floor, median));

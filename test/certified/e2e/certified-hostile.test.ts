@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
+import { genesisOf } from '../../../src/certified/chain.ts';
 import { collectEvents } from '../../../src/certified/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/gather.ts';
-import { genesisOf } from '../../../src/certified/history.ts';
 import { createView, fold } from '../../../src/dashboard/view.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';

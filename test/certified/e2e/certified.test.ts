@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
-import type { CertifiedState } from '../../../src/certified/events.ts';
 import { hasModel } from '../../../src/certified/replay.ts';
+import type { CertifiedState } from '../../../src/certified/state.ts';
 import { modelRoot } from '../../../src/consensus/state-root.ts';
 import type { Digest, WorkerId } from '../../../src/run/ids.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';

@@ -1,7 +1,7 @@
 /** Attacks on what a run stands on: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run goes on and can be read. */
 import { describe, expect, it } from 'vitest';
 import { archiveRun } from '../../../src/certified/archive.ts';
-import { startOf } from '../../../src/certified/history.ts';
+import { startOf } from '../../../src/certified/chain.ts';
 import { replayRun } from '../../../src/certified/replay-run.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { toProposed } from '../../../src/network/wire/proposals.ts';

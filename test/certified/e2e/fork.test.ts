@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { manifest } from '../../../kinds/manifest.ts';
-import type { CertifiedState } from '../../../src/certified/events.ts';
+import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { RunSpec } from '../../../src/run/run-spec.ts';
 import {

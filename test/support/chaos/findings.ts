@@ -1,8 +1,8 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
 import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
-import { isMessage, type ProtocolMessage } from '../../../src/certified/evidence.ts';
+import { genesisOf } from '../../../src/certified/chain.ts';
+import { type ProtocolMessage, isMessage } from '../../../src/certified/evidence.ts';
 import { fetchHistory } from '../../../src/certified/from-relays.ts';
-import { genesisOf } from '../../../src/certified/history.ts';
 import { hasModel } from '../../../src/certified/replay.ts';
 import { acceptedRows } from '../../../src/certified/rows.ts';
 import { judgeFault } from '../../../src/consensus/round/faults.ts';

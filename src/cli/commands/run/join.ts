@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { Argument, Command, Option } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
-import type { CertifiedState } from '../../../certified/events.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../../certified/join.ts';
 import {
   assertAdmitted,
@@ -12,7 +11,7 @@ import {
   assertNoContradiction,
   placeIn,
 } from '../../../certified/make-spec.ts';
-import { certifiedMembers } from '../../../certified/saved-state.ts';
+import { type CertifiedState, certifiedMembers } from '../../../certified/state.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';

@@ -5,17 +5,17 @@
  * network heals. What was sent is replayed at the end, as anybody would who had only the events.
  */
 import { certify, listVotes } from '../../../../src/certified/certificate.ts';
-import type { Chain } from '../../../../src/certified/chain-state.ts';
 import {
+  type Chain,
   type Electorate,
   electorateOf,
+  genesisOf,
   membershipOf,
-} from '../../../../src/certified/electorate.ts';
-import { isCommit } from '../../../../src/certified/evidence.ts';
-import type { Gathered } from '../../../../src/certified/gather.ts';
-import { applyToChain, genesisOf, startOf } from '../../../../src/certified/history.ts';
+  startOf,
+} from '../../../../src/certified/chain.ts';
+import { type Gathered, isCommit } from '../../../../src/certified/evidence.ts';
+import { applyToChain, rosterChange } from '../../../../src/certified/outcomes.ts';
 import { replay, withoutModel } from '../../../../src/certified/replay.ts';
-import { rosterChange } from '../../../../src/certified/roster-events.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../../../src/consensus/committee/reveal.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';

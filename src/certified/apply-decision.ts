@@ -1,0 +1,292 @@
+/**
+ * What follows a decided round: the state it leads to, its summary, and what members publish unasked so that the run outlives its events: copies
+ * of what decided it, the spec and the stakes under keys of others than their authors, and now and then the whole state. Three keep each round,
+ * and two founders: its proposer may be one of them, and others may delete everything they ever sent.
+ */
+
+import { stateBytes } from '../consensus/state-root.ts';
+import { within } from '../network/transport/deadline.ts';
+import type { Control } from '../network/wire/control.ts';
+import type { Rejection } from '../run/contribution.ts';
+import type { EventId, WorkerId } from '../run/ids.ts';
+import { ledgerBytes, snapshotOf } from '../run/ledger.ts';
+import type { ListedVotes } from '../run/listed.ts';
+import type { Outcome } from '../run/outcome.ts';
+import { evaluate } from '../worker/apply-round.ts';
+import type { RoundSummary } from '../worker/events.ts';
+import { idOf } from '../worker/state.ts';
+import type { RoundResult } from '../worker/strategy.ts';
+import { listVotes } from './certificate.ts';
+import { chainHeadOf } from './chain.ts';
+import type { CertifiedRound, CertifiedSession, CertifiedSummary, Reporter } from './events.ts';
+import type { Evidence, EvidenceStore, ProtocolMessage } from './evidence.ts';
+import { isCommit } from './evidence.ts';
+import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from './member.ts';
+import type { Refresh } from './refresh.ts';
+import { type CertifiedState, carryOver } from './state.ts';
+
+/** From so many void rounds in a row on somebody should know. */
+const VOIDS_TO_TELL = 3;
+/** How long relays may take to answer for what is published after the last round. */
+const LAST_MS = 10_000;
+
+export interface Circumstances {
+  readonly startedMs: number;
+  readonly secondsWaiting: number;
+  /** It was over before this worker looked: nobody needs its loss. */
+  readonly isOver: boolean;
+  /** What it dropped on the way. */
+  readonly refused: readonly Rejection[];
+}
+
+/** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
+export async function applyDecision(
+  played: CertifiedState,
+  start: ReadyRound,
+  decision: Decision,
+  timing: Circumstances,
+  member: Member,
+  session: CertifiedSession,
+): Promise<RoundResult<CertifiedState>> {
+  const { next, outcome } = decision;
+  const { plan } = session;
+  const { wire, clock, report } = session.ports;
+  const { sent, unpacked: _, ...rest } = played;
+  const accepted = acceptedWorkers(start, decision);
+  const summary: CertifiedSummary = {
+    index: outcome.round,
+    base: outcome.base,
+    digest: next.modelRoot,
+    accepted,
+    refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
+    completionReason: 'certified',
+    trainingLoss: sent?.trainingLoss ?? Number.NaN,
+    ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
+    ...bytesOf(outcome, member.evidence),
+    residualShare: sent?.residualShare ?? Number.NaN,
+    secondsTraining: sent?.secondsTraining ?? 0,
+    secondsWaiting: timing.secondsWaiting,
+    seconds: (clock.now() - timing.startedMs) / 1000,
+    certified: describe(start, decision, member.evidence),
+  };
+  const rounds = [...rest.rounds, summary];
+  const state: CertifiedState = {
+    ...rest,
+    round: next.round,
+    params: next.params,
+    momentum: next.momentum,
+    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
+    unpacked: undefined,
+    cohort: accepted,
+    rounds,
+    lastSent: sent ? idOf(sent) : rest.lastSent,
+    sent: undefined,
+    head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
+  };
+  const completed = async () => {
+    member.attendance.noteLeaves(outcome);
+    const kept = timing.isOver ? Promise.resolve() : keepRound(start, decision, member, wire.me);
+    // after the last round connections close
+    if (outcome.round + 1 >= plan.rounds) await within(kept, LAST_MS, clock, session.signal);
+    report({ type: 'round', ...summary });
+    const count = voidsInARow(rounds);
+    if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
+    return state;
+  };
+  return { state, completed };
+}
+
+/** The quorum that decided, as the next outcome lists it. */
+function votesOf(
+  { state }: ReadyRound,
+  { certificate }: Decision,
+  { evidence }: Member,
+): ListedVotes {
+  const messages = certificate.commits.map((id) => evidence.noun(id)!);
+  return listVotes(state.ledger, certificate, messages.filter(isCommit));
+}
+
+/** How many of the last rounds were void, one after the other. */
+function voidsInARow(rounds: readonly CertifiedSummary[]): number {
+  const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
+  return rounds.length - 1 - last;
+}
+
+/** Whose contributions are in the model now, ascending. */
+const acceptedWorkers = (
+  { electorate }: ReadyRound,
+  { outcome }: Decision,
+): readonly WorkerId[] => [
+  ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
+];
+
+/** The largest payload and event of what an outcome lists. */
+function bytesOf(
+  { accepted }: Outcome,
+  evidence: Evidence,
+): Pick<RoundSummary, 'payloadBytes' | 'eventBytes'> {
+  const manifests = accepted.flatMap(({ manifest: id }) => {
+    const noun = evidence.noun(id);
+    return noun?.type === 'manifest' ? [noun.manifest] : [];
+  });
+  return {
+    payloadBytes: Math.max(0, ...manifests.map(({ bytes }) => bytes)),
+    eventBytes: Math.max(0, ...manifests.map(({ eventBytes }) => eventBytes)),
+  };
+}
+
+/** Who signed, who was refused, who came and went. */
+function describe(
+  { electorate }: ReadyRound,
+  { outcome, certificate, next }: Decision,
+  evidence: Evidence,
+): CertifiedRound {
+  const { roster, committee } = electorate;
+  const { attempt, view, commits } = certificate;
+  const keyOf = (id: EventId) => evidence.noun(id)?.key;
+  const culpritOf = (id: EventId) => {
+    const noun = evidence.noun(id);
+    return noun?.type === 'fault' ? noun.culprit : undefined;
+  };
+  return {
+    ...{ result: outcome.result, attempt, view, root: next.modelRoot, of: committee.size },
+    signers: known(commits.map(keyOf)),
+    rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
+    faults: known(outcome.faults.map(culpritOf)),
+    joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
+    left: keysIn(outcome.leaves),
+    late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
+  };
+}
+
+const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerId[] =>
+  known(listed.map(({ key }) => key));
+
+const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
+  keys.filter((key) => key !== undefined).sort();
+
+interface Ports {
+  readonly control: Pick<Control<ProtocolMessage>, 'checkpoint' | 'copy' | 'publishSpec'>;
+  readonly evidence: EvidenceStore;
+  readonly refresh: Pick<Refresh, 'keep'>;
+  readonly reporter: Reporter;
+}
+
+/** How many publish a checkpoint: one may be gone before it is out. */
+const CHECKPOINTERS = 2;
+const KEEPERS = 3;
+/** Founders that do besides: who came uninvited may go with everything it sent. */
+const FOUNDERS = 2;
+
+/** Publishes what outlives this round, as far as it is this worker's turn; resolves when relays have answered. Never rejects. */
+async function keepRound(
+  ready: ReadyRound,
+  decision: Decision,
+  ports: Ports,
+  me: WorkerId,
+): Promise<void> {
+  const isDue = isCheckpointDue(decision);
+  const checkpoint = isDue && publishCheckpoint(ready, decision, ports, me);
+  const isKeeper = keepersOf(ready, decision, ports.evidence).includes(me);
+  await Promise.all([checkpoint, isKeeper && publishCopies(ready, decision, ports, isDue)]);
+}
+
+async function publishCopies(
+  { state: { round, spec, ledger } }: ReadyRound,
+  decision: Decision,
+  { control, evidence, refresh }: Ports,
+  isDue: boolean,
+): Promise<void> {
+  const stakes = snapshotOf(decision.next.ledger);
+  const isNew = stakes !== null && (round === 0 || stakes !== snapshotOf(ledger));
+  await Promise.all([
+    control.copy(round, standsOn(decision, evidence)),
+    (round === 0 || isDue) && control.publishSpec(spec),
+    isNew && refresh.keep(round, stakes),
+  ]);
+}
+
+/** Every so many rounds, and after the last one: the result of the run. */
+const isCheckpointDue = ({ next: { round, spec } }: Decision): boolean =>
+  round % spec.checkpoint.every === 0 || round === spec.training.rounds;
+
+/** So many of these keys in their order, and the first founders among them. */
+function someOf(
+  keys: readonly WorkerId[],
+  count: number,
+  founders: readonly WorkerId[],
+): readonly WorkerId[] {
+  const known = keys.filter((key) => founders.includes(key));
+  return [...keys.slice(0, count), ...known.slice(0, FOUNDERS)];
+}
+
+/** The first by rank of those who decided: they are there. */
+function keepersOf(
+  { electorate, state: { spec } }: ReadyRound,
+  { certificate: { attempt, commits } }: Decision,
+  evidence: EvidenceStore,
+): readonly WorkerId[] {
+  const signers = new Set(commits.map((id) => evidence.noun(id)?.key));
+  const ranked = electorate.proposers(attempt).filter((key) => signers.has(key));
+  return someOf(ranked, KEEPERS, spec.founders);
+}
+
+/** The events without which nobody could check later that this round was decided so. Joins, leaves and earlier votes are in the outcome. */
+function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
+  const { proposal, commits } = certificate;
+  const said = evidence.noun(proposal);
+  const ballots = said?.type === 'proposal' ? said.ballots : [];
+  return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
+}
+
+/** Publishes the state for newcomers; the first of the committee do, in the order of its draw. */
+async function publishCheckpoint(
+  { electorate }: ReadyRound,
+  { next }: Decision,
+  { control, reporter }: Ports,
+  me: WorkerId,
+): Promise<void> {
+  const { members } = electorate.committee;
+  if (!someOf(members, CHECKPOINTERS, next.spec.founders).includes(me)) return;
+  const state = {
+    ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
+    ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
+  };
+  const isKept = await control.checkpoint(state).catch(() => false);
+  if (!isKept) reporter.unkept(next.round - 1);
+}
+
+/** Asks for what members copied of a round and the one before, since its authors may have deleted it; not again and again. */
+export interface CopiesSearch {
+  readonly isAsking: boolean;
+  ask(): void;
+}
+
+/** Between two askings. */
+const AGAIN_MS = 10_000;
+
+export function createCopiesSearch(
+  { context: { round, roster }, ports: { clock, control } }: DriverOptions,
+  hearing: OpenRound,
+  onAnswered: () => void,
+): CopiesSearch {
+  const rounds = round > 0 ? [round - 1, round] : [round];
+  let isAsking = false;
+  let askedMs = Number.NEGATIVE_INFINITY;
+  return {
+    get isAsking() {
+      return isAsking;
+    },
+    ask() {
+      const nowMs = clock.now();
+      if (isAsking || nowMs - askedMs < AGAIN_MS) return;
+      askedMs = nowMs;
+      isAsking = true;
+      const asking = rounds.map((each) => control.fetchCopies(each, roster, hearing));
+      void Promise.all(asking).finally(() => {
+        isAsking = false;
+        onAnswered();
+      });
+    },
+  };
+}

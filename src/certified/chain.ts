@@ -1,0 +1,222 @@
+/** What is certified of a run between two rounds: the chain state, with the model and without it, and who votes in the round to come. */
+
+import {
+  type CommitteeRules,
+  drawCommittee,
+  rankOf,
+  type Stakes,
+  weigh,
+} from '../consensus/committee/committee.ts';
+import { createElection, type Election } from '../consensus/committee/election.ts';
+import {
+  completeLedger,
+  firstLedger,
+  liveOf,
+  type MembershipRules,
+  nextLedger,
+  type RosterChange,
+  seatable,
+} from '../consensus/round/membership.ts';
+import { type Departure, nextDepartures } from '../consensus/round/roster-change.ts';
+import type { ModelState } from '../consensus/state-root.ts';
+import { modelRoot } from '../consensus/state-root.ts';
+import { modelOf } from '../model/from-settings.ts';
+import { initialParameters, modelLayout } from '../model/parameters.ts';
+import type { Sha256 } from '../network/event-crypto.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import { type Ledger, ledgerRoot, type Member, snapshotOf } from '../run/ledger.ts';
+import type { ListedVotes } from '../run/listed.ts';
+import { type Outcome, outcomeDigest } from '../run/outcome.ts';
+import { roundName } from '../run/round-name.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { runIdOf } from '../run/run-spec.ts';
+import type { Params } from '../tensor/params.ts';
+import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
+
+/** A round that is over, as far as its votes and its late work are judged in the next one. */
+export interface Past {
+  readonly round: number;
+  readonly parent: Digest;
+  /** Model root it started from. */
+  readonly base: Digest;
+  /** Of that round, with its entropy. */
+  readonly ledger: Ledger;
+}
+
+/** What is certified, without the model itself: enough to check who decided what. */
+export interface Chain extends Situation {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  /** The round to come. */
+  readonly round: number;
+  /** Digest of the outcome before; the run id in round 0. */
+  readonly parent: Digest;
+  /** Unix seconds of the outcome before; 0 in round 0. */
+  readonly time: number;
+  /** Of the round to come; its entropy is null while the beacon is not known. */
+  readonly ledger: Ledger;
+  readonly modelRoot: Digest;
+  readonly ledgerRoot: Digest;
+  /** The round before; null in round 0. */
+  readonly before: Past | null;
+  /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
+  readonly recent: readonly Digest[];
+  /** Leaves that outcomes listed, as long as a join may be older than one of them: an older one does not count again. */
+  readonly departed: readonly Departure[];
+}
+
+/** The whole certified state. */
+export interface Certified extends Chain, ModelState {}
+
+/** An outcome without the roots, which follow from the rest. */
+export type Draft = Omit<Outcome, 'rowSize' | 'modelRoot' | 'ledgerRoot'>;
+
+/** What is certified without model and spec, and why it is. */
+export interface ChainHead extends Omit<Chain, 'spec'> {
+  /** A quorum of commits for the outcome before; none in round 0. */
+  readonly votes: ListedVotes | null;
+  /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
+  readonly left: readonly Digest[];
+}
+
+/** The round of the outcome with this digest, -1 for the run id; undefined where a join may not name it. */
+export function roundAfter({ round, recent }: Chain, digest: Digest): number | undefined {
+  const index = recent.indexOf(digest);
+  return index < 0 ? undefined : round - recent.length + index;
+}
+
+/** What a worker keeps of a certified state beside the model. */
+export function chainHeadOf(
+  state: Certified,
+  votes: ListedVotes | null,
+  left: readonly Digest[] = [],
+): ChainHead {
+  const { spec: _, params: __, momentum: ___, ...chain } = state;
+  return { ...chain, votes, left };
+}
+
+/** The certified state again. */
+export function certifiedOf(
+  spec: RunSpec,
+  { votes: _, left: __, ...chain }: ChainHead,
+  { params, momentum }: ModelState,
+): Certified {
+  return { ...chain, spec, params, momentum };
+}
+
+/** What the committees of a round follow from. */
+export interface Situation {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  readonly round: number;
+  readonly parent: Digest;
+  /** Of the round, with its entropy. */
+  readonly ledger: Ledger;
+}
+
+export interface Electorate extends Election {
+  readonly roster: readonly WorkerId[];
+  /** live(r): who owns the parameters. */
+  readonly live: readonly WorkerId[];
+  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds. */
+  readonly awaited: readonly WorkerId[];
+}
+
+/** The rules of membership of a run. */
+export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
+
+/** The stakes that count with this ledger; null in a run without. */
+export function stakesOf(ledger: Ledger, evidence: Evidence): Verdict<Stakes> {
+  const snapshot = snapshotOf(ledger);
+  if (snapshot === null) return found(null);
+  const stakes = evidence.stakes(snapshot);
+  return stakes === undefined ? lacking({ what: 'snapshot', id: snapshot }) : found(stakes);
+}
+
+/** A newcomer is waited for in its first rounds: nobody who is as fast as the others should always be a moment too late to be seen. */
+const NEWCOMER_ROUNDS = 3;
+
+/** Ascending. */
+function awaitedIn({ round, members }: Ledger, live: readonly WorkerId[]): readonly WorkerId[] {
+  const isLive = new Set(live);
+  const isNew = ({ joined, lastSeen }: Member) =>
+    joined > 0 && lastSeen < 0 && round - joined < NEWCOMER_ROUNDS;
+  return members.filter((member) => isLive.has(member.key) || isNew(member)).map(({ key }) => key);
+}
+
+/** The committees of a round. Throws without the entropy of its ledger. */
+export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
+  const { spec, run, round, parent, ledger } = situation;
+  const { entropy } = ledger;
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
+  const live = liveOf(membershipOf(spec, run), ledger);
+  const rules: CommitteeRules = spec.committee;
+  const about = { run, round, entropy, stakes, rules };
+  const election = createElection({
+    weighed: weigh({ eligible: seatable(ledger, live), stakes, rules }),
+    size: rules.size,
+    floorPermille: spec.timing.recoveryFloorPermille,
+    rank: (attempt, eligible) => rankOf({ ...about, attempt, eligible }),
+    drawFrom: (attempt, eligible, leastQuorum) =>
+      drawCommittee({ ...about, attempt, parent, eligible, leastQuorum }),
+  });
+  const roster = ledger.members.map(({ key }) => key);
+  return { ...election, roster, live, awaited: awaitedIn(ledger, live) };
+}
+
+/** The same state with the entropy of its round, when the beacon it may need is there. */
+export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verdict<T> {
+  if (chain.ledger.entropy !== null) return found(chain);
+  const { spec, run, time } = chain;
+  const beacon = evidence.beacon(time);
+  if (beacon === undefined) return lacking({ what: 'beacon', id: String(time) });
+  const ledger = completeLedger(membershipOf(spec, run), chain.ledger, beacon);
+  return found({ ...chain, ledger });
+}
+
+/** The state a run starts from. */
+export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
+  const run = runIdOf(spec);
+  const ledger = firstLedger(membershipOf(spec, run));
+  const momentum = params.values.slice().fill(0);
+  const root = modelRoot({ params, momentum }, hash);
+  return {
+    ...{ spec, run, round: 0, parent: run, time: 0, params, momentum },
+    ...{ ledger, ledgerRoot: ledgerRoot(ledger), modelRoot: root, before: null, recent: [run] },
+    departed: [],
+  };
+}
+
+/** The parameters that everybody starts from: they follow from the seed. */
+export function startOf({ training }: RunSpec): Params {
+  const model = modelOf(training);
+  return { layout: modelLayout(model), values: initialParameters(model, training.seed) };
+}
+
+/** A join names one of so many last outcomes. */
+const RECENT = 16;
+
+/** The outcome with its roots, and the chain state after it. */
+export function follow(
+  chain: Chain,
+  draft: Draft,
+  change: RosterChange,
+  root: Digest,
+): { readonly outcome: Outcome; readonly next: Chain } {
+  const { spec, run, round, parent, modelRoot: base } = chain;
+  const ledger = nextLedger(membershipOf(spec, run), chain.ledger, change);
+  const { rowSize } = change;
+  const outcome: Outcome = { ...draft, rowSize, modelRoot: root, ledgerRoot: ledgerRoot(ledger) };
+  const digest = outcomeDigest(outcome);
+  const recent = [...chain.recent, digest].slice(-RECENT);
+  const next: Chain = {
+    ...{ spec, run, recent, round: round + 1, parent: digest, time: outcome.time, ledger },
+    ...{ modelRoot: root, ledgerRoot: outcome.ledgerRoot },
+    before: { round, parent, base, ledger: chain.ledger },
+    departed: nextDepartures(chain.departed, change.leaves, {
+      round,
+      oldest: round + 1 - recent.length,
+    }),
+  };
+  return { outcome, next };
+}
