@@ -4,7 +4,12 @@ import { genesisOf } from '../../src/certified/chain.ts';
 import type { Gathered } from '../../src/certified/evidence.ts';
 import { fetchHistory } from '../../src/certified/from-relays.ts';
 import { gather } from '../../src/certified/gather.ts';
-import { type ReplayEnd, type ReplayedRound, hasModel, replay } from '../../src/certified/replay.ts';
+import {
+  hasModel,
+  type ReplayEnd,
+  type ReplayedRound,
+  replay,
+} from '../../src/certified/replay.ts';
 import { acceptedRows } from '../../src/certified/rows.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';

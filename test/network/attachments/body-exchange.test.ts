@@ -10,7 +10,7 @@ import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';
-import { type RelaySet, createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { type Control, createControl } from '../../../src/network/wire/control.ts';
 import { buildProposal } from '../../../src/network/wire/proposals.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';

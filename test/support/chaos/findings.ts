@@ -1,7 +1,7 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
 import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
 import { genesisOf } from '../../../src/certified/chain.ts';
-import { type ProtocolMessage, isMessage } from '../../../src/certified/evidence.ts';
+import { isMessage, type ProtocolMessage } from '../../../src/certified/evidence.ts';
 import { fetchHistory } from '../../../src/certified/from-relays.ts';
 import { hasModel } from '../../../src/certified/replay.ts';
 import { acceptedRows } from '../../../src/certified/rows.ts';
