@@ -54,6 +54,8 @@ interface Shaping {
   split: { readonly axis: number; readonly sizes: readonly number[] };
   slice: { readonly axis: number; readonly start: number; readonly end: number };
   pad: { readonly axis: number; readonly before: number; readonly after: number };
+  /** The first input, once the second one has been computed. */
+  after: Plain;
 }
 
 interface Reducing {
@@ -80,14 +82,26 @@ interface Indexing {
   /** One element of every row. */
   pick: Plain;
   oneHot: { readonly depth: number; readonly to: DType };
+  /** One number added to one element of every row: the transpose of `pick`, in place. */
+  addAt: Plain;
 }
 
 interface Composite {
   softmax: Plain;
   logSoftmax: Plain;
   crossEntropy: Plain;
+  /** Cross-entropy behind a last layer whose logits are made for at most so many rows at once. */
+  slicedCrossEntropy: { readonly rows: number };
   standardize: { readonly epsilon: number };
+}
+
+interface Decoding {
   causalAttention: { readonly scale: number };
+  /** A position sees so many positions up to itself; 0 is all of them. */
+  groupedAttention: { readonly scale: number; readonly window: number };
+  rmsNorm: { readonly epsilon: number };
+  rotary: Plain;
+  swiglu: Plain;
 }
 
 export type OpAttributes = Elementwise &
@@ -96,6 +110,7 @@ export type OpAttributes = Elementwise &
   Reducing &
   Choosing &
   Indexing &
-  Composite;
+  Composite &
+  Decoding;
 
 export type OpName = keyof OpAttributes;

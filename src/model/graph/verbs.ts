@@ -112,6 +112,9 @@ export const slice = (a: Value, axis: number, start: number, end: number): Value
 export const pad = (a: Value, axis: number, before: number, after: number): Value =>
   apply('pad', [a], { axis: frontAxis(axis, a.shape.length), before, after });
 
+/** `a`, computed no earlier than `other`: what is made of it does not lie in memory before. Neither is copied. */
+export const after = (a: Value, other: Value): Value => apply('after', [a, other], {});
+
 const reducing =
   (op: 'reduceSum' | 'reduceMean' | 'reduceMax') =>
   (a: Value, axes?: readonly number[], keep = false): Value => {
@@ -138,6 +141,10 @@ export const scatterRows = (values: Value, indices: Value, rows: number): Value 
 
 /** `a[i, indices[i]]` for every row i of a matrix. */
 export const pick = (a: Value, indices: Value): Value => apply('pick', [a, indices], {});
+
+/** `a` with `values[i]` added to `a[i, indices[i]]`. */
+export const addAt = (a: Value, indices: Value, values: Value): Value =>
+  apply('addAt', [a, indices, values], {});
 
 export const oneHot = (indices: Value, depth: number, to: DType): Value =>
   apply('oneHot', [indices], { depth, to });
@@ -170,6 +177,13 @@ export function gemm(
 export const crossEntropy = (logits: Value, targets: Value): Value =>
   apply('crossEntropy', [logits, targets], {});
 
+/**
+ * The same for logits x weight^T, with weight [V, width], of which at most `rows` rows are in memory at once: backward makes them
+ * again. One pass more over the last layer instead of [rows of x, V] numbers and their gradients.
+ */
+export const slicedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
+  apply('slicedCrossEntropy', [x, weight, targets], { rows });
+
 /** Each row with mean 0 and variance 1. */
 export const standardize = (a: Value, epsilon: number): Value =>
   apply('standardize', [a], { epsilon });
@@ -177,6 +191,28 @@ export const standardize = (a: Value, epsilon: number): Value =>
 /** softmax(q k^T * scale) v over the last two axes, where no position sees a later one. */
 export const causalAttention = (q: Value, k: Value, v: Value, scale: number): Value =>
   apply('causalAttention', [q, k, v], { scale });
+
+/**
+ * The same over (B, A, T, d), where several heads of queries share one head of keys and values (B, K, T, d), and a position sees
+ * the last `window` positions only (0 is all).
+ */
+export const groupedAttention = (
+  q: Value,
+  k: Value,
+  v: Value,
+  { scale, window = 0 }: { readonly scale: number; readonly window?: number },
+): Value => apply('groupedAttention', [q, k, v], { scale: Math.fround(scale), window });
+
+/** Rows divided by their root mean square, times a scale for each column. */
+export const rmsNorm = (x: Value, scale: Value, epsilon: number): Value =>
+  apply('rmsNorm', [x, scale], { epsilon });
+
+/** (B, A, T, d) with elements i and i + d/2 turned by the angle whose cosine and sine, both (T, d/2), are given. */
+export const rotary = (x: Value, cos: Value, sin: Value): Value =>
+  apply('rotary', [x, cos, sin], {});
+
+/** gate * sigmoid(gate) * up. */
+export const swiglu = (gate: Value, up: Value): Value => apply('swiglu', [gate, up], {});
 
 /**
  * Adds up what broadcasting had repeated, back to `shape`. Leading axes are summed by a product with a row of ones,

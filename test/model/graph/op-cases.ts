@@ -117,6 +117,7 @@ export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
   ],
   slice: [one('slice', (x) => v.slice(x, -1, 1, 3))],
   pad: [one('pad', (x) => v.pad(x, 1, 2, 1))],
+  after: [two('after', [2, 3], [2], (x, y) => v.mul(v.after(x, v.exp(y)), v.reduceSum(y)))],
   reduceSum: [
     one('reduceSum, one axis', (x) => v.reduceSum(x, [1])),
     one('reduceSum, kept', (x) => v.reduceSum(x, [0], true)),
@@ -161,11 +162,44 @@ export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
     ),
   ],
   pick: [one('pick', (x) => v.pick(x, indices(x, [2, 0])))],
+  addAt: [two('addAt', [2, 3], [2], (x, y) => v.exp(v.addAt(x, indices(x, [2, 0]), y)))],
   oneHot: [one('oneHot', (x) => v.mul(v.oneHot(indices(x, [2, 0]), 3, real(x)), x))],
   softmax: [one('softmax', v.softmax)],
   logSoftmax: [one('logSoftmax', v.logSoftmax)],
+  slicedCrossEntropy: [2, 3, 5].map((rows) =>
+    two(`slicedCrossEntropy, ${rows} rows at once`, [5, 3], [4, 3], (x, y) =>
+      v.slicedCrossEntropy(x, y, indices(x, [2, 0, 3, 3, 1]), rows),
+    ),
+  ),
   crossEntropy: [one('crossEntropy', (x) => v.crossEntropy(x, indices(x, [2, 0])))],
   standardize: [one('standardize', (x) => v.standardize(x, 1e-5), { shapes: [[2, 5]] })],
+  rmsNorm: [
+    two('rmsNorm', [2, 5], [5], (x, y) => v.rmsNorm(x, y, 1e-5)),
+    two('rmsNorm of heads', [1, 2, 3, 4], [4], (x, y) => v.rmsNorm(x, y, 1e-5)),
+  ],
+  rotary: [
+    one(
+      'rotary',
+      (x) => {
+        const angles = Array.from({ length: 9 }, (_, i) => 0.7 * i);
+        const table = (f: (angle: number) => number) =>
+          v.constantLike(x, [3, 3], angles.map(f).map(Math.fround));
+        return v.rotary(x, table(Math.cos), table(Math.sin));
+      },
+      { shapes: [[2, 2, 3, 6]] },
+    ),
+  ],
+  swiglu: [two('swiglu', [2, 3], [2, 3], v.swiglu)],
+  groupedAttention: [0, 2].map((window) => ({
+    title: `groupedAttention, window ${window}`,
+    shapes: [
+      [2, 4, 3, 2],
+      [2, 2, 3, 2],
+      [2, 2, 3, 2],
+    ],
+    build: (q: Value, k: Value, value: Value) =>
+      v.groupedAttention(q, k, value, { scale: 0.8, window }),
+  })),
   causalAttention: [
     {
       title: 'causalAttention',

@@ -1,13 +1,35 @@
 /**
- * Fused ops (softmax, cross-entropy, normalization, attention) whose own derivative is faster or numerically more stable than
- * that of their parts.
+ * Fused ops (softmax, cross-entropy, normalization) whose own derivative is faster or numerically more stable than that of their
+ * parts.
  */
-import { type Emission, each, integers, type OpRule } from '../rule.ts';
+import {
+  type Derivation,
+  type Emission,
+  type Emitter,
+  each,
+  integers,
+  type OpRule,
+} from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';
-import { isFloat, sameShape, type ValueType, withDim } from '../value.ts';
-import { exp, matmul, mul, oneHot, reduceMean, reduceSum, reshape, sub } from '../verbs.ts';
+import { isFloat, type Value, type ValueType, withDim } from '../value.ts';
+import {
+  addAt,
+  after,
+  concat,
+  exp,
+  gemm,
+  mul,
+  neg,
+  oneHot,
+  reduceMean,
+  reduceSum,
+  reshape,
+  slice,
+  softmax,
+  sub,
+} from '../verbs.ts';
 
-type Composite = 'softmax' | 'logSoftmax' | 'crossEntropy' | 'standardize' | 'causalAttention';
+type Composite = 'softmax' | 'logSoftmax' | 'crossEntropy' | 'slicedCrossEntropy' | 'standardize';
 
 const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
   if (!a || !isFloat(a.dtype) || a.shape.length === 0) {
@@ -16,40 +38,79 @@ const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
   return [a];
 };
 
-/** Far below every score: its share of the weight underflows to nothing. */
-const NEVER = -1e9;
-/**
- * The most a score may be where its position must not be seen. In f32 its share, e^-60 of a visible score of 0, is lost in
- * rounding as long as one visible score is above -40. Lower would do no harm but cost much: onnxruntime's softmax turns
- * everything below -87 into denormal numbers, with which some processors compute a hundred times slower.
- */
-const UNSEEN = -60;
-const UNBOUNDED = 3e38;
-
 const lastAxis = { axis: { int: -1 } };
 const keepLast = { keepdims: { int: 1 } };
 
 /** log softmax of `x`, from the one operator or from parts that every backend has. */
-function emitLogSoftmax(e: Emission<Plain>, x: string, output?: string): string {
+function emitLogSoftmax(to: Emitter, x: string, output?: string): string {
   const options = output === undefined ? {} : { outputs: [output] };
-  if (!e.to.portable) return e.to.node('LogSoftmax', [x], { attributes: lastAxis, ...options });
-  const axes = integers(e.to, [-1]);
-  const highest = e.to.node('ReduceMax', [x, axes], { attributes: keepLast });
-  const shifted = e.to.node('Sub', [x, highest]);
-  const sum = e.to.node('ReduceSum', [e.to.node('Exp', [shifted]), axes], { attributes: keepLast });
-  return e.to.node('Sub', [shifted, e.to.node('Log', [sum])], options);
+  if (!to.portable) return to.node('LogSoftmax', [x], { attributes: lastAxis, ...options });
+  const axes = integers(to, [-1]);
+  const highest = to.node('ReduceMax', [x, axes], { attributes: keepLast });
+  const shifted = to.node('Sub', [x, highest]);
+  const sum = to.node('ReduceSum', [to.node('Exp', [shifted]), axes], { attributes: keepLast });
+  return to.node('Sub', [shifted, to.node('Log', [sum])], options);
 }
 
 function emitCrossEntropy(e: Emission<Plain>): void {
   const [logits, targets] = e.inputs;
   const [losses, logs] = e.outputs;
-  emitLogSoftmax(e, logits!.name, logs!.name);
-  const axes = integers(e.to, [1]);
-  const column = e.to.node('Unsqueeze', [targets!.name, axes]);
-  const found = e.to.node('GatherElements', [logs!.name, column], {
-    attributes: { axis: { int: 1 } },
+  emitLogSoftmax(e.to, logits!.name, logs!.name);
+  emitLosses(e.to, logs!.name, targets!.name, losses!.name);
+}
+
+/** -logs[i, targets[i]] of every row i. */
+function emitLosses(to: Emitter, logs: string, targets: string, output?: string): string {
+  const axes = integers(to, [1]);
+  const column = to.node('Unsqueeze', [targets, axes]);
+  const found = to.node('GatherElements', [logs, column], { attributes: { axis: { int: 1 } } });
+  const picked = to.node('Squeeze', [found, axes]);
+  return to.node('Neg', [picked], output === undefined ? {} : { outputs: [output] });
+}
+
+/** Where slices of so many rows begin and end. */
+const slicesOf = (total: number, rows: number): readonly (readonly [from: number, to: number])[] =>
+  Array.from({ length: Math.ceil(total / rows) }, (_, i) => [
+    i * rows,
+    Math.min(total, (i + 1) * rows),
+  ]);
+
+function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
+  const { inputs, outputs, attributes, to } = e;
+  const [x, weight, targets] = inputs;
+  const cut = (name: string, ...bounds: readonly number[]) =>
+    to.node('Slice', [name, ...[...bounds, 0].map((bound) => integers(to, [bound]))]);
+  const losses = slicesOf(x!.shape[0]!, attributes.rows).map(([from, end]) => {
+    const logits = to.node('Gemm', [cut(x!.name, from, end), weight!.name], {
+      attributes: { transB: { int: 1 } },
+    });
+    return emitLosses(to, emitLogSoftmax(to, logits), cut(targets!.name, from, end));
   });
-  e.to.node('Neg', [e.to.node('Squeeze', [found, axes])], { outputs: [losses!.name] });
+  to.node('Concat', losses, { attributes: { axis: { int: 0 } }, outputs: [outputs[0]!.name] });
+}
+
+/** The logits of a slice are made again, and only when the slice before is done: two slices never lie in memory at once. */
+function deriveSliced(
+  d: Derivation<OpAttributes['slicedCrossEntropy']>,
+): readonly (Value | undefined)[] {
+  const { grad, inputs, attributes, wants } = d;
+  const [x, weight, targets] = inputs;
+  const byRows: Value[] = [];
+  let byWeight: Value | undefined;
+  for (const [from, to] of slicesOf(x!.shape[0]!, attributes.rows)) {
+    let own = slice(x!, 0, from, to);
+    for (const done of [byRows.at(-1), byWeight]) if (done) own = after(own, done);
+    const share = slice(grad, 0, from, to);
+    const shares = mul(
+      softmax(gemm(own, weight!, { transB: true })),
+      reshape(share, [to - from, 1]),
+    );
+    const excess = addAt(shares, slice(targets!, 0, from, to), neg(share));
+    if (wants(0)) byRows.push(gemm(excess, weight!));
+    if (wants(1)) byWeight = gemm(excess, own, { transA: true, c: byWeight });
+  }
+  const [first, ...rest] = byRows;
+  return [first && concat([first, ...rest], 0), byWeight];
 }
 
 /** One LayerNormalization without scale; from parts for doubles, whose kernel returns its statistics as f32. */
@@ -77,43 +138,6 @@ function emitStandardize(e: Emission<OpAttributes['standardize']>): void {
   e.to.node('Mul', [centered, inverse!.name], { outputs: [y!.name] });
 }
 
-function emitAttention(e: Emission<OpAttributes['causalAttention']>): void {
-  const [q, k, v] = e.inputs;
-  const [o, weights] = e.outputs;
-  const length = q!.shape[q!.shape.length - 2]!;
-  const alpha = e.attributes.scale;
-  let scores: string;
-  if (e.to.portable || q!.dtype !== 'f32') {
-    const rank = q!.shape.length;
-    const perm = { ints: [...Array(rank - 2).keys(), rank - 1, rank - 2] };
-    const turned = e.to.node('Transpose', [k!.name], { attributes: { perm } });
-    const raw = e.to.node('MatMul', [q!.name, turned]);
-    scores = e.to.node('Mul', [raw, e.to.constant(q!.dtype, [], [alpha])]);
-  } else {
-    scores = e.to.node('FusedMatMul', [q!.name, k!.name], {
-      domain: 'com.microsoft',
-      attributes: { transB: { int: 1 }, alpha: { float: alpha } },
-    });
-  }
-  const masked = e.to.portable
-    ? e.to.node('Add', [scores, e.to.constant(q!.dtype, [length, length], mask(length, 0, NEVER))])
-    : e.to.node('Min', [
-        scores,
-        e.to.constant(q!.dtype, [length, length], mask(length, UNBOUNDED, UNSEEN)),
-      ]);
-  e.to.node('Softmax', [masked], { attributes: lastAxis, outputs: [weights!.name] });
-  e.to.node('MatMul', [weights!.name, v!.name], { outputs: [o!.name] });
-}
-
-/** One number on and below the diagonal, another above it. */
-function mask(length: number, seen: number, unseen: number): Float32Array {
-  const square = new Float32Array(length * length).fill(seen);
-  for (let row = 0; row < length; row++) {
-    square.fill(unseen, row * length + row + 1, (row + 1) * length);
-  }
-  return square;
-}
-
 export const composite = {
   softmax: {
     infer: real,
@@ -127,7 +151,7 @@ export const composite = {
   logSoftmax: {
     infer: real,
     emit: (e) => {
-      emitLogSoftmax(e, e.inputs[0]!.name, e.outputs[0]!.name);
+      emitLogSoftmax(e.to, e.inputs[0]!.name, e.outputs[0]!.name);
     },
     derive: each(({ grad, outputs: [y] }) => sub(grad, mul(exp(y!), reduceSum(grad, [-1], true)))),
   },
@@ -146,6 +170,21 @@ export const composite = {
       return [mul(excess, reshape(grad, [rows!, 1])), undefined];
     },
   },
+  slicedCrossEntropy: {
+    infer: ([x, weight, targets]) => {
+      const [rows, width] = x?.shape ?? [];
+      if (
+        x?.shape.length !== 2 ||
+        weight?.shape[1] !== width ||
+        targets?.shape.join() !== `${rows}`
+      ) {
+        throw new TypeError('cross-entropy takes rows, a weight [V, width] and one target per row');
+      }
+      return [{ dtype: x.dtype, shape: targets.shape }];
+    },
+    emit: emitSliced,
+    derive: deriveSliced,
+  },
   standardize: {
     infer: ([x]) => {
       const [y] = real([x!]);
@@ -158,27 +197,5 @@ export const composite = {
       const centered = sub(grad, reduceMean(grad, [-1], true));
       return mul(sub(centered, mul(y!, slope)), inverse!);
     }),
-  },
-  // The row sums of dP * P equal those of dO * O, which is a smaller tensor.
-  causalAttention: {
-    infer: ([q, k, v]) => {
-      if (!q || !k || !v || !sameShape(q.shape, k.shape) || !sameShape(q.shape, v.shape)) {
-        throw new TypeError('attention takes queries, keys and values of one shape');
-      }
-      const length = q.shape[q.shape.length - 2]!;
-      return [q, { dtype: q.dtype, shape: [...q.shape.slice(0, -1), length] }];
-    },
-    saves: true,
-    emit: emitAttention,
-    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) => {
-      const alpha = attributes.scale;
-      const delta = reduceSum(mul(grad, o!), [-1], true);
-      const scores = mul(sub(matmul(grad, v!, { transB: true }), delta), weights!);
-      return [
-        matmul(scores, k!, { alpha }),
-        matmul(scores, q!, { transA: true, alpha }),
-        matmul(weights!, grad, { transA: true }),
-      ];
-    },
   },
 } satisfies { [K in Composite]: OpRule<OpAttributes[K]> };

@@ -1,10 +1,10 @@
-/** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad. */
+/** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad, after. */
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { broadcast, sameShape, sizeOf, type ValueType, withDim } from '../value.ts';
 import { concat, filled, pad, reshape, slice, split, sumTo, transpose } from '../verbs.ts';
 
-type Shaping = 'reshape' | 'transpose' | 'expand' | 'concat' | 'split' | 'slice' | 'pad';
+type Shaping = 'reshape' | 'transpose' | 'expand' | 'concat' | 'split' | 'slice' | 'pad' | 'after';
 
 /** A node whose last input is the target shape. */
 const shaped =
@@ -132,5 +132,23 @@ export const shaping = {
     derive: each(({ grad, inputs: [a], attributes: { axis, before } }) =>
       slice(grad, axis, before, before + a!.shape[axis]!),
     ),
+  },
+  // Two reshapes, which copy nothing: the first to a shape that looks at the other value, the second to the one known here.
+  after: {
+    infer: ([a, other]) => {
+      if (a!.shape.length === 0 || other!.shape.length === 0) {
+        throw new TypeError('scalars cannot wait or be waited for');
+      }
+      return [a!];
+    },
+    emit: ({ inputs: [a, other], outputs: [y], to }) => {
+      const [from, one] = [integers(to, [0]), integers(to, [1])];
+      const dim = to.node('Slice', [to.node('Shape', [other!.name]), from, one, from]);
+      const shape = integers(to, a!.shape);
+      const late = to.node('Add', [shape, to.node('Mul', [dim, from])]);
+      const waited = to.node('Reshape', [a!.name, late]);
+      to.node('Reshape', [waited, shape], { outputs: [y!.name] });
+    },
+    derive: each(({ grad }) => grad),
   },
 } satisfies { [K in Shaping]: OpRule<OpAttributes[K]> };

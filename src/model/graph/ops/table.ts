@@ -1,8 +1,10 @@
 /** The table of op rules by name. An op without a rule does not compile. */
 import type { OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
+import { attention } from './attention.ts';
 import { choosing } from './choosing.ts';
 import { composite } from './composite.ts';
+import { decoding } from './decoding.ts';
 import { elementwise } from './elementwise.ts';
 import { indexing } from './indexing.ts';
 import { matrix } from './matrix.ts';
@@ -17,4 +19,6 @@ export const ops: { readonly [K in keyof OpAttributes]: OpRule<OpAttributes[K]> 
   ...choosing,
   ...indexing,
   ...composite,
+  ...attention,
+  ...decoding,
 };

@@ -1,0 +1,164 @@
+/** Causal attention, with as many heads of keys and values as of queries or with fewer, each shared by a group of queries. */
+import { type Emission, type Emitter, integers, type NamedValue, type OpRule } from '../rule.ts';
+import type { OpAttributes } from '../signatures.ts';
+import { sameShape, type Value, type ValueType } from '../value.ts';
+import { matmul, mul, reduceSum, reshape, sub } from '../verbs.ts';
+
+type Attention = 'causalAttention' | 'groupedAttention';
+
+/** Far below every score: its share of the weight underflows to nothing. */
+const NEVER = -1e9;
+/**
+ * The most a score may be where its position must not be seen. In f32 its share, e^-60 of a visible score of 0, is lost in
+ * rounding as long as one visible score is above -40. Lower would do no harm but cost much: onnxruntime's softmax turns
+ * everything below -87 into denormal numbers, with which some processors compute a hundred times slower.
+ */
+const UNSEEN = -60;
+const UNBOUNDED = 3e38;
+
+const lastAxis = { axis: { int: -1 } };
+
+function emitCausal(e: Emission<OpAttributes['causalAttention']>): void {
+  const [q, k, v] = e.inputs;
+  const [o, weights] = e.outputs;
+  const scores = emitScores(e.to, q!, k!, e.attributes.scale);
+  const masked = emitMask(e.to, scores, { type: q!, length: q!.shape[q!.shape.length - 2]! });
+  e.to.node('Softmax', [masked], { attributes: lastAxis, outputs: [weights!.name] });
+  e.to.node('MatMul', [weights!.name, v!.name], { outputs: [o!.name] });
+}
+
+/** q k^T * scale. */
+function emitScores(to: Emitter, q: NamedValue, k: NamedValue, scale: number): string {
+  if (!to.portable && q.dtype === 'f32') {
+    return to.node('FusedMatMul', [q.name, k.name], {
+      domain: 'com.microsoft',
+      attributes: { transB: { int: 1 }, alpha: { float: scale } },
+    });
+  }
+  const rank = k.shape.length;
+  const perm = { ints: [...Array(rank - 2).keys(), rank - 1, rank - 2] };
+  const turned = to.node('Transpose', [k.name], { attributes: { perm } });
+  const raw = to.node('MatMul', [q.name, turned]);
+  return to.node('Mul', [raw, to.constant(q.dtype, [], [scale])]);
+}
+
+interface Mask {
+  readonly type: ValueType;
+  readonly length: number;
+  /** How many positions each one sees, itself included; 0 is all before it. */
+  readonly window?: number;
+}
+
+function emitMask(to: Emitter, scores: string, { type, length, window = 0 }: Mask): string {
+  const constant = (seen: number, unseen: number) =>
+    to.constant(type.dtype, [length, length], mask(length, window, seen, unseen));
+  return to.portable
+    ? to.node('Add', [scores, constant(0, NEVER)])
+    : to.node('Min', [scores, constant(UNBOUNDED, UNSEEN)]);
+}
+
+/** One number where a position is seen, on and below the diagonal and inside the window, and another elsewhere. */
+function mask(length: number, window: number, seen: number, unseen: number): Float32Array {
+  const square = new Float32Array(length * length).fill(seen);
+  for (let row = 0; row < length; row++) {
+    square.fill(unseen, row * length + row + 1, (row + 1) * length);
+    if (window > 0) square.fill(unseen, row * length, row * length + Math.max(0, row - window + 1));
+  }
+  return square;
+}
+
+/**
+ * The queries of a group lie one under the other, so that each head of keys needs one product. Scores of published models
+ * reach far below -60; those of a row are therefore counted from the one of its own position, which is always seen.
+ */
+function emitGrouped(e: Emission<OpAttributes['groupedAttention']>): void {
+  const { inputs, outputs, attributes, to } = e;
+  const [q, k, v] = inputs;
+  const [o, weights] = outputs;
+  const { batch, heads, groups, length, size } = sizesOf(q!, k!);
+  const shaped = (name: string, shape: readonly number[], out?: string) =>
+    to.node('Reshape', [name, integers(to, shape)], out === undefined ? {} : { outputs: [out] });
+  const stacked = shaped(q!.name, [batch, heads, groups * length, size]);
+  const flat = { ...q!, name: stacked, shape: [batch, heads, groups * length, size] };
+  const square = [batch, heads, groups, length, length];
+  let scores = shaped(emitScores(to, flat, k!, attributes.scale), square);
+  if (!to.portable) {
+    const grouped = shaped(q!.name, [batch, heads, groups, length, size]);
+    const alone = shaped(k!.name, [batch, heads, 1, length, size]);
+    const own = to.node('ReduceSum', [to.node('Mul', [grouped, alone]), integers(to, [-1])]);
+    const scaled = to.node('Mul', [own, to.constant(q!.dtype, [], [attributes.scale])]);
+    scores = to.node('Sub', [scores, scaled]);
+  }
+  const masked = emitMask(to, scores, { type: q!, length, window: attributes.window });
+  const shares = to.node('Softmax', [masked], { attributes: lastAxis });
+  shaped(shares, weights!.shape, weights!.name);
+  shaped(to.node('MatMul', [weights!.name, v!.name]), o!.shape, o!.name);
+}
+
+/** q (B, heads * groups, T, d) beside k (B, heads, T, d). */
+function sizesOf(q: ValueType, k: ValueType) {
+  const [batch, queries, length, size] = q.shape;
+  const heads = k.shape[1]!;
+  const groups = queries! / heads;
+  return { batch: batch!, heads, groups, length: length!, size: size! };
+}
+
+/** Gradients by q, k and v. The row sums of dP * P equal those of dO * O, which is a smaller tensor. */
+function deriveAttention(
+  {
+    q,
+    k,
+    v,
+    o,
+    weights,
+    grad,
+  }: Readonly<Record<'q' | 'k' | 'v' | 'o' | 'weights' | 'grad', Value>>,
+  alpha: number,
+): readonly [q: Value, k: Value, v: Value] {
+  const delta = reduceSum(mul(grad, o), [-1], true);
+  const scores = mul(sub(matmul(grad, v, { transB: true }), delta), weights);
+  return [
+    matmul(scores, k, { alpha }),
+    matmul(scores, q, { transA: true, alpha }),
+    matmul(weights, grad, { transA: true }),
+  ];
+}
+
+export const attention = {
+  causalAttention: {
+    infer: ([q, k, v]) => {
+      if (!q || !k || !v || !sameShape(q.shape, k.shape) || !sameShape(q.shape, v.shape)) {
+        throw new TypeError('attention takes queries, keys and values of one shape');
+      }
+      const length = q.shape[q.shape.length - 2]!;
+      return [q, { dtype: q.dtype, shape: [...q.shape.slice(0, -1), length] }];
+    },
+    saves: true,
+    emit: emitCausal,
+    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) =>
+      deriveAttention({ q: q!, k: k!, v: v!, o: o!, weights: weights!, grad }, attributes.scale),
+  },
+  groupedAttention: {
+    infer: ([q, k, v]) => {
+      if (q?.shape.length !== 4 || k?.shape.length !== 4 || !v || !sameShape(k.shape, v.shape)) {
+        throw new TypeError('attention takes queries, and keys and values of one shape');
+      }
+      const { batch, heads, groups, length, size } = sizesOf(q, k);
+      if (!Number.isSafeInteger(groups) || !sameShape([batch, heads, length, size], k.shape)) {
+        throw new TypeError(`queries [${q.shape}] cannot share keys [${k.shape}]`);
+      }
+      return [q, { dtype: q.dtype, shape: [batch, heads, groups * length, length] }];
+    },
+    saves: true,
+    emit: emitGrouped,
+    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) => {
+      const { batch, heads, groups, length, size } = sizesOf(q!, k!);
+      const stacked = (value: Value) => reshape(value, [batch, heads, groups * length, size]);
+      const [dq, dk, dv] = deriveAttention(
+        { q: stacked(q!), k: k!, v: v!, o: stacked(o!), weights: weights!, grad: stacked(grad) },
+        attributes.scale,
+      );
+      return [reshape(dq, q!.shape), dk, dv];
+    },
+  },
+} satisfies { [K in Attention]: OpRule<OpAttributes[K]> };
