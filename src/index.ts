@@ -35,6 +35,7 @@ export type {
   TokenForm,
   Weights,
 } from './model/architectures/architecture.ts';
+export { readModelConfig } from './model/architectures/config.ts';
 export type { AnyModel } from './model/architectures/table.ts';
 export {
   parseRegressionDataset,
@@ -75,7 +76,7 @@ export {
 export { createWire } from './network/wire/create-wire.ts';
 export type { RoundInbox, Wire, WireOptions } from './network/wire/wire.ts';
 export type { Contribution, Rejection, RejectReason } from './run/contribution.ts';
-export type { ModelSpec, OptimizerSpec } from './run/model-spec.ts';
+export type { DecoderSpec, ModelSpec, OptimizerSpec } from './run/model-spec.ts';
 export { presets } from './run/presets.ts';
 export { parseRunSpec } from './run/read-spec.ts';
 export { canonicalSpec, type RunSpec, runIdOf } from './run/run-spec.ts';

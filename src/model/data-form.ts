@@ -4,7 +4,7 @@ import type { AnyModel } from './architectures/table.ts';
 
 export function dataFormOf(model: AnyModel): DataForm {
   if (model.architecture === 'own') return model.data;
-  if (model.architecture !== 'gpt') return { kind: 'rows', features: model.features };
+  if ('features' in model) return { kind: 'rows', features: model.features };
   return { kind: 'tokens', vocabulary: model.vocabulary, context: model.context };
 }
 

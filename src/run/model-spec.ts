@@ -26,7 +26,71 @@ export interface GptSpec {
   readonly ffn: number;
 }
 
-export type ModelSpec = LinearSpec | MlpSpec | GptSpec;
+/** How rotary positions reach further than in pretraining; the names are those of Hugging Face's configs. */
+export type RopeScaling =
+  | { readonly type: 'linear'; readonly factor: number }
+  | {
+      readonly type: 'llama3';
+      readonly factor: number;
+      readonly lowFrequencyFactor: number;
+      readonly highFrequencyFactor: number;
+      readonly originalContext: number;
+    };
+
+/** The decoders of Llama, Mistral, Qwen2 and Qwen3: RMSNorm, rotary positions, grouped queries, SwiGLU. */
+export interface LlamaSpec {
+  readonly architecture: 'llama';
+  readonly vocabulary: number;
+  readonly width: number;
+  readonly layers: number;
+  readonly heads: number;
+  /** Heads of keys and values, each shared by the same number of query heads. */
+  readonly keyValueHeads: number;
+  readonly headSize: number;
+  readonly ffn: number;
+  /** Tokens of one window. */
+  readonly context: number;
+  readonly normEpsilon: number;
+  readonly rope: { readonly base: number; readonly scaling?: RopeScaling };
+  /** The last layer is the table of token embeddings. */
+  readonly tied: boolean;
+  /** Which linear layers add a bias. */
+  readonly bias: {
+    readonly queryKeyValue: boolean;
+    readonly attentionOutput: boolean;
+    readonly feedforward: boolean;
+  };
+  /** Queries and keys go through a norm of each head. */
+  readonly queryKeyNorm: boolean;
+  /** A position sees only so many, itself included. */
+  readonly window?: number;
+  /** Standard deviation of random first weights. */
+  readonly deviation: number;
+}
+
+/** GPT-2: learned positions, LayerNorm with biases, GELU. */
+export interface Gpt2Spec {
+  readonly architecture: 'gpt2';
+  readonly vocabulary: number;
+  readonly width: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly ffn: number;
+  /** Tokens of one window, at most `positions`. */
+  readonly context: number;
+  /** Rows of the table of positions. */
+  readonly positions: number;
+  readonly normEpsilon: number;
+  /** GELU, or its approximation by tanh. */
+  readonly activation: 'gelu' | 'gelu-tanh' | 'relu';
+  readonly tied: boolean;
+  readonly deviation: number;
+}
+
+/** Decoders under the tensor names of Hugging Face's files, whose weights can come from published models. */
+export type DecoderSpec = LlamaSpec | Gpt2Spec;
+
+export type ModelSpec = LinearSpec | MlpSpec | GptSpec | DecoderSpec;
 
 /** Learning rate by global step: linear warm-up, then a cosine from `learningRate` to `finalShare` of it. */
 export interface Schedule {

@@ -1,15 +1,24 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import { ConfigError } from '../../base/errors.ts';
-import type { ModelSpec } from '../../run/model-spec.ts';
+import type { LlamaSpec, ModelSpec } from '../../run/model-spec.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
+import { decoderModel } from './decoder.ts';
 import { gpt } from './gpt.ts';
+import { gpt2 } from './gpt2.ts';
 import { linear } from './linear.ts';
+import { llama } from './llama.ts';
 import { mlp } from './mlp.ts';
 
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
 
-const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = { linear, mlp, gpt };
+const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
+  linear,
+  mlp,
+  gpt,
+  llama: (spec) => decoderModel(llama(spec)),
+  gpt2: (spec) => decoderModel(gpt2(spec)),
+};
 
 /** One of the built-in models at given sizes, or one's own. */
 export type AnyModel = ModelSpec | OwnModel;
@@ -41,7 +50,8 @@ function checkTensors(model: OwnModel): Model {
 
 function checkSizes(spec: ModelSpec): void {
   for (const [name, value] of Object.entries(spec)) {
-    if (name === 'architecture') continue;
+    if (name === 'architecture' || name === 'normEpsilon' || name === 'deviation') continue;
+    if (!Array.isArray(value) && typeof value !== 'number') continue;
     for (const size of Array.isArray(value) ? value : [value]) {
       if (!Number.isSafeInteger(size) || size < 1) {
         throw new ConfigError(
@@ -56,10 +66,32 @@ function checkSizes(spec: ModelSpec): void {
       hint: 'use the linear architecture for a model without hidden layers',
     });
   }
-  if (spec.architecture === 'gpt' && spec.width % spec.heads !== 0) {
+  if (spec.architecture === 'llama') checkHeads(spec);
+  if (spec.architecture === 'gpt2' && spec.context > spec.positions) {
+    throw new ConfigError(
+      'model/size',
+      `model.context ${spec.context} is longer than the ${spec.positions} positions of the model`,
+    );
+  }
+  if ((spec.architecture === 'gpt' || spec.architecture === 'gpt2') && spec.width % spec.heads) {
     throw new ConfigError(
       'model/heads',
       `model.width ${spec.width} does not divide into ${spec.heads} heads`,
+    );
+  }
+}
+
+function checkHeads({ heads, keyValueHeads, headSize }: LlamaSpec): void {
+  if (heads % keyValueHeads !== 0) {
+    throw new ConfigError(
+      'model/heads',
+      `${heads} heads cannot share ${keyValueHeads} heads of keys and values evenly`,
+    );
+  }
+  if (headSize % 2 !== 0) {
+    throw new ConfigError(
+      'model/heads',
+      `rotary positions need an even head size, not ${headSize}`,
     );
   }
 }

@@ -17,6 +17,8 @@ export interface Step {
         wants: (i: number) => boolean,
       ) => ReturnType<Derive<never>>)
     | undefined;
+  /** Records the same op over other operands. */
+  again(inputs: readonly Value[]): Step;
   /** Only the first output has a gradient. */
   readonly saves: boolean;
 }
@@ -26,11 +28,20 @@ export interface Constant {
   readonly elements: ArrayLike<number>;
 }
 
+/** The steps `from` to `to - 1`, which lead from one value to another. */
+export interface Segment {
+  readonly from: number;
+  readonly to: number;
+  readonly input: Value;
+  readonly output: Value;
+}
+
 export interface Graph extends Recorder {
   readonly inputs: ReadonlyMap<string, Value>;
   readonly outputs: ReadonlyMap<string, Value>;
   readonly constants: readonly Constant[];
   readonly steps: readonly Step[];
+  readonly segments: readonly Segment[];
   input(name: string, type: ValueType): Value;
   output(name: string, value: Value): void;
 }
@@ -41,6 +52,7 @@ export function createGraph(): Graph {
   const outputs = new Map<string, Value>();
   const constants: Constant[] = [];
   const steps: Step[] = [];
+  const segments: Segment[] = [];
   let count = 0;
   const create = ({ dtype, shape }: ValueType): Value => ({ dtype, shape, id: count++, graph });
   const graph: Graph = {
@@ -48,6 +60,7 @@ export function createGraph(): Graph {
     outputs,
     constants,
     steps,
+    segments,
     input(name, type) {
       if (inputs.has(name)) throw new TypeError(`input ${name} exists already`);
       const value = create(type);
@@ -66,6 +79,12 @@ export function createGraph(): Graph {
       constants.push({ value, elements });
       return value;
     },
+    segment(input, build) {
+      const from = steps.length;
+      const output = build(input);
+      segments.push({ from, to: steps.length, input, output });
+      return output;
+    },
     apply(op, operands, attributes) {
       if (operands.some((value) => value.graph !== graph)) {
         throw new TypeError(`${op} was given a value of another graph`);
@@ -78,6 +97,10 @@ export function createGraph(): Graph {
         inputs: operands,
         outputs: results,
         saves: rule.saves === true,
+        again: (inputs) => {
+          graph.apply(op, inputs, attributes);
+          return steps.at(-1)!;
+        },
         emit: (named, out, to) => rule.emit({ inputs: named, outputs: out, attributes, to }),
         derive:
           typeof derive === 'string'

@@ -1,23 +1,42 @@
 /**
  * Reverse-mode differentiation (Griewank and Walther, "Evaluating derivatives", ch. 3): walks the recorded ops backwards
- * and appends the derivative of each, so that gradients are ordinary values of the same graph.
+ * and appends the derivative of each, so that gradients are ordinary values of the same graph. Segments can be recomputed
+ * (Chen et al., arXiv 1604.06174): their values are then made a second time, from the segment's input, when backward reaches them.
  */
-import type { Graph, Step } from './builder.ts';
+import type { Graph, Segment, Step } from './builder.ts';
 import { isFloat, type Value } from './value.ts';
-import { add, filled } from './verbs.ts';
+import { add, after, filled } from './verbs.ts';
+
+export interface GradientOptions {
+  /** Keep only the inputs of segments for backward, and compute what is inside them again. */
+  readonly recompute?: boolean;
+}
 
 /** Gradients of a scalar by each of the given values; zeros for those it does not depend on. */
-export function gradients(graph: Graph, loss: Value, by: readonly Value[]): readonly Value[] {
+export function gradients(
+  graph: Graph,
+  loss: Value,
+  by: readonly Value[],
+  { recompute = false }: GradientOptions = {},
+): readonly Value[] {
   if (loss.shape.length !== 0) throw new TypeError(`a loss is a scalar, not [${loss.shape}]`);
   const steps = [...graph.steps];
+  const segments = recompute ? [...graph.segments] : [];
   const active = dependents(steps, by);
   const totals = new Map<Value, Value>();
   if (active.has(loss)) totals.set(loss, filled(loss, [], 1));
-  for (const step of steps.reverse()) {
+  let copies: ReadonlyMap<Step, Step> = new Map();
+  for (let at = steps.length - 1; at >= 0; at--) {
+    const step = steps[at]!;
     if (!step.derive || !step.outputs.some((output) => active.has(output))) continue;
     const grads = step.outputs.map((output) => totals.get(output));
     if (grads.every((grad) => grad === undefined)) continue;
-    const partials = step.derive(grads, (i) => active.has(step.inputs[i]!));
+    for (let last = segments.at(-1); last && at < last.to; last = segments.at(-1)) {
+      segments.pop();
+      if (at >= last.from) copies = repeat(steps, last, totals.get(last.output));
+    }
+    const { derive } = copies.get(step) ?? step;
+    const partials = derive!(grads, (i) => active.has(step.inputs[i]!));
     step.inputs.forEach((input, i) => {
       const partial = partials[i];
       if (!partial || !active.has(input)) return;
@@ -38,4 +57,23 @@ function dependents(steps: readonly Step[], by: readonly Value[]): ReadonlySet<V
     }
   }
   return active;
+}
+
+/** The steps of a segment once more, computed no earlier than the gradient that they are needed for. */
+function repeat(
+  steps: readonly Step[],
+  { from, to, input }: Segment,
+  grad: Value | undefined,
+): ReadonlyMap<Step, Step> {
+  const again = new Map<Value, Value>([[input, grad ? after(input, grad) : input]]);
+  const copies = new Map<Step, Step>();
+  for (const step of steps.slice(from, to)) {
+    if (!step.inputs.some((value) => again.has(value))) continue;
+    const copy = step.again(step.inputs.map((value) => again.get(value) ?? value));
+    copies.set(step, copy);
+    step.outputs.forEach((output, i) => {
+      again.set(output, copy.outputs[i]!);
+    });
+  }
+  return copies;
 }

@@ -24,6 +24,8 @@ export interface Recorder {
     attributes: OpAttributes[K],
   ): readonly Value[];
   constant(type: ValueType, elements: ArrayLike<number>): Value;
+  /** Records what `build` makes of `input` as one segment, which gradients may compute again instead of keeping it. */
+  segment(input: Value, build: (input: Value) => Value): Value;
 }
 
 export const isFloat = (dtype: DType): boolean => dtype === 'f32' || dtype === 'f64';

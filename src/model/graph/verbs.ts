@@ -115,6 +115,10 @@ export const pad = (a: Value, axis: number, before: number, after: number): Valu
 /** `a`, computed no earlier than `other`: what is made of it does not lie in memory before. Neither is copied. */
 export const after = (a: Value, other: Value): Value => apply('after', [a, other], {});
 
+/** `build(a)`, whose intermediate values need not be kept for the gradients: with `recompute` they are made again from `a`. */
+export const checkpoint = (a: Value, build: (a: Value) => Value): Value =>
+  a.graph.segment(a, build);
+
 const reducing =
   (op: 'reduceSum' | 'reduceMean' | 'reduceMax') =>
   (a: Value, axes?: readonly number[], keep = false): Value => {

@@ -1,0 +1,280 @@
+/**
+ * From the object in a published model's `config.json` to the model of `llama.ts` or `gpt2.ts`, with the defaults of Hugging Face's
+ * `transformers`. What would change the model's output and is not built here is refused by its name, and so is every option that
+ * nobody here has heard of: a model is imported as its authors meant it or not at all. Dropout is not applied.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/model-spec.ts';
+
+/** Options that do not reach the logits: of generation, of heads for other tasks, of training by others, of file formats. */
+const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
+  [
+    'model_type _name_or_path architectures auto_map transformers_version torch_dtype dtype tokenizer_class',
+    'bos_token_id eos_token_id pad_token_id decoder_start_token_id sep_token_id prefix use_cache gradient_checkpointing',
+    'attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop classifier_dropout pretraining_tp is_llama_config',
+    'summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout n_ctx',
+    'id2label label2id num_labels problem_type task_specific_params chunk_size_feed_forward output_attentions',
+    'output_hidden_states return_dict reorder_and_upcast_attn transformers.js_config unsloth_version unsloth_fixed',
+  ].flatMap((line) => line.split(' ')),
+);
+
+/** The families whose configs can be read, by `model_type`. */
+const families: Readonly<Record<string, (config: ConfigReader, context: number) => DecoderSpec>> = {
+  llama: (config, context) => {
+    const attention = config.flag('attention_bias', false);
+    const feedforward = config.flag('mlp_bias', false);
+    return readLlama(config, context, {
+      bias: { queryKeyValue: attention, attentionOutput: attention, feedforward },
+    });
+  },
+  mistral: (config, context) => {
+    const window = config.takes('sliding_window') ? config.size('sliding_window', 4096) : undefined;
+    return readLlama(config, context, { sharedBy: 8, ...(window === undefined ? {} : { window }) });
+  },
+  qwen2: (config, context) => {
+    config.refuseWindows();
+    const bias = { queryKeyValue: true, attentionOutput: false, feedforward: false };
+    return readLlama(config, context, { bias });
+  },
+  qwen3: (config, context) => {
+    config.refuseWindows();
+    const attention = config.flag('attention_bias', false);
+    const bias = { queryKeyValue: attention, attentionOutput: attention, feedforward: false };
+    return readLlama(config, context, { bias, queryKeyNorm: true, headSize: 128 });
+  },
+  gpt2: readGpt2,
+};
+
+/**
+ * The model of a parsed `config.json`, trained on windows of `context` tokens. Throws a ConfigError (`model/config`) that names the
+ * option it cannot follow.
+ */
+export function readModelConfig(
+  config: unknown,
+  { context }: { readonly context: number },
+): DecoderSpec {
+  if (!isRecord(config)) throw wrong('config.json is not a JSON object');
+  const family = typeof config.model_type === 'string' ? config.model_type : undefined;
+  const read = family !== undefined && Object.hasOwn(families, family) && families[family];
+  if (!read) {
+    throw wrong(`model_type ${JSON.stringify(config.model_type)} is not built here`, 'model_type');
+  }
+  const reader = new ConfigReader(config);
+  const spec = read(reader, context);
+  reader.finish();
+  return spec;
+}
+
+interface Family {
+  readonly bias?: LlamaSpec['bias'];
+  readonly queryKeyNorm?: boolean;
+  readonly window?: number;
+  /** Size of a head where the config does not say; else the width is divided. */
+  readonly headSize?: number;
+  /** Heads of keys and values where the config does not say; else as many as of queries. */
+  readonly sharedBy?: number;
+}
+
+function readLlama(config: ConfigReader, context: number, family: Family): LlamaSpec {
+  config.only('hidden_act', ['silu', 'swish'], 'silu');
+  const width = config.size('hidden_size');
+  const heads = config.size('num_attention_heads');
+  assertContext(context, config.size('max_position_embeddings'), 'max_position_embeddings');
+  const { window, bias, queryKeyNorm = false } = family;
+  const none = { queryKeyValue: false, attentionOutput: false, feedforward: false };
+  return {
+    architecture: 'llama',
+    vocabulary: config.size('vocab_size'),
+    width,
+    layers: config.size('num_hidden_layers'),
+    heads,
+    keyValueHeads: config.size('num_key_value_heads', family.sharedBy ?? heads),
+    headSize: config.size('head_dim', family.headSize ?? Math.floor(width / heads)),
+    ffn: config.size('intermediate_size'),
+    context,
+    normEpsilon: config.positive('rms_norm_eps', 1e-6),
+    rope: readRope(config),
+    tied: config.flag('tie_word_embeddings', false),
+    bias: bias ?? none,
+    queryKeyNorm,
+    ...(window === undefined ? {} : { window }),
+    deviation: config.positive('initializer_range', 0.02),
+  };
+}
+
+function readGpt2(config: ConfigReader, context: number): Gpt2Spec {
+  config.only('scale_attn_weights', [true], true);
+  config.only('scale_attn_by_inverse_layer_idx', [false], false);
+  config.only('add_cross_attention', [false], false);
+  const named = {
+    gelu: 'gelu',
+    gelu_new: 'gelu-tanh',
+    gelu_fast: 'gelu-tanh',
+    gelu_pytorch_tanh: 'gelu-tanh',
+    relu: 'relu',
+  } as const;
+  const activation = config.only('activation_function', Object.keys(named), 'gelu_new');
+  const width = config.size('n_embd');
+  const positions = config.size('n_positions');
+  assertContext(context, positions, 'n_positions');
+  return {
+    architecture: 'gpt2',
+    vocabulary: config.size('vocab_size'),
+    width,
+    layers: config.size('n_layer'),
+    heads: config.size('n_head'),
+    ffn: config.size('n_inner', 4 * width),
+    context,
+    positions,
+    normEpsilon: config.positive('layer_norm_epsilon', 1e-5),
+    activation: named[activation as keyof typeof named],
+    tied: config.flag('tie_word_embeddings', true),
+    deviation: config.positive('initializer_range', 0.02),
+  };
+}
+
+/** Rotary positions, which newer files describe in `rope_parameters` and older ones in `rope_theta` and `rope_scaling`. */
+function readRope(config: ConfigReader): LlamaSpec['rope'] {
+  config.only('partial_rotary_factor', [1], 1);
+  config.only('rope_interleaved', [false], false);
+  const base = config.positive('rope_theta', 10_000);
+  const older = config.object('rope_scaling');
+  const newer = config.object('rope_parameters');
+  const [at, members] = newer ? (['rope_parameters', newer] as const) : ['rope_scaling', older];
+  const originalContext = config.optionalSize('original_max_position_embeddings');
+  if (!members) return { base };
+  const rope = new ConfigReader(members, `${at}.`);
+  rope.only('partial_rotary_factor', [1], 1);
+  const named = rope.text('type', 'default');
+  const type = rope.text('rope_type', named);
+  const scaling = readScaling(rope, type, originalContext);
+  const own = rope.positive('rope_theta', base);
+  rope.finish();
+  return scaling ? { base: own, scaling } : { base: own };
+}
+
+function readScaling(
+  rope: ConfigReader,
+  type: string,
+  originalContext: number | undefined,
+): RopeScaling | undefined {
+  if (type === 'default') return undefined;
+  if (type === 'linear') return { type, factor: rope.positive('factor') };
+  if (type === 'llama3') {
+    return {
+      type,
+      factor: rope.positive('factor'),
+      lowFrequencyFactor: rope.positive('low_freq_factor'),
+      highFrequencyFactor: rope.positive('high_freq_factor'),
+      originalContext: rope.size('original_max_position_embeddings', originalContext),
+    };
+  }
+  throw rope.refusal('rope_type', type);
+}
+
+/** Reads options one by one and remembers which. */
+class ConfigReader {
+  readonly #config: Readonly<Record<string, unknown>>;
+  readonly #at: string;
+  readonly #read = new Set<string>();
+
+  constructor(config: Readonly<Record<string, unknown>>, at = '') {
+    this.#config = config;
+    this.#at = at;
+  }
+
+  /** The option; undefined when absent or null. */
+  #take(key: string): unknown {
+    this.#read.add(key);
+    return this.#config[key] ?? undefined;
+  }
+
+  /** False when the option is there and null, which turns it off where absence means a default. */
+  takes(key: string): boolean {
+    this.#read.add(key);
+    return this.#config[key] !== null;
+  }
+
+  #checked<T>(key: string, isGood: (value: unknown) => value is T, fallback: T | undefined): T {
+    const value = this.#take(key) ?? fallback;
+    if (value === undefined) throw wrong(`config.json lacks ${this.#at}${key}`, this.#at + key);
+    if (!isGood(value)) throw this.refusal(key, value);
+    return value;
+  }
+
+  size(key: string, fallback?: number): number {
+    return this.#checked(key, isSize, fallback);
+  }
+
+  optionalSize(key: string): number | undefined {
+    return this.#take(key) === undefined ? undefined : this.size(key);
+  }
+
+  positive(key: string, fallback?: number): number {
+    return this.#checked(key, isPositive, fallback);
+  }
+
+  flag(key: string, fallback: boolean): boolean {
+    return this.#checked(key, (value) => typeof value === 'boolean', fallback);
+  }
+
+  text(key: string, fallback: string): string {
+    return this.#checked(key, (value) => typeof value === 'string', fallback);
+  }
+
+  object(key: string): Readonly<Record<string, unknown>> | undefined {
+    return this.#take(key) === undefined ? undefined : this.#checked(key, isRecord, undefined);
+  }
+
+  /** One of the values that are built here. */
+  only<T>(key: string, built: readonly T[], fallback: T): T {
+    const isBuilt = (value: unknown): value is T => built.some((one) => one === value);
+    return this.#checked(key, isBuilt, fallback);
+  }
+
+  /** Windows in some layers only are not built here. */
+  refuseWindows(): void {
+    this.only('use_sliding_window', [false], false);
+    for (const key of ['sliding_window', 'max_window_layers']) this.#read.add(key);
+    const types = this.#take('layer_types');
+    const isFull = Array.isArray(types) && types.every((type) => type === 'full_attention');
+    if (types !== undefined && !isFull) throw this.refusal('layer_types', types);
+  }
+
+  refusal(key: string, value: unknown): ConfigError {
+    return wrong(`${this.#at}${key} ${JSON.stringify(value)} is not built here`, this.#at + key);
+  }
+
+  /** Refuses what was not read, unless it has no effect or is turned off. */
+  finish(): void {
+    for (const [key, value] of Object.entries(this.#config)) {
+      const isOff = value === null || value === false;
+      if (!isOff && !this.#read.has(key) && !WITHOUT_EFFECT.has(key))
+        throw this.refusal(key, value);
+    }
+  }
+}
+
+function assertContext(context: number, most: number, key: string): void {
+  if (context <= most) return;
+  throw new ConfigError(
+    'model/context',
+    `a context of ${context} tokens is longer than the model's ${key} of ${most}`,
+    { hint: 'choose a shorter context' },
+  );
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isSize = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= 0x7fff_ffff;
+
+const isPositive = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isFinite(value) && value > 0;
+
+const wrong = (message: string, at?: string): ConfigError =>
+  new ConfigError('model/config', message, {
+    hint: `models of the families ${Object.keys(families).join(', ')} can be read`,
+    ...(at === undefined ? {} : { data: { at } }),
+  });

@@ -1,0 +1,89 @@
+/**
+ * What decoders under Hugging Face's tensor names have in common: linear layers that an adapter can add to, a last layer over a
+ * large vocabulary, and the losses of a batch. `llama.ts` and `gpt2.ts` say what is between the embeddings and the last norm.
+ */
+import type { Value } from '../graph/value.ts';
+import { crossEntropy, flatten, gemm, reshape, slicedCrossEntropy } from '../graph/verbs.ts';
+import type { Model, TensorSpec, Weights } from './architecture.ts';
+
+/** One linear layer: its tensors are `<name>.weight` and, with a bias, `<name>.bias`. */
+export interface LinearLayer {
+  readonly name: string;
+  readonly inputs: number;
+  readonly outputs: number;
+  readonly bias: boolean;
+  /** How the weight is stored: [out, in] as in most files, or [in, out] as GPT-2 does. */
+  readonly stored: 'out-in' | 'in-out';
+}
+
+/** How a decoder reads its weights. */
+export interface Layers {
+  readonly weights: Weights;
+  /** The layer applied to rows (N, inputs): (N, outputs). */
+  linear(layer: LinearLayer, rows: Value): Value;
+}
+
+/** A decoder-only language model up to its logits. */
+export interface Decoder {
+  readonly vocabulary: number;
+  /** By name as in the files, in no order that matters. */
+  readonly tensors: readonly TensorSpec[];
+  /** Every linear layer between the embeddings and the last norm, from the first to the last. */
+  readonly linears: readonly LinearLayer[];
+  /** Name of the last layer's weight, [V, width]: that of the token embeddings when the two are tied. */
+  readonly head: string;
+  /** Tokens (B, T) to what the last norm gives, (B * T, width). */
+  hidden(layers: Layers, inputs: Value): Value;
+}
+
+/** At most so many logits are in memory at once: 32 MiB. */
+const MOST_LOGITS = 2 ** 23;
+
+/** The tensors of a linear layer. */
+export function linearTensors(
+  { name, inputs, outputs, bias, stored }: LinearLayer,
+  deviation: number,
+): readonly TensorSpec[] {
+  const shape = stored === 'out-in' ? [outputs, inputs] : [inputs, outputs];
+  const weight = { name: `${name}.weight`, shape, start: { deviation }, abreast: 1 };
+  return bias ? [weight, { name: `${name}.bias`, shape: [outputs], start: 'zeros' }] : [weight];
+}
+
+/** Every linear layer as its weights say, nothing added. */
+const plainLayers = (weights: Weights): Layers => ({
+  weights,
+  linear: ({ name, bias, stored }, rows) =>
+    gemm(rows, weights(`${name}.weight`), {
+      transB: stored === 'out-in',
+      c: bias ? weights(`${name}.bias`) : undefined,
+    }),
+});
+
+/** Logits (B * T, V). */
+const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>
+  gemm(decoder.hidden(layers, inputs), layers.weights(decoder.head), { transB: true });
+
+/** Cross-entropy (B, T) of the next tokens, with never more than 32 MiB of logits in memory beside their gradients. */
+function decoderLosses(
+  decoder: Decoder,
+  layers: Layers,
+  { inputs, targets }: { readonly inputs: Value; readonly targets: Value },
+): Value {
+  const { vocabulary, head } = decoder;
+  const hidden = decoder.hidden(layers, inputs);
+  const weight = layers.weights(head);
+  const rows = Math.max(1, Math.floor(MOST_LOGITS / vocabulary));
+  const flat = flatten(targets);
+  const losses =
+    hidden.shape[0]! <= rows
+      ? crossEntropy(gemm(hidden, weight, { transB: true }), flat)
+      : slicedCrossEntropy(hidden, weight, flat, rows);
+  return reshape(losses, inputs.shape);
+}
+
+/** All of a decoder's tensors trained. */
+export const decoderModel = (decoder: Decoder): Model => ({
+  tensors: decoder.tensors,
+  predict: (weights, inputs) => decoderLogits(decoder, plainLayers(weights), inputs),
+  losses: (weights, batch) => decoderLosses(decoder, plainLayers(weights), batch),
+});

@@ -1,0 +1,144 @@
+/**
+ * The decoder of Llama (arXiv 2302.13971) and its relatives: SmolLM2, Llama 3, Mistral (a window of positions), Qwen2 (bias on
+ * queries, keys and values) and Qwen3 (a norm on queries and keys). Tensors have the names, shapes and orientation [out, in] of
+ * Hugging Face's files. No dropout.
+ *
+ * Sizes: B sequences, T = context tokens each, D = width, A = heads, K = keyValueHeads, d = headSize.
+ *
+ *   h = model.embed_tokens.weight[x]                                            (B * T, D)
+ *   for layer i, with names below `model.layers.<i>.`:
+ *     u = rmsNorm(h; input_layernorm)
+ *     q, k, v = u through self_attn.{q,k,v}_proj; q and k through self_attn.{q,k}_norm if there is one, then turned by position
+ *     h = h + (attention of q over k and v) through self_attn.o_proj
+ *     u = rmsNorm(h; post_attention_layernorm)
+ *     h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
+ *   logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
+ */
+import type { LlamaSpec } from '../../run/model-spec.ts';
+import type { Value } from '../graph/value.ts';
+import {
+  add,
+  checkpoint,
+  gather,
+  groupedAttention,
+  reshape,
+  rmsNorm,
+  rotary,
+  swiglu,
+  transpose,
+} from '../graph/verbs.ts';
+import type { TensorSpec } from './architecture.ts';
+import { type Decoder, type Layers, type LinearLayer, linearTensors } from './decoder.ts';
+import { type RopeTables, ropeTables } from './rope.ts';
+
+const EMBEDDING = 'model.embed_tokens.weight';
+const HEAD = 'lm_head.weight';
+
+/** The layers of one block by what they do. */
+function linearsOf(spec: LlamaSpec, at: string) {
+  const { width, heads, keyValueHeads, headSize, ffn, bias } = spec;
+  const linear = (part: string, inputs: number, outputs: number, biased: boolean): LinearLayer => ({
+    name: `${at}.${part}`,
+    inputs,
+    outputs,
+    bias: biased,
+    stored: 'out-in',
+  });
+  const { queryKeyValue, attentionOutput, feedforward } = bias;
+  return {
+    query: linear('self_attn.q_proj', width, heads * headSize, queryKeyValue),
+    key: linear('self_attn.k_proj', width, keyValueHeads * headSize, queryKeyValue),
+    value: linear('self_attn.v_proj', width, keyValueHeads * headSize, queryKeyValue),
+    output: linear('self_attn.o_proj', heads * headSize, width, attentionOutput),
+    gate: linear('mlp.gate_proj', width, ffn, feedforward),
+    up: linear('mlp.up_proj', width, ffn, feedforward),
+    down: linear('mlp.down_proj', ffn, width, feedforward),
+  };
+}
+
+function tensorsOf(spec: LlamaSpec): readonly TensorSpec[] {
+  const { vocabulary, width, headSize, deviation } = spec;
+  const table = { shape: [vocabulary, width], start: { deviation } } as const;
+  const norm = (name: string, size = width): TensorSpec => ({
+    name: `${name}.weight`,
+    shape: [size],
+    start: 'ones',
+  });
+  const blocks = blockNames(spec).flatMap((at) => [
+    norm(`${at}.input_layernorm`),
+    norm(`${at}.post_attention_layernorm`),
+    ...(spec.queryKeyNorm
+      ? [norm(`${at}.self_attn.q_norm`, headSize), norm(`${at}.self_attn.k_norm`, headSize)]
+      : []),
+    ...Object.values(linearsOf(spec, at)).flatMap((layer) => linearTensors(layer, deviation)),
+  ]);
+  const head = spec.tied ? [] : [{ name: HEAD, ...table }];
+  return [{ name: EMBEDDING, ...table }, ...blocks, norm('model.norm'), ...head];
+}
+
+const blockNames = ({ layers }: LlamaSpec): readonly string[] =>
+  Array.from({ length: layers }, (_, i) => `model.layers.${i}`);
+
+/** The decoder of these sizes. */
+export const llama = (spec: LlamaSpec): Decoder => ({
+  vocabulary: spec.vocabulary,
+  tensors: tensorsOf(spec),
+  linears: blockNames(spec).flatMap((at) => Object.values(linearsOf(spec, at))),
+  head: spec.tied ? EMBEDDING : HEAD,
+  hidden(layers, inputs) {
+    const { weights } = layers;
+    const [batch, length] = inputs.shape;
+    const embedded = gather(weights(EMBEDDING), inputs);
+    const tables = ropeTables(spec, length!, embedded);
+    let h = reshape(embedded, [batch! * length!, spec.width]);
+    for (const at of blockNames(spec)) {
+      h = checkpoint(h, (input) => {
+        const attended = add(input, attention(spec, layers, { at, tables, rows: input }));
+        return add(attended, feedforward(spec, layers, at, attended));
+      });
+    }
+    return rmsNorm(h, weights('model.norm.weight'), spec.normEpsilon);
+  },
+});
+
+interface AttentionInput {
+  readonly at: string;
+  readonly tables: RopeTables;
+  /** (B * T, D) */
+  readonly rows: Value;
+}
+
+function attention(
+  spec: LlamaSpec,
+  { weights, linear }: Layers,
+  { at, tables: { cos, sin }, rows }: AttentionInput,
+): Value {
+  const { heads, headSize, normEpsilon, queryKeyNorm } = spec;
+  const { query, key, value, output } = linearsOf(spec, at);
+  const length = cos.shape[0]!;
+  const u = rmsNorm(rows, weights(`${at}.input_layernorm.weight`), normEpsilon);
+  const parted = (layer: LinearLayer) =>
+    reshape(linear(layer, u), [
+      rows.shape[0]! / length,
+      length,
+      layer.outputs / headSize,
+      headSize,
+    ]);
+  const normed = (heads: Value, name: string) =>
+    queryKeyNorm ? rmsNorm(heads, weights(`${at}.self_attn.${name}.weight`), normEpsilon) : heads;
+  const turned = (heads: Value) => rotary(transpose(heads, [0, 2, 1, 3]), cos, sin); // (B, A, T, d)
+  const q = turned(normed(parted(query), 'q_norm'));
+  const k = turned(normed(parted(key), 'k_norm'));
+  const v = transpose(parted(value), [0, 2, 1, 3]);
+  // a window as long as the text sees all of it
+  const window = spec.window !== undefined && spec.window < length ? spec.window : 0;
+  const o = groupedAttention(q, k, v, { scale: 1 / Math.sqrt(headSize), window });
+  const joined = reshape(transpose(o, [0, 2, 1, 3]), [rows.shape[0]!, heads * headSize]);
+  return linear(output, joined);
+}
+
+function feedforward(spec: LlamaSpec, { weights, linear }: Layers, at: string, h: Value): Value {
+  const { gate, up, down } = linearsOf(spec, at);
+  const u = rmsNorm(h, weights(`${at}.post_attention_layernorm.weight`), spec.normEpsilon);
+  return linear(down, swiglu(linear(gate, u), linear(up, u)));
+}

@@ -1,0 +1,139 @@
+/** Decoders of every family against Hugging Face's transformers, from a stored fixture (test/vectors/make_decoders.py). */
+import { describe, expect, test } from 'vitest';
+import { readModelConfig } from '../../../src/model/architectures/config.ts';
+import { modelOf } from '../../../src/model/architectures/table.ts';
+import { createGraph } from '../../../src/model/graph/builder.ts';
+import { compileTraining } from '../../../src/model/training-program.ts';
+import type { Layout } from '../../../src/tensor/params.ts';
+import { adamwSpec } from '../../support/ort-models.ts';
+import { load, loadGraph } from '../../support/ort-run.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+interface Case {
+  readonly name: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly seed: number;
+  readonly batch: number;
+  readonly context: number;
+  /** Of each sequence, those of some positions. */
+  readonly positions: readonly number[];
+  readonly logits: readonly number[];
+  readonly losses: readonly number[];
+  readonly loss: number;
+  readonly tensors: readonly {
+    readonly name: string;
+    readonly shape: readonly number[];
+    readonly norm: number;
+    readonly samples: readonly number[];
+  }[];
+}
+
+const { cases } = readVectors<{ readonly cases: readonly Case[] }>('decoders.json');
+const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
+
+/** Parameters and tokens by the fixture's formula. */
+function draw({ seed, batch, context }: Case, layout: Layout, vocabulary: number) {
+  let state = seed;
+  const next = () => {
+    state = (Math.imul(1664525, state) + 1013904223) >>> 0;
+    return state >>> 16;
+  };
+  const params = new Float32Array(layout.size);
+  for (const { name, offset, size } of layout.slots) {
+    const base = isNorm.test(name) ? 1 : 0;
+    for (let i = offset; i < offset + size; i++) params[i] = base + (next() - 32768) / 2 ** 17;
+  }
+  const tokens = Uint8Array.from({ length: batch * (context + 1) }, () => next() % vocabulary);
+  return { params, tokens };
+}
+
+const norm = (values: ArrayLike<number>) =>
+  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
+
+/** |actual - expected| / |expected|. */
+const error = (actual: ArrayLike<number>, expected: readonly number[]) =>
+  norm(expected.map((value, i) => actual[i]! - value)) / norm(expected);
+
+describe.each(cases)('$name', (one) => {
+  const { config, batch, context } = one;
+  const spec = readModelConfig(config, { context });
+  const program = compileTraining(spec, adamwSpec, batch);
+  const { layout } = program;
+  const { vocabulary } = spec;
+  const { params, tokens } = draw(one, layout, vocabulary);
+  const feeds = {
+    params: { dtype: 'f32', shape: [layout.size], elements: params },
+    corpus: { dtype: 'u8', shape: [tokens.length], elements: tokens },
+    rows: {
+      dtype: 'i32',
+      shape: [batch],
+      elements: Array.from({ length: batch }, (_, i) => i * (context + 1)),
+    },
+  } as const;
+
+  test('has the tensors of the files', () => {
+    const named = ({ name, shape }: { name: string; shape: readonly number[] }) => ({
+      name,
+      shape,
+    });
+    expect(layout.slots.map(named)).toEqual(one.tensors.map(named));
+  });
+
+  test('has the same logits', async () => {
+    const run = await load(program.forward());
+    for (let i = 0; i < batch; i++) {
+      const elements = tokens.slice(i * (context + 1), (i + 1) * (context + 1) - 1);
+      const inputs = { dtype: 'i32', shape: [1, context], elements } as const;
+      const { predictions } = await run({ params: feeds.params, inputs });
+      const rows = one.positions.flatMap((t) => [
+        ...predictions!.subarray(t * vocabulary, (t + 1) * vocabulary),
+      ]);
+      const count = rows.length;
+      expect(error(rows, one.logits.slice(i * count, (i + 1) * count))).toBeLessThan(1e-5);
+    }
+  });
+
+  test('has the same loss at every position', async () => {
+    const graph = createGraph();
+    const tensors = new Map(
+      layout.slots.map(({ name, shape }) => [name, graph.input(name, { dtype: 'f32', shape })]),
+    );
+    const window = { dtype: 'i32', shape: [batch, context] } as const;
+    const [inputs, targets] = [graph.input('inputs', window), graph.input('targets', window)];
+    const weights = (name: string) => tensors.get(name)!;
+    graph.output('losses', modelOf(spec).losses(weights, { inputs, targets }));
+    const run = await loadGraph(graph);
+    const from = (offset: number) =>
+      [0, 1].flatMap((i) => [...tokens.subarray(i * (context + 1) + offset)].slice(0, context));
+    const { losses } = await run({
+      ...Object.fromEntries(
+        layout.slots.map(({ name, shape, offset, size }) => [
+          name,
+          { dtype: 'f32' as const, shape, elements: params.subarray(offset, offset + size) },
+        ]),
+      ),
+      inputs: { ...window, elements: from(0) },
+      targets: { ...window, elements: from(1) },
+    });
+    expect(error(losses!, one.losses)).toBeLessThan(1e-5);
+  });
+
+  test('has the same gradient by every tensor', async () => {
+    const run = await load(program.gradient());
+    const { loss, gradient } = await run(feeds);
+    expect(Math.abs(loss![0]! - one.loss)).toBeLessThan(1e-6);
+    const whole = norm(one.tensors.map((tensor) => tensor.norm));
+    layout.slots.forEach(({ name, offset, size }, k) => {
+      const tensor = one.tensors[k]!;
+      const values = gradient!.subarray(offset, offset + size);
+      // a bias of keys moves nothing: its gradient is rounding alone
+      const least = 1e-6 * whole;
+      expect(Math.abs(norm(values) - tensor.norm), name).toBeLessThan(least + 1e-5 * tensor.norm);
+      const { length } = tensor.samples;
+      const off = tensor.samples.map(
+        (value, j) => values[Math.floor((j * size) / length)]! - value,
+      );
+      expect(norm(off), name).toBeLessThan(least + 1e-5 * norm(tensor.samples));
+    });
+  });
+});
