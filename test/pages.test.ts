@@ -58,25 +58,35 @@ const found = (text: string, pattern: RegExp): number => {
 describe('numbers that pages quote', () => {
   const benchmarks = oneLine('docs/benchmarks.md');
   const long = row('docs/benchmarks.md', '| validation loss |');
-  const first = row('docs/benchmarks.md', '| 1     |');
+  const rounds = row('docs/benchmarks.md', '| loss  |');
   const last = row('docs/benchmarks.md', '| 5     |');
 
-  it('README quotes the long demo as it was measured', () => {
+  it('README quotes the demo as it was measured', () => {
     const readme = oneLine('README.md');
+    const together = Number(rounds.at(-2));
+    const alone = found(benchmarks, /One of them alone ends at ([\d.]+) after as many steps/);
+    const bytes = found(benchmarks, /in one event of ([\d,]+) B per worker and round/);
+    expect(readme).toContain(`${Math.round(bytes / 1000)} kB of events per worker and round`);
+    expect(readme).toContain(`at a validation loss of ${together.toFixed(2)};`);
+    expect(readme).toContain(`one of them alone reaches ${alone.toFixed(2)} in as many steps`);
+    const [, , , , cell] = row('docs/benchmarks.md', '| one worker alone on its quarter');
+    expect(cell!.split(', ')[0]).toBe(alone.toFixed(3));
+  });
+
+  it('the long demo wins by what was measured', () => {
     const together = Number(long.at(-2));
     const alone = found(benchmarks, /interleaved blocks, Muon\): ([\d.]+) at its best/);
-    const bytes = found(benchmarks, /in one event of ([\d.]+) kB\. All accepted/);
-    expect(readme).toContain(`${Math.round(bytes)} kB of events per worker and round`);
-    expect(readme).toContain(`at a validation loss of ${together.toFixed(2)};`);
-    expect(readme).toContain(`one of them alone reaches ${alone.toFixed(2)} at best`);
     expect(benchmarks).toContain(`wins by **${(alone - together).toFixed(2)}**`);
   });
 
   it('the demo quotes the rounds as they were measured', () => {
     const demo = oneLine('demos/gpt/README.md');
+    const after = (round: number) =>
+      Number(rounds[row('docs/benchmarks.md', '| round | 1 ').indexOf(`${round}`)]).toFixed(2);
     const kB = Math.round(Number(last[4]!.replaceAll(/\D/g, '')) / 1000);
-    expect(demo).toContain(`validation loss of ${Number(first[2]).toFixed(2)} after the first`);
-    expect(demo).toContain(`of ${Number(last[2]).toFixed(2)} after the fifth`);
+    expect(demo).toContain(`validation loss of ${after(1)} after the first`);
+    expect(demo).toContain(`of ${after(7)} after the seventh`);
+    expect(demo).toContain(`of ${after(20)} after the twentieth`);
     expect(demo).toContain(`one event of ${kB} kB`);
     expect(oneLine('docs/how-a-round-works.md')).toContain(`one event of ${kB} kB`);
   });

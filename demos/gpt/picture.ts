@@ -1,14 +1,24 @@
 /**
- * Draws the last screen of a recorded demo as an SVG that looks like a terminal.
+ * Draws the last screen of a demo as an SVG that looks like a terminal.
  *
- *   npx tsx demos/gpt/picture.ts DIR picture.svg
+ *   npm run picture                             # plays `nostrain demo gpt` and draws docs/assets/demo.svg
+ *   npm run picture -- --from DIR --to FILE     # draws a run of `nostrain demo gpt --dir DIR`
  *
- * DIR is the folder of a demo (`nostrain demo gpt --dir DIR`), with one `log.ndjson` per worker, or a file of NDJSON
- * events in which `name` says who speaks.
+ * DIR has one `log.ndjson` per worker; a file of NDJSON events in which `name` says who speaks will do as well.
  */
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import type { RunEvent } from '../../src/certified/events.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { renderLive } from '../../src/terminal/render/live.ts';
@@ -113,16 +123,24 @@ const SGR = new RegExp(`${String.fromCharCode(27)}\\[([0-9]+)m`);
 const escapeXml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
-function main([source, target]: readonly string[]): void {
-  if (source === undefined || target === undefined) {
-    console.error('usage: picture.ts DIR|FILE OUT.svg');
-    process.exitCode = 2;
-    return;
-  }
-  const lines = finalFrame(readRecording(source), TITLE);
-  mkdirSync(dirname(target), { recursive: true });
-  writeFileSync(target, drawTerminal(lines, TITLE));
-  console.log(`${target}: ${lines.length} lines`);
+/** Plays the demo into a new folder and returns it. */
+function playDemo(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'nostrain-picture-'));
+  const { status } = spawnSync('npm', ['start', '--', '--dir', dir], { stdio: 'inherit' });
+  if (status !== 0) throw new Error(`the demo ended with ${status}; its folder is ${dir}`);
+  return dir;
+}
+
+function main(args: string[]): void {
+  const { values } = parseArgs({
+    args,
+    options: { from: { type: 'string' }, to: { type: 'string', default: 'docs/assets/demo.svg' } },
+  });
+  const { from = playDemo(), to } = values;
+  const lines = finalFrame(readRecording(from), TITLE);
+  mkdirSync(dirname(to), { recursive: true });
+  writeFileSync(to, drawTerminal(lines, TITLE));
+  console.log(`${to}: ${lines.length} lines from ${from}`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) main(process.argv.slice(2));

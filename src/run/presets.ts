@@ -43,8 +43,8 @@ const common: PartialSettings = {
 
 const gpt: PartialSettings = {
   ...common,
-  rounds: 5,
-  innerSteps: 100,
+  rounds: 20,
+  innerSteps: 25,
   batchSize: 32,
   optimizer: 'muon',
   localLearningRate: 3e-3,

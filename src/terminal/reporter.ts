@@ -16,6 +16,13 @@ export interface Reporter {
   close(): void;
 }
 
+/** Where the shared model is after every round. */
+export interface Saved {
+  readonly folder: string;
+  /** The command line that writes text with it, for models that write. */
+  readonly sample?: string;
+}
+
 export interface ReporterOptions {
   readonly title: string;
   /** Names in the order of their rows. */

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
@@ -23,7 +24,8 @@ describe('nostrain demo gpt', () => {
   it('N-05: four workers, a quarter of the text each, learn to write and hold the same bits', async () => {
     const given = process.env.NOSTRAIN_TEST_CORPUS;
     const corpus = given === undefined ? [] : ['--corpus', given];
-    const args = ['demo', 'gpt', '--json', '--dir', temporaryFolder(), ...corpus];
+    const extent = ['--rounds', '5', '--inner-steps', '100'];
+    const args = ['demo', 'gpt', ...extent, '--json', '--dir', temporaryFolder(), ...corpus];
     const { code, stdout } = await runProgram(args);
     expect(code).toBe(0);
     const document: Document = JSON.parse(stdout);
@@ -41,5 +43,29 @@ describe('nostrain demo gpt', () => {
     if (document.corpus.sha256 === TINY_SHAKESPEARE) {
       expect(document.rounds.at(-1)!.validationLoss).toBeLessThanOrEqual(2.05);
     }
+  });
+
+  it('N-05: by default twenty rounds of 25 steps, better by far for as much work, and a line that writes more text', async () => {
+    const given = process.env.NOSTRAIN_TEST_CORPUS;
+    const corpus = given === undefined ? [] : ['--corpus', given];
+    const args = ['demo', 'gpt', '--json', '--dir', temporaryFolder(), ...corpus];
+    const { code, stdout, stderr } = await runProgram(args);
+    expect(code).toBe(0);
+    const document: Document = JSON.parse(stdout);
+    expect(document.parameters).toBe(834_048);
+    expect(document.agreed).toBe(true);
+    expect(document.rounds).toHaveLength(20);
+    for (const { accepted, eventBytes } of document.rounds) {
+      expect(accepted).toBe(4);
+      expect(eventBytes).toBeLessThanOrEqual(65_536);
+    }
+    if (document.corpus.sha256 === TINY_SHAKESPEARE) {
+      // half way there, and where five long rounds end at 1.96
+      expect(document.rounds[6]!.validationLoss).toBeLessThanOrEqual(2.05);
+      expect(document.rounds.at(-1)!.validationLoss).toBeLessThanOrEqual(1.66);
+    }
+    const line = /write more text with: (.*)/.exec(stderr)![1]!;
+    const text = execFileSync('/bin/sh', ['-c', line], { encoding: 'utf8' });
+    expect(text.length).toBeGreaterThan(300);
   });
 });

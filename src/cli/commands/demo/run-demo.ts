@@ -14,10 +14,11 @@ import {
   referenceWorker,
 } from '../../../python/commands/demo-linear.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import { commandLine } from '../../../terminal/command-line.ts';
 import { settingsFromFile } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
+import { createReporter, type Reporter, type Saved } from '../../../terminal/reporter.ts';
 import { startRelay } from '../relay.ts';
 import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
@@ -48,7 +49,12 @@ interface Extent {
   readonly workers: number;
   readonly rounds: number;
   readonly innerSteps: number;
+  /** Who sends what, where the model's preset does not fit rounds of this length. */
+  readonly shares?: PartialSettings;
 }
+
+/** In short rounds each worker sends its part of the whole model, so that all of it moves from the first round on (docs/benchmarks.md). */
+const wholeModel: PartialSettings = { owners: 1, fragments: 1 };
 
 interface Demo {
   readonly settings: PartialSettings;
@@ -61,8 +67,8 @@ interface Demo {
 const demos: Record<DemoName, Demo> = {
   gpt: {
     settings: { model: 'char-gpt', heartbeatInterval: 10 },
-    usual: { workers: 4, rounds: 5, innerSteps: 100 },
-    quick: { workers: 4, rounds: 3, innerSteps: 20 },
+    usual: { workers: 4, rounds: 20, innerSteps: 25, shares: wholeModel },
+    quick: { workers: 4, rounds: 3, innerSteps: 20, shares: wholeModel },
     long: { workers: 8, rounds: 20, innerSteps: 25 },
   },
   linear: {
@@ -153,7 +159,9 @@ function extentOf(name: DemoName, flags: DemoFlags): Extent {
   const { usual, quick, long } = demos[name];
   const extent = flags.quick ? quick : flags.long ? long : usual;
   const { workers = extent.workers, rounds = extent.rounds } = flags;
-  return { workers, rounds, innerSteps: flags.innerSteps ?? extent.innerSteps };
+  const { innerSteps = extent.innerSteps } = flags;
+  const isShort = innerSteps <= extent.innerSteps && flags.profile !== 'nostrain/0' && workers > 1;
+  return { workers, rounds, innerSteps, ...(isShort && { shares: extent.shares ?? {} }) };
 }
 
 type DemoSettings = PartialSettings & { readonly rounds: number; readonly innerSteps: number };
@@ -161,7 +169,7 @@ type DemoSettings = PartialSettings & { readonly rounds: number; readonly innerS
 async function demoSettings(
   name: DemoName,
   flags: DemoFlags,
-  { rounds, innerSteps }: Extent,
+  { rounds, innerSteps, shares }: Extent,
 ): Promise<DemoSettings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const { profile } = flags;
@@ -170,7 +178,8 @@ async function demoSettings(
     ...(flags.rounds === undefined ? {} : { rounds }),
     ...(flags.innerSteps === undefined ? {} : { innerSteps }),
   };
-  return { rounds, innerSteps, ...demos[name].settings, ...file, ...typed };
+  const from = file.profile === 'nostrain/0' ? {} : shares;
+  return { rounds, innerSteps, ...from, ...demos[name].settings, ...file, ...typed };
 }
 
 /** A key per worker, made here so that no worker has to tell of it. */
@@ -206,6 +215,8 @@ function workerProcess(
     ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
     ...relays.flatMap((url) => ['--relay', url]),
     ...(settings.profile === undefined ? [] : ['--profile', settings.profile]),
+    ...(settings.owners === undefined ? [] : ['--owners', `${settings.owners}`]),
+    ...(settings.fragments === undefined ? [] : ['--fragments', `${settings.fragments}`]),
     ...(corpus === undefined ? [] : ['--corpus', corpus]),
     ...(file === undefined ? [] : ['--settings', file]),
     ...(index === 0 ? [] : ['--no-evaluate']),
@@ -231,12 +242,23 @@ function tellEnd(
     const digest = workers[0]?.stateDigest.slice(0, 16);
     const seconds = wallSeconds.toFixed(0);
     say(
-      `all ${workers.length} workers hold the same bits: ${digest}… after ${rounds.length} rounds, ${seconds} s`,
+      `all ${workers.length} workers hold the same model, bit for bit: ${digest}… after ${rounds.length} rounds, ${seconds} s`,
     );
-    if (name === 'gpt') say(`write more text with: nostrain sample ${join(dir, 'alice')}`);
+    const { folder, sample } = savedBy(name, dir);
+    say(`it is saved in ${folder}`);
+    if (sample !== undefined) say(`write more text with: ${sample}`);
     return 0;
   }
-  if (failed.length === 0 && exits.some(({ stopped }) => stopped)) say('stopped before the end');
-  else say(`the workers do NOT agree; their logs are in ${dir}`);
+  if (failed.length === 0 && exits.some(({ stopped }) => stopped)) {
+    say(`stopped before the end; what is there is in ${dir}`);
+    return 130;
+  }
+  say(`the workers do NOT agree; their logs are in ${dir}`);
   return 1;
+}
+
+/** Where the shared model is, and the line that writes text with it; all workers have the same, so the first one's will do. */
+function savedBy(name: DemoName, dir: string): Saved {
+  const folder = join(dir, NAMES[0]!);
+  return name === 'gpt' ? { folder, sample: commandLine(['sample', folder]) } : { folder };
 }
