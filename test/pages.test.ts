@@ -81,12 +81,12 @@ describe('numbers that pages quote', () => {
 
   it('the demo quotes the rounds as they were measured', () => {
     const demo = oneLine('demos/gpt/README.md');
-    const after = (round: number) =>
+    const lossAt = (round: number) =>
       Number(rounds[row('docs/benchmarks.md', '| round | 1 ').indexOf(`${round}`)]).toFixed(2);
     const kB = Math.round(Number(last[4]!.replaceAll(/\D/g, '')) / 1000);
-    expect(demo).toContain(`validation loss of ${after(1)} after the first`);
-    expect(demo).toContain(`of ${after(7)} after the seventh`);
-    expect(demo).toContain(`of ${after(20)} after the twentieth`);
+    expect(demo).toContain(`validation loss of ${lossAt(1)} after the first`);
+    expect(demo).toContain(`of ${lossAt(7)} after the seventh`);
+    expect(demo).toContain(`of ${lossAt(20)} after the twentieth`);
     expect(demo).toContain(`one event of ${kB} kB`);
     expect(oneLine('docs/how-a-round-works.md')).toContain(`one event of ${kB} kB`);
   });
