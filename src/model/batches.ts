@@ -5,6 +5,7 @@
 import { below, type Key, philox } from '../base/rng.ts';
 import type { AnyModel } from './architectures/table.ts';
 import { tokensPerRow } from './data-form.ts';
+import { countParameters } from './parameters.ts';
 
 /** In smaller microbatches the fixed cost of each dominates. */
 const LEAST_TOKENS = 1024;
@@ -44,12 +45,21 @@ export function evenRows(bound: number, stride: number, count: number): Int32Arr
   return Int32Array.from({ length: taken }, (_, i) => Math.floor((i * available) / taken) * stride);
 }
 
+/** Beyond so many numbers every part's own gradient is more memory than its thread is worth. */
+const MOST_COPIED = 2 ** 24;
+
+/** Only decoders of published models: what others train has been in parts at any size. */
+const isLarge = (model: AnyModel): boolean =>
+  (model.architecture === 'llama' || model.architecture === 'gpt2') &&
+  countParameters(model) > MOST_COPIED;
+
 /**
  * Microbatches per batch, one or more for each data-parallel thread: the largest power of two that divides the batch into parts of
  * at least 1024 tokens; at most 8. It depends on model and batch only, so the bits do not depend on the number of threads.
  */
 export function countParts(model: AnyModel, batch: number): number {
   const tokens = batch * tokensPerRow(model);
+  if (isLarge(model)) return 1;
   let parts = 1;
   while (
     2 * parts <= MOST_PARTS &&

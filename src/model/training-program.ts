@@ -4,6 +4,7 @@
  * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` (L), u8
  * or i32 by vocabulary, and window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
  */
+import { ConfigError } from '../base/errors.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
@@ -17,9 +18,11 @@ import { lower } from './graph/lower.ts';
 import { ANY, type Value } from './graph/value.ts';
 import {
   add,
+  after,
   cast,
   gather,
   gemm,
+  mul,
   reduceMean,
   reduceSum,
   reshape,
@@ -39,6 +42,10 @@ export interface CompileOptions {
   readonly dtype?: 'f32' | 'f64';
   /** Only operators that WebGPU has too; a little slower, and the last bits differ. */
   readonly portable?: boolean;
+  /** Backward computes the inside of every layer again instead of keeping it: less memory, a third more time. */
+  readonly recompute?: boolean;
+  /** Into how many micro-batches a step cuts its batch, one after the other: less memory for the same mean gradient. */
+  readonly accumulate?: number;
 }
 
 /** ONNX models as bytes, each encoded when first asked for. `k` below is the number of rates, B the batch. */
@@ -73,8 +80,14 @@ export function compileTraining(
   spec: AnyModel,
   optimizerSpec: OptimizerSpec,
   batch: number,
-  { dtype = 'f32', portable = false }: CompileOptions = {},
+  { dtype = 'f32', portable = false, recompute = false, accumulate = 1 }: CompileOptions = {},
 ): TrainingProgram {
+  if (!Number.isSafeInteger(accumulate) || accumulate < 1 || batch % accumulate !== 0) {
+    throw new ConfigError(
+      'training/accumulate',
+      `a batch of ${batch} does not divide into ${accumulate} micro-batches`,
+    );
+  }
   const layout = modelLayout(spec);
   const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
   const plan: Plan = {
@@ -84,6 +97,8 @@ export function compileTraining(
     optimizer,
     batch,
     dtype,
+    recompute,
+    accumulate,
   };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
@@ -124,6 +139,8 @@ interface Plan {
   readonly optimizer: Optimizer;
   readonly batch: number;
   readonly dtype: 'f32' | 'f64';
+  readonly recompute: boolean;
+  readonly accumulate: number;
 }
 
 function lowerTraining(plan: Plan, portable: boolean): OnnxGraph {
@@ -142,24 +159,43 @@ function lowerTraining(plan: Plan, portable: boolean): OnnxGraph {
 }
 
 function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
-  const { model, layout, optimizer } = plan;
+  const { optimizer } = plan;
   const params = flatInput(graph, plan, 'params');
   const moments = optimizer.moments.map((name) => flatInput(graph, plan, name));
-  const loss = reduceMean(model.losses(unflatten(params, layout), readBatch(graph, plan, rows)));
-  const [gradient] = gradients(graph, loss, [params]);
+  const { loss, gradient } = differentiate(graph, plan, params, rows);
   const factor =
     optimizer.clipNorm > 0
-      ? clipFactor(reduceSum(square(gradient!)), optimizer.clipNorm)
+      ? clipFactor(reduceSum(square(gradient)), optimizer.clipNorm)
       : undefined;
   outputUpdate(graph, plan, {
     params,
-    gradient: gradient!,
+    gradient,
     moments,
     rates: scalars(rates),
     factor,
     from: 0,
   });
   graph.output('loss', loss);
+}
+
+/** The mean loss of a batch and its gradient, one micro-batch after the other. */
+function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
+  const { model, layout, recompute, accumulate } = plan;
+  const weights = unflatten(params, layout);
+  const read = openData(graph, plan);
+  const sizes = new Array<number>(accumulate).fill(rows.shape[0]! / accumulate);
+  let total: { readonly loss: Value; readonly gradient: Value } | undefined;
+  for (const part of split(rows, 0, sizes)) {
+    const own = total ? after(part, total.gradient) : part;
+    const loss = reduceMean(model.losses(weights, read(own)));
+    const [gradient] = gradients(graph, loss, [params], { recompute });
+    total = total
+      ? { loss: add(total.loss, loss), gradient: add(total.gradient, gradient!) }
+      : { loss, gradient: gradient! };
+  }
+  const { loss, gradient } = total!;
+  if (accumulate === 1) return { loss, gradient };
+  return { loss: mul(loss, 1 / accumulate), gradient: mul(gradient, 1 / accumulate) };
 }
 
 function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput): void {
@@ -195,7 +231,7 @@ function buildUpdate(graph: Graph, plan: Plan, from: number, size: number): void
 function buildEvaluation(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
-  const losses = plan.model.losses(unflatten(params, plan.layout), readBatch(graph, plan, rows));
+  const losses = plan.model.losses(unflatten(params, plan.layout), openData(graph, plan)(rows));
   const axes = losses.shape.map((_, axis) => axis).slice(1);
   graph.output('losses', reduceMean(losses, axes));
 }
@@ -203,10 +239,9 @@ function buildEvaluation(graph: Graph, plan: Plan): void {
 function buildGradient(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
-  const weights = unflatten(params, plan.layout);
-  const loss = reduceMean(plan.model.losses(weights, readBatch(graph, plan, rows)));
+  const { loss, gradient } = differentiate(graph, plan, params, rows);
   graph.output('loss', loss);
-  graph.output('gradient', gradients(graph, loss, [params])[0]!);
+  graph.output('gradient', gradient);
 }
 
 function buildForward(graph: Graph, plan: Plan): void {
@@ -241,21 +276,24 @@ function unflatten(flat: Value, { slots }: Layout): Weights {
   };
 }
 
-/** The batch at the given rows of the data inputs. */
-function readBatch(graph: Graph, { form, batch, dtype }: Plan, rows: Value): Batch {
+/** Declares the data inputs, and gives the batch at any rows of them. */
+function openData(graph: Graph, { form, dtype }: Plan): (rows: Value) => Batch {
   if (form.kind === 'rows') {
     const inputs = graph.input('inputs', { dtype, shape: [ANY, form.features] });
     const targets = graph.input('targets', { dtype, shape: [ANY] });
-    return { inputs: gather(inputs, rows), targets: gather(targets, rows) };
+    return (rows) => ({ inputs: gather(inputs, rows), targets: gather(targets, rows) });
   }
   const { context, vocabulary } = form;
   const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
   const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
     ...Array(context + 1).keys(),
   ]);
-  const windows = cast(gather(corpus, add(reshape(rows, [batch, 1]), places)), 'i32'); // (B, T + 1)
-  return {
-    inputs: slice(windows, 1, 0, context),
-    targets: slice(windows, 1, 1, context + 1),
+  return (rows) => {
+    const starts = reshape(rows, [rows.shape[0]!, 1]);
+    const windows = cast(gather(corpus, add(starts, places)), 'i32'); // (B, T + 1)
+    return {
+      inputs: slice(windows, 1, 0, context),
+      targets: slice(windows, 1, 1, context + 1),
+    };
   };
 }

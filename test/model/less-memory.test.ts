@@ -1,0 +1,128 @@
+/** What saves memory while training changes nothing else: recomputed layers, micro-batches, logits in slices. */
+import { describe, expect, test } from 'vitest';
+import { createGraph } from '../../src/model/graph/builder.ts';
+import { gradients } from '../../src/model/graph/grad.ts';
+import type { Value } from '../../src/model/graph/value.ts';
+import {
+  crossEntropy,
+  gemm,
+  mul,
+  reduceSum,
+  slicedCrossEntropy,
+  square,
+} from '../../src/model/graph/verbs.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
+import type { Gpt2Spec, LlamaSpec } from '../../src/run/model-spec.ts';
+import { adamwSpec, chainCorpus } from '../support/ort-models.ts';
+import { load, loadGraph } from '../support/ort-run.ts';
+
+const sizes = { vocabulary: 300, width: 16, layers: 3, heads: 4, ffn: 24, context: 10 };
+const llama: LlamaSpec = {
+  ...sizes,
+  architecture: 'llama',
+  keyValueHeads: 2,
+  headSize: 4,
+  normEpsilon: 1e-5,
+  rope: { base: 10_000 },
+  tied: true,
+  bias: { queryKeyValue: true, attentionOutput: false, feedforward: false },
+  queryKeyNorm: true,
+  deviation: 0.1,
+};
+const gpt2: Gpt2Spec = {
+  ...sizes,
+  architecture: 'gpt2',
+  positions: 12,
+  normEpsilon: 1e-5,
+  activation: 'gelu-tanh',
+  tied: false,
+  deviation: 0.1,
+};
+const batch = 4;
+const corpus = Int32Array.from(chainCorpus(400, 200), (token) => token + 90);
+
+const norm = (values: ArrayLike<number>) =>
+  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
+
+describe.each([llama, gpt2])('$architecture', (spec) => {
+  const params = initialParameters(spec, 1);
+  const gradient = async (options: CompileOptions) => {
+    const run = await load(compileTraining(spec, adamwSpec, batch, options).gradient());
+    return await run({
+      params: { dtype: 'f32', shape: [params.length], elements: params },
+      corpus: { dtype: 'i32', shape: [corpus.length], elements: corpus },
+      rows: { dtype: 'i32', shape: [batch], elements: [5, 300, 77, 150] },
+    });
+  };
+
+  test('recomputed layers have the same bits', async () => {
+    expect(await gradient({ recompute: true })).toEqual(await gradient({}));
+  });
+
+  test.each([2, 4])('%d micro-batches have the same mean up to rounding', async (accumulate) => {
+    const whole = await gradient({});
+    const cut = await gradient({ accumulate, recompute: true });
+    expect(cut.loss![0]).toBeCloseTo(whole.loss![0]!, 5);
+    const off = whole.gradient!.map((value, i) => value - cut.gradient![i]!);
+    expect(norm(off) / norm(whole.gradient!)).toBeLessThan(1e-6);
+  });
+
+  test('a step with both takes the same way as one without', async () => {
+    const step = async (options: CompileOptions) => {
+      const program = compileTraining(spec, adamwSpec, batch, options);
+      const run = await load(program.step());
+      const vector = (elements: ArrayLike<number>) =>
+        ({ dtype: 'f32', shape: [elements.length], elements }) as const;
+      const zeros = vector(new Float32Array(params.length));
+      return await run({
+        params: vector(params),
+        first: zeros,
+        second: zeros,
+        rates: vector(program.optimizer.rates(0, 0)),
+        corpus: { dtype: 'i32', shape: [corpus.length], elements: corpus },
+        rows: { dtype: 'i32', shape: [batch], elements: [5, 300, 77, 150] },
+      });
+    };
+    const [plain, both] = [await step({}), await step({ accumulate: 2, recompute: true })];
+    const off = plain['first.next']!.map((value, i) => value - both['first.next']![i]!);
+    expect(norm(off) / norm(plain['first.next']!)).toBeLessThan(1e-6);
+  });
+});
+
+test('a batch that does not divide is refused', () => {
+  for (const accumulate of [3, 0, 1.5]) {
+    expect(() => compileTraining(llama, adamwSpec, batch, { accumulate })).toThrow('micro-batches');
+  }
+});
+
+test('sliced cross-entropy is cross-entropy', async () => {
+  const [rows, width, vocabulary] = [7, 5, 300];
+  const draws = (size: number, seed: number) =>
+    Float32Array.from({ length: size }, (_, i) => Math.sin(seed + i * (seed + 1)));
+  const run = async (losses: (x: Value, w: Value, t: Value) => Value) => {
+    const graph = createGraph();
+    const x = graph.input('x', { dtype: 'f32', shape: [rows, width] });
+    const w = graph.input('w', { dtype: 'f32', shape: [vocabulary, width] });
+    const t = graph.input('t', { dtype: 'i32', shape: [rows] });
+    const each = losses(x, w, t);
+    graph.output('losses', each);
+    gradients(graph, reduceSum(mul(square(each), 0.1)), [x, w]).forEach((gradient, i) => {
+      graph.output(`d${i}`, gradient);
+    });
+    const elements = Int32Array.from({ length: rows }, (_, i) => (i * 97) % vocabulary);
+    return await (await loadGraph(graph))({
+      x: { dtype: 'f32', shape: [rows, width], elements: draws(rows * width, 1) },
+      w: { dtype: 'f32', shape: [vocabulary, width], elements: draws(vocabulary * width, 2) },
+      t: { dtype: 'i32', shape: [rows], elements },
+    });
+  };
+  const plain = await run((x, w, t) => crossEntropy(gemm(x, w, { transB: true }), t));
+  for (const count of [1, 3, 7, 9]) {
+    const sliced = await run((x, w, t) => slicedCrossEntropy(x, w, t, count));
+    for (const name of ['losses', 'd0', 'd1']) {
+      const off = plain[name]!.map((value, i) => value - sliced[name]![i]!);
+      expect(norm(off) / norm(plain[name]!), name).toBeLessThan(1e-6);
+    }
+  }
+});
