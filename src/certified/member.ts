@@ -165,6 +165,8 @@ export interface DrivenRound extends OpenRound {
   readonly refused: readonly Rejection[];
   /** A certificate is here; what it names may still be on its way. */
   readonly isCertified: boolean;
+  /** This worker was one of those who decided: it knew the end of the round when they did. */
+  readonly hasCommitted: boolean;
   /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
   readonly looked: Promise<void>;
   /** Takes in this worker's own contribution. */
@@ -318,6 +320,8 @@ export class Attendance {
   isResting = false;
   /** Until it played a round since it was started. */
   isReturning = true;
+  /** It helped to decide the round before: it begins the next one when the others do. */
+  isThere = false;
   /** An outcome of this session lists its leave. */
   hasLeft = false;
   /** Its last contribution that relays took in this session. */

@@ -7,7 +7,6 @@ import { deferred } from '../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
-import { delayOf } from '../consensus/round/timing.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { OwnEvent, RoundListening } from '../network/wire/control.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
@@ -17,6 +16,7 @@ import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Message } from '../run/vote.ts';
 import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
+import { ArrivalTimes } from './arrival-times.ts';
 import { createRefusals, type Refusals } from './events.ts';
 import { isMessage, type ProtocolMessage } from './evidence.ts';
 import { ASK_MS, createObserver, Judge, type Observer } from './judging.ts';
@@ -45,8 +45,7 @@ class RoundDriver implements DrivenRound {
   readonly #pending = new PendingActions();
   readonly #own: Record<string, SignedEvent>;
   readonly #refusals: Refusals;
-  /** How long each worker's contribution took. */
-  readonly #arrived = new Map<WorkerId, number>();
+  readonly #arrivals: ArrivalTimes;
   readonly #settle: (decision: Decision) => void;
   readonly #look: () => void;
   #machine: RoundState;
@@ -61,6 +60,8 @@ class RoundDriver implements DrivenRound {
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
     this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
     this.#own = { ...entry?.own };
+    const isResumed = entry !== undefined;
+    this.#arrivals = new ArrivalTimes({ context, beginning, isResumed, delays: ports.delays });
     if (entry) this.#resume(entry.machine);
     const { promise, settle } = deferred<Decision>();
     this.#settle = settle;
@@ -91,13 +92,23 @@ class RoundDriver implements DrivenRound {
     this.#observer.begin();
     this.#copies = createCopiesSearch(options, this, () => this.#changed.notify());
     if (options.isBehind) this.#copies.ask();
-    if (options.isBehind) void this.#copies.ask();
     this.decided = Promise.race([promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
 
   get isCertified(): boolean {
     return this.#machine.decided !== null;
+  }
+
+  get hasCommitted(): boolean {
+    const { decided, sent } = this.#machine;
+    return sent.some(
+      (said) =>
+        said.type !== 'ballot' &&
+        said.step === 'commit' &&
+        said.attempt === decided?.attempt &&
+        said.view === decided.view,
+    );
   }
 
   get refused(): readonly Rejection[] {
@@ -249,6 +260,7 @@ class RoundDriver implements DrivenRound {
   #persist(): Promise<void> {
     const { ports, context } = this.#options;
     const { round, parent } = context;
+    this.#arrivals.teach(this.#machine);
     return ports.journal.save({
       ...{ round, parent, machine: this.#machine, own: this.#own, delays: ports.delays.recent },
     });
@@ -266,11 +278,9 @@ class RoundDriver implements DrivenRound {
     return signed;
   }
 
-  /** Late ones count for nothing in this round, but the next deadline is learned from them too. */
   #hold(worker: WorkerId, manifest: EventId): void {
-    const { ports, context } = this.#options;
-    const delay = delayOf(this.#machine, context, ports.clock.now());
-    if (delay !== undefined && !this.#arrived.has(worker)) this.#arrived.set(worker, delay);
+    const { evidence, clock } = this.#options.ports;
+    this.#arrivals.note(worker, evidence.noun(manifest), this.#machine, clock.now());
     this.#feed({ type: 'held', worker, manifest });
   }
 
@@ -301,9 +311,6 @@ class RoundDriver implements DrivenRound {
   #finish(outcome: Outcome, certificate: Certificate): boolean {
     const decision = this.#judge.finish(outcome, certificate);
     if (!decision) return false;
-    // who only follows a round sees what arrived long ago
-    if (this.#machine.closed !== null)
-      this.#options.ports.delays.learn([...this.#arrived.values()]);
     this.#settle(decision);
     return true;
   }

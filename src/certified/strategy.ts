@@ -6,7 +6,7 @@
 
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
-import { comeBack } from '../consensus/round/timing.ts';
+import { type Beginning, comeBack } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { publish } from '../worker/publish.ts';
@@ -83,6 +83,7 @@ async function openCertified(
       if ('path' in end) return switchBranch(end, played, member, session);
       const secondsWaiting = (clock.now() - waitedMs) / 1000;
       attendance.note({ isOver, isLate }, end.outcome);
+      attendance.isThere = driven.hasCommitted;
       if (!isOver) member.keyWatch.ended();
       const { refused } = driven;
       const circumstances = { startedMs, secondsWaiting, isOver, refused };
@@ -129,8 +130,7 @@ async function drive(
   });
   const { pending, head } = before;
   const { votes } = head;
-  const nowMs = clock.now();
-  const beginning = isReturning ? comeBack(context, nowMs) : { begun: nowMs, back: null };
+  const beginning = beginningOf(before, context, member, clock.now());
   const round = { state, context, entry, beginning, voteFrom, votes, isBehind };
   const driven = driveRound({ ...round, ports: member.driver });
   member.rounds.follow(driven);
@@ -141,6 +141,20 @@ async function drive(
     if (member.attendance.published !== idOf(pending)) wire.send(pending);
   }
   return driven;
+}
+
+/** When a round began for this worker: now, where it comes from the one before together with the others. */
+function beginningOf(
+  { head: { votes } }: CertifiedState,
+  context: RoundContext,
+  { attendance }: Member,
+  nowMs: number,
+): Beginning {
+  const signed = votes?.rows.map(({ createdAt }) => 1000 * (createdAt + 1)) ?? [];
+  const decided = signed.sort((a, b) => a - b)[signed.length >> 1] ?? 0;
+  const isLate = !attendance.isThere && nowMs - decided > context.timing.viewMs / 2;
+  if (!attendance.isReturning && !isLate) return { begun: nowMs, back: null };
+  return comeBack(context, decided, nowMs);
 }
 
 /** Whether it went over to another branch in this round once, and may have signed something in it. */

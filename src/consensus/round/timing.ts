@@ -2,6 +2,7 @@
  * Time limits of a certified round, for the round machine: how long to wait for contributions, how long views and recovery
  * epochs last, and how far ahead an honest clock can be.
  */
+import type { WorkerId } from '../../run/ids.ts';
 import type { RoundContext, RoundTiming } from './round-state.ts';
 
 /** View lengths stop doubling at 2^3 times the first one. */
@@ -45,32 +46,67 @@ export function graceOf(delays: readonly number[], timing: RoundTiming): number 
   return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
 }
 
-/** When a round began for a worker, and when it came back to it; null where it was there all along. */
+/** When a round began for a worker, and when it came back to it; null where it was there all along. The same moment where it begins anew. */
 export interface Beginning {
   readonly begun: number;
   readonly back: number | null;
 }
 
 /**
- * The beginning of a round for a worker that comes back in the middle of it: with the outcome before, so that it waits, and counts views,
- * as those do who were there. A round older than any view that may count contributions begins anew.
+ * The beginning of a round for a worker that comes to it in the middle: when the outcome before was decided, so that it waits, and counts
+ * views, as those do who were there. A round older than any view that may count contributions begins anew, after a look at what there is of it.
  */
-export function comeBack({ since, timing, delays }: RoundContext, now: number): Beginning {
+export function comeBack(
+  { timing, delays }: RoundContext,
+  decided: number,
+  now: number,
+): Beginning {
   const longest = graceOf(delays, timing) + viewStart(timing.viewMs, timing.voidView);
-  const isInTime = now > since && now - since < longest;
-  return isInTime ? { begun: since, back: now } : { begun: now, back: null };
+  const isInTime = decided > 0 && now > decided && now - decided < longest;
+  return { begun: isInTime ? decided : now, back: now };
 }
 
 /** Until when a worker hears what relays have before it does anything: from its coming back for half a view, twice what an event takes. */
 export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
-/** How long a contribution took that is here now; unknown of what a worker finds when it comes back. */
-export const delayOf = (
-  beginning: Beginning,
+/** A contribution that is here now. */
+export interface Heard {
+  readonly now: number;
+  /** When its author says that it signed it. */
+  readonly signed: number;
+}
+
+/**
+ * How long a contribution took. Who was not there when it came, since it came back in the middle of the round, goes by its date; where it
+ * began the round anew, by itself, what it finds says nothing.
+ */
+export function delayOf(
+  { begun, back }: Beginning,
   context: RoundContext,
-  now: number,
-): number | undefined => (now < looksUntil(beginning, context) ? undefined : now - beginning.begun);
+  { now, signed }: Heard,
+): number | undefined {
+  if (back === null) return now - begun;
+  if (back !== begun) return Math.max(0, Math.min(signed, now) - begun);
+  return now < looksUntil({ begun, back }, context) ? undefined : now - begun;
+}
+
+/**
+ * What a round teaches of how long contributions take. Who began it by itself may have begun later than others, and heard from them so much
+ * sooner: their times are moved so far that its own is in the middle. Nothing where it sent none.
+ */
+export function delaysIn(
+  delays: ReadonlyMap<WorkerId, number>,
+  { begun, back }: Beginning,
+  me: WorkerId,
+): readonly number[] {
+  const all = [...delays.values()];
+  if (back !== begun) return all;
+  const own = delays.get(me);
+  if (own === undefined) return [];
+  const moved = Math.max(0, own - median(all));
+  return all.map((delay) => delay + moved);
+}
 
 /** When time for contributions is up. */
 export const closingTime = (beginning: Beginning, context: RoundContext): number =>

@@ -3,7 +3,7 @@ import type { WorkerId } from '../../run/ids.ts';
 import { drawnFor } from './committees.ts';
 import { change, type RoundContext, type Turn, type ViewId } from './round-state.ts';
 import { prepareVoters } from './tally.ts';
-import { closingTime, viewAfter, viewLength, viewStart } from './timing.ts';
+import { closingTime, looksUntil, viewAfter, viewLength, viewStart } from './timing.ts';
 
 /** The proposer of a view. */
 export function proposerOf(context: RoundContext, { attempt, view }: ViewId): WorkerId | undefined {
@@ -93,7 +93,11 @@ function missingIn(turn: Turn): readonly WorkerId[] {
 export function nextWake({ state, context, now }: Turn): number {
   const { closed, decided, attempt, view, viewEnds, attemptEnds } = state;
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
-  if (closed === null) return closingTime(state, context);
+  if (closed === null) {
+    // others may be voting: what it heard while it looked decides whether it goes on with them
+    const looked = looksUntil(state, context);
+    return now < looked ? looked : closingTime(state, context);
+  }
   const half = viewEnds - viewLength(context.timing.viewMs, view) / 2;
   const moments = attempt > 0 ? [half, attemptEnds] : [attemptEnds];
   return Math.min(viewEnds, ...moments.filter((at) => at > now));

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { beginRound } from '../../../src/consensus/round/machine.ts';
 import type { RoundContext } from '../../../src/consensus/round/round-state.ts';
-import { comeBack, viewStart } from '../../../src/consensus/round/timing.ts';
+import { comeBack, delayOf, delaysIn, viewStart } from '../../../src/consensus/round/timing.ts';
 import { friends, Player, voteBy } from './room.ts';
 
 const eight = friends(8);
@@ -14,7 +14,7 @@ const delays = [10_000, 10_000, 10_000];
 function back(at: number, held: readonly string[]) {
   const player = new Player(eight, 'w7', times);
   const context: RoundContext = { ...player.context, since: SINCE, delays };
-  Object.assign(player, { context, state: beginRound(context, comeBack(context, at)) });
+  Object.assign(player, { context, state: beginRound(context, comeBack(context, SINCE, at)) });
   for (const worker of held) player.take({ type: 'held', worker, manifest: `m ${worker}` }, at);
   return player;
 }
@@ -60,6 +60,42 @@ describe('a worker that comes back in the middle of a round', () => {
   test('begins it anew where it is older than any view that may count contributions', () => {
     const now = SINCE + 10_000 + viewStart(2000, 4);
     expect(back(now - 1, []).state).toMatchObject({ begun: SINCE, back: now - 1 });
-    expect(back(now, []).state).toMatchObject({ begun: now, back: null });
+    expect(back(now, []).state).toMatchObject({ begun: now, back: now });
+  });
+
+  test('asks for a tick when it has heard what there is, so that it goes on with others at once', () => {
+    const now = SINCE + 11_000;
+    const me = back(now, []);
+    Object.assign(me, { context: { ...me.context, delays: [] } });
+    for (const key of ['w0', 'w1', 'w2']) me.hear(voteBy(eight, key, 'prepare', 'X'), now);
+    expect(me.state.wakeAt).toBe(now + 1000);
+    me.take({ type: 'tick' }, now + 1000);
+    expect(me.state).toMatchObject({ view: 0, closed: { at: now + 1000 } });
+  });
+
+  test('goes by the dates of contributions that it finds, not by when it found them', () => {
+    const heard = (at: number, now: number, signed: number) => {
+      const { state, context } = back(at, []);
+      return delayOf(state, context, { now, signed });
+    };
+    expect(heard(SINCE + 9000, SINCE + 9100, SINCE + 7000)).toBe(7000);
+    expect(heard(SINCE + 9000, SINCE + 9100, SINCE + 99_000)).toBe(9100);
+    expect(heard(SINCE + 9000, SINCE + 9100, 0)).toBe(0);
+    const late = SINCE + 10_000 + viewStart(2000, 4);
+    expect(heard(late, late + 999, late - 5000)).toBeUndefined();
+    expect(heard(late, late + 1000, late)).toBe(1000);
+  });
+
+  test('learns times as others have them where it began later than they did, by itself', () => {
+    const heard = new Map([
+      ['a', 2000],
+      ['b', 3000],
+      ['me', 10_000],
+      ['c', 4000],
+    ]);
+    expect(delaysIn(heard, { begun: 5, back: null }, 'me')).toEqual([2000, 3000, 10_000, 4000]);
+    expect(delaysIn(heard, { begun: 5, back: 7 }, 'me')).toEqual([2000, 3000, 10_000, 4000]);
+    expect(delaysIn(heard, { begun: 5, back: 5 }, 'me')).toEqual([9000, 10_000, 17_000, 11_000]);
+    expect(delaysIn(heard, { begun: 5, back: 5 }, 'nobody')).toEqual([]);
   });
 });
