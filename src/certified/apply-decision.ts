@@ -102,7 +102,7 @@ function votesOf(
   { certificate }: Decision,
   { evidence }: Member,
 ): ListedVotes {
-  const messages = certificate.commits.map((id) => evidence.noun(id)!);
+  const messages = certificate.commits.map((id) => evidence.message(id)!);
   return listVotes(state.ledger, certificate, messages.filter(isCommit));
 }
 
@@ -126,8 +126,8 @@ function bytesOf(
   evidence: Evidence,
 ): Pick<RoundSummary, 'payloadBytes' | 'eventBytes'> {
   const manifests = accepted.flatMap(({ manifest: id }) => {
-    const noun = evidence.noun(id);
-    return noun?.type === 'manifest' ? [noun.manifest] : [];
+    const message = evidence.message(id);
+    return message?.type === 'manifest' ? [message.manifest] : [];
   });
   return {
     payloadBytes: Math.max(0, ...manifests.map(({ bytes }) => bytes)),
@@ -143,10 +143,10 @@ function describe(
 ): CertifiedRound {
   const { roster, committee } = electorate;
   const { attempt, view, commits } = certificate;
-  const keyOf = (id: EventId) => evidence.noun(id)?.key;
+  const keyOf = (id: EventId) => evidence.message(id)?.key;
   const culpritOf = (id: EventId) => {
-    const noun = evidence.noun(id);
-    return noun?.type === 'fault' ? noun.culprit : undefined;
+    const message = evidence.message(id);
+    return message?.type === 'fault' ? message.culprit : undefined;
   };
   return {
     ...{ result: outcome.result, attempt, view, root: next.modelRoot, of: committee.size },
@@ -226,7 +226,7 @@ function keepersOf(
   { certificate: { attempt, commits } }: Decision,
   evidence: EvidenceStore,
 ): readonly WorkerId[] {
-  const signers = new Set(commits.map((id) => evidence.noun(id)?.key));
+  const signers = new Set(commits.map((id) => evidence.message(id)?.key));
   const ranked = electorate.proposers(attempt).filter((key) => signers.has(key));
   return someOf(ranked, KEEPERS, spec.founders);
 }
@@ -234,7 +234,7 @@ function keepersOf(
 /** The events without which nobody could check later that this round was decided so. Joins, leaves and earlier votes are in the outcome. */
 function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
   const { proposal, commits } = certificate;
-  const said = evidence.noun(proposal);
+  const said = evidence.message(proposal);
   const ballots = said?.type === 'proposal' ? said.ballots : [];
   return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
 }

@@ -131,10 +131,10 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
 }
 
 /** Whether every payload that counted is here: then the model can be recomputed, and no checkpoint is needed. */
-const isWhole = ({ stops }: Path, { noun, payload }: Gathered): boolean =>
+const isWhole = ({ stops }: Path, { message, payload }: Gathered): boolean =>
   [...stops.values()].every(({ outcome }) =>
     (outcome?.accepted ?? []).every(({ manifest: id }) => {
-      const said = noun(id);
+      const said = message(id);
       return said?.type === 'manifest' && payload(said.manifest) !== undefined;
     }),
   );

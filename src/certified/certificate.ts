@@ -48,13 +48,13 @@ export function listed<T extends ProtocolMessage>(
   ids: readonly EventId[],
   at: string,
   evidence: Evidence,
-  is: (noun: ProtocolMessage) => noun is T,
+  is: (message: ProtocolMessage) => message is T,
 ): Verdict<readonly T[]> {
-  const missing = ids.filter((id) => evidence.noun(id) === undefined);
+  const missing = ids.filter((id) => evidence.message(id) === undefined);
   if (missing.length > 0) return lacking(...missing.map((id) => ({ what: 'event', id }) as const));
-  const nouns = ids.map((id) => evidence.noun(id)!);
-  const items = nouns.filter(is);
-  const other = nouns.find((noun) => !is(noun));
+  const messages = ids.map((id) => evidence.message(id)!);
+  const items = messages.filter(is);
+  const other = messages.find((message) => !is(message));
   if (other === undefined) return found(items);
   return invalid('other-event', at, `${other.id} is of type ${other.type}`);
 }
@@ -226,7 +226,8 @@ export function judgeBallots(
   return isFloor(keys) ? found(keys) : wrong(`${keys.length} ballots are not enough`);
 }
 
-const isBallot = (noun: ProtocolMessage): noun is Signed<ViewChangeVote> => noun.type === 'ballot';
+const isBallot = (message: ProtocolMessage): message is Signed<ViewChangeVote> =>
+  message.type === 'ballot';
 
 /** A round that a quorum decided. */
 export interface Decided {

@@ -86,16 +86,16 @@ const rejectedRows = (roster: Places, bad: readonly Bad[]): readonly RejectedRow
 
 /** One join of each key that may be listed now: none from before its key left, or asked to leave by now. */
 function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
-  const nouns = [...evidence.nouns()];
-  const due = nouns.filter(
-    (noun): noun is Signed<Leave> => noun.type === 'leave' && noun.last <= chain.round,
+  const messages = [...evidence.messages()];
+  const due = messages.filter(
+    (message): message is Signed<Leave> => message.type === 'leave' && message.last <= chain.round,
   );
   const asked = due.map(({ key, last: round }) => ({ key, round }));
   const isUndone = joinsBeforeLeaving([...asked, ...chain.departed]);
-  const fresh = nouns.filter((noun): noun is Signed<Join> => {
-    if (noun.type !== 'join') return false;
-    const after = roundAfter(chain, noun.after);
-    return after !== undefined && !isUndone({ key: noun.key, after });
+  const fresh = messages.filter((message): message is Signed<Join> => {
+    if (message.type !== 'join') return false;
+    const after = roundAfter(chain, message.after);
+    return after !== undefined && !isUndone({ key: message.key, after });
   });
   const known = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
   return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...known.values()])
@@ -109,11 +109,11 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
 /** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
 function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly ListedLeave[] {
   const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
-  const due = [...evidence.nouns()].filter(
-    (noun): noun is Signed<Leave> =>
-      noun.type === 'leave' &&
-      noun.last <= round &&
-      noun.last >= (joined.get(noun.key) ?? Number.POSITIVE_INFINITY),
+  const due = [...evidence.messages()].filter(
+    (message): message is Signed<Leave> =>
+      message.type === 'leave' &&
+      message.last <= round &&
+      message.last >= (joined.get(message.key) ?? Number.POSITIVE_INFINITY),
   );
   return firstOfEach(due, ({ key }) => key)
     .map(({ key, last, signature }) => ({ key, last, ...signature! }))
@@ -122,8 +122,9 @@ function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly L
 
 /** One proof against each member there is one against. */
 function faultsOf(evidence: EvidenceStore, roster: Places): readonly EventId[] {
-  const proofs = [...evidence.nouns()].filter(
-    (noun): noun is Signed<FaultProof> => noun.type === 'fault' && roster.has(noun.culprit),
+  const proofs = [...evidence.messages()].filter(
+    (message): message is Signed<FaultProof> =>
+      message.type === 'fault' && roster.has(message.culprit),
   );
   return firstOfEach(proofs, ({ culprit }) => culprit)
     .map(({ id }) => id)
@@ -131,13 +132,13 @@ function faultsOf(evidence: EvidenceStore, roster: Places): readonly EventId[] {
 }
 
 function firstOfEach<T extends { readonly id: EventId }>(
-  nouns: readonly T[],
-  keyOf: (noun: T) => WorkerId,
+  messages: readonly T[],
+  keyOf: (message: T) => WorkerId,
 ): readonly T[] {
   const first = new Map<WorkerId, T>();
-  for (const noun of nouns) {
-    const before = first.get(keyOf(noun));
-    if (before === undefined || noun.id < before.id) first.set(keyOf(noun), noun);
+  for (const message of messages) {
+    const before = first.get(keyOf(message));
+    if (before === undefined || message.id < before.id) first.set(keyOf(message), message);
   }
   return [...first.values()];
 }

@@ -28,20 +28,20 @@ export type ProtocolMessage = Signed<
   Vote | Proposal | ViewChangeVote | Join | Leave | Submission | FaultProof | Unreadable
 >;
 
-export const isCommit = (noun: ProtocolMessage): noun is Signed<Commit> =>
-  noun.type === 'vote' && noun.step === 'commit';
+export const isCommit = (message: ProtocolMessage): message is Signed<Commit> =>
+  message.type === 'vote' && message.step === 'commit';
 
 /** What the round machine takes. */
 export const isMessage = (
-  noun: ProtocolMessage,
-): noun is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
-  noun.type === 'vote' || noun.type === 'proposal' || noun.type === 'ballot';
+  message: ProtocolMessage,
+): message is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
+  message.type === 'vote' || message.type === 'proposal' || message.type === 'ballot';
 
 /** Findings about signatures that are kept. */
 const MOST_JUDGED = 65_536;
 
 export interface Evidence {
-  noun(id: EventId): ProtocolMessage | undefined;
+  message(id: EventId): ProtocolMessage | undefined;
   /** The whole payload a manifest commits to, checked against its hash. */
   payload(manifest: Manifest): Uint8Array | undefined;
   /** Proposals of an outcome: they have its body, and name the ballots of their committee. */
@@ -56,12 +56,12 @@ export interface Evidence {
 
 /** Judges signatures, each once. Of an event that is here its own was checked already. */
 export function signatureJudge(
-  noun: Evidence['noun'],
+  message: Evidence['message'],
   { schnorr }: EventCrypto,
 ): Evidence['isSigned'] {
   const judged = new Map<string, boolean>();
   return ({ id, pubkey, sig }) => {
-    if (noun(id)?.signature?.sig === sig) return true;
+    if (message(id)?.signature?.sig === sig) return true;
     const name = id + sig;
     const known = judged.get(name);
     if (known !== undefined) return known;
@@ -120,13 +120,13 @@ export interface Hashing {
 
 export interface EvidenceStore extends Evidence {
   /** False when it was here already, or is not kept: what says nothing, and what strangers say of rounds, unless it was asked for. */
-  add(noun: ProtocolMessage, isAsked?: boolean): boolean;
+  add(message: ProtocolMessage, isAsked?: boolean): boolean;
   /** Whose messages are kept from now on; everybody's before. */
   admit(members: readonly WorkerId[]): void;
   addPayload(manifest: Manifest, payload: Uint8Array): void;
   addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
   addBeacon(time: number, value: Digest): void;
-  nouns(): Iterable<ProtocolMessage>;
+  messages(): Iterable<ProtocolMessage>;
   /** A proof, whoever made it, against the author of these events: one is enough. */
   proofOf(events: readonly [EventId, EventId]): Signed<FaultProof> | undefined;
   /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
@@ -143,61 +143,62 @@ export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceS
   const ofMembers = new FairStore<ProtocolMessage>(MEMBER_BYTES);
   const ofStrangers = new FairStore<ProtocolMessage>(STRANGER_BYTES);
   let members: ReadonlySet<WorkerId> | undefined;
-  const nounOf = (id: EventId) => ofMembers.get(id) ?? ofStrangers.get(id);
-  function* nouns(): Iterable<ProtocolMessage> {
+  const messageOf = (id: EventId) => ofMembers.get(id) ?? ofStrangers.get(id);
+  function* messages(): Iterable<ProtocolMessage> {
     for (const [, { value }] of ofMembers.entries()) yield value;
     for (const [, { value }] of ofStrangers.entries()) yield value;
   }
   const isMember = (key: WorkerId) => members?.has(key) !== false;
   /** Where it is kept, if it is. */
-  function placeOf(noun: ProtocolMessage, isAsked: boolean) {
-    if (isAsked || (isMember(noun.key) && noun.type !== 'unreadable')) return ofMembers;
+  function placeOf(message: ProtocolMessage, isAsked: boolean) {
+    if (isAsked || (isMember(message.key) && message.type !== 'unreadable')) return ofMembers;
     const isOfUse =
-      noun.type === 'fault'
-        ? isMember(noun.culprit)
-        : noun.type === 'join' || noun.type === 'leave';
+      message.type === 'fault'
+        ? isMember(message.culprit)
+        : message.type === 'join' || message.type === 'leave';
     return isOfUse ? ofStrangers : undefined;
   }
   const payloads = new Map<Digest, { readonly round: number; readonly bytes: Uint8Array }>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
   const beacons = new Map<number, Digest>();
   return {
-    noun: nounOf,
-    isSigned: signatureJudge(nounOf, crypto),
+    message: messageOf,
+    isSigned: signatureJudge(messageOf, crypto),
     payload: (manifest) => manifest.payload ?? payloads.get(manifest.root)?.bytes,
     proposals: (digest) =>
-      [...nouns()].filter(
-        (noun): noun is Signed<Proposal> => noun.type === 'proposal' && noun.digest === digest,
+      [...messages()].filter(
+        (message): message is Signed<Proposal> =>
+          message.type === 'proposal' && message.digest === digest,
       ),
     stakes: (snapshot) => tables.get(snapshot),
     beacon: (time) => beacons.get(time),
-    add(noun, isAsked = false) {
-      if (nounOf(noun.id)) return false;
-      const stored = { value: noun, owner: noun.key, bytes: bytesOf(noun) };
-      return placeOf(noun, isAsked)?.set(noun.id, stored) ?? false;
+    add(message, isAsked = false) {
+      if (messageOf(message.id)) return false;
+      const stored = { value: message, owner: message.key, bytes: bytesOf(message) };
+      return placeOf(message, isAsked)?.set(message.id, stored) ?? false;
     },
     admit(keys) {
       members = new Set(keys);
-      for (const noun of nouns()) {
-        if (placeOf(noun, false) !== ofMembers || !ofStrangers.has(noun.id)) continue;
-        ofStrangers.delete(noun.id);
-        ofMembers.set(noun.id, { value: noun, owner: noun.key, bytes: bytesOf(noun) });
+      for (const message of messages()) {
+        if (placeOf(message, false) !== ofMembers || !ofStrangers.has(message.id)) continue;
+        ofStrangers.delete(message.id);
+        ofMembers.set(message.id, { value: message, owner: message.key, bytes: bytesOf(message) });
       }
     },
     addPayload: ({ root, round }, bytes) => void payloads.set(root, { round, bytes }),
     addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
     addBeacon: (time, value) => void beacons.set(time, value),
-    nouns,
+    messages,
     proofOf([id]) {
-      const author = nounOf(id)?.key;
-      for (const noun of nouns()) {
-        if (noun.type === 'fault' && noun.culprit === author) return noun;
+      const author = messageOf(id)?.key;
+      for (const message of messages()) {
+        if (message.type === 'fault' && message.culprit === author) return message;
       }
       return undefined;
     },
     forgetBefore(round) {
-      for (const noun of nouns()) {
-        if ((roundOf(noun) ?? round) < round) ofMembers.delete(noun.id);
+      for (const message of messages()) {
+        if ((roundOf(message) ?? round) < round) ofMembers.delete(message.id);
       }
       for (const [root, payload] of payloads) if (payload.round < round) payloads.delete(root);
     },
@@ -205,22 +206,22 @@ export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceS
 }
 
 /** The round a message belongs to; undefined for what outlives rounds. */
-function roundOf(noun: ProtocolMessage): number | undefined {
-  if (noun.type === 'manifest') return noun.manifest.round;
-  if (noun.type === 'unreadable') return -1;
-  return 'round' in noun ? noun.round : undefined;
+function roundOf(message: ProtocolMessage): number | undefined {
+  if (message.type === 'manifest') return message.manifest.round;
+  if (message.type === 'unreadable') return -1;
+  return 'round' in message ? message.round : undefined;
 }
 
 /** What a message takes in memory, about. */
-function bytesOf(noun: ProtocolMessage): number {
-  if (noun.type === 'manifest') return 2048 + (noun.manifest.payload?.length ?? 0);
-  if (noun.type === 'proposal') return 2048 + 4 * JSON.stringify(noun.outcome).length;
-  return 512 + JSON.stringify(noun).length;
+function bytesOf(message: ProtocolMessage): number {
+  if (message.type === 'manifest') return 2048 + (message.manifest.payload?.length ?? 0);
+  if (message.type === 'proposal') return 2048 + 4 * JSON.stringify(message.outcome).length;
+  return 512 + JSON.stringify(message).length;
 }
 
 /** Evidence that is whole: nothing is added any more. */
 export interface Gathered extends Evidence {
-  readonly nouns: ReadonlyMap<EventId, ProtocolMessage>;
+  readonly messages: ReadonlyMap<EventId, ProtocolMessage>;
   /** Proposals that follow an outcome. */
   proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
   /** Commits in the round that follows an outcome. */

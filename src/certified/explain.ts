@@ -125,9 +125,9 @@ function lateRow(worker: WorkerId, after: ReplayedRound | undefined): string | u
 }
 
 /** Manifests it signed for the round. */
-function manifestsOf(worker: WorkerId, round: number, { nouns }: Gathered): readonly Manifest[] {
-  return [...nouns.values()]
-    .filter((noun): noun is Signed<Submission> => noun.type === 'manifest')
+function manifestsOf(worker: WorkerId, round: number, { messages }: Gathered): readonly Manifest[] {
+  return [...messages.values()]
+    .filter((message): message is Signed<Submission> => message.type === 'manifest')
     .map(({ manifest }) => manifest)
     .filter((manifest) => manifest.worker === worker && manifest.round === round);
 }
@@ -161,8 +161,10 @@ function whyUnlisted(
   return [`Not listed by ${outcome.proposer}, who proposed ${by}; ${seen}.`];
 }
 
-function joinsOf(worker: WorkerId, { nouns }: Gathered): readonly string[] {
-  const joins = [...nouns.values()].filter((noun) => noun.type === 'join' && noun.key === worker);
+function joinsOf(worker: WorkerId, { messages }: Gathered): readonly string[] {
+  const joins = [...messages.values()].filter(
+    (message) => message.type === 'join' && message.key === worker,
+  );
   if (joins.length === 0) return ['No join of it is here.'];
   return [`It asked to join by ${joins.map(({ id }) => id).join(', ')}.`];
 }

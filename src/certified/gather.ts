@@ -55,7 +55,7 @@ export function gather(
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
   { beacons, tables: known, crypto = pureCrypto }: GatherOptions = {},
 ): Gathered {
-  const nouns = new Map<EventId, ProtocolMessage>();
+  const messages = new Map<EventId, ProtocolMessage>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
   const features = featureSet(spec.features);
   const { payloadBytes } = spec.limits;
@@ -64,17 +64,17 @@ export function gather(
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
-    const noun = toProtocolMessage(event, run, crypto, chunks, features);
-    if (noun !== undefined) nouns.set(noun.id, noun);
+    const message = toProtocolMessage(event, run, crypto, chunks, features);
+    if (message !== undefined) messages.set(message.id, message);
   }
-  const byId = [...nouns.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
-  const proposals = byId.filter((noun) => noun.type === 'proposal');
-  const commits = byId.filter((noun) => noun.type === 'vote').filter(isCommit);
-  const noun = (id: EventId) => nouns.get(id);
+  const byId = [...messages.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const proposals = byId.filter((message) => message.type === 'proposal');
+  const commits = byId.filter((message) => message.type === 'vote').filter(isCommit);
+  const message = (id: EventId) => messages.get(id);
   return {
-    nouns,
-    noun,
-    isSigned: signatureJudge(noun, crypto),
+    messages,
+    message,
+    isSigned: signatureJudge(message, crypto),
     payload: (manifest) =>
       manifest.payload ?? (manifest.bytes > payloadBytes ? undefined : chunks(manifest)),
     proposals: indexBy(proposals, ({ digest }) => digest),

@@ -105,16 +105,18 @@ export class VoteMemory {
     }
     if (!isReturning) return { entry: undefined, voteFrom: 0, isEmpty: true };
     const { me, evidence } = this.#ports;
-    const isOwn = (noun: ProtocolMessage) =>
-      noun.key === me && 'round' in noun && noun.round === round;
-    const hasForgotten = round > 0 || [...evidence.nouns()].some(isOwn);
+    const isOwn = (message: ProtocolMessage) =>
+      message.key === me && 'round' in message && message.round === round;
+    const hasForgotten = round > 0 || [...evidence.messages()].some(isOwn);
     return { entry, voteFrom: hasForgotten ? 1 : 0, isEmpty: true };
   }
 
   /** Until all relays that can be reached have answered, or most of them and a little more time. */
   async #look(round: number): Promise<void> {
     const { control, evidence, me, signal } = this.#ports;
-    await control.look(round, { take: (noun) => void evidence.add(noun, noun.key === me) });
+    await control.look(round, {
+      take: (message) => void evidence.add(message, message.key === me),
+    });
     signal.throwIfAborted();
   }
 }
@@ -196,7 +198,7 @@ export class KeyWatch {
   begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: Opening): void {
     const isLater = this.#at !== undefined && this.#at.round < round;
     this.#at = { round, parent };
-    this.#isClean = ![...here].some((noun) => this.#isForeign(noun));
+    this.#isClean = ![...here].some((message) => this.#isForeign(message));
     const isListed = ledger.members.some(({ key, tip }) => key === this.#me && tip !== null);
     const isForgotten = !hasMemory && isListed && round > 0;
     if (isReturning) this.#isSittingOut ||= isForgotten || !this.#isClean;
@@ -205,9 +207,9 @@ export class KeyWatch {
   }
 
   /** A message of the round in progress, from anybody. */
-  heard(noun: ProtocolMessage): void {
+  heard(message: ProtocolMessage): void {
     // where relays had some of an earlier session, they may bring more of it
-    if (!this.#isClean || !this.#isForeign(noun)) return;
+    if (!this.#isClean || !this.#isForeign(message)) return;
     if (this.#isSittingOut) this.#clash();
     else if (!this.#isTold) {
       this.#isTold = true;
@@ -220,9 +222,10 @@ export class KeyWatch {
     if (this.#isClean) this.#isSittingOut = false;
   }
 
-  #isForeign(noun: ProtocolMessage): boolean {
-    if (noun.key !== this.#me || this.#known.has(noun.id) || this.#at === undefined) return false;
-    const said = noun.type === 'manifest' ? noun.manifest : noun;
+  #isForeign(message: ProtocolMessage): boolean {
+    if (message.key !== this.#me || this.#known.has(message.id) || this.#at === undefined)
+      return false;
+    const said = message.type === 'manifest' ? message.manifest : message;
     if (!('round' in said) || !('parent' in said)) return false;
     return said.round === this.#at.round && said.parent === this.#at.parent;
   }

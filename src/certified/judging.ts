@@ -117,7 +117,7 @@ function createWatch(
 export interface Observer {
   /** Looks at what is here already, and asks for the rest of what came late. */
   begin(): void;
-  take(noun: Extract<ProtocolMessage, { readonly type: 'manifest' }>): void;
+  take(message: Extract<ProtocolMessage, { readonly type: 'manifest' }>): void;
   /** Pulls a payload that a check lacks. */
   pull(manifest: EventId): void;
   bad(): readonly Bad[];
@@ -130,7 +130,7 @@ export interface Observer {
 export function createObserver(
   { state, context, ports }: Pick<DriverOptions, 'state' | 'context' | 'ports'>,
   wants: Wants,
-  onNoun: (noun: ProtocolMessage) => void,
+  onMessage: (message: ProtocolMessage) => void,
 ): Observer {
   const { evidence, control } = ports;
   const roster = new Set(context.roster);
@@ -154,17 +154,18 @@ export function createObserver(
   return {
     begin() {
       if (before === undefined) return;
-      for (const noun of evidence.nouns()) if (noun.type === 'manifest') before.take(noun);
-      listening = control.listenToManifests(state.round - 1, owing, { take: onNoun });
+      for (const message of evidence.messages())
+        if (message.type === 'manifest') before.take(message);
+      listening = control.listenToManifests(state.round - 1, owing, { take: onMessage });
     },
-    take(noun) {
-      now.take(noun);
-      before?.take(noun);
+    take(message) {
+      now.take(message);
+      before?.take(message);
     },
     pull(id) {
-      const noun = evidence.noun(id);
-      if (noun?.type !== 'manifest') return;
-      (noun.manifest.round === state.round ? now : before)?.pull(noun);
+      const message = evidence.message(id);
+      if (message?.type !== 'manifest') return;
+      (message.manifest.round === state.round ? now : before)?.pull(message);
     },
     bad: now.bad,
     late: () => before?.good() ?? [],

@@ -81,7 +81,7 @@ export function createMember(options: MemberOptions): Member {
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
   const { tip } = chain;
-  const take = (noun: ProtocolMessage) => rounds.take(noun);
+  const take = (message: ProtocolMessage) => rounds.take(message);
   const attendance = new Attendance({ ...shared, spec, me, tip, take });
   const listening = control.listenToMembers({
     take,
@@ -117,10 +117,10 @@ class OpenRounds {
   }
 
   /** What is of the whole run goes to the round in progress. */
-  take(noun: ProtocolMessage): void {
+  take(message: ProtocolMessage): void {
     const now = this.#open.at(-1);
-    if (now) now.take(noun);
-    else this.#evidence.add(noun);
+    if (now) now.take(message);
+    else this.#evidence.add(message);
   }
 
   refuse(rejection: Rejection, id: EventId | undefined): void {
@@ -151,7 +151,7 @@ export interface Decision {
 /** A round that is listened to. */
 export interface OpenRound {
   /** Takes in a protocol message as if a relay had brought it. */
-  take(noun: ProtocolMessage): void;
+  take(message: ProtocolMessage): void;
   /** Notes what a relay brought and is no event of its author. */
   refuse(rejection: Rejection, id: EventId | undefined): void;
   close(): void;
@@ -310,7 +310,7 @@ interface AttendancePorts {
   readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
   readonly reporter: Reporter;
   /** Takes in this worker's own message. */
-  take(noun: ProtocolMessage): void;
+  take(message: ProtocolMessage): void;
 }
 
 export class Attendance {
@@ -358,9 +358,15 @@ export class Attendance {
     const isFresh = this.#announced !== undefined && recent.includes(this.#announced);
     if (isIn || isFresh || ledger.faulted.includes(me)) return;
     this.#announced = parent;
-    const { noun, event } = control.sign({ type: 'join', run, after: parent, tip, evidence: '' });
+    const { message, event } = control.sign({
+      type: 'join',
+      run,
+      after: parent,
+      tip,
+      evidence: '',
+    });
     control.send(event);
-    take(noun);
+    take(message);
   }
 
   /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */

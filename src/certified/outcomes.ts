@@ -315,4 +315,5 @@ function ballotsOf(
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in ${roundName(chain.round)}`);
 }
 
-const isFault = (noun: ProtocolMessage): noun is Signed<FaultProof> => noun.type === 'fault';
+const isFault = (message: ProtocolMessage): message is Signed<FaultProof> =>
+  message.type === 'fault';

@@ -155,11 +155,11 @@ export async function replayRun(
 }
 
 /** A chunk belongs to the round of the manifest or proposal that names it. */
-function placeBad(bad: BadLine, { nouns }: Gathered, events: readonly SignedEvent[]): BadLine {
+function placeBad(bad: BadLine, { messages }: Gathered, events: readonly SignedEvent[]): BadLine {
   if (bad.round !== undefined || bad.root === undefined) return bad;
-  for (const noun of nouns.values()) {
-    if (noun.type !== 'manifest') continue;
-    const { root, shards = [], round } = noun.manifest;
+  for (const message of messages.values()) {
+    if (message.type !== 'manifest') continue;
+    const { root, shards = [], round } = message.manifest;
     if (root === bad.root || shards.includes(bad.root)) return { ...bad, round };
   }
   for (const event of events) {
@@ -189,8 +189,8 @@ function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
     ...{ signers: certificate.commits.length, seats: certificate.committee.size },
     ...{ joined: keys(outcome.joins), left: keys(outcome.leaves) },
     faults: outcome.faults.flatMap((id) => {
-      const noun = events.noun(id);
-      return noun?.type === 'fault' ? [{ worker: noun.culprit, kind: noun.kind }] : [];
+      const message = events.message(id);
+      return message?.type === 'fault' ? [{ worker: message.culprit, kind: message.kind }] : [];
     }),
     ...{ forks, modelRoot: outcome.modelRoot, ledgerRoot: outcome.ledgerRoot },
     ...trouble,

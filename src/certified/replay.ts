@@ -106,7 +106,7 @@ function goesOn({ spec, round, ledger }: Chain, { events, chains }: Following): 
   if (round >= spec.training.rounds) return false;
   const roster = new Set(ledger.members.map(({ key }) => key));
   const speakers = new Set<WorkerId>();
-  for (const message of events.nouns.values()) {
+  for (const message of events.messages.values()) {
     if (message.type !== 'proposal' && message.type !== 'vote') continue;
     if (message.round <= round || chains.has(message.parent)) continue;
     if (roster.has(message.key)) speakers.add(message.key);

@@ -76,7 +76,7 @@ class RoundDriver implements DrivenRound {
       onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
       onChange: () => this.#wake(),
     };
-    this.#observer = createObserver(options, wants, (noun) => this.take(noun));
+    this.#observer = createObserver(options, wants, (message) => this.take(message));
     this.#judge = new Judge(options, {
       observer: this.#observer,
       feed: (input) => this.#feed(input),
@@ -85,7 +85,7 @@ class RoundDriver implements DrivenRound {
       wake: () => this.#wake(),
     });
     this.#listening = ports.control.listen(context.round, {
-      take: (noun) => this.take(noun),
+      take: (message) => this.take(message),
       refuse: (rejection, id) => this.refuse(rejection, id),
       onCaughtUp: () => this.#changed.notify(),
     });
@@ -117,23 +117,23 @@ class RoundDriver implements DrivenRound {
 
   enter({ event, payload }: Sealed): void {
     const { ports } = this.#options;
-    const noun = ports.control.restore(event);
-    if (noun.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    const message = ports.control.restore(event);
+    if (message.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
     ports.keyWatch.signed(event.id);
-    if (payload) ports.evidence.addPayload(noun.manifest, payload);
-    this.take(noun);
+    if (payload) ports.evidence.addPayload(message.manifest, payload);
+    this.take(message);
   }
 
-  take(noun: ProtocolMessage, isAsked = false): void {
+  take(message: ProtocolMessage, isAsked = false): void {
     const { ports, context } = this.#options;
-    const isNew = ports.evidence.add(noun, isAsked);
-    ports.keyWatch.heard(noun);
-    if (isMessage(noun) && noun.round === context.round) {
-      this.#feed({ type: 'message', message: noun });
+    const isNew = ports.evidence.add(message, isAsked);
+    ports.keyWatch.heard(message);
+    if (isMessage(message) && message.round === context.round) {
+      this.#feed({ type: 'message', message });
     }
     // also what was here before this round was opened
-    if (noun.type === 'manifest') this.#observer.take(noun);
-    if (noun.type === 'unreadable') this.#refusals.noteUnreadable(noun);
+    if (message.type === 'manifest') this.#observer.take(message);
+    if (message.type === 'unreadable') this.#refusals.noteUnreadable(message);
     if (isNew) this.#wake();
   }
 
@@ -150,7 +150,7 @@ class RoundDriver implements DrivenRound {
   /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
   #resume({ votes, ballots, decided }: RoundState): void {
     const { evidence } = this.#options.ports;
-    for (const noun of [...votes, ...ballots]) evidence.add(noun);
+    for (const message of [...votes, ...ballots]) evidence.add(message);
     this.#inputs.push({ type: 'restart' });
     if (decided === null) return;
     const proposal = votes.find(({ id }) => id === decided.proposal);
@@ -221,9 +221,9 @@ class RoundDriver implements DrivenRound {
       case 'persist':
         return this.#persist();
       case 'send': {
-        const { event, noun } = this.#eventOf(effect.message);
+        const { event, message } = this.#eventOf(effect.message);
         control.send(event);
-        this.take(noun);
+        this.take(message);
         return;
       }
       case 'resend':
@@ -271,7 +271,7 @@ class RoundDriver implements DrivenRound {
     const { control } = this.#options.ports;
     const key = JSON.stringify(message);
     const kept = this.#own[key];
-    if (kept !== undefined) return { event: kept, noun: control.restore(kept, message) };
+    if (kept !== undefined) return { event: kept, message: control.restore(kept, message) };
     const signed = control.sign(message);
     this.#own[key] = signed.event;
     this.#options.ports.keyWatch.signed(signed.event.id);
@@ -294,9 +294,9 @@ class RoundDriver implements DrivenRound {
       return;
     }
     const proof = control.accuse(events);
-    if (proof?.noun.type !== 'fault' || !evidence.add(proof.noun)) return;
+    if (proof?.message.type !== 'fault' || !evidence.add(proof.message)) return;
     control.send(proof.event);
-    reporter.fault(context.round, proof.noun);
+    reporter.fault(context.round, proof.message);
   }
 
   #fetch(ids: readonly EventId[]): void {

@@ -86,10 +86,10 @@ function acceptedRow(
   if (terms === null || (late && !lateOf(state.ledger).includes(key))) {
     return wrong('not-late', 'nothing of the round before may be listed for it');
   }
-  const noun = evidence.noun(id);
-  if (noun === undefined) return lacking({ what: 'event', id });
-  if (!isSubmission(noun)) return wrong('other-event', `it is of type ${noun.type}`);
-  const { manifest } = noun;
+  const message = evidence.message(id);
+  if (message === undefined) return lacking({ what: 'event', id });
+  if (!isSubmission(message)) return wrong('other-event', `it is of type ${message.type}`);
+  const { manifest } = message;
   if (manifest.worker !== key) return wrong('other-author', `it is by ${manifest.worker}`);
   const claim = judgeManifest(manifest, terms, assignmentOf(terms));
   if (!claim.ok) return wrong(claim.rejection.reason, claim.rejection.detail);
@@ -100,8 +100,8 @@ function acceptedRow(
   return found({ late, contribution: judged.value });
 }
 
-const isSubmission = (noun: ProtocolMessage): noun is Signed<Submission> =>
-  noun.type === 'manifest';
+const isSubmission = (message: ProtocolMessage): message is Signed<Submission> =>
+  message.type === 'manifest';
 
 /** Whether each rejected row is one, for its reason. */
 export function checkRejected(
@@ -127,21 +127,26 @@ function whyRejected(
   { index, manifest: id }: RejectedRow,
   evidence: Evidence,
 ): Verdict<Rejection | null> {
-  const noun = evidence.noun(id);
-  if (noun === undefined) return lacking({ what: 'event', id });
-  if (noun.key !== state.ledger.members[index]?.key) {
-    return invalid('other-author', 'rejected', `${id} is by ${noun.key}`);
+  const message = evidence.message(id);
+  if (message === undefined) return lacking({ what: 'event', id });
+  if (message.key !== state.ledger.members[index]?.key) {
+    return invalid('other-author', 'rejected', `${id} is by ${message.key}`);
   }
-  if (noun.type === 'unreadable') {
-    return found({ reason: noun.reason, worker: noun.key, detail: 'its event cannot be read' });
+  if (message.type === 'unreadable') {
+    return found({
+      reason: message.reason,
+      worker: message.key,
+      detail: 'its event cannot be read',
+    });
   }
-  if (!isSubmission(noun)) return invalid('other-event', 'rejected', `${id} is a ${noun.type}`);
+  if (!isSubmission(message))
+    return invalid('other-event', 'rejected', `${id} is a ${message.type}`);
   const terms = termsOf(state, false)!;
-  const claim = judgeManifest(noun.manifest, terms, assignmentOf(terms));
+  const claim = judgeManifest(message.manifest, terms, assignmentOf(terms));
   if (!claim.ok) return found(claim.rejection);
-  const payload = evidence.payload(noun.manifest);
+  const payload = evidence.payload(message.manifest);
   if (payload === undefined) return lacking({ what: 'payload', id });
-  const judged = judgeSubmission(noun.manifest, payload, terms);
+  const judged = judgeSubmission(message.manifest, payload, terms);
   return found(judged.ok ? null : judged.rejection);
 }
 

@@ -122,7 +122,7 @@ async function drive(
   const sent = sentBefore(before);
   for (const id of [...sent, ...ownIn(memory.entry)]) member.keyWatch.signed(id);
   const hasMemory = !memory.isEmpty || sent.length > 0;
-  const here = member.evidence.nouns();
+  const here = member.evidence.messages();
   member.keyWatch.begin(state, { isReturning, hasMemory, here });
   const { entry, voteFrom } = votesOfBefore(memory, {
     isSittingOut: member.keyWatch.isSittingOut,

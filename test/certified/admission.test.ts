@@ -71,10 +71,10 @@ function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
   );
   if (received.verdict === 'refused') return received.reason;
   if (received.verdict !== 'new') return 'stray';
-  const noun = toProtocolMessage(received.event, run, nativeCrypto);
-  if (noun?.type === 'unreadable') return noun.reason;
-  if (noun?.type !== 'manifest') return 'stray';
-  const judged = judgeSubmission(noun.manifest, noun.manifest.payload!, to, sha256);
+  const message = toProtocolMessage(received.event, run, nativeCrypto);
+  if (message?.type === 'unreadable') return message.reason;
+  if (message?.type !== 'manifest') return 'stray';
+  const judged = judgeSubmission(message.manifest, message.manifest.payload!, to, sha256);
   return judged.ok ? 'admitted' : judged.rejection.reason;
 }
 

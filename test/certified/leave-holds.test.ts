@@ -16,7 +16,7 @@ const left: readonly Round[] = [{}, { joins: [5] }, {}, { leaves: [5] }];
 function joinsAfter(...rounds: readonly Round[]): readonly string[] {
   const run = generateRun(rounds, spec);
   const evidence = createEvidenceStore();
-  for (const noun of gather(run.events, run).nouns.values()) evidence.add(noun);
+  for (const message of gather(run.events, run).messages.values()) evidence.add(message);
   const material = {
     ...{ me: signerOf(1).publicKey, result: 'void' as const, ballots: [], reveal: '' as const },
     ...{ late: [], held: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
@@ -42,7 +42,7 @@ describe('run leave is undone by the join of before (attack: old join events sti
     expect(members.map(({ key }) => key)).not.toContain(leaver);
     const asked = generateRun([{}, {}], spec);
     const evidence = createEvidenceStore();
-    for (const noun of gather(asked.events, asked).nouns.values()) evidence.add(noun);
+    for (const message of gather(asked.events, asked).messages.values()) evidence.add(message);
     const signed = { id: 'a'.repeat(64), key: leaver };
     const { run } = asked;
     evidence.add({ ...signed, type: 'join', run, after: run, tip: 'b'.repeat(64), evidence: '' });

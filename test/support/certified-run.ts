@@ -395,19 +395,19 @@ const byKey = (a: { readonly key: string }, b: { readonly key: string }) =>
   a.key < b.key ? -1 : 1;
 
 /** What an event of this generator says. */
-function nounOf<T extends ProtocolMessage['type']>(event: SignedEvent, run: Digest, type: T) {
-  const noun = toProtocolMessage(event, run);
-  if (noun?.type !== type) throw new Error(`${event.id} is no ${type}`);
-  return noun as Extract<ProtocolMessage, { readonly type: T }>;
+function messageOf<T extends ProtocolMessage['type']>(event: SignedEvent, run: Digest, type: T) {
+  const message = toProtocolMessage(event, run);
+  if (message?.type !== type) throw new Error(`${event.id} is no ${type}`);
+  return message as Extract<ProtocolMessage, { readonly type: T }>;
 }
 
 function listedJoin(event: SignedEvent, run: Digest): ListedJoin {
-  const { key, after, tip, evidence, signature } = nounOf(event, run, 'join');
+  const { key, after, tip, evidence, signature } = messageOf(event, run, 'join');
   return { key, after, tip, evidence, ...signature! };
 }
 
 function listedLeave(event: SignedEvent, run: Digest): ListedLeave {
-  const { key, last, signature } = nounOf(event, run, 'leave');
+  const { key, last, signature } = messageOf(event, run, 'leave');
   return { key, last, ...signature! };
 }
 

@@ -101,7 +101,7 @@ export async function memoryAfter({ junkBytes, wellMade: events }: Flood): Promi
   const members = MEMBERS.map((number) => signerOf(number).publicKey);
   control.admit(members);
   evidence.admit(members);
-  const take = (noun: ProtocolMessage) => void evidence.add(noun);
+  const take = (message: ProtocolMessage) => void evidence.add(message);
   const listening = [control.listen(round, { take }), control.listenToMembers({ take })];
   const wire = createWire({
     ...{ run, layout: smallLayout, relays, signer: signerOf(1), clock: systemClock },
@@ -131,7 +131,7 @@ export async function memoryAfter({ junkBytes, wellMade: events }: Flood): Promi
   for (let i = 0; i < events; i++) await say(signerOf(1000 + (i % 500)).sign(wellMade(i)));
   await quiet(heardBytes);
   const after = memory();
-  const isHonestHere = evidence.noun(honest.id) !== undefined;
+  const isHonestHere = evidence.message(honest.id) !== undefined;
   const heardMegabytes = (heardBytes() - firstBytes) / 1e6;
   stop.abort(new Error('over'));
   for (const each of listening) each.close();

@@ -40,7 +40,7 @@ import { buildRun, specLifetime } from './runs.ts';
 /** Receives the messages of one subscription or question. */
 export interface Hearing<N> {
   /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
-  take(noun: N, isAsked?: boolean): void;
+  take(message: N, isAsked?: boolean): void;
   /** An event whose id or signature is wrong, with the id it bears; the relay that sent it is to blame, not the key it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
@@ -61,7 +61,7 @@ export interface RoundListening extends Listening {
 
 /** An event of this worker, signed and not sent yet. */
 export interface OwnEvent<N> {
-  readonly noun: N;
+  readonly message: N;
   readonly event: SignedEvent;
 }
 
@@ -128,7 +128,7 @@ export interface ControlOptions<N> {
   /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
   read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
   /** Whether an event that says this may be of use later; default all may. */
-  isKept?(noun: N): boolean;
+  isKept?(message: N): boolean;
   /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
 }
@@ -238,7 +238,7 @@ class RelayControl<N> implements Control<N> {
 
   sign(said: Message | Join | Leave): OwnEvent<N> {
     const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
-    return { event, noun: this.#own(event, bodyOfMessage(said)) };
+    return { event, message: this.#own(event, bodyOfMessage(said)) };
   }
 
   accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
@@ -246,7 +246,7 @@ class RelayControl<N> implements Control<N> {
     const { run, signer } = this.#options;
     if (!a || !b) return undefined;
     const event = signer.sign(buildFault(run, [a, b], this.#lifetime()));
-    return { event, noun: this.#own(event, pairBody([a, b])) };
+    return { event, message: this.#own(event, pairBody([a, b])) };
   }
 
   restore(event: SignedEvent, said?: Message): N {
@@ -329,10 +329,11 @@ class RelayControl<N> implements Control<N> {
   #own(event: SignedEvent, body: string | undefined): N {
     const apart = apartIn(event);
     if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
-    const noun = this.#options.read(event, this.#bodies.get);
-    if (noun === undefined) throw new TypeError(`an event of ours that says nothing: ${event.id}`);
+    const message = this.#options.read(event, this.#bodies.get);
+    if (message === undefined)
+      throw new TypeError(`an event of ours that says nothing: ${event.id}`);
     this.#keep(event, true);
-    return noun;
+    return message;
   }
 
   /** A subscription that can be asked again. */
@@ -369,10 +370,10 @@ class RelayControl<N> implements Control<N> {
     const rejection = hear.isAsked ? undefined : refuseShortLived(event, this.#least);
     if (rejection) hear.hearing.refuse?.(rejection, event.id);
     if (rejection) return;
-    const noun = this.#options.read(event, this.#bodies.get);
-    if (noun !== undefined) {
-      if (this.#options.isKept?.(noun) !== false) hear.keep(event, hear.isAsked);
-      hear.hearing.take(noun);
+    const message = this.#options.read(event, this.#bodies.get);
+    if (message !== undefined) {
+      if (this.#options.isKept?.(message) !== false) hear.keep(event, hear.isAsked);
+      hear.hearing.take(message);
       return;
     }
     const apart = apartIn(event);
@@ -384,7 +385,7 @@ class RelayControl<N> implements Control<N> {
 
 /** Who asked hears that it is an answer. */
 const answering = <N>(hearing: Hearing<N>): Hearing<N> => ({
-  take: (noun) => hearing.take(noun, true),
+  take: (message) => hearing.take(message, true),
   refuse: (rejection, id) => hearing.refuse?.(rejection, id),
 });
 

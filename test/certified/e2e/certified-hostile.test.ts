@@ -241,7 +241,7 @@ describe('T-08: a round that is closed is certified a second time', () => {
       expect(member.disk.state!.head!.ledger.faulted).toEqual([...seats].sort());
     }
     const proofs = (await stored(url, 7817)).map((event) => toProtocolMessage(event, run));
-    const culprits = proofs.map((noun) => noun?.type === 'fault' && noun.culprit);
+    const culprits = proofs.map((message) => message?.type === 'fault' && message.culprit);
     expect(new Set(culprits)).toEqual(new Set(seats));
   }, 40_000);
 });

@@ -52,9 +52,9 @@ const haveFinished = (members: readonly CertifiedMember[], rounds: number) => ()
 /** Results that a worker proposed in a round. */
 const proposedIn = ({ events }: TimedSwarm, spec: RunSpec, by: CertifiedMember, round: number) =>
   events.flatMap((event) => {
-    const noun = toProtocolMessage(event, runIdOf(spec), nativeCrypto);
-    const isIt = noun?.type === 'proposal' && noun.key === by.id && noun.round === round;
-    return isIt ? [noun.outcome.result] : [];
+    const message = toProtocolMessage(event, runIdOf(spec), nativeCrypto);
+    const isIt = message?.type === 'proposal' && message.key === by.id && message.round === round;
+    return isIt ? [message.outcome.result] : [];
   });
 
 describe('T-10: two of three are killed', () => {

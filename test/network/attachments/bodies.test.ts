@@ -193,8 +193,8 @@ describe('a fault proof', () => {
     for (const text of bodies) {
       const draft = { run, ...carryOf(text), scope: [run], expiration: life.expiresAt };
       const event = signerOf(9).sign(fault.build(draft, life.createdAt));
-      const noun = toProtocolMessage(event, run, undefined, having(text));
-      expect(noun).toMatchObject({ type: 'unreadable', reason: 'malformed' });
+      const message = toProtocolMessage(event, run, undefined, having(text));
+      expect(message).toMatchObject({ type: 'unreadable', reason: 'malformed' });
     }
   });
 
@@ -279,8 +279,8 @@ describe('any body', () => {
     ];
     fc.assert(
       fc.property(fc.constantFrom(...events), change, bytes, (event, members, found) => {
-        const noun = toProtocolMessage(withContent(event, members), run, undefined, () => found);
-        expect([undefined, 'unreadable', 'proposal', 'fault']).toContain(noun?.type);
+        const message = toProtocolMessage(withContent(event, members), run, undefined, () => found);
+        expect([undefined, 'unreadable', 'proposal', 'fault']).toContain(message?.type);
       }),
       { numRuns: 200 },
     );

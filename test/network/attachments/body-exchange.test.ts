@@ -68,7 +68,7 @@ async function join(url: string, signer: Signer, admitted: readonly Signer[]): P
   keep(control);
   control.admit(admitted.map(({ publicKey }) => publicKey));
   const heard: ProtocolMessage[] = [];
-  keep(control.listen(round, { take: (noun) => void heard.push(noun) }));
+  keep(control.listen(round, { take: (message) => void heard.push(message) }));
   return { control, heard, asked };
 }
 
@@ -83,7 +83,7 @@ function eventsOf(said: Proposal, signer: Signer, at = life) {
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 20));
 }
-const has = ({ heard }: Member, { id }: SignedEvent) => heard.some((noun) => noun.id === id);
+const has = ({ heard }: Member, { id }: SignedEvent) => heard.some((message) => message.id === id);
 
 /** Everything a relay has of these kinds. */
 async function stored(url: string, kinds: readonly number[]): Promise<readonly SignedEvent[]> {
@@ -101,10 +101,10 @@ it('one goes out after its chunks and comes in whole, as one inside its event wo
   const url = await relay();
   const a = await join(url, proposer, []);
   const b = await join(url, reader, [proposer]);
-  const { noun, event } = a.control.sign(made);
+  const { message, event } = a.control.sign(made);
   expect(await a.control.send(event).taken).toBe(true);
   await until(() => b.heard.length > 0);
-  expect(b.heard).toEqual([{ ...made, id: noun.id, key: proposer.publicKey }]);
+  expect(b.heard).toEqual([{ ...made, id: message.id, key: proposer.publicKey }]);
 });
 
 it('while a relay withholds a chunk others are heard, and it is when anybody brings the rest', async () => {
@@ -160,7 +160,7 @@ it('of somebody who is no member is not pulled, until he is one or it is asked f
 
   b.control.admit([proposer.publicKey, stranger.publicKey]);
   await until(() => has(b, event));
-  c.control.fetch([event.id], { take: (noun) => void c.heard.push(noun) });
+  c.control.fetch([event.id], { take: (message) => void c.heard.push(message) });
   await until(() => has(c, event));
 });
 
@@ -205,11 +205,11 @@ it('over the cap is unreadable, and nothing is asked for', async () => {
 it('after a restart the same bytes go out from what was on disk', async () => {
   const [first, second] = [await relay(), await relay()];
   const a = await join(first, proposer, []);
-  const { event, noun } = a.control.sign(made);
+  const { event, message } = a.control.sign(made);
   await a.control.send(event).settled;
   const saved: SignedEvent = JSON.parse(JSON.stringify(event));
   const again = await join(second, proposer, []);
-  expect(again.control.restore(saved, made)).toEqual(noun);
+  expect(again.control.restore(saved, made)).toEqual(message);
   await again.control.send(saved).settled;
   const kinds = [7811, 7814];
   expect(await stored(second, kinds)).toEqual(await stored(first, kinds));

@@ -122,17 +122,17 @@ describe('an event that could not be made again from what an outcome lists', () 
 
   it.each<Commit | Join | Leave>([commit, join, leave])('is a $type with its work', (said) => {
     const event = tagged(said, ['nonce', '776', '8']);
-    const noun = toCertifiedEvent(event, run);
-    if (noun?.signature === undefined) throw new Error('it cannot be made again');
-    expect(noun.signature.nonce).toEqual(['776', '8']);
-    expect(signedAgain(said, event.pubkey, noun.signature)).toEqual(event);
+    const message = toCertifiedEvent(event, run);
+    if (message?.signature === undefined) throw new Error('it cannot be made again');
+    expect(message.signature.nonce).toEqual(['776', '8']);
+    expect(signedAgain(said, event.pubkey, message.signature)).toEqual(event);
   });
 
   it('comes out as it was signed', () => {
     const event = sign(commit);
-    const noun = toCertifiedEvent(event, run);
-    expect(signedAgain(commit, event.pubkey, noun!.signature!)).toEqual(event);
-    const other = signedAgain({ ...commit, unlisted: [1] }, event.pubkey, noun!.signature!);
+    const message = toCertifiedEvent(event, run);
+    expect(signedAgain(commit, event.pubkey, message!.signature!)).toEqual(event);
+    const other = signedAgain({ ...commit, unlisted: [1] }, event.pubkey, message!.signature!);
     expect(other.id).not.toBe(event.id);
   });
 });

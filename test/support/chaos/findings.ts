@@ -117,8 +117,8 @@ type Statement = Parameters<typeof judgeFault>[0];
 function doubleSignedIn({ gathered }: Replayed, said: readonly SignedEvent[]): number {
   const contents = new Map(said.map(({ id, content }) => [id, content]));
   const places = new Map<string, Statement[]>();
-  for (const noun of gathered.nouns.values()) {
-    const statement = statementOf(noun, contents.get(noun.id)!);
+  for (const message of gathered.messages.values()) {
+    const statement = statementOf(message, contents.get(message.id)!);
     if (!statement) continue;
     const place = `${statement.key} ${statement.round}`;
     places.set(place, [...(places.get(place) ?? []), statement]);
@@ -132,11 +132,11 @@ function doubleSignedIn({ gathered }: Replayed, said: readonly SignedEvent[]): n
   return count;
 }
 
-function statementOf(noun: ProtocolMessage, content: string): Statement | undefined {
-  if (isMessage(noun)) return noun;
-  if (noun.type !== 'manifest' || noun.manifest.parent === undefined) return undefined;
-  const { id, key, type } = noun;
-  const { run, round, parent } = noun.manifest;
+function statementOf(message: ProtocolMessage, content: string): Statement | undefined {
+  if (isMessage(message)) return message;
+  if (message.type !== 'manifest' || message.manifest.parent === undefined) return undefined;
+  const { id, key, type } = message;
+  const { run, round, parent } = message.manifest;
   return { id, key, type, run, round, parent, content };
 }
 

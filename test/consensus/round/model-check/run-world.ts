@@ -399,8 +399,8 @@ function evidenceOf(events: ReadonlyMap<string, Signed<Message>>): Gathered {
   const all = () => [...events.values()];
   const proposals = () => all().filter((m): m is Signed<Proposal> => m.type === 'proposal');
   const whole = {
-    nouns: events,
-    noun: (id: string) => events.get(id),
+    messages: events,
+    message: (id: string) => events.get(id),
     isSigned: () => true,
     payload: () => undefined,
     proposals: (digest: Digest) => proposals().filter((each) => each.digest === digest),
