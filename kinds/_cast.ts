@@ -9,17 +9,17 @@ const viewOrNone: Text<number> = {
   write: (value) => String(value),
 };
 
-/** Of an attempt at a round. */
-const attemptMembers = {
+/** Of a recovery epoch of a round. */
+const epochMembers = {
   run: member(hex32, 'id of the run'),
   round: member(index, 'round index, from 0'),
-  attempt: member(index, '0, or the number of the recovery attempt'),
+  attempt: member(index, '0, or the number of the recovery epoch'),
   parent: member(hex32, 'digest of the outcome before; the run id in round 0'),
 };
 
 /** Of a view in it. */
 export const castMembers = {
-  ...attemptMembers,
+  ...epochMembers,
   ctx: member(hex32, 'the committee that the author counts itself into, see docs/committee.md'),
   view: member(index, 'view, from 0'),
   digest: member(hex32, 'digest of the outcome'),

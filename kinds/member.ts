@@ -98,7 +98,7 @@ function isOfType(said: Said): boolean {
 export const memberKind = defineKind({
   kind: 7818,
   name: 'member',
-  summary: 'a key joins a run, leaves it, or gives up an attempt at a round',
+  summary: 'a key joins a run, leaves it, or votes to leave a recovery epoch',
   sent: 'when a worker comes or goes, and when a round is stuck; nothing replaces it',
   tags: {
     nostrain,

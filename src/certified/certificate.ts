@@ -188,11 +188,11 @@ export function seatedIn(
       ? found(committee)
       : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
   }
-  // anybody may write the name of a committee on a proposal: the one whose ballots make it counts
+  // anybody may write the name of a committee on a proposal: the one whose view-change votes make it counts
   const missing: Missing[] = [];
   for (const proposal of evidence.proposals(digest)) {
     if (proposal.attempt !== attempt || proposal.ctx !== ctx) continue;
-    const keys = judgeBallots(situation, proposal.ballots, attempt, evidence, electorate);
+    const keys = judgeViewChanges(situation, proposal.ballots, attempt, evidence, electorate);
     if (!keys.ok) {
       if ('missing' in keys) missing.push(...keys.missing);
       continue;
@@ -203,30 +203,30 @@ export function seatedIn(
   return lacking({ what: 'proposal', id: digest }, ...missing);
 }
 
-/** Whose ballots these are, when they are enough for an attempt. */
-export function judgeBallots(
+/** Whose view-change votes these are, when they are enough for a recovery epoch. */
+export function judgeViewChanges(
   { run, round, parent }: Situation,
   ids: readonly EventId[],
   attempt: number | undefined,
   evidence: Evidence,
   { isFloor }: Electorate,
 ): Verdict<readonly string[]> {
-  const ballots = listed(ids, 'ballots', evidence, isBallot);
-  if (!ballots.ok) return ballots;
-  const of = attempt ?? ballots.value[0]?.attempt;
+  const votes = listed(ids, 'ballots', evidence, isViewChange);
+  if (!votes.ok) return votes;
+  const of = attempt ?? votes.value[0]?.attempt;
   const wrong = (message: string) => invalid('wrong-ballots', 'ballots', message);
-  for (const ballot of ballots.value) {
-    const isHere = ballot.run === run && ballot.round === round && ballot.parent === parent;
-    if (!isHere || ballot.attempt !== of || ballot.attempt < 1) {
-      return wrong(`${ballot.id} is not for attempt ${of} at ${roundName(round)}`);
+  for (const vote of votes.value) {
+    const isHere = vote.run === run && vote.round === round && vote.parent === parent;
+    if (!isHere || vote.attempt !== of || vote.attempt < 1) {
+      return wrong(`${vote.id} is not for recovery epoch ${of} of ${roundName(round)}`);
     }
   }
-  const keys = ballots.value.map(({ key }) => key);
-  if (new Set(keys).size < keys.length) return wrong('a key has two ballots');
-  return isFloor(keys) ? found(keys) : wrong(`${keys.length} ballots are not enough`);
+  const keys = votes.value.map(({ key }) => key);
+  if (new Set(keys).size < keys.length) return wrong('a key has two view-change votes');
+  return isFloor(keys) ? found(keys) : wrong(`${keys.length} view-change votes are not enough`);
 }
 
-const isBallot = (message: ProtocolMessage): message is Signed<ViewChangeVote> =>
+const isViewChange = (message: ProtocolMessage): message is Signed<ViewChangeVote> =>
   message.type === 'ballot';
 
 /** A round that a quorum decided. */

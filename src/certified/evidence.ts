@@ -44,7 +44,7 @@ export interface Evidence {
   message(id: EventId): ProtocolMessage | undefined;
   /** The whole payload a manifest commits to, checked against its hash. */
   payload(manifest: Manifest): Uint8Array | undefined;
-  /** Proposals of an outcome: they have its body, and name the ballots of their committee. */
+  /** Proposals of an outcome: they have its body, and name the view-change votes of their committee. */
   proposals(digest: Digest): readonly Signed<Proposal>[];
   /** Whether the signature of an event that was made again holds. */
   isSigned(event: SignedEvent): boolean;

@@ -17,7 +17,7 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Join, Signed } from '../run/vote.ts';
-import { judgeBallots, judgeVotes, listed } from './certificate.ts';
+import { judgeViewChanges, judgeVotes, listed } from './certificate.ts';
 import {
   type Certified,
   type Chain,
@@ -203,7 +203,7 @@ export function rosterChange(
   if (wrongMember !== undefined) return wrongMember;
   const faults = listed(outcome.faults, 'faults', evidence, isFault);
   if (!faults.ok) return faults;
-  const ballots = ballotsOf(chain, outcome, electorate, evidence);
+  const ballots = viewChangesOf(chain, outcome, electorate, evidence);
   if (!ballots.ok) return ballots;
   const accepted = outcome.accepted.map(({ index, late, empty = false }) => ({
     ...{ late, empty },
@@ -224,7 +224,7 @@ export function rosterChange(
     joins: outcome.joins,
     leaves: outcome.leaves.map(({ key }) => key),
     faults: faults.value.map(({ culprit }) => culprit),
-    ballotKeys: ballots.value,
+    viewChangeKeys: ballots.value,
     isRecovered: outcome.ballots.length > 0,
     beacon: '',
     rowSize: 0,
@@ -300,7 +300,7 @@ function wrongLeave(
  * Authors of the view-change votes that a body of a recovery epoch lists, where they say who is counted; its proposer may sit.
  * Where seats are sampled the list has no consequence, so a replay does not need its events.
  */
-function ballotsOf(
+function viewChangesOf(
   chain: Chain,
   { ballots, proposer }: Draft,
   electorate: Electorate,
@@ -310,7 +310,7 @@ function ballotsOf(
   const { eligible, committee, isSampled } = electorate;
   return (isRecovered ? eligible : committee.members).includes(proposer)
     ? isRecovered && !isSampled
-      ? judgeBallots(chain, ballots, undefined, evidence, electorate)
+      ? judgeViewChanges(chain, ballots, undefined, evidence, electorate)
       : found(null)
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in ${roundName(chain.round)}`);
 }

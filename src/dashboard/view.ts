@@ -133,7 +133,7 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
   const at = roundName(event.round);
   switch (event.type) {
     case 'stalled': {
-      const attempt = event.attempt === 0 ? '' : ` of recovery ${event.attempt}`;
+      const attempt = event.attempt === 0 ? '' : ` of recovery epoch ${event.attempt}`;
       const missing = event.missing.map(short).join(' ');
       return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${missing}`;
     }

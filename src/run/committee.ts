@@ -1,9 +1,9 @@
-/** Who votes in one attempt at a round, in rank order. `consensus/committee/` draws it; the round machine only reads it. */
+/** Who votes in one recovery epoch of a round, in rank order. `consensus/committee/` draws it; the round machine only reads it. */
 import type { Digest, WorkerId } from './ids.ts';
 
 export interface Committee {
   readonly round: number;
-  /** 0, or the number of the recovery attempt. */
+  /** 0, or the number of the recovery epoch. */
   readonly attempt: number;
   /** By rank: in view v the member of rank v mod K proposes. */
   readonly members: readonly WorkerId[];

@@ -55,7 +55,7 @@ export interface Ledger {
   readonly finals: readonly number[];
   /** Typical root mean square of rows of the last outcomes that accepted any, oldest first; what the next rows are bounded by. */
   readonly rowSizes: readonly number[];
-  /** Who was on the ballots of the last outcome, ascending; null where it needed none. */
+  /** Whose view-change votes the last outcome lists, ascending; null where it needed none. */
   readonly ballots: readonly WorkerId[] | null;
   /** What features of the run add: tables of stakes, late contributions. */
   readonly features: FeatureValues<'ledger'>;

@@ -5,7 +5,7 @@ import type { Signature } from './listed.ts';
 import type { Outcome } from './outcome.ts';
 
 /** The recovery epoch of a round that a message belongs to, and the history it builds on. */
-export interface Attempt {
+export interface RoundEpoch {
   readonly run: Digest;
   readonly round: number;
   /** Recovery epoch: 0 unless the round failed to finish. */
@@ -14,7 +14,7 @@ export interface Attempt {
   readonly parent: Digest;
 }
 
-interface Cast extends Attempt {
+interface Cast extends RoundEpoch {
   /** Digest of the committee the voter belongs to. */
   readonly ctx: Digest;
   readonly view: number;
@@ -65,7 +65,7 @@ export interface PreparedClaim {
 }
 
 /** Promises not to vote in an earlier recovery epoch any more, and states the latest prepared outcome the author knows. */
-export interface ViewChangeVote extends Attempt {
+export interface ViewChangeVote extends RoundEpoch {
   readonly type: 'ballot';
   readonly prepared: PreparedClaim | null;
 }

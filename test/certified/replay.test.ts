@@ -155,7 +155,7 @@ describe('a replay', () => {
     expect(wasWrong({ rounds })).toMatchObject({ round: 2, invalid: { code: 'wrong-modelRoot' } });
   });
 
-  it('follows a recovery attempt drawn from its ballots', () => {
+  it('follows a recovery epoch drawn from its view-change votes', () => {
     const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}, {}], certifiedSpec());
     const { rounds, end } = replayed(run, run.events);
     expect(rounds[1]!.decided!.certificate).toMatchObject({ attempt: 1 });
@@ -163,7 +163,7 @@ describe('a replay', () => {
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
   });
 
-  it('is not misled by the name of a committee on ballots that make another one', () => {
+  it('is not misled by the name of a committee on view-change votes that make another one', () => {
     const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
     const proposals = run.events.flatMap((event) => {
       const judged = toProposal(event);

@@ -13,7 +13,7 @@ const ledger = play(
   rules,
   {},
   { joins: [joinOf(9)], accepted: [] },
-  { faults: [keyOf(2)], accepted: [], ballotKeys: [keyOf(0), keyOf(1)] },
+  { faults: [keyOf(2)], accepted: [], viewChangeKeys: [keyOf(0), keyOf(1)] },
 );
 const set = featureSet(['defer', 'stake']);
 const text = new TextDecoder().decode(ledgerBytes(ledger));

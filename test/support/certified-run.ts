@@ -67,7 +67,7 @@ export interface Round {
   readonly equivocator?: number;
   /** View that succeeds. */
   readonly view?: number;
-  /** Recovery attempt that succeeds, from ballots of these; everybody without. */
+  /** Recovery epoch that succeeds, from view-change votes of these; everybody without. */
   readonly attempt?: number;
   readonly balloting?: readonly number[];
   /** The whole quorum certifies a model root that nobody computed. */

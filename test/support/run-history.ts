@@ -47,7 +47,7 @@ export function changeOf(ledger: Ledger, change: Partial<RosterChange> = {}): Ro
     ...{ round, result: 'final', proposer: keyOf(0), reveal: revealOf(chainOf(0), round) },
     ...{ seen: keys, accepted: keys, contributed: change.accepted ?? keys, isRecovered: false },
     joins: round === 0 ? [0, 1, 2, 3].map(joinOf) : [],
-    ...{ leaves: [], faults: [], ballotKeys: null },
+    ...{ leaves: [], faults: [], viewChangeKeys: null },
     snapshot: nextSnapshotOf(ledger) ?? '',
     rowSize: 0,
     beacon: '',

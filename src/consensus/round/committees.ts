@@ -34,30 +34,30 @@ export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committ
   if (drawn !== undefined) return drawn;
   const known = turn.state.drawn[id];
   if (known !== undefined) return known;
-  const committee = committeeOfBallots(turn, attempt, ballots);
+  const committee = committeeOfViewChanges(turn, attempt, ballots);
   if (committee === undefined) return undefined;
   change(turn, { drawn: { ...turn.state.drawn, [id]: committee } });
   return committee;
 }
 
 /** The committee of an epoch whose proposal lists these view-change votes, if all are here and enough. */
-export function committeeOfBallots(
+export function committeeOfViewChanges(
   turn: Turn,
   attempt: number,
   ids: readonly EventId[],
 ): Committee | undefined {
-  const keys = soundBallots(turn, attempt, ids);
+  const keys = soundViewChanges(turn, attempt, ids);
   return keys && (drawnFor(turn.context, attempt) ?? turn.context.draw(attempt, keys));
 }
 
 /** Authors of these view-change votes, if all are here, each of another eligible key, and a proposal of this epoch may rest on them. */
-export function soundBallots(
+export function soundViewChanges(
   turn: Turn,
   attempt: number,
   ids: readonly EventId[],
 ): readonly WorkerId[] | undefined {
   const { context } = turn;
-  const listed = ballotsById(turn, ids);
+  const listed = viewChangesById(turn, ids);
   if (listed === undefined || listed.some((each) => each.attempt !== attempt)) return undefined;
   const keys = listed.map(({ key }) => key);
   if (new Set(keys).size !== keys.length || !isEligible(context, keys)) return undefined;
@@ -79,18 +79,18 @@ export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Prop
       committeeBehind(turn, vote)?.ctx === ctx,
   );
 
-export function ballotsById(
+export function viewChangesById(
   turn: Turn,
   ids: readonly EventId[],
 ): readonly Signed<ViewChangeVote>[] | undefined {
-  const known = new Map(turn.state.ballots.map((ballot) => [ballot.id, ballot]));
+  const known = new Map(turn.state.ballots.map((vote) => [vote.id, vote]));
   const found = ids.map((id) => known.get(id));
   const missing = ids.filter((_, i) => found[i] === undefined);
   if (missing.length > 0) {
     wanted(turn, missing);
     return undefined;
   }
-  return found.filter((ballot) => ballot !== undefined);
+  return found.filter((vote) => vote !== undefined);
 }
 
 export function wanted(turn: Turn, ids: readonly EventId[]): false {

@@ -3,11 +3,11 @@
  * They are self-contained: anybody can verify them without other messages.
  */
 import type { Digest } from '../../run/ids.ts';
-import type { Attempt, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import type { Proposal, RoundEpoch, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import type { Fault } from './round-state.ts';
 
 /** The parts of a contribution manifest that fault proofs need. */
-export interface ManifestClaim extends Omit<Attempt, 'attempt'> {
+export interface ManifestClaim extends Omit<RoundEpoch, 'attempt'> {
   readonly type: 'manifest';
   /** SHA-256 of the content. */
   readonly content: Digest;
@@ -58,13 +58,13 @@ function isBrokenLock(commit: Statement, prepare: Statement): boolean {
   if (prepare.type === 'manifest' || prepare.type === 'ballot' || prepare.step !== 'prepare') {
     return false;
   }
-  const isSameAttempt =
+  const isSameEpoch =
     commit.run === prepare.run &&
     commit.round === prepare.round &&
     commit.parent === prepare.parent &&
     commit.attempt === prepare.attempt;
   return (
-    isSameAttempt &&
+    isSameEpoch &&
     commit.digest !== prepare.digest &&
     prepare.view > commit.view &&
     prepare.justify < commit.view

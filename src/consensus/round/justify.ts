@@ -5,7 +5,7 @@
 import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { PreparedClaim, Proposal, Signed, ViewChangeVote } from '../../run/vote.ts';
-import { ballotsById, committeeBehind, soundBallots, wanted } from './committees.ts';
+import { committeeBehind, soundViewChanges, viewChangesById, wanted } from './committees.ts';
 import { type CastVote, isAfter, type Turn, type ViewId } from './round-state.ts';
 
 export interface Justification {
@@ -27,7 +27,7 @@ export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justifi
     return { committee, prepared: place };
   }
   if (prepares.length > 0) return undefined;
-  if (attempt > 0 && soundBallots(turn, attempt, ballots) === undefined) return undefined;
+  if (attempt > 0 && soundViewChanges(turn, attempt, ballots) === undefined) return undefined;
   const claim = highestClaim(turn, ballots);
   if (claim === 'unproven') return undefined;
   if (claim !== undefined)
@@ -41,13 +41,13 @@ export function highestClaim(
   turn: Turn,
   ids: readonly EventId[],
 ): PreparedClaim | undefined | 'unproven' {
-  const listed = ballotsById(turn, ids);
+  const listed = viewChangesById(turn, ids);
   if (listed === undefined) return 'unproven';
   let highest: PreparedClaim | undefined;
-  for (const ballot of listed) {
-    const { prepared } = ballot;
+  for (const vote of listed) {
+    const { prepared } = vote;
     if (prepared === null) continue;
-    if (!isClaimProven(turn, ballot)) return 'unproven';
+    if (!isClaimProven(turn, vote)) return 'unproven';
     if (highest === undefined || isAfter(prepared, highest)) highest = prepared;
   }
   return highest;

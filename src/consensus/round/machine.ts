@@ -7,7 +7,7 @@ import { commit, finalize, judgeCertificate } from './commit.ts';
 import { prepare } from './prepare.ts';
 import { propose } from './propose.ts';
 import { receive } from './receive.ts';
-import { joinAttempt } from './recovery.ts';
+import { joinEpoch } from './recovery.ts';
 import {
   type Check,
   change,
@@ -48,7 +48,7 @@ export function beginRound(context: RoundContext, beginning: Beginning, voteFrom
 }
 
 /** The rules of a round in the order of its phases. Each takes at most one action and returns whether it did. */
-const RULES = [close, finalize, changeView, joinAttempt, propose, prepare, commit];
+const RULES = [close, finalize, changeView, joinEpoch, propose, prepare, commit];
 
 /** Processes one input, then applies the rules until none of them acts. */
 export function step(

@@ -57,7 +57,7 @@ export interface RosterChange {
   /** Whether its body was made in a recovery epoch. */
   readonly isRecovered: boolean;
   /** Authors of the view-change votes in its body, where they say who is counted; else null. */
-  readonly ballotKeys: readonly WorkerId[] | null;
+  readonly viewChangeKeys: readonly WorkerId[] | null;
   /** Typical size of its rows; 0 where it accepts nothing. */
   readonly rowSize: number;
   /** The stake snapshot in force from two rounds later on; empty where the run has none. */
@@ -118,7 +118,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     faulted,
     finals,
     rowSizes: nextSizes(ledger.rowSizes, change.rowSize),
-    ballots: change.ballotKeys && ascending(change.ballotKeys),
+    ballots: change.viewChangeKeys && ascending(change.viewChangeKeys),
     features: ledgerFeatures(
       rules,
       snapshot,

@@ -2,10 +2,10 @@
 import type { EventId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
-import { committeeOfBallots } from './committees.ts';
+import { committeeOfViewChanges } from './committees.ts';
 import { highestClaim } from './justify.ts';
 import { checkOf, isVoidTime, mayPrepare } from './prepare.ts';
-import { choiceOfBallots } from './recovery.ts';
+import { chosenViewChanges } from './recovery.ts';
 import { ask, hasSigned, isVoting, sign, type Turn, type ViewId } from './round-state.ts';
 import { highestPrepared } from './tally.ts';
 import { proposerOf } from './views.ts';
@@ -22,7 +22,7 @@ export function propose(turn: Turn): boolean {
       before !== undefined && repropose(turn, before, prepared, view, prepares, before.ballots)
     );
   }
-  const ballots = state.attempt === 0 ? [] : choiceOfBallots(turn);
+  const ballots = state.attempt === 0 ? [] : chosenViewChanges(turn);
   if (ballots === undefined) return false;
   const claim = highestClaim(turn, ballots);
   if (claim === 'unproven') return false;
@@ -73,7 +73,7 @@ function signProposal(
   const { context, state } = turn;
   const { attempt, view } = state;
   const committee =
-    attempt === 0 ? context.committee : committeeOfBallots(turn, attempt, body.ballots);
+    attempt === 0 ? context.committee : committeeOfViewChanges(turn, attempt, body.ballots);
   if (committee === undefined) return false;
   const { run, round, parent } = context;
   const { ctx } = committee;

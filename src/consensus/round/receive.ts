@@ -3,7 +3,7 @@ import type { Message, Signed, ViewChangeVote } from '../../run/vote.ts';
 import { drawnFor } from './committees.ts';
 import { isSameSlot, judgeFault } from './faults.ts';
 import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
-import { latestAttempt, latestView } from './timing.ts';
+import { latestEpoch, latestView } from './timing.ts';
 
 /** Messages kept per key and slot: two prove an equivocation. */
 const MOST_CONTENTS = 2;
@@ -37,7 +37,7 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
     return { code: 'other-history', key };
   }
   if (!context.roster.includes(key)) return { code: 'not-a-member', key };
-  if (attempt > latestAttempt(context, now)) return { code: 'too-early', key };
+  if (attempt > latestEpoch(context, now)) return { code: 'too-early', key };
   if (message.type === 'ballot') return undefined;
   if (message.view > latestView(context, now)) return { code: 'too-early', key };
   const committee = drawnFor(context, attempt);

@@ -10,11 +10,11 @@ import { highestPrepared } from './tally.ts';
 import { viewLength } from './timing.ts';
 
 /** Enters the next recovery epoch when time is up, or follows others into theirs. */
-export function joinAttempt(turn: Turn): boolean {
+export function joinEpoch(turn: Turn): boolean {
   const { context, state, now } = turn;
   const { me, run, round, parent, roster, timing } = context;
   if (state.closed === null || state.decided !== null || !roster.includes(me)) return false;
-  const attempt = dueAttempt(turn);
+  const attempt = dueEpoch(turn);
   if (attempt <= state.attempt) return false;
   const highest = highestPrepared(turn, attempt - 1);
   const prepared = highest && {
@@ -31,7 +31,7 @@ export function joinAttempt(turn: Turn): boolean {
 }
 
 /** The recovery epoch to be in: the next one when time is up, or the latest that others are in once recovery has begun. */
-function dueAttempt({ context, state, now }: Turn): number {
+function dueEpoch({ context, state, now }: Turn): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
   // together with this worker the others reach the recovery floor: no need to wait for the timeout
@@ -45,28 +45,28 @@ function dueAttempt({ context, state, now }: Turn): number {
 }
 
 /** Ids that fit into the event of a proposal. */
-const MOST_BALLOTS = 768;
+const MOST_VIEW_CHANGES = 768;
 
 /**
  * The view-change votes a proposal lists: one per eligible key whose claim is proven. Ready once all of them voted, or once the
  * list is enough and half of the view is over, so that slightly late members are still included.
  */
-export function choiceOfBallots(turn: Turn): readonly EventId[] | undefined {
+export function chosenViewChanges(turn: Turn): readonly EventId[] | undefined {
   const { context, now } = turn;
   const { attempt, view, viewEnds, ballots } = turn.state;
   const chosen = new Map<WorkerId, EventId>();
   const eligible = new Set(context.eligible);
-  for (const ballot of ballots) {
-    if (ballot.attempt !== attempt || !eligible.has(ballot.key)) continue;
-    if (!isClaimProven(turn, ballot)) continue;
-    const other = chosen.get(ballot.key);
-    if (other === undefined || ballot.id < other) chosen.set(ballot.key, ballot.id);
+  for (const vote of ballots) {
+    if (vote.attempt !== attempt || !eligible.has(vote.key)) continue;
+    if (!isClaimProven(turn, vote)) continue;
+    const other = chosen.get(vote.key);
+    if (other === undefined || vote.id < other) chosen.set(vote.key, vote.id);
   }
   const isEnough = (keys: readonly WorkerId[]) =>
     context.isFloor(keys) && context.covers(attempt, keys);
   if (!isEnough([...chosen.keys()])) return undefined;
   const isPatient = now < viewEnds - viewLength(context.timing.viewMs, view) / 2;
   if (isPatient && chosen.size < eligible.size) return undefined;
-  const listed = [...chosen].sort(([, a], [, b]) => (a < b ? -1 : 1)).slice(0, MOST_BALLOTS);
+  const listed = [...chosen].sort(([, a], [, b]) => (a < b ? -1 : 1)).slice(0, MOST_VIEW_CHANGES);
   return isEnough(listed.map(([key]) => key)) ? listed.map(([, id]) => id) : undefined;
 }

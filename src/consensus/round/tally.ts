@@ -57,10 +57,10 @@ export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>
   votes.map(({ id }) => id).sort();
 
 /** The outcome prepared in the latest view, up to the given recovery epoch: it must be proposed again. */
-export function highestPrepared(turn: Turn, lastAttempt: number): Prepared | null {
+export function highestPrepared(turn: Turn, lastEpoch: number): Prepared | null {
   let highest = turn.state.lock;
   for (const count of counts(turn.state.votes, 'prepare')) {
-    if (count.attempt > lastAttempt || (highest !== null && !isAfter(count, highest))) continue;
+    if (count.attempt > lastEpoch || (highest !== null && !isAfter(count, highest))) continue;
     const proposal = proposalOf(turn, count.ctx, count.digest);
     const quorum = proposal && quorumVotes(turn, count);
     if (proposal === undefined || quorum === undefined) continue;

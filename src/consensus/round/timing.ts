@@ -32,7 +32,7 @@ export const latestView = ({ since, timing }: RoundContext, now: number): number
   viewAfter(timing.viewMs, now + timing.skewMs - since);
 
 /** The latest recovery epoch an honest worker can be in: each lasts at least `recoveryMs`. */
-export const latestAttempt = ({ since, timing }: RoundContext, now: number): number =>
+export const latestEpoch = ({ since, timing }: RoundContext, now: number): number =>
   timing.recoveryMs === 0
     ? 0
     : 1 + Math.max(0, Math.floor((now + timing.skewMs - since) / timing.recoveryMs));

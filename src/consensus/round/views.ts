@@ -76,9 +76,9 @@ function missingIn(turn: Turn): readonly WorkerId[] {
   const { context, state } = turn;
   const { attempt } = state;
   if (attempt > 0) {
-    const balloted = state.ballots.filter((each) => each.attempt === attempt).map(({ key }) => key);
-    if (!context.isFloor(balloted)) {
-      return context.eligible.filter((key) => !balloted.includes(key));
+    const heard = state.ballots.filter((each) => each.attempt === attempt).map(({ key }) => key);
+    if (!context.isFloor(heard)) {
+      return context.eligible.filter((key) => !heard.includes(key));
     }
   }
   const voters = prepareVoters(state, state);

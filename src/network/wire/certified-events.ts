@@ -100,7 +100,7 @@ export const manifestsOfFilter = (run: Digest, rounds: readonly number[]): Filte
   '#s': rounds.map((round) => `${run}/${round}`),
 });
 
-/** Joins, leaves, ballots and faults of the whole run. */
+/** Joins, leaves, view-change votes and faults of the whole run. */
 export const membersFilter = (run: Digest): Filter => ({
   kinds: [fault.kind, memberKind.kind],
   '#s': [run],

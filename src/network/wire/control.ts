@@ -16,8 +16,7 @@ import { type PublishOptions, publishWithAttachments } from '../attachments/publ
 import { createPuller, type Puller } from '../attachments/pull.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { EventCrypto, Sha256 } from '../event-crypto.ts';
-import type { Sending } from '../transport/delivery.ts';
-import { watchOutcomes } from '../transport/delivery.ts';
+import { type Sending, watchOutcomes } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';

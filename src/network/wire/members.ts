@@ -1,4 +1,4 @@
-/** Member events to joins, leaves and ballots and back. */
+/** Member events to joins, leaves and view-change votes and back. */
 import { memberKind } from '../../../kinds/member.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import type { Join, Leave, PreparedClaim, Signed, ViewChangeVote } from '../../run/vote.ts';
@@ -7,7 +7,7 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type Judged, reject } from './judged.ts';
 import { signatureOf } from './made-again.ts';
 
-/** An unsigned join, leave or ballot. */
+/** An unsigned join, leave or view-change vote. */
 export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifetime): EventDraft {
   const { run } = said;
   const common = { run, scope: [run], expiration: expirationOf(lifetime) };

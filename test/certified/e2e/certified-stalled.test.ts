@@ -119,7 +119,7 @@ describe('T-10: recovery', () => {
     // who starts again now has nothing of the recovered round but its end
     await kill(third!);
     const again = swarm.start({ index: 2, disk: third!.disk });
-    // whoever did not ballot is no longer waited for
+    // whoever did not vote to leave is no longer waited for
     expect(await swarm.secondsUntil(haveFinished([first!, second!], 3), HOUR)).toBeLessThan(GRACE);
     const returned = swarm.start({ index: 3, disk: gone[0]!.disk });
     const all = [first!, second!, again, returned];
@@ -153,7 +153,7 @@ describe('T-10: recovery', () => {
     }
     const third = swarm.start({ index: 2, disk: gone[0]!.disk });
     const seconds = await swarm.finish([first!, second!, third], HOUR);
-    // it sees at once that the others closed long ago, and that with its ballot they are enough
+    // it sees at once that the others closed long ago, and that with its vote they are enough
     expect(seconds).toBeLessThanOrEqual(TRAIN + (1 + 2 + 4) * VIEW);
     expect(rootsOf(third).at(-1)).toBe(rootsOf(first!).at(-1));
     expect(rootsOf(second!)).toEqual(rootsOf(first!));

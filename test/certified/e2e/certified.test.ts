@@ -154,7 +154,7 @@ describe('certified rounds', () => {
     expect(rootsOf(third)).toEqual(rootsOf(members[0]!));
   }, 60_000);
 
-  it('T-10: a recovery attempt ends the round in one root, which who returns adopts', async () => {
+  it('T-10: a recovery epoch ends the round in one root, which who returns adopts', async () => {
     const { url } = await relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2, 3, 4], rounds: 3 },

@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 describe('R-02', () => {
-  it('1,000 committees of rounds and attempts are drawn without a frame to the relay', async () => {
+  it('1,000 committees of rounds and recovery epochs are drawn without a frame to the relay', async () => {
     open = await createRelay();
     const reader = await openReader(open.url);
     const framesHeard = () => open!.stats().framesIn;
@@ -70,7 +70,7 @@ describe('T-05: the committee', () => {
     );
   });
 
-  it('changes with run, round, attempt, entropy and members; the parent is bound as well', () => {
+  it('changes with run, round, recovery epoch, entropy and members; the parent is bound as well', () => {
     const changes: Partial<CommitteeInput>[] = [
       {},
       { run: keyOf(7) },

@@ -49,7 +49,7 @@ describe('a broken lock', () => {
     expect(judgeFault(prepare('Y', 9, 2), commit('X', 3))).toMatchObject(broken);
   });
 
-  test('is not one that was justified, came before, is of the same outcome, or of another attempt', () => {
+  test('is not one that was justified, came before, is of the same outcome, or of another recovery epoch', () => {
     expect(judgeFault(commit('X', 3), prepare('Y', 5, 3))).toBeUndefined();
     expect(judgeFault(commit('X', 3), prepare('Y', 5, 4))).toBeUndefined();
     expect(judgeFault(commit('X', 3), prepare('Y', 2))).toBeUndefined();
@@ -88,9 +88,14 @@ describe('slots', () => {
     ['a prepare and a commit', prepare('X', 4), commit('X', 4), false],
     ['a proposal and a prepare', proposalBy(four, 'w2', 'X'), prepare('Y', 0), true],
     ['two proposals', proposalBy(four, 'w2', 'X'), proposalBy(four, 'w2', 'Y'), true],
-    ['two ballots', ballot(null, 'a'), ballot(claim, 'b'), true],
-    ['the same ballot twice', ballot(claim, 'a'), ballot({ ...claim }, 'b'), false],
-    ['ballots of two attempts', ballot(null, 'a'), { ...ballot(claim, 'b'), attempt: 2 }, false],
+    ['two view-change votes', ballot(null, 'a'), ballot(claim, 'b'), true],
+    ['the same view-change vote twice', ballot(claim, 'a'), ballot({ ...claim }, 'b'), false],
+    [
+      'view-change votes of two recovery epochs',
+      ballot(null, 'a'),
+      { ...ballot(claim, 'b'), attempt: 2 },
+      false,
+    ],
     ['two manifests', manifest('1', 'a'), manifest('2', 'b'), true],
     [
       'manifests after two histories',

@@ -153,7 +153,7 @@ describe('live', () => {
   });
 
   it('after a recovery only who was on its ballots sits in the next round, and in that one only', () => {
-    const ledger = play(rules, FINAL, FINAL, { ballotKeys: keys(3, 0, 1) });
+    const ledger = play(rules, FINAL, FINAL, { viewChangeKeys: keys(3, 0, 1) });
     expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 3));
     expect(roster(ledger)).toEqual(keys(0, 1, 2, 3));
     const next = nextLedger(rules, ledger, changeOf(ledger));

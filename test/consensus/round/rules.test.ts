@@ -151,7 +151,7 @@ describe('memory', () => {
     expect(back.take({ type: 'tick' }, 151).filter(({ type }) => type === 'send')).toEqual([]);
   });
 
-  test('who lost its disk does not vote in the attempt in progress, and does in the next', () => {
+  test('who lost its disk does not vote in the recovery epoch in progress, and does in the next', () => {
     const setup = friends(4, 'bft', 3);
     const me = new Player(setup, 'w1', {}, true);
     me.take({ type: 'tick' }, 80);
@@ -172,7 +172,7 @@ describe('memory', () => {
 });
 
 describe('recovery', () => {
-  test('an attempt is not left before enough ballots began it', () => {
+  test('a recovery epoch is not left before enough view-change votes began it', () => {
     const me = new Player(friends(4, 'bft', 3), 'w0');
     for (let at = 80; at < 40_000; at += 100) me.take({ type: 'tick' }, at);
     expect(me.state.attempt).toBe(1);

@@ -71,7 +71,7 @@ function playOn(
     epochs.push(isDecided ? 0 : 1);
     ledger = nextLedger(rules, ledger, {
       ...changeOf(ledger, { seen: founders, accepted: founders, contributed: founders }),
-      ...(isDecided ? {} : { isRecovered: true, ballotKeys: founders }),
+      ...(isDecided ? {} : { isRecovered: true, viewChangeKeys: founders }),
       ...said(round),
     });
   }

@@ -40,7 +40,7 @@ function notes({
 }: RoundReport): string {
   const late = (accepted ?? []).filter((row) => row.late).map(({ worker }) => worker);
   const all = [
-    ...(attempt ? [`recovery attempt ${attempt}`] : []),
+    ...(attempt ? [`recovery epoch ${attempt}`] : []),
     ...(view ? [`view ${view}`] : []),
     ...late.map((key) => `late ${name(key)}`),
     ...(rejected ?? []).map(({ worker, reason }) => `rejected ${name(worker)} (${reason})`),

@@ -4,7 +4,7 @@ import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { wholeFlag } from '../../../terminal/flags.ts';
 
-/** The most a round or an attempt can be. */
+/** The most a round or a recovery epoch can be. */
 export const U32 = 2 ** 32 - 1;
 /** An outcome names keys by u16. */
 export const MOST_SEATS = 65_536;

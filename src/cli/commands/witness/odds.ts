@@ -45,8 +45,8 @@ export function formatOdds(input: OddsInput, rows: readonly OddsRow[]): string {
     'forgery: more than f are hostile, two outcomes of a round can be certified.',
     'takeover: k are hostile and certify what they like. stall: hostile silence delays a round.',
     differ === 0
-      ? 'd = 0: a first attempt. Recovery attempts whose lists differ in d keys stand up to d fewer.'
-      : `d = ${differ}: recovery attempts whose lists differ in so many keys.`,
+      ? 'd = 0: a first committee. Recovery epochs whose lists differ in d keys stand up to d fewer.'
+      : `d = ${differ}: recovery epochs whose lists differ in so many keys.`,
   ];
   return `${lines.join('\n')}\n`;
 }

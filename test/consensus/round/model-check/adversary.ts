@@ -1,6 +1,6 @@
 /**
  * Members that sign whatever the form allows: two contents in one slot, votes for anything in any view, proposals that differ
- * by whom they are shown to, stale or half-forged justifications, two ballots. What they cannot do is sign for others.
+ * by whom they are shown to, stale or half-forged justifications, two view-change votes. What they cannot do is sign for others.
  */
 
 import { hasQuorum } from '../../../../src/consensus/committee/quorum.ts';

@@ -31,7 +31,7 @@ const all: readonly Setup[] = [
   setup(5, 5, 'bft', 2, 0, false),
   setup(7, 4, 'bft', 1, 0, true),
   setup(7, 7, 'bft', 2, 0, true),
-  // recovery attempts; k > (K + d + f) / 2 with K + d = N, and every list meets every quorum in more than f keys
+  // recovery epochs; k > (K + d + f) / 2 with K + d = N, and every list meets every quorum in more than f keys
   setup(3, 3, 'cft', 0, 2, true),
   setup(4, 4, 'bft', 0, 3, true),
   setup(4, 4, 'bft', 1, 3, true),
