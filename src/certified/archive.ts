@@ -140,7 +140,7 @@ const isWhole = ({ stops }: Path, { message, payload }: Gathered): boolean =>
   );
 
 /** The same events, and those of snapshots that are not among them. */
-export function withSnapshots(
+function withSnapshots(
   events: readonly SignedEvent[],
   { snapshots = [], sha256 }: Pick<ArchiveOptions, 'snapshots' | 'sha256'>,
 ): readonly SignedEvent[] {

@@ -72,7 +72,7 @@ export function judgeVotes(
 }
 
 /** The same where the electorate is known. Seats are counted before any signature is checked. */
-export function judgeListed(
+function judgeListed(
   situation: Situation,
   digest: Digest,
   votes: ListedVotes | null,
@@ -176,7 +176,7 @@ export function certify(
  * The committee that a vote names. Where everybody sits, that of a recovery epoch follows from the view-change votes that a
  * proposal lists; where seats are sampled, from the round's randomness alone.
  */
-export function seatedIn(
+function seatedIn(
   situation: Situation,
   { digest, attempt, ctx }: Pick<Commit, 'digest' | 'attempt' | 'ctx'>,
   evidence: Evidence,

@@ -280,7 +280,7 @@ class RoundDriver implements DrivenRound {
 
   #hold(worker: WorkerId, manifest: EventId): void {
     const { evidence, clock } = this.#options.ports;
-    this.#arrivals.note(worker, evidence.noun(manifest), this.#machine, clock.now());
+    this.#arrivals.note(worker, evidence.message(manifest), this.#machine, clock.now());
     this.#feed({ type: 'held', worker, manifest });
   }
 
