@@ -1,9 +1,9 @@
 /** Flags for relays: the reference's (how long to wait, how often to try again), and what to assume that they take. */
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../base/retry.ts';
 import type { Connection } from '../node/connect-relays.ts';
-import { longFlag, positive, whole } from './flags.ts';
+import { numeric, positive, whole } from './flags.ts';
 
 export interface ConnectionFlags {
   /** Seconds. */
@@ -16,26 +16,16 @@ export interface ConnectionFlags {
   readonly relayMaxEventBytes?: number;
 }
 
-const atLeast = (flags: string, help: string, least: number): Option =>
-  new Option(flags, help).argParser((text) => {
-    const value = Number(text);
-    if (text.trim() !== '' && Number.isFinite(value) && value >= least) return value;
-    throw new ConfigError(
-      'flag/value',
-      `${longFlag(flags)} is ${JSON.stringify(text)}; it must be a number from ${least}`,
-    );
-  });
-
 /** Adds `--timeout`, the four `--relay-retry` flags and what relays are assumed to take. */
 export const addConnectionFlags = (command: Command): Command =>
   command
     .addOption(positive('--timeout <s>', 'seconds to wait for a relay to answer').default(10))
     .addOption(whole('--relay-retries <n>', 'tries after the first one', 0))
-    .addOption(atLeast('--relay-retry-backoff <s>', 'seconds before the first retry', 0))
-    .addOption(atLeast('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0))
-    .addOption(atLeast('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1))
+    .addOption(numeric('--relay-retry-backoff <s>', 'seconds before the first retry', 0))
+    .addOption(numeric('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0))
+    .addOption(numeric('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1))
     .addOption(
-      atLeast(
+      numeric(
         '--relay-rate <n>',
         'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
         0,

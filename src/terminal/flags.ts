@@ -1,7 +1,8 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
-import { ConfigError } from '../base/errors.ts';
+import { ConfigError, NostrainError } from '../base/errors.ts';
 import { readJsonFile } from '../node/json-file.ts';
+import type { Field } from '../run/field.ts';
 import { roundIndex } from '../run/round-name.ts';
 import {
   fields,
@@ -20,14 +21,68 @@ export function addSettingFlags(
   names: readonly SettingName[] = settingNames,
 ): Command {
   for (const name of names) {
-    const make = MANY.includes(name) ? repeatable : option;
-    command.addOption(make(fields[name].flag, fields[name].help));
+    const { flag, help } = fields[name];
+    const isMany = MANY.includes(name);
+    command.addOption(isMany ? repeatable(flag, help) : checked(flag, help, [fields[name]]));
   }
   return command;
 }
 
-/** The settings typed as flags; a `--no-…` flag counts only when it was typed. */
+/** The same, checked only when the settings are read: the Python reference tells wrong numbers from wrong command lines. */
+export function addUncheckedSettingFlags(command: Command): Command {
+  for (const name of settingNames) {
+    const { flag, help } = fields[name];
+    command.addOption(MANY.includes(name) ? repeatable(flag, help) : option(flag, help));
+  }
+  return command;
+}
+
+/** An option whose value is a text that one of the fields takes; anything else is a wrong command line. */
+export function checked(
+  flag: string,
+  help: string,
+  readers: readonly Pick<Field<unknown>, 'read'>[],
+): Option {
+  const made = option(flag, help);
+  return made.isBoolean() ? made : made.argParser(checking(longFlag(flag), readers));
+}
+
+const checking =
+  (flag: string, readers: readonly Pick<Field<unknown>, 'read'>[]) =>
+  (text: string): string => {
+    const failures: unknown[] = [];
+    for (const reader of readers) {
+      try {
+        reader.read(text, flag);
+        return text;
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    return asFlagError(() => {
+      throw failures[0];
+    });
+  };
+
+/** What a field refuses, as a wrong command line. */
+function asFlagError<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof NostrainError ? flagError(error) : error;
+  }
+}
+
+const flagError = (cause: NostrainError): ConfigError =>
+  new ConfigError('flag/value', cause.message, { cause });
+
+/** The settings typed as flags; a `--no-…` flag counts only when it was typed. Whatever cannot be is a wrong command line. */
 export function settingsFromFlags(command: Command): PartialSettings {
+  return asFlagError(() => settingsAsTyped(command));
+}
+
+/** The same, where a number out of bounds is a wrong value instead. */
+export function settingsAsTyped(command: Command): PartialSettings {
   const typed: Record<string, unknown> = {};
   for (const name of settingNames) {
     const value =
@@ -51,6 +106,16 @@ export const roundOption = (flags: string, help: string): Option => {
   const read = wholeFlag(longFlag(flags), 1, 2 ** 32);
   return option(flags, `${help}, from 1`).argParser((text) => roundIndex(read(text)));
 };
+
+/** An option that takes a number from `least` to `most`. */
+export const numeric = (flags: string, help: string, least: number, most?: number): Option =>
+  option(flags, help).argParser((text) => {
+    const value = numberOf(text);
+    const isTooLarge = most !== undefined && value > most;
+    if (Number.isFinite(value) && value >= least && !isTooLarge) return value;
+    const range = most === undefined ? `from ${least} on` : `from ${least} to ${most}`;
+    throw wrongValue(longFlag(flags), text, `a number ${range}`);
+  });
 
 /** An option that takes a number above zero. */
 export const positive = (flags: string, help: string): Option =>
@@ -97,8 +162,8 @@ export function assertAgreeable(settings: Settings): void {
   if (owners === 0 || sync.strategy === 'strict' || waitFor >= 2) return;
   throw new ConfigError(
     'flag/owners',
-    'workers that own chunks must know each other before the first round',
-    { hint: `give --sync strict:N, or --wait-for N; or let every worker send everything: ${all}` },
+    'say how many workers to wait for, with --sync strict:3: each sends only its part of the model, so all must be known',
+    { hint: `--sync strict:N, or --wait-for N; or let every worker send everything: ${all}` },
   );
 }
 

@@ -1,4 +1,5 @@
 /** What not every machine has. A test without it is skipped, and its name says why: the summary of a run lists the reasons. */
+import { existsSync } from 'node:fs';
 import { describe, it, type TestOptions } from 'vitest';
 
 /** Why a test cannot run here, in words; undefined where it can. */
@@ -22,3 +23,13 @@ export const itWith =
 /** Windows has no permission bits of this kind. */
 export const permissionsMissing: Missing =
   process.platform === 'win32' ? 'Windows has no file modes' : undefined;
+
+/** Windows has no POSIX shell. */
+export const shellMissing: Missing =
+  process.platform === 'win32' ? 'Windows has no /bin/sh' : undefined;
+
+const SCRIPT = '/usr/bin/script';
+
+/** A program that runs another one on a terminal of its own. */
+export const terminalMissing: Missing =
+  process.platform === 'linux' && existsSync(SCRIPT) ? undefined : `there is no ${SCRIPT} of Linux`;

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commandLine, quoteWords } from '../../src/terminal/command-line.ts';
+import { itWith, shellMissing } from '../support/needs.ts';
 
 describe('a POSIX shell', () => {
   const quote = (words: readonly string[]) => quoteWords(words, 'linux');
@@ -15,7 +16,7 @@ describe('a POSIX shell', () => {
     );
   });
 
-  it.skipIf(process.platform === 'win32')('reads the same words back', () => {
+  itWith(shellMissing)('reads the same words back', async () => {
     const word = fc.string({ unit: fc.constantFrom(...'ab \'"\\$`!*?~#&;|<>(){}[]\n\té…') });
     fc.assert(
       fc.property(fc.array(word, { minLength: 1, maxLength: 5 }), (words) => {

@@ -8,8 +8,10 @@ import { readKey } from '../../run/spec-fields.ts';
 import { roundOption } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
+  askingRule,
   historyOptions,
   openSource,
   type SourceFlags,
@@ -31,7 +33,8 @@ export const explain = (): Command =>
     .requiredOption('--worker <npub>', 'whose contribution')
     .option('--events <file>', 'read this instead of asking relays')
     .option('--json', 'print JSON')
-    .action(async (flags: Flags) => {
+    .action(async (flags: Flags, command: Command) => {
+      refuseUnused(command, [askingRule(flags)]);
       await interruptibly(async (signal) => {
         const worker = readKey(flags.worker);
         if (worker === undefined) {

@@ -11,6 +11,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { whole } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
 
 interface RelayFlags {
   readonly host: string;
@@ -51,7 +52,10 @@ export const relay = (): Command =>
           1,
         ),
       ),
-  ).action(async (flags: RelayFlags) => {
+  ).action(async (flags: RelayFlags, command: Command) => {
+    refuseUnused(command, [
+      { flags: ['seed'], goesWith: '--faults', holds: flags.faults !== undefined },
+    ]);
     const { maxStoreBytes: maxStoredBytes } = flags;
     const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
     const server = await startRelay({ ...flags, limits });

@@ -19,21 +19,23 @@ import { pythonProtocol } from '../../python/node/protocol.ts';
 import { combineSettings, presets } from '../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import {
-  addSettingFlags,
+  addUncheckedSettingFlags,
   assertAgreeable,
+  settingsAsTyped,
   settingsFromFile,
   settingsFromFlags,
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
+import { refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../terminal/worker-flags.ts';
 import { hintOption } from '../shared/find-run.ts';
-import { addMemberFlags, type MemberFlags } from '../shared/member-flags.ts';
+import { addMemberFlags, type MemberFlags, memberFlagNames } from '../shared/member-flags.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
 
 const command = (): Command =>
   addWorkerFlags(
-    addSettingFlags(
+    addUncheckedSettingFlags(
       new Command('run-training')
         .description('train as one worker of a run; repeat the command to go on after a stop')
         .addArgument(new Argument('[state]', 'regression: state to start from'))
@@ -46,6 +48,9 @@ const command = (): Command =>
 
 export const runTraining = (): Command =>
   addReferenceFlags(addMemberFlags(addStateInput(addStateOutput(command())))).action(train);
+
+/** What the trainer of regressions in the Python reference's ways has no use for. */
+const byModel = ['corpus', 'device', 'threads'];
 
 interface Flags extends WorkerFlags, ReferenceFlags, MemberFlags {
   readonly spec?: string;
@@ -64,16 +69,19 @@ async function train(
     });
   }
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
-  const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
+  const typed = state === undefined ? settingsFromFlags(command) : settingsAsTyped(command);
+  const asked: PartialSettings = { ...file, ...typed };
+  refuseUnused(command, [{ flags: memberFlagNames, goesWith: '--spec', holds: false }]);
   const interrupt = onInterrupt();
   try {
     if (state !== undefined && dataset !== undefined) {
+      refuseUnused(command, [{ flags: byModel, goesWith: '--model', holds: false }]);
       await runReference({ state, dataset, asked }, flags, interrupt);
       return;
     }
     assertNoReferenceFlags(command);
     if (flags.output !== undefined) assertWritable(flags);
-    const settings = settingsOf(asked);
+    const settings = settingsOf(asked, command);
     const dir = flags.dir ?? join(dataHome(), 'runs', folderName(settings.run));
     await runWorkerCommand({ settings, dir, protocol: protocolOf(settings) }, flags, {
       title: `run ${settings.run}`,
@@ -102,7 +110,7 @@ function trainBySpec(
 }
 
 /** The preset of the model, then what was asked for. */
-function settingsOf(asked: PartialSettings): Settings {
+function settingsOf(asked: PartialSettings, command: Command): Settings {
   if (asked.model === undefined) {
     throw new ConfigError(
       'flag/model',
@@ -111,6 +119,7 @@ function settingsOf(asked: PartialSettings): Settings {
     );
   }
   const settings = combineSettings(presets[asked.model], asked);
+  refuseUnused(command, settingRules(settings));
   assertAgreeable(settings);
   return settings;
 }

@@ -12,6 +12,7 @@ import { presets } from '../../run/presets.ts';
 import { completeSettings, type Settings } from '../../run/settings.ts';
 import {
   addSettingFlags,
+  numeric,
   settingsFromFile,
   settingsFromFlags,
   whole,
@@ -21,7 +22,7 @@ import { writeResult } from '../../terminal/output.ts';
 interface Flags {
   readonly prompt: string;
   readonly length: number;
-  readonly temperature: string;
+  readonly temperature: number;
   readonly output?: string;
 }
 
@@ -32,18 +33,16 @@ export const sample = (): Command =>
       .argument('<state>', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
       .addOption(whole('--length <n>', 'tokens to write', 1, 1_000_000).default(400))
-      .option('--temperature <x>', '0 always takes the likeliest token', '0.8'),
+      .addOption(
+        numeric('--temperature <x>', 'spread; 0 always takes the likeliest token', 0, 100).default(
+          0.8,
+        ),
+      ),
     ['seed', 'tokens', 'width', 'layers', 'heads', 'context', 'ffn'],
   )
     .option('-o, --output <file>', 'write it there instead of stdout')
     .action(async (named: string, flags: Flags, command: Command) => {
-      const temperature = Number(flags.temperature);
-      if (!(temperature >= 0 && temperature <= 100)) {
-        throw new ConfigError(
-          'flag/value',
-          `--temperature is ${flags.temperature}; it must be a number from 0`,
-        );
-      }
+      const { temperature } = flags;
       const state = await runFolderOf(named);
       const { layout, values } = await readStateFile(state);
       const settings = await settingsOf(state, command);

@@ -25,6 +25,7 @@ import {
 } from '../../terminal/connection.ts';
 import { repeatable } from '../../terminal/flags.ts';
 import { writeNote } from '../../terminal/output.ts';
+import { connectionFlagNames, type FlagRule } from '../../terminal/unused-flags.ts';
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
@@ -51,6 +52,13 @@ export const addSourceFlags = (command: Command): Command =>
         .addOption(repeatable('--relay <url>', 'relay to ask, repeatable').default([])),
     ),
   );
+
+/** A file is read without asking any relay. */
+export const askingRule = ({ events }: SourceFlags): FlagRule => ({
+  flags: connectionFlagNames,
+  goesWith: 'relays that are asked; --events FILE is read alone',
+  holds: events === undefined,
+});
 
 /** What the flags say of a run beside its events. */
 export async function historyOptions(

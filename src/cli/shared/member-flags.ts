@@ -26,6 +26,11 @@ export const addMemberFlags = (command: Command): Command =>
       .addOption(trustOption()),
   );
 
+/** All of them, and the leave to dial private relays. */
+export const memberFlagNames: readonly string[] = [
+  ...['stake', 'branch', 'trust', 'rpc', 'agree', 'rpcTimeout', 'drand', 'allowPrivateRelays'],
+];
+
 /** An outcome by its digest. */
 export const branchOption = (): Option =>
   new Option(

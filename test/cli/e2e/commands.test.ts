@@ -37,7 +37,7 @@ describe('a slip of the hand', () => {
     [['run-training'], 'nothing to train', '--model NAME'],
     [
       ['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
-      'must know each other before the first round',
+      'say how many workers to wait for, with --sync strict:3',
       '--sync strict:N, or --wait-for N',
     ],
     [

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, it } from 'vitest';
+import { expect } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { quoteWords } from '../../../src/terminal/command-line.ts';
+import { itWith, terminalMissing } from '../../support/needs.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 const bin = fileURLToPath(new URL('../../../dist/src/cli/bin.js', import.meta.url));
-const hasTerminals = process.platform === 'linux' && existsSync('/usr/bin/script');
 const CONTROL = new RegExp(`${String.fromCharCode(27)}\\[[0-9;?]*[A-Za-z]`, 'g');
 
 /** A command on a terminal of its own, 0 columns wide as `script` leaves it without one of its own. */
@@ -38,7 +38,7 @@ function onTerminal(words: readonly string[]) {
   };
 }
 
-it.skipIf(!hasTerminals)(
+itWith(terminalMissing)(
   'Ctrl-C in the live view closes it, and leaves the line that goes on, quoted, below it',
   async () => {
     const relay = await createRelay();

@@ -2,6 +2,7 @@
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
+import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { runCertifiedDemo } from './certified/run-certified.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from './run-demo.ts';
 
@@ -28,8 +29,20 @@ export const demo = (): Command =>
     .option('--long', 'many workers and rounds, until together beats alone')
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
-    .action(async (name: DemoName | 'certified', flags: DemoFlags) => {
+    .action(async (name: DemoName | 'certified', flags: DemoFlags, command: Command) => {
+      refuseUnused(command, demoRules(name));
       process.exitCode = await (name === 'certified'
         ? runCertifiedDemo(flags)
         : runDemo(name, flags));
     });
+
+/** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
+const demoRules = (name: DemoName | 'certified'): readonly FlagRule[] => [
+  {
+    flags: ['workers', 'rounds', 'innerSteps', 'relay', 'profile', 'settings', 'long'],
+    goesWith: 'demo gpt and demo linear',
+    holds: name !== 'certified',
+  },
+  { flags: ['corpus'], goesWith: 'demo gpt and demo certified', holds: name !== 'linear' },
+  { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
+];

@@ -19,6 +19,7 @@ import {
 } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { refuseUnused, settingRules } from '../../../terminal/unused-flags.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { checkRelaysHere } from '../relays/check-here.ts';
 import { advise } from './advice.ts';
@@ -75,7 +76,9 @@ export const plan = (): Command =>
       .option('--json', 'print JSON'),
   ).action(async (flags: Flags, command: Command) => {
     await interruptibly(async (signal) => {
-      const made = await makePlan(await readAll(command, flags), flags, signal);
+      const settings = await readAll(command, flags);
+      refuseUnused(command, settingRules(settings));
+      const made = await makePlan(settings, flags, signal);
       writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
       const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
       if (isHopeless) process.exitCode = 1;

@@ -4,8 +4,10 @@ import { replayRun } from '../../../certified/replay-run.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { refuseUnused } from '../../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
+  askingRule,
   historyOptions,
   openSource,
   type SourceFlags,
@@ -29,7 +31,8 @@ export const replay = (): Command =>
     .addOption(branchOption())
     .addOption(trustOption())
     .option('--json', 'print JSON')
-    .action(async (flags: Flags) => {
+    .action(async (flags: Flags, command: Command) => {
+      refuseUnused(command, [askingRule(flags)]);
       await interruptibly(async (signal) => {
         const options = await historyOptions(flags, signal);
         const archive = await openSource(flags, options, signal);

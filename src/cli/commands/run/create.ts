@@ -9,8 +9,9 @@ import type { Signer } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
+import { presets } from '../../../run/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { sharedNames } from '../../../run/settings.ts';
+import { type Settings, sharedNames } from '../../../run/settings.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
@@ -19,6 +20,12 @@ import {
 import { addSettingFlags, positive, settingsFromFlags, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import {
+  connectionFlagNames,
+  type FlagRule,
+  refuseUnused,
+  settingRules,
+} from '../../../terminal/unused-flags.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { homeSigner } from '../../shared/member-flags.ts';
 import { dataOfSpec } from '../../shared/spec-data.ts';
@@ -88,6 +95,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       ...(await dataOfSpec(flags, { onNotice, signal })),
     });
     const { relay: relays = [] } = flags;
+    refuseUnused(command, createRules(made.spec, relays));
     const securityReport = securityReportOf(made.spec, {
       ...flags,
       relays,
@@ -100,6 +108,21 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
     tell({ spec: made.spec, securityReport, output, published }, flags.json === true);
   });
+}
+
+/** What a flag goes with in the run that was made. */
+function createRules({ data, training }: RunSpec, relays: readonly string[]): readonly FlagRule[] {
+  const settings = { ...presets[training.model], ...training, profile: 'nostrain/1' } as Settings;
+  return [
+    { flags: ['corpus'], goesWith: 'runs that train on one text', holds: data.kind === 'corpus' },
+    { flags: ['evaluation'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
+    ...settingRules(settings),
+    {
+      flags: connectionFlagNames.filter((name) => name !== 'relay'),
+      goesWith: '--relay',
+      holds: relays.length > 0,
+    },
+  ];
 }
 
 /** Never over another run: the spec others joined by must not be lost. The same one may be made, and published, again. */

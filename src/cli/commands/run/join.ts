@@ -32,6 +32,7 @@ import { connectionOf } from '../../../terminal/connection.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote } from '../../../terminal/output.ts';
+import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { accessOf } from '../../shared/endpoints.ts';
@@ -95,6 +96,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const found = await findRun(source, { ...find, connection: connectionOf(flags) });
     const { run, spec, relays, connection } = found;
     assertNoContradiction(spec, asked);
+    refuseUnused(command, joinRules(spec, asked));
     const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
     const { branch, trust } = flags;
@@ -134,6 +136,21 @@ const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain']
   flags.rpc.length === 0
     ? undefined
     : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
+
+/** Of what may be typed beside a run, what its spec leaves no room for. */
+const joinRules = ({ data }: RunSpec, { sync }: PartialSettings): readonly FlagRule[] => [
+  {
+    flags: ['peers', 'roundTimeout', 'codec', 'checkpointHistory'],
+    goesWith: 'runs without a spec',
+    holds: false,
+  },
+  {
+    flags: ['sync'],
+    goesWith: 'runs without a spec; here strict:N alone says for how many workers to wait',
+    holds: sync?.strategy === 'strict',
+  },
+  { flags: ['corpus'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
+];
 
 /** What only a joiner can say. */
 function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags): void {

@@ -1,15 +1,18 @@
 /** Flags for the fields of a run spec, made from their table, and what a person typed as a document. */
-import { type Command, Option } from 'commander';
-import type { Field } from '../../../run/field.ts';
+import type { Command, Option } from 'commander';
+import { choice, type Field } from '../../../run/field.ts';
 import type { Group } from '../../../run/spec-fields.ts';
 import { isObject, type Untyped } from '../../../run/spec-readers.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../../../run/spec-table.ts';
+import { checked, repeatable } from '../../../terminal/flags.ts';
 
 interface SpecFlag {
   /** `committee.size` */
   readonly path: readonly string[];
   readonly option: Option;
 }
+
+type Reader = Pick<Field<unknown>, 'flag' | 'help' | 'read'>;
 
 /** Given once for each key. */
 const REPEATABLE = ['founders', 'admission.keys'];
@@ -40,14 +43,18 @@ export function documentFromFlags(command: Command): Untyped {
 }
 
 function createFlags(): readonly SpecFlag[] {
-  const flags = new Map<string, SpecFlag>();
-  const add = (path: readonly string[], { flag, help }: Pick<Field<unknown>, 'flag' | 'help'>) => {
+  const flags = new Map<string, SpecFlag & { readonly readers: Reader[] }>();
+  const add = (path: readonly string[], field: Reader) => {
     const name = path.join('.');
-    const option = new Option(flag, help);
-    if (REPEATABLE.includes(name)) {
-      option.argParser((value: string, before: readonly string[] = []) => [...before, value]);
-    }
-    if (!flags.has(name)) flags.set(name, { path, option });
+    const before = flags.get(name);
+    before?.readers.push(field);
+    if (before !== undefined) return;
+    const readers = [field];
+    const { flag, help } = field;
+    const option = REPEATABLE.includes(name)
+      ? repeatable(flag, help)
+      : checked(flag, help, readers);
+    flags.set(name, { path, option, readers });
   };
   for (const [name, field] of Object.entries(plainFields)) add([name], field);
   for (const [group, fields] of Object.entries(groupFields)) {
@@ -55,8 +62,7 @@ function createFlags(): readonly SpecFlag[] {
   }
   for (const [group, variants] of Object.entries<Readonly<Record<string, Group>>>(variantFields)) {
     const tag = variantTags[group as keyof typeof variantTags];
-    const words = Object.keys(variants).join(', ');
-    add([group, tag], { flag: `--${group}-${tag} <name>`, help: `${MEANINGS[group]} (${words})` });
+    add([group, tag], choice(`--${group}-${tag} <name>`, MEANINGS[group]!, Object.keys(variants)));
     for (const fields of Object.values(variants)) {
       for (const [name, field] of Object.entries(fields)) add([group, name], field);
     }

@@ -1,6 +1,6 @@
 /** One self-contained HTML page of a run: curve, rounds and text, no script, nothing loaded from elsewhere. */
 import type { LocalRun } from '../../../node/local-runs.ts';
-import { roundNumber } from '../../../run/round-name.ts';
+import { roundName, roundNumber } from '../../../run/round-name.ts';
 import { formatBytes, formatCount, formatLoss } from '../../../terminal/render/numbers.ts';
 import { lossAfter, roundRow } from './words.ts';
 
@@ -52,7 +52,7 @@ const MARGIN = 60;
 /** Loss over rounds; nothing before there are two points. */
 function curve({ history }: LocalRun): string {
   const points = history
-    .map((round) => ({ round: roundNumber(round.index), loss: lossAfter(round) }))
+    .map((round) => ({ round: round.index, loss: lossAfter(round) }))
     .filter(({ loss }) => Number.isFinite(loss));
   if (points.length < 2) return '';
   const losses = points.map(({ loss }) => loss);
@@ -67,8 +67,8 @@ function curve({ history }: LocalRun): string {
 <line class="axis" x1="${MARGIN}" y1="${HEIGHT - 25}" x2="${WIDTH - 10}" y2="${HEIGHT - 25}"/>
 <text x="${MARGIN - 8}" y="${(y(high) + 4).toFixed(0)}" text-anchor="end">${formatLoss(high)}</text>
 <text x="${MARGIN - 8}" y="${(y(low) + 4).toFixed(0)}" text-anchor="end">${formatLoss(low)}</text>
-<text x="${MARGIN}" y="${HEIGHT - 8}">round ${first}</text>
-<text x="${WIDTH - 10}" y="${HEIGHT - 8}" text-anchor="end">round ${last}</text>
+<text x="${MARGIN}" y="${HEIGHT - 8}">${roundName(first)}</text>
+<text x="${WIDTH - 10}" y="${HEIGHT - 8}" text-anchor="end">${roundName(last)}</text>
 <polyline points="${line}"/>
 </svg>
 `;

@@ -17,6 +17,7 @@ import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatCount } from '../../../terminal/render/numbers.ts';
+import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
 import { publishOver } from '../../shared/stake-events.ts';
@@ -40,7 +41,11 @@ const snapshot = (): Command =>
       'make a snapshot document, from a list of yours, an event or a chain',
     ),
   ).action(
-    async (flags: SnapshotFlags & { readonly output?: string; readonly publish?: boolean }) => {
+    async (
+      flags: SnapshotFlags & { readonly output?: string; readonly publish?: boolean },
+      command: Command,
+    ) => {
+      refuseUnused(command, snapshotRules(flags));
       await interruptibly(async (signal) => {
         const made = await deriveSnapshot(flags, signal);
         await writeResult(formatStakeJson(made), flags.output);
@@ -49,6 +54,41 @@ const snapshot = (): Command =>
       });
     },
   );
+
+/** What each source is told. */
+const snapshotRules = ({
+  from,
+  publish,
+}: {
+  readonly from: SnapshotFlags['from'];
+  readonly publish?: boolean;
+}): readonly FlagRule[] => {
+  const isToken = from === 'erc20' || from === 'erc5805';
+  const isEvm = from === 'registry' || isToken;
+  return [
+    { flags: ['list', 'unit'], goesWith: '--from file', holds: from === 'file' },
+    { flags: ['id'], goesWith: '--from event', holds: from === 'event' },
+    {
+      flags: ['relay'],
+      goesWith: '--from event, or --publish',
+      holds: from === 'event' || publish === true,
+    },
+    {
+      flags: ['rpc', 'agree', 'rpcTimeout', 'wait'],
+      goesWith: 'stakes of a chain',
+      holds: isEvm || from === 'psyche',
+    },
+    { flags: ['contract', 'height'], goesWith: '--from registry, erc20 or erc5805', holds: isEvm },
+    { flags: ['fromBlock'], goesWith: '--from registry', holds: from === 'registry' },
+    { flags: ['keys'], goesWith: '--from erc20 or erc5805', holds: isToken },
+    { flags: ['balanceSlot'], goesWith: '--from erc20', holds: from === 'erc20' },
+    {
+      flags: ['chain', 'account', 'run', 'epoch', 'weights', 'links', 'cutoff'],
+      goesWith: '--from psyche',
+      holds: from === 'psyche',
+    },
+  ];
+};
 
 interface VerifyFlags extends AccessFlags {
   readonly id?: string;

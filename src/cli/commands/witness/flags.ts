@@ -9,7 +9,7 @@ export const U32 = 2 ** 32 - 1;
 /** An outcome names keys by u16. */
 export const MOST_SEATS = 65_536;
 
-export const seatsFlag = wholeFlag('-k', 1, MOST_SEATS);
+export const seatsFlag = wholeFlag('--seats', 1, MOST_SEATS);
 
 export const quorumOption = (): Option =>
   new Option('--quorum <rule>', 'bft: two thirds and one; cft: half and one')

@@ -9,6 +9,7 @@ import {
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
+import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from './flags.ts';
 import { readMembers } from './members-file.ts';
@@ -45,7 +46,14 @@ export const witnessInspect = (): Command =>
       .addOption(whole('--differ <n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS).default(0)) // biome-ignore format: one option
       .addOption(whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32))
       .option('--json', 'print JSON'),
-  ).action(async (flags: InspectFlags) => {
+  ).action(async (flags: InspectFlags, command: Command) => {
+    refuseUnused(command, [
+      {
+        flags: [...connectionFlagNames, 'allowPrivateRelays'],
+        goesWith: '--spec',
+        holds: flags.spec !== undefined,
+      },
+    ]);
     const said = await saidBy(flags);
     const counted =
       flags.members === undefined ? said.keys : (await readMembers(flags.members)).size;

@@ -18,9 +18,14 @@ import {
 import { roundOption, whole, wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import {
+  connectionFlagNames,
+  type FlagRule,
+  refuseUnused,
+} from '../../../terminal/unused-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
-import { addMemberFlags, type MemberFlags } from '../../shared/member-flags.ts';
+import { addMemberFlags, type MemberFlags, memberFlagNames } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from './flags.ts';
@@ -78,9 +83,24 @@ export const witnessWho = (): Command =>
         .addOption(quorumOption())
         .option('--json', 'print JSON'),
     ),
-  ).action((flags: WhoFlags) =>
-    flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags),
-  );
+  ).action((flags: WhoFlags, command: Command) => {
+    refuseUnused(command, rulesOf(flags));
+    return flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags);
+  });
+
+/** A run says its own rules; a draw without one asks nobody. */
+const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
+  {
+    flags: ['run', 'members', 'seats', 'entropy', 'minStake', 'weights', 'quorum'],
+    goesWith: 'a draw without --spec',
+    holds: spec === undefined,
+  },
+  {
+    flags: [...connectionFlagNames, ...memberFlagNames],
+    goesWith: '--spec',
+    holds: spec !== undefined,
+  },
+];
 
 /** What a draw without a run needs. */
 function asked(flags: WhoFlags): DrawFlags {

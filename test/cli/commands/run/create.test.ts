@@ -108,7 +108,10 @@ describe('nostrain run create', () => {
   });
 
   it.each([
-    [['--committee-size', '0'], 'committee.size is "0"; it must be a whole number from 1 to 1024'],
+    [
+      ['--committee-size', '0'],
+      '--committee-size is "0"; it must be a whole number from 1 to 1024',
+    ],
     [['--founder', 'x'], 'founders is'],
     [['--late', 'defer', '--owners', '1'], 'late is "defer": it must be that it is discard'],
     [['--stake-source', 'file'], 'stake.snapshot is missing'],

@@ -1,0 +1,87 @@
+/** Which flag goes with what: a flag that would do nothing beside the others is refused, never ignored. */
+import type { Command } from 'commander';
+import { ConfigError } from '../base/errors.ts';
+import type { SettingName, Settings } from '../run/settings.ts';
+
+export interface FlagRule {
+  /** As commander names them: `relayRetries`. */
+  readonly flags: readonly string[];
+  /** What they go with, in words that follow "goes with". */
+  readonly goesWith: string;
+  /** Whether that is so here. */
+  readonly holds: boolean;
+}
+
+/** Throws `flag/unused` at the first flag that was typed and goes with something else. */
+export function refuseUnused(command: Command, rules: readonly FlagRule[]): void {
+  for (const { flags, goesWith, holds } of rules) {
+    const name = flags.find((each) => command.getOptionValueSource(each) === 'cli');
+    if (holds || name === undefined) continue;
+    const option = command.options.find((each) => each.attributeName() === name);
+    throw new ConfigError('flag/unused', `${option?.long ?? name} goes with ${goesWith}`, {
+      hint: 'leave it out: it would do nothing here',
+    });
+  }
+}
+
+interface SettingRule {
+  readonly flags: readonly SettingName[];
+  readonly goesWith: string;
+  holds(settings: Settings): boolean;
+}
+
+const isText = ({ model }: Pick<Settings, 'model'>): boolean =>
+  model !== 'linear' && model !== 'mlp';
+const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
+
+/** Settings that mean something beside some others only. */
+const settingTable: readonly SettingRule[] = [
+  {
+    flags: ['width', 'layers', 'heads', 'context', 'ffn', 'tokens'],
+    goesWith: 'models of text (--model char-gpt, gpt)',
+    holds: isText,
+  },
+  { flags: ['hidden'], goesWith: '--model mlp', holds: ({ model }) => model === 'mlp' },
+  {
+    flags: ['weightDecay'],
+    goesWith: '--optimizer adamw or muon',
+    holds: ({ optimizer }) => optimizer !== 'sgd',
+  },
+  {
+    flags: ['packing', 'owners', 'fragments', 'normalize', 'stripe'],
+    goesWith: '--profile nostrain/1',
+    holds: isNative,
+  },
+  {
+    flags: ['eventBudget'],
+    goesWith: '--packing auto of nostrain/1',
+    holds: (settings) => isNative(settings) && settings.packing === 'auto',
+  },
+  {
+    flags: ['topk'],
+    goesWith:
+      'the topk packings (--packing topk-int8, topk-q2, topk-sign) and --profile nostrain/0',
+    holds: (settings) => !isNative(settings) || settings.packing.startsWith('topk'),
+  },
+  {
+    flags: ['codec', 'checkpointHistory'],
+    goesWith: '--profile nostrain/0',
+    holds: (settings) => !isNative(settings),
+  },
+];
+
+/** The table for these settings. */
+export const settingRules = (settings: Settings): readonly FlagRule[] => [
+  ...settingTable.map((rule) => ({ ...rule, holds: rule.holds(settings) })),
+  {
+    flags: ['corpus'],
+    goesWith: 'models of text (--model char-gpt, gpt)',
+    holds: isText(settings),
+  },
+];
+
+/** How to deal with relays, for commands that may ask none. */
+export const connectionFlagNames: readonly string[] = [
+  ...['relay', 'timeout', 'relayRetries', 'relayRetryBackoff', 'relayRetryBackoffMax'],
+  ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes'],
+];

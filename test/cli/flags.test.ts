@@ -1,0 +1,133 @@
+/** Every flag is obeyed or refused: a number that is none, one that cannot be, and a flag that would do nothing beside the others. */
+import type { Command, Option } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { createProgram, wordError } from '../../src/cli/main.ts';
+import { settingsFromFlags } from '../../src/terminal/flags.ts';
+import { runCommand } from '../support/command-line.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const NUMBERS = /<(?:n|s|x|ms|k|unix|ratio|bytes|bits|share|days|round|k\/n|n,\.\.)>/;
+/** Of commands of the Python reference, a number that cannot be is a wrong value: exit code 1, as it is there. */
+const REFERENCE = /^(?:settings\/value|training\/)/;
+
+/** Python seeds with any number. */
+const SIGNED = /init-state --seed/;
+
+interface Case {
+  readonly name: string;
+  readonly command: Command;
+  readonly option: Option;
+}
+
+const numbersOf = (command: Command, path: string): readonly Case[] => [
+  ...command.options
+    .filter(({ flags }) => NUMBERS.test(flags))
+    .map((option) => ({ name: `${path} ${option.flags}`, command, option })),
+  ...command.commands.flatMap((each) => numbersOf(each, `${path} ${each.name()}`)),
+];
+
+const cases = numbersOf(await createProgram(), 'nostrain');
+
+/** What happens to a command line that says so; undefined where it is taken. */
+function refusal({ command, option }: Case, value: string) {
+  try {
+    command.parseOptions([option.long!, value]);
+    // read when it runs, since with STATE and DATASET it is a command of the Python reference
+    if (command.name() === 'run-training') settingsFromFlags(command);
+    return undefined;
+  } catch (error) {
+    return { ...wordError(error), error };
+  } finally {
+    command.setOptionValueWithSource(option.attributeName(), undefined, undefined);
+  }
+}
+
+describe('a flag that takes a number', () => {
+  it('is one of very many', () => {
+    expect(cases.length).toBeGreaterThan(300);
+  });
+
+  it.each(cases)('$name refuses what is no number', (each) => {
+    for (const value of ['abc', '', '1x', 'Infinity', '0x10z']) {
+      const told = refusal(each, value);
+      expect(told?.text, `${each.option.long} ${value}`).toContain(each.option.long!.slice(2));
+      const { code } = told!.error as { readonly code: string };
+      expect(told?.exitCode, `${code} ${value}`).toBe(REFERENCE.test(code) ? 1 : 2);
+    }
+  });
+
+  it.each(cases.filter(({ name }) => !SIGNED.test(name)))(
+    '$name refuses a number below all',
+    (each) => {
+      const told = refusal(each, '-3');
+      expect(told?.text).toContain(each.option.long!.slice(2));
+      const { code } = told!.error as { readonly code: string };
+      expect(told?.exitCode, code).toBe(REFERENCE.test(code) ? 1 : 2);
+    },
+  );
+});
+
+it('every setting is checked as it is typed', async () => {
+  for (const [flag, value] of [
+    ['--rounds', '-3'],
+    ['--rounds', 'abc'],
+    ['--model', 'chargpt'],
+    ['--sync', 'strict'],
+    ['--stripe', '3/2'],
+  ]) {
+    const { exitCode, stderr } = await runCommand('run-training', flag!, value!);
+    expect([flag, exitCode]).toEqual([flag, 2]);
+    expect(stderr).toContain(`error (flag/value): ${flag} is "${value}"; it must be `);
+  }
+});
+
+describe('a flag that would do nothing', () => {
+  const folder = temporaryFolder();
+  const train = ['run-training', '--run', 'r', '--relay', 'ws://127.0.0.1:9', '--model'];
+  it.each([
+    [[...train, 'linear', '--corpus', 'text.txt'], '--corpus goes with models of text'],
+    [[...train, 'linear', '--width', '64'], '--width goes with models of text'],
+    [[...train, 'char-gpt', '--hidden', '64'], '--hidden goes with --model mlp'],
+    [[...train, 'linear', '--weight-decay', '0.1'], '--weight-decay goes with --optimizer adamw'],
+    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with the topk packings'],
+    [[...train, 'linear', '--event-budget', '4096'], '--event-budget goes with --packing auto'],
+    [[...train, 'linear', '--codec', 'zstd'], '--codec goes with --profile nostrain/0'],
+    [[...train, 'mlp', '--branch', 'a'.repeat(64)], '--branch goes with --spec'],
+    [
+      [...train, 'mlp', '--profile', 'nostrain/0', '--packing', 'int8'],
+      '--packing goes with --profile nostrain/1',
+    ],
+    [['run-training', 'a.json', 'b.json', '--run', 'r', '--relay', 'ws://127.0.0.1:9', '--device', 'cuda'], '--device goes with --model'], // biome-ignore format: one line
+    [['plan', '--model', 'linear', '--heads', '2'], '--heads goes with models of text'],
+    [['demo', 'certified', '--relay', 'ws://127.0.0.1:9'], '--relay goes with demo gpt'],
+    [['demo', 'certified', '--workers', '3'], '--workers goes with demo gpt'],
+    [['demo', 'certified', '--rounds', '3'], '--rounds goes with demo gpt'],
+    [['demo', 'certified', '--inner-steps', '3'], '--inner-steps goes with demo gpt'],
+    [['demo', 'certified', '--profile', 'nostrain/0'], '--profile goes with demo gpt'],
+    [['demo', 'certified', '--settings', 'x.json'], '--settings goes with demo gpt'],
+    [['demo', 'certified', '--long'], '--long goes with demo gpt'],
+    [['demo', 'certified', '--reference'], '--reference goes with demo linear'],
+    [['demo', 'gpt', '--reference'], '--reference goes with demo linear'],
+    [['demo', 'linear', '--corpus', 'text.txt'], '--corpus goes with demo gpt'],
+    [['relay', '--seed', '3'], '--seed goes with --faults'],
+    [['replay', '--events', 'x', '--relay', 'ws://127.0.0.1:9'], '--relay goes with relays'],
+    [['explain', '--events', 'x', '--round', '1', '--worker', 'w', '--timeout', '3'], '--timeout goes with relays'], // biome-ignore format: one line
+    [['witness', 'who', '--spec', 'x', '--members', 'y'], '--members goes with a draw'],
+    [['witness', 'who', '--run', 'x', '--trust', 'b'.repeat(64)], '--trust goes with --spec'],
+    [['witness', 'inspect', '--relay', 'ws://127.0.0.1:9'], '--relay goes with --spec'],
+    [['stake', 'snapshot', '--from', 'file', '--rpc', 'http://127.0.0.1:9'], '--rpc goes with'],
+    [
+      ['stake', 'snapshot', '--from', 'erc20', '--account', 'a'],
+      '--account goes with --from psyche',
+    ],
+    [['run', 'create', '--model', 'linear', '--corpus', 'x', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--corpus goes with'], // biome-ignore format: one line
+    [['run', 'create', '--model', 'linear', '--width', '8', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--width goes with'], // biome-ignore format: one line
+    [['run', 'create', '--model', 'linear', '--relay-rate', '8', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--relay-rate goes with --relay'], // biome-ignore format: one line
+  ])('%j is refused', async (words, says) => {
+    const { exitCode, stderr } = await runCommand(
+      ...words.map((word) => (word === 'OUT' ? folder('run.json') : word)),
+    );
+    expect(stderr).toContain(`error (flag/unused): ${says}`);
+    expect(exitCode).toBe(2);
+  });
+});
