@@ -36,7 +36,7 @@ export interface Decoder {
   hidden(layers: Layers, inputs: Value): Value;
 }
 
-/** At most so many logits are in memory at once: 32 MiB. */
+/** About so many logits are in memory at once: 32 MiB. */
 const MOST_LOGITS = 2 ** 23;
 
 /** The tensors of a linear layer. */
@@ -63,7 +63,7 @@ const plainLayers = (weights: Weights): Layers => ({
 const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>
   gemm(decoder.hidden(layers, inputs), layers.weights(decoder.head), { transB: true });
 
-/** Cross-entropy (B, T) of the next tokens, with never more than 32 MiB of logits in memory beside their gradients. */
+/** Cross-entropy (B, T) of the next tokens, with about 32 MiB of logits in memory at once. */
 function decoderLosses(
   decoder: Decoder,
   layers: Layers,
@@ -72,12 +72,13 @@ function decoderLosses(
   const { vocabulary, head } = decoder;
   const hidden = decoder.hidden(layers, inputs);
   const weight = layers.weights(head);
-  const rows = Math.max(1, Math.floor(MOST_LOGITS / vocabulary));
   const flat = flatten(targets);
+  const tokens = flat.shape[0]!;
+  const slices = Math.ceil((tokens * vocabulary) / MOST_LOGITS);
   const losses =
-    hidden.shape[0]! <= rows
+    slices === 1
       ? crossEntropy(gemm(hidden, weight, { transB: true }), flat)
-      : slicedCrossEntropy(hidden, weight, flat, rows);
+      : slicedCrossEntropy(hidden, weight, flat, Math.ceil(tokens / slices));
   return reshape(losses, inputs.shape);
 }
 

@@ -1,6 +1,6 @@
 /** The graph builder: records inputs, constants and ops, and checks shapes and types as each op is added. */
 import { ops } from './ops/table.ts';
-import type { Derive, Emitter, NamedValue } from './rule.ts';
+import type { Derive, Emission } from './rule.ts';
 import type { OpName } from './signatures.ts';
 import { type Recorder, sizeOf, type Value, type ValueType } from './value.ts';
 
@@ -9,7 +9,7 @@ export interface Step {
   readonly op: OpName;
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
-  emit(inputs: readonly NamedValue[], outputs: readonly NamedValue[], to: Emitter): void;
+  emit(named: Omit<Emission<never>, 'attributes'>): void;
   /** Gradients of the inputs from those of the outputs; undefined when gradients stop here. */
   readonly derive:
     | ((
@@ -101,7 +101,7 @@ export function createGraph(): Graph {
           graph.apply(op, inputs, attributes);
           return steps.at(-1)!;
         },
-        emit: (named, out, to) => rule.emit({ inputs: named, outputs: out, attributes, to }),
+        emit: (named) => rule.emit({ ...named, attributes }),
         derive:
           typeof derive === 'string'
             ? undefined

@@ -29,11 +29,12 @@ export function lower(graph: Graph, name: string, { portable }: Lowering): OnnxG
     return { name: known, dtype: value.dtype, shape: value.shape };
   };
   for (const step of steps) {
-    step.emit(
-      step.inputs.map((value) => named(value)),
-      step.outputs.map((value) => named(value, step.op)),
-      sink,
-    );
+    step.emit({
+      inputs: step.inputs.map((value) => named(value)),
+      outputs: step.outputs.map((value) => named(value, step.op)),
+      to: sink,
+      uses: (i) => used.has(step.outputs[i]!),
+    });
   }
   for (const [output, value] of graph.outputs) {
     const source = named(value).name;

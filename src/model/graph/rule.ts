@@ -36,6 +36,8 @@ export interface Emission<A> {
   readonly outputs: readonly NamedValue[];
   readonly attributes: A;
   readonly to: Emitter;
+  /** Whether anybody reads output `i`. */
+  uses(i: number): boolean;
 }
 
 /** Sink for emitted ONNX nodes. */

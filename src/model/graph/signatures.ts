@@ -82,8 +82,6 @@ interface Indexing {
   /** One element of every row. */
   pick: Plain;
   oneHot: { readonly depth: number; readonly to: DType };
-  /** One number added to one element of every row: the transpose of `pick`, in place. */
-  addAt: Plain;
 }
 
 interface Composite {

@@ -146,10 +146,6 @@ export const scatterRows = (values: Value, indices: Value, rows: number): Value 
 /** `a[i, indices[i]]` for every row i of a matrix. */
 export const pick = (a: Value, indices: Value): Value => apply('pick', [a, indices], {});
 
-/** `a` with `values[i]` added to `a[i, indices[i]]`. */
-export const addAt = (a: Value, indices: Value, values: Value): Value =>
-  apply('addAt', [a, indices, values], {});
-
 export const oneHot = (indices: Value, depth: number, to: DType): Value =>
   apply('oneHot', [indices], { depth, to });
 
@@ -182,8 +178,8 @@ export const crossEntropy = (logits: Value, targets: Value): Value =>
   apply('crossEntropy', [logits, targets], {});
 
 /**
- * The same for logits x weight^T, with weight [V, width], of which at most `rows` rows are in memory at once: backward makes them
- * again. One pass more over the last layer instead of [rows of x, V] numbers and their gradients.
+ * The same for logits x weight^T, with weight [V, width], of which at most `rows` rows are in memory at once. Where the weight has a
+ * gradient too, backward makes them again: a third more products with it, instead of all logits and their gradients.
  */
 export const slicedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
   apply('slicedCrossEntropy', [x, weight, targets], { rows });

@@ -162,15 +162,24 @@ export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
     ),
   ],
   pick: [one('pick', (x) => v.pick(x, indices(x, [2, 0])))],
-  addAt: [two('addAt', [2, 3], [2], (x, y) => v.exp(v.addAt(x, indices(x, [2, 0]), y)))],
   oneHot: [one('oneHot', (x) => v.mul(v.oneHot(indices(x, [2, 0]), 3, real(x)), x))],
   softmax: [one('softmax', v.softmax)],
   logSoftmax: [one('logSoftmax', v.logSoftmax)],
-  slicedCrossEntropy: [2, 3, 5].map((rows) =>
-    two(`slicedCrossEntropy, ${rows} rows at once`, [5, 3], [4, 3], (x, y) =>
-      v.slicedCrossEntropy(x, y, indices(x, [2, 0, 3, 3, 1]), rows),
+  slicedCrossEntropy: [
+    ...[2, 3, 5].map((rows) =>
+      two(`slicedCrossEntropy, ${rows} rows at once`, [5, 3], [4, 3], (x, y) =>
+        v.slicedCrossEntropy(x, y, indices(x, [2, 0, 3, 3, 1]), rows),
+      ),
     ),
-  ),
+    one(
+      'slicedCrossEntropy of a frozen layer',
+      (x) => {
+        const frozen = v.constantLike(x, [4, 3], [1, -2, 3, 0.5, 0, -1, 2, 2, 1, -1, 0.25, 0]);
+        return v.slicedCrossEntropy(x, frozen, indices(x, [2, 0, 3, 3, 1]), 2);
+      },
+      { shapes: [[5, 3]] },
+    ),
+  ],
   crossEntropy: [one('crossEntropy', (x) => v.crossEntropy(x, indices(x, [2, 0])))],
   standardize: [one('standardize', (x) => v.standardize(x, 1e-5), { shapes: [[2, 5]] })],
   rmsNorm: [

@@ -13,17 +13,17 @@ import {
 import type { OpAttributes, Plain } from '../signatures.ts';
 import { isFloat, type Value, type ValueType, withDim } from '../value.ts';
 import {
-  addAt,
   after,
   concat,
   exp,
+  gather,
   gemm,
   mul,
-  neg,
   oneHot,
   reduceMean,
   reduceSum,
   reshape,
+  scatterRows,
   slice,
   softmax,
   sub,
@@ -75,42 +75,56 @@ const slicesOf = (total: number, rows: number): readonly (readonly [from: number
     Math.min(total, (i + 1) * rows),
   ]);
 
+/** Of each slice the losses and, where the derivative asks for it, what a row's loss changes by the row: (p - onehot) weight. */
 function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
   const { inputs, outputs, attributes, to } = e;
   const [x, weight, targets] = inputs;
   const cut = (name: string, ...bounds: readonly number[]) =>
     to.node('Slice', [name, ...[...bounds, 0].map((bound) => integers(to, [bound]))]);
-  const losses = slicesOf(x!.shape[0]!, attributes.rows).map(([from, end]) => {
+  const losses: string[] = [];
+  const slopes: string[] = [];
+  for (const [from, end] of slicesOf(x!.shape[0]!, attributes.rows)) {
     const logits = to.node('Gemm', [cut(x!.name, from, end), weight!.name], {
       attributes: { transB: { int: 1 } },
     });
-    return emitLosses(to, emitLogSoftmax(to, logits), cut(targets!.name, from, end));
-  });
-  to.node('Concat', losses, { attributes: { axis: { int: 0 } }, outputs: [outputs[0]!.name] });
+    const own = cut(targets!.name, from, end);
+    const logs = emitLogSoftmax(to, logits);
+    losses.push(emitLosses(to, logs, own));
+    if (!e.uses(1)) continue;
+    const mean = to.node('Gemm', [to.node('Exp', [logs]), weight!.name]);
+    slopes.push(to.node('Sub', [mean, to.node('Gather', [weight!.name, own])]));
+  }
+  const joined = { attributes: { axis: { int: 0 } } };
+  to.node('Concat', losses, { ...joined, outputs: [outputs[0]!.name] });
+  if (e.uses(1)) to.node('Concat', slopes, { ...joined, outputs: [outputs[1]!.name] });
 }
 
-/** The logits of a slice are made again, and only when the slice before is done: two slices never lie in memory at once. */
+/**
+ * For a frozen weight the slopes say it all. For a trained one the logits of a slice are made again, and only when the slice before
+ * is done, so that two slices never lie in memory at once.
+ */
 function deriveSliced(
   d: Derivation<OpAttributes['slicedCrossEntropy']>,
 ): readonly (Value | undefined)[] {
-  const { grad, inputs, attributes, wants } = d;
+  const { grad, inputs, outputs, attributes, wants } = d;
   const [x, weight, targets] = inputs;
+  const column = reshape(grad, [x!.shape[0]!, 1]);
+  if (!wants(1)) return [mul(outputs[1]!, column)];
   const byRows: Value[] = [];
   let byWeight: Value | undefined;
   for (const [from, to] of slicesOf(x!.shape[0]!, attributes.rows)) {
     let own = slice(x!, 0, from, to);
     for (const done of [byRows.at(-1), byWeight]) if (done) own = after(own, done);
-    const share = slice(grad, 0, from, to);
-    const shares = mul(
-      softmax(gemm(own, weight!, { transB: true })),
-      reshape(share, [to - from, 1]),
-    );
-    const excess = addAt(shares, slice(targets!, 0, from, to), neg(share));
-    if (wants(0)) byRows.push(gemm(excess, weight!));
-    if (wants(1)) byWeight = gemm(excess, own, { transA: true, c: byWeight });
+    const shares = softmax(gemm(own, weight!, { transB: true }));
+    const scaled = mul(shares, slice(column, 0, from, to));
+    if (wants(0)) byRows.push(gemm(scaled, weight!));
+    byWeight = gemm(scaled, own, { transA: true, c: byWeight });
   }
   const [first, ...rest] = byRows;
-  return [first && concat([first, ...rest], 0), byWeight];
+  return [
+    first && sub(concat([first, ...rest], 0), mul(gather(weight!, targets!), column)),
+    sub(byWeight!, scatterRows(mul(x!, column), targets!, weight!.shape[0]!)),
+  ];
 }
 
 /** One LayerNormalization without scale; from parts for doubles, whose kernel returns its statistics as f32. */
@@ -180,8 +194,9 @@ export const composite = {
       ) {
         throw new TypeError('cross-entropy takes rows, a weight [V, width] and one target per row');
       }
-      return [{ dtype: x.dtype, shape: targets.shape }];
+      return [{ dtype: x.dtype, shape: targets.shape }, x];
     },
+    saves: true,
     emit: emitSliced,
     derive: deriveSliced,
   },

@@ -1,11 +1,11 @@
-/** Indexing ops: gather, scatter, pick, add and one-hot. Indices are i32 and must be in range. */
+/** Indexing ops: gather, scatter, pick and one-hot. Indices are i32 and must be in range. */
 import { ELEMENT_TYPE } from '../../onnx/model.ts';
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { isFloat, sizeOf, type ValueType } from '../value.ts';
-import { gemm, mul, oneHot, pick, reshape, scatterRows } from '../verbs.ts';
+import { gemm, mul, oneHot, reshape, scatterRows } from '../verbs.ts';
 
-type Indexing = 'gather' | 'scatterRows' | 'pick' | 'oneHot' | 'addAt';
+type Indexing = 'gather' | 'scatterRows' | 'pick' | 'oneHot';
 
 /** Up to this many rows a table's gradient is one product with one-hot rows; beyond, rows are added one by one. */
 const SMALL_TABLE = 1024;
@@ -96,43 +96,5 @@ export const indexing = {
     },
     emit: emitOneHot,
     derive: 'an index is a whole number',
-  },
-  addAt: {
-    infer: ([a, places, values]) => {
-      const rows = `${a!.shape[0]}`;
-      if (
-        a!.shape.length !== 2 ||
-        indices(places).shape.join() !== rows ||
-        values!.shape.join() !== rows
-      ) {
-        throw new TypeError('addAt takes a matrix, one index and one number per row');
-      }
-      return [a!];
-    },
-    emit: (e) => {
-      const {
-        inputs: [a, places, values],
-        outputs: [y],
-        to,
-      } = e;
-      const axes = integers(to, [1]);
-      const added = to.node('Unsqueeze', [values!.name, axes]);
-      const outputs = [y!.name];
-      if (!to.portable) {
-        const column = to.node('Unsqueeze', [places!.name, axes]);
-        const attributes = { axis: { int: 1 }, reduction: { text: 'add' } };
-        to.node('ScatterElements', [a!.name, column, added], { attributes, outputs });
-        return;
-      }
-      const hot = { name: `${y!.name}.hot`, dtype: a!.dtype, shape: a!.shape };
-      const attributes = { depth: a!.shape[1]!, to: a!.dtype };
-      emitOneHot({ inputs: [places!], outputs: [hot], attributes, to });
-      to.node('Add', [a!.name, to.node('Mul', [hot.name, added])], { outputs });
-    },
-    derive: ({ grad, inputs: [, places], wants }) => [
-      grad,
-      undefined,
-      wants(2) ? pick(grad, places!) : undefined,
-    ],
   },
 } satisfies { [K in Indexing]: OpRule<OpAttributes[K]> };
