@@ -85,9 +85,11 @@ export async function applyDecision(
   };
   const completed = async () => {
     member.attendance.noteLeaves(outcome);
+    const isLast = outcome.round + 1 >= plan.rounds;
+    if (isLast) member.control.hurry();
     const kept = timing.isOver ? Promise.resolve() : keepRound(start, decision, member, wire.me);
     // after the last round connections close
-    if (outcome.round + 1 >= plan.rounds) await within(kept, LAST_MS, clock, session.signal);
+    if (isLast) await within(kept, LAST_MS, clock, session.signal);
     report({ type: 'round', ...summary });
     const count = voidsInARow(rounds);
     if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });

@@ -48,10 +48,13 @@ export interface PublishOptions {
   readonly sha256: Sha256;
   readonly lifetime: Lifetime;
   readonly signal: AbortSignal;
+  /** Nobody waits for it: it gives way to what a round needs. */
+  readonly isPatient?: boolean | undefined;
 }
 
-/** Chunk events under way at one relay. */
+/** Chunk events under way at one relay; of what can wait fewer, so that a slow line is free for the rest. */
 const WINDOW = 16;
+const PATIENT_WINDOW = 2;
 /** Signed chunk events kept for the slower relays. */
 const REMEMBERED = 64;
 
@@ -71,13 +74,14 @@ export function publishWithAttachments(
   attachments: readonly Attachment[],
   options: PublishOptions,
 ): Sending {
-  const { relays, signal } = options;
-  if (attachments.length === 0) return watchOutcomes(relays.send(event, { signal }), relays);
+  const { relays, signal, isPatient } = options;
+  const how = { signal, isPatient };
+  if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
   const uploads = attachments.map(({ payload, stripe }) =>
     sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options),
   );
   const held = Promise.all(uploads.map(({ enough }) => enough));
-  const outcomes = held.then((each) => (each.every(Boolean) ? relays.send(event, { signal }) : []));
+  const outcomes = held.then((each) => (each.every(Boolean) ? relays.send(event, how) : []));
   return {
     taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
     settled: settle(relays, uploads, outcomes),
@@ -159,9 +163,10 @@ export function sendChunks(
 async function sendTo(
   relay: string,
   { count }: ChunkPlan,
-  { relays, signal }: PublishOptions,
+  { relays, signal, isPatient }: PublishOptions,
   { eventOf, onTaken }: { eventOf(index: number): SignedEvent; onTaken(index: number): void },
 ): Promise<ChunkDelivery> {
+  const window = isPatient ? PATIENT_WINDOW : WINDOW;
   let next = 0;
   let taken = 0;
   let message = '';
@@ -171,7 +176,9 @@ async function sendTo(
     const own = AbortSignal.any([signal]); // few listeners each
     while (next < count && !isUseless && !own.aborted) {
       const index = next++;
-      const [outcome] = await relays.publish(eventOf(index), { only: [relay], signal: own });
+      const [outcome] = await relays.publish(eventOf(index), {
+        ...{ only: [relay], signal: own, isPatient },
+      });
       if (outcome && isTaken(outcome)) {
         taken++;
         onTaken(index);
@@ -182,7 +189,7 @@ async function sendTo(
       isUseless ||= outcome === undefined || outcome.attempts === 0;
     }
   };
-  await Promise.all(Array.from({ length: Math.min(WINDOW, count) }, sendSome)).catch(() => {
+  await Promise.all(Array.from({ length: Math.min(window, count) }, sendSome)).catch(() => {
     message ||= 'given up';
   });
   return { relay, taken, of: count, message, isAway: away };

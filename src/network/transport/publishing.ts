@@ -33,6 +33,8 @@ export interface SendOptions {
   readonly only?: readonly string[] | undefined;
   /** For what is worthless when late: `throttled` at once where the relay's rate has no room now. */
   readonly skipWhenBusy?: boolean | undefined;
+  /** For what nobody waits for: it gives way to all else that a relay with a rate gets. */
+  readonly isPatient?: boolean | undefined;
 }
 
 /** Everything one relay is published through. */
@@ -80,7 +82,8 @@ export async function publishTo(
   const { signal, release } = anySignal(outlet.stop, options.signal);
   const publishing = new Publishing(outlet, parcel, signal);
   try {
-    const gives = { up: options.signal === undefined, early: options.skipWhenBusy ?? false };
+    const { skipWhenBusy: early = false, isPatient = false } = options;
+    const gives = { up: options.signal === undefined, early, way: isPatient };
     return await publishing.run(gives);
   } catch (error) {
     if (options.signal?.aborted && publishing.refused)
@@ -91,6 +94,13 @@ export async function publishTo(
   } finally {
     release();
   }
+}
+
+/** What one publication gives: up, early, or way to others. */
+interface Gives {
+  readonly up: boolean;
+  readonly early: boolean;
+  readonly way: boolean;
 }
 
 class Publishing {
@@ -126,11 +136,12 @@ class Publishing {
     return { relay: connection.url, status, message: said, ...told, kept: false };
   }
 
-  async run(gives: { readonly up: boolean; readonly early: boolean }): Promise<PublishOutcome> {
+  async run(gives: Gives): Promise<PublishOutcome> {
     const { bucket, clock, retry } = this.#outlet;
     for (;;) {
       const useless = this.#foresee();
       if (useless) return this.outcome(useless);
+      if (gives.way) this.#token ??= await bucket.takePatiently(this.#signal);
       this.#token ??= bucket.takeNow();
       if (!gives.early) this.#token ??= await bucket.take(this.#signal);
       if (this.#token === undefined) return this.outcome(wordBusy(bucket));

@@ -1,6 +1,6 @@
 /**
  * How fast one relay may be sent events: a token each. A refusal halves the rate after a pause, a minute of full use
- * without one raises it by half.
+ * without one raises it by half. What can wait gives way: it takes a token only while all others are there for what cannot.
  */
 import type { Clock } from '../../base/clock.ts';
 import { deferred } from '../../base/deferred.ts';
@@ -36,6 +36,9 @@ export class TokenBucket {
   #waiting = 0;
   /** Resolves when the last in line has its token or has left. */
   #line: Promise<void> = Promise.resolve();
+  /** The same of those that can wait. */
+  #patientLine: Promise<void> = Promise.resolve();
+  #patient = 0;
   #minute = { startMs: 0, drawn: 0, drawnBefore: 0 };
 
   constructor({ clock, random, perMinute }: BucketOptions) {
@@ -53,10 +56,15 @@ export class TokenBucket {
 
   /** How long the next token takes when nobody is in line. */
   get waitMs(): number {
+    return this.#waitForMs(1);
+  }
+
+  /** Until so many tokens are there at once. */
+  #waitForMs(tokens: number): number {
     this.#refill();
     const pauseMs = Math.max(0, this.#countedMs - this.#clock.now());
-    if (this.#tokens >= 1) return pauseMs;
-    return pauseMs + Math.ceil(((1 - this.#tokens) * MINUTE_MS) / this.#perMinute);
+    if (this.#tokens >= tokens) return pauseMs;
+    return pauseMs + Math.ceil(((tokens - this.#tokens) * MINUTE_MS) / this.#perMinute);
   }
 
   /** A token, in the order of asking; rejects with `signal.reason`. */
@@ -75,6 +83,27 @@ export class TokenBucket {
       return this.#draw();
     } finally {
       this.#waiting--;
+      leave();
+    }
+  }
+
+  /** A token that nobody else needs now: after all who cannot wait, and only when as many as may gather have gathered. */
+  async takePatiently(signal: AbortSignal): Promise<Token> {
+    const before = this.#patientLine;
+    const { promise: left, settle: leave } = deferred<void>();
+    this.#patientLine = before.then(() => left);
+    this.#patient++;
+    try {
+      await unlessAborted(before, signal);
+      for (;;) {
+        const ms = this.#waitForMs(this.#room());
+        if (ms === 0 && this.#waiting === 0) return this.#draw();
+        this.#busySinceMs ??= Math.max(this.#clock.now(), this.#countedMs);
+        if (ms > 0) await this.#clock.sleep(ms, signal);
+        else await unlessAborted(this.#line, signal);
+      }
+    } finally {
+      this.#patient--;
       leave();
     }
   }
@@ -126,7 +155,8 @@ export class TokenBucket {
   }
 
   #drawAtOnce(): Token {
-    this.#busySinceMs = undefined;
+    // with something in line, however patient, all of the rate is in use
+    if (this.#patient === 0) this.#busySinceMs = undefined;
     return this.#draw();
   }
 

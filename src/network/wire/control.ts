@@ -4,7 +4,6 @@
  */
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
-import { FairStore } from '../../base/fair-store.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
@@ -33,7 +32,9 @@ import {
 } from './certified-events.ts';
 import { findCopies, publishCopies } from './copies-exchange.ts';
 import { buildFault, pairBody } from './faults.ts';
+import { KeptEvents } from './kept-events.ts';
 import type { Manifest } from './manifests.ts';
+import { Resending } from './resending.ts';
 import { buildRun, specLifetime } from './runs.ts';
 
 /** Receives the messages of one subscription or question. */
@@ -92,12 +93,14 @@ export interface MessagePublisher<N> {
   restore(event: SignedEvent, said?: Message): N;
   /** Sends an event to all relays, after its body where that travels in chunks. */
   send(event: SignedEvent): Sending;
-  /** Sends events that are here once more, as they are. */
+  /** Sends events that are here once more, as they are, to relays that do not have them. */
   resend(ids: readonly EventId[]): void;
   /** Publishes copies of events that are here under this worker's key, with the bodies that travel beside them; resolves when relays have answered. */
   copy(round: number, ids: readonly EventId[]): Promise<void>;
   /** Publishes the run's spec under this worker's key. */
   publishSpec(spec: RunSpec): Promise<void>;
+  /** What is published for later gives way to what a round needs; not from now on, since no round follows. */
+  hurry(): void;
   /** Publishes a certified state; false when relays do not hold all of it. */
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean>;
 }
@@ -140,10 +143,6 @@ interface Hear<N> {
   readonly isAsked: boolean;
 }
 
-/** Events of rounds in memory: of one key, and of all. An event has 128 KiB at most. */
-const ROUND_BYTES = { perOwner: 4 << 20, inAll: 128 << 20 };
-/** The same of joins, leaves and faults, which anybody may send and which are kept for all of the run. */
-const MEMBER_BYTES = { perOwner: 512 << 10, inAll: 16 << 20 };
 /** How long relays may take to answer a question for single events. */
 const FETCH_MS = 10_000;
 
@@ -153,22 +152,21 @@ export const createControl = <N>(options: ControlOptions<N>): Control<N> =>
 
 class RelayControl<N> implements Control<N> {
   readonly #options: ControlOptions<N>;
-  readonly #kept = new FairStore<{ readonly event: SignedEvent; readonly round: number }>(
-    ROUND_BYTES,
-  );
-  readonly #ofMembers = new FairStore<SignedEvent>(MEMBER_BYTES);
-  /** Whose events of rounds are kept; everybody's until it is said. */
-  #members: ReadonlySet<WorkerId> | undefined;
+  readonly #kept: KeptEvents;
   readonly #puller: Puller;
   readonly #bodies: BodyExchange;
+  readonly #resending: Resending;
+  #isHurrying = false;
   /** The newest round that was listened to: what comes now is dropped with it. */
   #latest = 0;
   #least: LeastLifetime = { since: 0, seconds: 0 };
 
   constructor(options: ControlOptions<N>) {
     this.#options = options;
+    this.#kept = new KeptEvents(options.signer.publicKey);
     this.#puller = createPuller(options);
     this.#bodies = new BodyExchange(options, this.#puller);
+    this.#resending = new Resending(options);
   }
 
   listen(round: number, hearing: Hearing<N>): RoundListening {
@@ -198,9 +196,9 @@ class RelayControl<N> implements Control<N> {
   }
 
   listenToMembers(hearing: Hearing<N>): Listening {
-    return this.#hear(membersFilter(this.#options.run), hearing, (event) => {
-      this.#ofMembers.set(event.id, { value: event, owner: event.pubkey, bytes: bytesOf(event) });
-    });
+    return this.#hear(membersFilter(this.#options.run), hearing, (event) =>
+      this.#kept.keepForAll(event),
+    );
   }
 
   look(round: number, hearing: Hearing<N>): Promise<void> {
@@ -210,10 +208,10 @@ class RelayControl<N> implements Control<N> {
   fetch(ids: readonly EventId[], asker: Hearing<N>): void {
     const hearing = answering(asker);
     for (const id of ids) {
-      const event = this.#held(id);
+      const event = this.#kept.get(id);
       if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
     }
-    const missing = ids.filter((id) => this.#held(id) === undefined);
+    const missing = ids.filter((id) => this.#kept.get(id) === undefined);
     if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true);
   }
 
@@ -241,7 +239,7 @@ class RelayControl<N> implements Control<N> {
   }
 
   accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
-    const [a, b] = ids.map((id) => this.#held(id));
+    const [a, b] = ids.map((id) => this.#kept.get(id));
     const { run, signer } = this.#options;
     if (!a || !b) return undefined;
     const event = signer.sign(buildFault(run, [a, b], this.#lifetime()));
@@ -253,10 +251,13 @@ class RelayControl<N> implements Control<N> {
   }
 
   resend(ids: readonly EventId[]): void {
+    const again: SignedEvent[] = [];
     for (const id of ids) {
-      const event = this.#held(id);
-      if (event) this.send(event);
+      const event = this.#kept.get(id);
+      // the first time its body goes with it
+      if (event && !this.#bodies.send(event, this.#latest)) again.push(event);
     }
+    this.#resending.send(again, this.#latest);
   }
 
   send(event: SignedEvent): Sending {
@@ -266,7 +267,7 @@ class RelayControl<N> implements Control<N> {
   }
 
   copy(round: number, ids: readonly EventId[]): Promise<void> {
-    const events = ids.flatMap((id) => this.#held(id) ?? []);
+    const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const bodies = events.flatMap((event) => {
       const apart = apartIn(event);
       return (apart && this.#bodies.get(apart)) ?? [];
@@ -289,7 +290,12 @@ class RelayControl<N> implements Control<N> {
 
   #sending(lifetime = this.#lifetime()): PublishOptions {
     const { relays, sha256, signal, signer } = this.#options;
-    return { relays, sha256, lifetime, signal, sign: (draft) => signer.sign(draft) };
+    const isPatient = !this.#isHurrying;
+    return { relays, sha256, lifetime, signal, isPatient, sign: (draft) => signer.sign(draft) };
+  }
+
+  hurry(): void {
+    this.#isHurrying = true;
   }
 
   require(least: LeastLifetime): void {
@@ -297,15 +303,14 @@ class RelayControl<N> implements Control<N> {
   }
 
   admit(members: readonly WorkerId[]): void {
-    this.#members = new Set(members);
+    this.#kept.admit(members);
     this.#bodies.admit(members, this.#latest);
   }
 
   forgetBefore(round: number): void {
     this.#bodies.forgetBefore(round);
-    for (const [id, { value }] of this.#kept.entries()) {
-      if (value.round < round) this.#kept.delete(id);
-    }
+    this.#resending.forgetBefore(round);
+    this.#kept.forgetBefore(round);
   }
 
   close(): void {
@@ -313,17 +318,8 @@ class RelayControl<N> implements Control<N> {
     this.#puller.close();
   }
 
-  readonly #keep = (event: SignedEvent, isAsked: boolean): void => {
-    const owner = event.pubkey;
-    const isOwn = owner === this.#options.signer.publicKey;
-    if (!isAsked && !isOwn && this.#members?.has(owner) === false) return;
-    const value = { event, round: this.#latest };
-    this.#kept.set(event.id, { value, owner, bytes: bytesOf(event) });
-  };
-
-  #held(id: EventId): SignedEvent | undefined {
-    return this.#kept.get(id)?.event ?? this.#ofMembers.get(id);
-  }
+  readonly #keep = (event: SignedEvent, isAsked: boolean): void =>
+    this.#kept.keep(event, this.#latest, isAsked);
 
   #own(event: SignedEvent, body: string | undefined): N {
     const apart = apartIn(event);
@@ -387,7 +383,3 @@ const answering = <N>(hearing: Hearing<N>): Hearing<N> => ({
   take: (message) => hearing.take(message, true),
   refuse: (rejection, id) => hearing.refuse?.(rejection, id),
 });
-
-/** What an event takes in memory, about. */
-const bytesOf = ({ content, tags }: SignedEvent): number =>
-  tags.flat().reduce((sum, text) => sum + text.length + 16, 1024 + content.length);

@@ -69,6 +69,47 @@ test('who asks first is first, and who leaves lets nobody overtake', async () =>
   expect(clock.pending).toBe(0);
 });
 
+describe('what can wait', () => {
+  test('takes only what nobody else can want: the others find all that may gather', async () => {
+    const { clock, bucket } = create(5);
+    const times: number[] = [];
+    const startMs = clock.now();
+    for (let i = 0; i < 3; i++) {
+      void bucket.takePatiently(never).then(() => times.push((clock.now() - startMs) / 1000));
+    }
+    await clock.advance(24_000);
+    expect(times).toEqual([0, 12, 24]);
+    expect(Array.from({ length: 4 }, () => bucket.takeNow() !== undefined)).not.toContain(false);
+  });
+
+  test('gives way to who cannot, however long that is', async () => {
+    const { clock, bucket } = create(5);
+    for (let i = 0; i < 5; i++) bucket.takeNow();
+    const order: string[] = [];
+    void bucket.takePatiently(never).then(() => order.push('patient'));
+    void bucket.take(never).then(() => order.push('urgent'));
+    await clock.advance(12_000);
+    expect(order).toEqual(['urgent']);
+    await clock.advance(59_000);
+    expect(order).toEqual(['urgent']);
+    await clock.advance(1000);
+    expect(order).toEqual(['urgent', 'patient']);
+  });
+
+  test('uses all of a rate, so that it rises', async () => {
+    const { clock, bucket } = create(5);
+    void (async () => {
+      for (;;) await bucket.takePatiently(never);
+    })();
+    for (let minute = 0; minute < 3; minute++) {
+      await clock.advance(30_000);
+      expect(bucket.takeNow()).toBeDefined();
+      await clock.advance(30_000);
+    }
+    expect(bucket.perMinute).toBeGreaterThan(10);
+  });
+});
+
 describe('a refusal', () => {
   test('pauses a minute and up to half more, then half the rate', async () => {
     const { clock, bucket } = create(10, () => 0.5);
