@@ -1,9 +1,12 @@
-/** The command line: parses, dispatches, words errors, sets the exit code (0 done, 1 failed, 2 usage, 130 after Ctrl-C). */
+/** The command line: parses, dispatches, words errors, sets the exit code (src/terminal/exit-codes.ts). */
 
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
+import { exitCodes } from '../terminal/exit-codes.ts';
 import { Interrupted } from '../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
+
+const { done, failed, usage } = exitCodes;
 
 /** In the order of `--help`. Each is loaded when it is asked for: to load all takes longer than most of them run. */
 const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
@@ -60,10 +63,10 @@ export async function main(argv: readonly string[]): Promise<number> {
   try {
     const program = await createProgram(argv[0]);
     await program.parseAsync(argv, { from: 'user' });
-    return Number(process.exitCode ?? 0);
+    return Number(process.exitCode ?? done.code);
   } catch (error) {
     // commander has printed its own message; help and version are no failures
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? done.code : usage.code;
     const { text, exitCode } = wordError(error);
     writeNote(text);
     return exitCode;
@@ -84,11 +87,11 @@ export function wordError(error: unknown): WordedError {
   if (error instanceof NostrainError) {
     const hint = error.hint === undefined ? '' : `\n  try: ${error.hint}`;
     const text = `error (${error.code}): ${error.message}${hint}`;
-    return { text, exitCode: USAGE.test(error.code) ? 2 : 1 };
+    return { text, exitCode: (USAGE.test(error.code) ? usage : failed).code };
   }
   if (error instanceof Interrupted) return { text: 'stopped', exitCode: error.exitCode };
   if (error instanceof Error && error.name === 'AbortError')
-    return { text: 'stopped', exitCode: 1 };
+    return { text: 'stopped', exitCode: failed.code };
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return { text: `internal error, please report it: ${text}`, exitCode: 1 };
+  return { text: `internal error, please report it: ${text}`, exitCode: failed.code };
 }

@@ -1,5 +1,5 @@
 /** Ctrl-C as a signal: the first one ends things in order, a second one ends the process at once. */
-import { constants } from 'node:os';
+import { exitCodes } from './exit-codes.ts';
 
 export interface Interrupt {
   readonly signal: AbortSignal;
@@ -14,7 +14,8 @@ export class Interrupted extends Error {
 
   constructor(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT') {
     super('interrupted');
-    this.exitCode = 128 + constants.signals[signal];
+    const { interrupted, terminated } = exitCodes;
+    this.exitCode = (signal === 'SIGINT' ? interrupted : terminated).code;
   }
 }
 

@@ -10,6 +10,7 @@ import { stripeOver } from '../../../node/relay-fit.ts';
 import { gradientEvents } from '../../../python/wire/sizes.ts';
 import { combineSettings, presets } from '../../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import { exitCodes } from '../../../terminal/exit-codes.ts';
 import {
   addSettingFlags,
   positive,
@@ -81,7 +82,7 @@ export const plan = (): Command =>
       const made = await makePlan(settings, flags, signal);
       writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
       const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
-      if (isHopeless) process.exitCode = 1;
+      if (isHopeless) process.exitCode = exitCodes.failed.code;
     });
   });
 

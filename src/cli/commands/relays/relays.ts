@@ -1,5 +1,6 @@
 /** `nostrain relays check`: what relays really allow, found out by trying. */
 import { Command } from 'commander';
+import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
@@ -37,6 +38,6 @@ const check = (): Command =>
         const isUsable = judged.some(
           ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
         );
-        if (!isUsable) process.exitCode = 1;
+        if (!isUsable) process.exitCode = exitCodes.failed.code;
       });
     });

@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { replayRun } from '../../../certified/replay-run.ts';
 import type { Digest } from '../../../run/ids.ts';
+import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused } from '../../../terminal/unused-flags.ts';
@@ -50,6 +51,6 @@ export const replay = (): Command =>
             `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain`,
           );
         }
-        if (!report.ok) process.exitCode = 1;
+        if (!report.ok) process.exitCode = exitCodes.failed.code;
       });
     });
