@@ -16,10 +16,18 @@ const living = [
   ...['demos/gpt/README.md', 'demos/linear/README.md', 'demos/own-model/README.md'],
   ...pagesIn('docs'),
 ];
-/** Decisions say how things were; their links still lead somewhere. */
-const all = [...living, ...pagesIn('docs/decisions')];
+/** Decisions say how things were, and examples name files of nobody; their links still lead somewhere. */
+const all = [...living, ...pagesIn('docs/decisions'), ...pagesIn('docs/reference')];
 
 describe('pages', () => {
+  it('are all on docs/README.md', () => {
+    const index = read('docs/README.md');
+    const others = [...pagesIn('docs'), ...pagesIn('docs/reference')].filter(
+      (page) => page !== 'docs/README.md' && !index.includes(`](${page.slice('docs/'.length)})`),
+    );
+    expect(others).toEqual([]);
+  });
+
   it.each(all)('%s links to files that exist', (page) => {
     const links = [...read(page).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(([, link]) => link!);
     const broken = links.filter(

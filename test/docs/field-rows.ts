@@ -51,7 +51,9 @@ export function rowsOf(
       const below = depth < DEEPEST ? rowsOf(checker, value, path, depth + 1) : [];
       names.set(path, { ...rowOf(checker, symbol, value, path), below });
     }
-    const values = checker.getIndexTypeOfType(part, ts.IndexKind.String);
+    const values =
+      checker.getIndexTypeOfType(part, ts.IndexKind.String) ??
+      checker.getIndexTypeOfType(part, ts.IndexKind.Number);
     if (values && depth < DEEPEST) {
       const path = `${at}.*`;
       const row = { path, type: wordsOf(checker, values, undefined), isOptional: true, says: '' };

@@ -1,4 +1,5 @@
 /** A worker session as a command: its reports on the terminal, its results in files, and what to say when it is stopped. */
+import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Connection } from '../../node/connect-relays.ts';
@@ -39,7 +40,10 @@ export async function runWorkerCommand<M extends object>(
       flags,
     );
   } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
+    if (!(error instanceof Interrupted)) {
+      if (flags.report === 'ndjson') reporter.event('me', failureOf(error));
+      throw error;
+    }
     // the view first: its last frame would be drawn over the words
     reporter.close();
     const again = commandLine(withoutSecretArguments(process.argv.slice(2)));
@@ -48,6 +52,14 @@ export async function runWorkerCommand<M extends object>(
   } finally {
     reporter.close();
   }
+}
+
+/** For whoever reads the lines of this worker and not its stderr. */
+function failureOf(error: unknown): RunEvent {
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof NostrainError)) return { type: 'failed', code: 'internal', message };
+  const { code, hint } = error;
+  return { type: 'failed', code, message, ...(hint === undefined ? {} : { hint }) };
 }
 
 /** What was typed, fit to be shown: no secret key, no user, password or query of an address. */

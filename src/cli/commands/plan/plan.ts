@@ -144,7 +144,7 @@ async function factsOfAll(
 }
 
 /** JSON has no Infinity: null stands for "no round is long enough" and "no limit". */
-const written = ({ input: { whole: _, ...input }, ...rest }: Plan): unknown => ({
+const written = ({ input: { whole: _, ...input }, ...rest }: Plan) => ({
   ...input,
   ...rest,
 });

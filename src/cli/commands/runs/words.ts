@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { CertifiedSummary } from '../../../certified/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../../dashboard/curve.ts';
 import type { LocalRun } from '../../../node/local-runs.ts';
+import { commandLine } from '../../../terminal/command-line.ts';
 import { formatLoss } from '../../../terminal/render/numbers.ts';
 
 /** What `runs --json` lists of a run. */
@@ -84,9 +85,5 @@ export function sampleCommand({
 }: LocalRun): string | undefined {
   if (parameters === undefined || (model !== 'char-gpt' && model !== 'gpt')) return undefined;
   const isNamed = kind === 'demo' || dir === worker;
-  return `nostrain sample ${quoted(isNamed ? name : worker)}`;
+  return commandLine(['sample', isNamed ? name : worker]);
 }
-
-/** A word as a shell takes it. */
-const quoted = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
