@@ -75,7 +75,11 @@ export async function applyDecision(
     round: next.round,
     params: next.params,
     momentum: next.momentum,
-    ...carryOver(played, start.state, outcome, { wire, rule: plan.residual }),
+    ...carryOver(played, start.state, outcome, {
+      wire,
+      evidence: member.evidence,
+      rule: plan.residual,
+    }),
     unpacked: undefined,
     cohort: accepted,
     rounds,

@@ -116,17 +116,20 @@ export interface Situation {
 
 export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
-  /** live(r): who owns the parameters. */
+  /** live(r): who was seen lately. */
   readonly live: readonly WorkerId[];
-  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds. */
+  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds, as far as they weigh. */
   readonly awaited: readonly WorkerId[];
 }
 
 /** The rules of membership of a run. */
 export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
 
+/** Where stakes are looked up. */
+export type StakeEvidence = Pick<Evidence, 'stakes'>;
+
 /** The stakes that count with this ledger; null in a run without. */
-export function stakesOf(ledger: Ledger, evidence: Evidence): Verdict<Stakes> {
+export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Verdict<Stakes> {
   const snapshot = snapshotOf(ledger);
   if (snapshot === null) return found(null);
   const stakes = evidence.stakes(snapshot);
@@ -137,11 +140,17 @@ export function stakesOf(ledger: Ledger, evidence: Evidence): Verdict<Stakes> {
 const NEWCOMER_ROUNDS = 3;
 
 /** Ascending. */
-function awaitedIn({ round, members }: Ledger, live: readonly WorkerId[]): readonly WorkerId[] {
+function awaitedIn(
+  { ledger, spec, round }: Situation,
+  live: readonly WorkerId[],
+  stakes: Stakes,
+): readonly WorkerId[] {
   const isLive = new Set(live);
   const isNew = ({ joined, lastSeen }: Member) =>
     joined > 0 && lastSeen < 0 && round - joined < NEWCOMER_ROUNDS;
-  return members.filter((member) => isLive.has(member.key) || isNew(member)).map(({ key }) => key);
+  const isAwaited = (member: Member) => isLive.has(member.key) || isNew(member);
+  const eligible = ledger.members.filter(isAwaited).map(({ key }) => key);
+  return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
 }
 
 /** The committees of a round. Throws without the entropy of its ledger. */
@@ -161,7 +170,7 @@ export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
       drawCommittee({ ...about, attempt, parent, eligible, leastQuorum }),
   });
   const roster = ledger.members.map(({ key }) => key);
-  return { ...election, roster, live, awaited: awaitedIn(ledger, live) };
+  return { ...election, roster, live, awaited: awaitedIn(situation, live, stakes) };
 }
 
 /** The same state with the entropy of its round, when the beacon it may need is there. */

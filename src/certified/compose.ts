@@ -146,7 +146,7 @@ function firstOfEach<T extends { readonly id: EventId }>(
 const byKey = (a: { readonly key: WorkerId }, b: { readonly key: WorkerId }): number =>
   a.key < b.key ? -1 : 1;
 
-/** What this worker holds in time, and whom it was told of as left out. */
+/** What this worker holds in time, as far as it weighs anything, and whom it was told of as left out. */
 export interface Sight {
   readonly held: readonly Arrival[];
   /** Whose work of the round before must be listed under `defer`. */

@@ -10,7 +10,8 @@ import type { Decided } from './certificate.ts';
 import { genesisOf, startOf } from './chain.ts';
 import type { Gathered } from './evidence.ts';
 import { hasModel, type ReplayedRound, replay } from './replay.ts';
-import { assignmentOf, judgeManifest, judgeSubmission, termsOf } from './rows.ts';
+import { judgeManifest, judgeSubmission } from './rows.ts';
+import { assignmentOf, termsOf } from './terms.ts';
 
 export interface Explanation {
   readonly counted: boolean;
@@ -136,7 +137,9 @@ function manifestsOf(worker: WorkerId, round: number, { messages }: Gathered): r
 function judge(manifest: Manifest, { before }: ReplayedRound, events: Gathered): string {
   const name = `Manifest ${manifest.eventId}`;
   if (!hasModel(before)) return `${name} is here; without the model it is not judged.`;
-  const terms = termsOf(before, false)!;
+  const of = termsOf(before, events);
+  if (!of.ok) return `${name} is here; without the stakes of the round it is not judged.`;
+  const terms = of.value;
   const claim = judgeManifest(manifest, terms, assignmentOf(terms));
   if (!claim.ok)
     return `${name} does not count (${claim.rejection.reason}): ${claim.rejection.detail}.`;

@@ -15,12 +15,14 @@ import { type Outcome, outcomeDigest } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
 import type { Certified } from './chain.ts';
+import { stakesOf } from './chain.ts';
 import { type Bad, draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { EvidenceStore, Missing, ProtocolMessage, Verdict } from './evidence.ts';
 import type { Decision, DriverOptions } from './member.ts';
 import { applyOutcome, completeOutcome } from './outcomes.ts';
 import type { StakeOpinion } from './refresh.ts';
-import { assignmentOf, judgeManifest, judgeSubmission, type Terms, termsOf } from './rows.ts';
+import { judgeManifest, judgeSubmission } from './rows.ts';
+import { assignmentOf, known, lateTermsOf, type Terms, termsOf, weighingOf } from './terms.ts';
 
 export interface Watch {
   /** What is of another round, or of nobody who may send in this one, is passed over. */
@@ -134,8 +136,8 @@ export function createObserver(
 ): Observer {
   const { evidence, control } = ports;
   const roster = new Set(context.roster);
-  const now = createWatch(termsOf(state, false)!, roster, evidence, wants);
-  const past = termsOf(state, true);
+  const now = createWatch(known(termsOf(state, evidence)), roster, evidence, wants);
+  const past = known(lateTermsOf(state, evidence));
   const owing = lateOf(state.ledger);
   // that it is late says nothing about how long this round has to wait
   const apart: Wants = {
@@ -257,18 +259,22 @@ export class Judge {
   }
 
   #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
-    const known = this.#nexts.get(digest);
-    if (known !== undefined) return { ok: true, value: known };
+    const before = this.#nexts.get(digest);
+    if (before !== undefined) return { ok: true, value: before };
     const verdict = applyOutcome(this.#options.state, outcome, this.#options.ports.evidence);
     if (verdict.ok) this.#nexts.set(digest, verdict.value);
     return verdict;
   }
 
-  #opinion(outcome: Outcome, held: readonly Arrival[], stakes: StakeOpinion) {
+  #opinion(outcome: Outcome, all: readonly Arrival[], stakes: StakeOpinion) {
     const nowMs = this.#options.ports.clock.now();
     const { state, ports } = this.#options;
     const owed = owedIn(state, outcome, this.#host.observer.late(), ports.evidence);
     const hasStakes = stakes === 'good';
+    const table = known(stakesOf(state.ledger, ports.evidence));
+    const workers = all.map(({ worker }) => worker);
+    const weighing = new Set(weighingOf(state.spec, table, workers));
+    const held = all.filter(({ worker }) => weighing.has(worker));
     return opinionOf(state, outcome, { held, owed, hasStakes, nowMs });
   }
 

@@ -8,6 +8,7 @@ import type { Control } from '../network/wire/control.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Ledger } from '../run/ledger.ts';
 import { leastSeconds } from '../run/lifetime.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
@@ -261,6 +262,8 @@ export class RoundInputs {
     control.require({ since: time, seconds: leastSeconds(spec, round) });
     control.admit(members);
     evidence.admit(members);
+    // votes and late rows of the round before are judged by those
+    if (certified.before) await this.stakes(certified.before.ledger, round);
     for (;;) {
       const entropy = withEntropy(certified, evidence);
       const stakes = stakesOf(certified.ledger, evidence);
@@ -274,6 +277,13 @@ export class RoundInputs {
       );
       for (const each of missing) await this.obtain(each, certified);
     }
+  }
+
+  /** Waits until the table of stakes of a ledger is here, if it has one. */
+  async stakes(ledger: Ledger, round: number): Promise<void> {
+    const found = stakesOf(ledger, this.#ports.evidence);
+    if (found.ok || !('missing' in found)) return;
+    for (const each of found.missing) await this.obtain(each, { round });
   }
 
   /** Gets a stake table or a beacon value, however long it takes. */

@@ -5,9 +5,9 @@
 
 import { weightedMean, weightOf } from '../consensus/aggregate/mean.ts';
 import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
-import { liveWeights, type Stakes } from '../consensus/committee/committee.ts';
+import { rosterWeights, type Stakes } from '../consensus/committee/committee.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
-import { liveOf, type RosterChange } from '../consensus/round/membership.ts';
+import type { RosterChange } from '../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../consensus/round/roster-change.ts';
 import { type ModelState, modelRoot } from '../consensus/state-root.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
@@ -145,6 +145,7 @@ function step(
       normBound: normBoundC,
       history: ledger.rowSizes,
       parameters: () => rootMeanSquare(params.values),
+      weights: rows.map(({ contribution }) => stakeOf(contribution.worker)),
     },
   );
   const mean = weightedMean(
@@ -164,12 +165,10 @@ function step(
 }
 
 /** What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. */
-function rowWeights(
-  { spec, run, ledger }: Certified,
-  stakes: Stakes,
-): (worker: WorkerId) => number {
+function rowWeights({ spec, ledger }: Certified, stakes: Stakes): (worker: WorkerId) => number {
   if (stakes === null) return () => 1;
-  const weights = liveWeights(liveOf(membershipOf(spec, run), ledger), stakes, spec.committee);
+  const roster = ledger.members.map(({ key }) => key);
+  const weights = rosterWeights(roster, stakes, spec.committee);
   return (worker) => weights.get(worker) ?? 0;
 }
 

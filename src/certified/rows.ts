@@ -1,7 +1,6 @@
 /** Which contributions count in a certified round: the judgment on one manifest and its payload, and on the rows that an outcome lists. */
 
 import { sha256 } from '../base/hash.ts';
-import { liveOf } from '../consensus/round/membership.ts';
 import type { Submission } from '../network/wire/certified-events.ts';
 import { accept, codecReason, type Judged, refusal } from '../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
@@ -12,10 +11,8 @@ import { type Ledger, lateOf } from '../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
 import { roundName, roundNumber } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
-import type { Layout } from '../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
-import { assignChunks } from '../worker/chunk-assignment.ts';
-import { type Certified, type Draft, membershipOf, type Situation } from './chain.ts';
+import type { Certified, Draft } from './chain.ts';
 import {
   type Evidence,
   found,
@@ -24,18 +21,12 @@ import {
   type ProtocolMessage,
   type Verdict,
 } from './evidence.ts';
+import { assignmentOf, lateTermsOf, type Terms, termsOf } from './terms.ts';
 
 /** An accepted row with what it brings. */
 export interface Row {
   readonly late: boolean;
   readonly contribution: Contribution;
-}
-
-/** What the contributions of the round to come are held against, or, when late, of the round before; null without one. */
-export function termsOf(state: Certified, late: boolean): Terms | null {
-  const { spec, run, before, modelRoot, params } = state;
-  if (!late) return { ...state, base: modelRoot, layout: params.layout };
-  return before && { spec, run, ...before, layout: params.layout };
 }
 
 /** All accepted rows, opened. Whoever lacks some is told all of what it lacks at once. */
@@ -81,8 +72,10 @@ function acceptedRow(
   const key = state.ledger.members[index]?.key;
   const wrong = (reason: string, detail: string) =>
     invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
-  const terms = termsOf(state, late);
   if (key === undefined) return wrong('not-in-roster', `no member ${index} of the roster`);
+  const of = late ? lateTermsOf(state, evidence) : termsOf(state, evidence);
+  if (!of.ok) return of;
+  const terms = of.value;
   if (terms === null || (late && !lateOf(state.ledger).includes(key))) {
     return wrong('not-late', 'nothing of the round before may be listed for it');
   }
@@ -141,7 +134,9 @@ function whyRejected(
   }
   if (!isSubmission(message))
     return invalid('other-event', 'rejected', `${id} is a ${message.type}`);
-  const terms = termsOf(state, false)!;
+  const of = termsOf(state, evidence);
+  if (!of.ok) return of;
+  const terms = of.value;
   const claim = judgeManifest(message.manifest, terms, assignmentOf(terms));
   if (!claim.ok) return found(claim.rejection);
   const payload = evidence.payload(message.manifest);
@@ -149,36 +144,6 @@ function whyRejected(
   const judged = judgeSubmission(message.manifest, payload, terms);
   return found(judged.ok ? null : judged.rejection);
 }
-
-/** A round as its contributions are held against it. */
-export interface Terms extends Situation {
-  /** Model root it starts from. */
-  readonly base: string;
-  readonly layout: Layout;
-}
-
-/** Who sends what in a round. Throws without the entropy of its ledger. */
-export function assignmentOf(terms: Omit<Terms, 'base'>): ChunkAssignment {
-  const { spec, run, round, ledger, layout } = terms;
-  const known = divided.get(ledger);
-  if (known?.size === layout.size) return known.assignment;
-  const { owners, fragments } = spec.training;
-  const { entropy } = ledger;
-  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
-  const roster = liveOf(membershipOf(spec, run), ledger);
-  const assignment = assignChunks({
-    ...{ run, round, base: entropy, roster, owners, fragments },
-    size: layout.size,
-  });
-  divided.set(ledger, { size: layout.size, assignment });
-  return assignment;
-}
-
-/** Dividing costs a hash for each key and chunk, and every row of a round asks for the same division. */
-const divided = new WeakMap<
-  Ledger,
-  { readonly size: number; readonly assignment: ChunkAssignment }
->();
 
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(

@@ -42,6 +42,8 @@ export interface SecurityReport {
   readonly floorSeconds: number;
   /** How long every round waits for its beacon before anybody trains: at most with drand, at least with blocks; 0 without. */
   readonly beaconSeconds: number;
+  /** In a run with stakes: what a contribution weighs, and what becomes of keys without stake. */
+  readonly stakeRule?: string;
   readonly warnings: readonly string[];
 }
 
@@ -77,6 +79,7 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
     eventsPerMember: payloadEvents(cost) + VOTES,
     floorSeconds: floor,
     beaconSeconds: beaconSeconds(spec),
+    ...(spec.stake.source !== 'none' && { stakeRule: stakeRuleOf(spec) }),
     warnings: [
       ...warnOfPace(spec, floor, options.roundSeconds),
       ...warnOfBeacon(spec, options.roundSeconds),
@@ -84,6 +87,16 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
       ...warnOfTrust(spec, { seats, quorum }),
     ],
   };
+}
+
+/** Below `minStake` a key has no stake, whatever it holds. */
+function stakeRuleOf({ committee: { weights, minStake } }: RunSpec): string {
+  const least = BigInt(minStake) > 1n ? `less than ${minStake} of stake` : 'no stake';
+  const rule =
+    weights === 'stake'
+      ? 'contributions weigh by stake, capped as votes are'
+      : 'contributions of all keys with enough stake weigh alike';
+  return `${rule}; keys with ${least} may join, own nothing and count for nothing`;
 }
 
 /** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
@@ -168,6 +181,11 @@ function warnOfTrust(
   return [
     ...(isOpen
       ? ['anybody may join and every key counts alike: nothing stops one person with many keys']
+      : []),
+    ...(stake.source !== 'none'
+      ? [
+          'a key that is not in the stake table trains in vain: it sends nothing, and nothing waits for it',
+        ]
       : []),
     ...(seats > 1 && quorum === seats
       ? [`${quorum} of ${seats} founders decide (${committee.quorum}): one away stalls the run`]

@@ -26,10 +26,17 @@ import {
   type WorkerRecord,
 } from '../worker/worker-record.ts';
 import type { Better } from './branches.ts';
-import { type Certified, type ChainHead, chainHeadOf, type Past } from './chain.ts';
+import {
+  type Certified,
+  type ChainHead,
+  chainHeadOf,
+  type Past,
+  type StakeEvidence,
+  stakesOf,
+} from './chain.ts';
 import type { CertifiedSummary } from './events.ts';
 import type { Path } from './replay.ts';
-import { assignmentOf, termsOf } from './rows.ts';
+import { assignmentOf, known, lateTermsOf, termsOf } from './terms.ts';
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 
@@ -128,6 +135,13 @@ const isDeparture = (value: unknown): value is Departure =>
 const areDigests = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every(isDigest);
 
+interface Means<K extends keyof Wire> {
+  readonly wire: Pick<Wire, K>;
+  /** Has the tables of stakes of all rounds that are looked at. */
+  readonly evidence: StakeEvidence;
+  readonly rule: ResidualRule;
+}
+
 type Carried = Pick<CertifiedState, 'sent' | 'unpacked' | 'residual' | 'pending' | 'contributed'>;
 
 /**
@@ -138,14 +152,14 @@ export function carryOver(
   { sent, unpacked, residual, pending, contributed = [] }: Carried,
   state: Certified,
   outcome: Outcome,
-  { wire, rule }: { readonly wire: Pick<Wire, 'me' | 'open'>; readonly rule: ResidualRule },
+  { wire, evidence, rule }: Means<'me' | 'open'>,
 ): Pick<CertifiedState, 'residual' | 'pending' | 'contributed'> {
   const { accepted } = outcome;
   const counted = accepted.map(({ manifest }) => manifest);
   const isSettled = sent !== undefined && isSettledBy(sent, outcome);
   const waits = sent !== undefined && !isSettled && state.spec.late === 'defer';
   const isOut = waits || isSettled;
-  const assignment = assignmentOf(termsOf(state, false)!);
+  const assignment = assignmentOf(known(termsOf(state, evidence)));
   const rows = accepted.filter(({ late }) => !late);
   const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
   const fate = {
@@ -162,7 +176,7 @@ export function carryOver(
   };
 
   function returned(gradient: NonNullable<typeof pending>): Float64Array {
-    const past = termsOf(state, true)!;
+    const past = known(lateTermsOf(state, evidence))!;
     const place = { round: past.round, assignment: assignmentOf(past) };
     return giveBack(left, wire.open(gradient, place), rule);
   }
@@ -227,16 +241,11 @@ function residualAfter(
 /** Rounds of branches it left that a worker remembers, so that it signs nothing there a second time. */
 const MOST_LEFT = 256;
 
-interface Means {
-  readonly wire: Pick<Wire, 'open'>;
-  readonly rule: ResidualRule;
-}
-
 /** The state at the end of the better branch. What is out of the residual is what that branch counts, and nothing else. */
 export function switchTo(
   { path, state, votes, fork }: Better,
   before: CertifiedState,
-  means: Means,
+  means: Means<'open'>,
 ): CertifiedState {
   const { sent: _, unpacked, pending: __, contributed = [], ...rest } = before;
   const outcomes = outcomesAfter(path);
@@ -250,7 +259,8 @@ export function switchTo(
     const isOut = place !== 'back';
     if (isOut !== each.isOut) {
       const { layout } = state.params;
-      const assignment = assignmentOf({ spec, run, ...each.past, layout });
+      const stakes = known(stakesOf(each.past.ledger, means.evidence));
+      const assignment = assignmentOf({ spec, run, ...each.past, layout, stakes });
       const opened = means.wire.open(each.sent, { round: each.past.round, assignment });
       residual = (isOut ? takeAgain : giveBack)(residual, opened, means.rule);
     }

@@ -14,13 +14,19 @@ import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import { applyDecision } from './apply-decision.ts';
 import type { Better } from './branches.ts';
-import { type Certified, type Chain, certifiedOf, type Electorate } from './chain.ts';
+import {
+  type Certified,
+  type Chain,
+  certifiedOf,
+  type Electorate,
+  type StakeEvidence,
+} from './chain.ts';
 import type { CertifiedSession } from './events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
 import type { DrivenRound, Member, ReadyRound } from './member.ts';
 import { driveRound } from './round-driver.ts';
-import { assignmentOf, termsOf } from './rows.ts';
 import { type CertifiedState, switchTo } from './state.ts';
+import { assignmentOf, known, termsOf } from './terms.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
@@ -40,7 +46,7 @@ export function createCertifiedStrategy(
       // a run that seemed over may have gone another way
       const better = await member.branches.atTheEnd(certifiedOf(member.spec, state.head, state));
       if (!better) return { state, isOver: true };
-      const result = switchBranch(better, state, member, session);
+      const result = await switchBranch(better, state, member, session);
       await ports.store.save(result.state);
       return strategy.prepare(await result.completed());
     },
@@ -67,7 +73,7 @@ async function openCertified(
   if (isAllowed && !isOver && !isPlaying) tellAbsence(member, start.state.round);
   let isLate = false;
   return {
-    start: isPlaying ? roundStart(start) : undefined,
+    start: isPlaying ? roundStart(start, member.evidence) : undefined,
     async publish(sealed) {
       isLate = driven.isCertified;
       // an outcome of the next round may still list it
@@ -97,11 +103,11 @@ async function openCertified(
 const tellAbsence = ({ keyWatch, reporter }: Member, round: number): void =>
   keyWatch.isSittingOut ? reporter.sittingOut(round) : reporter.resting(round);
 
-const roundStart = ({ state, electorate }: ReadyRound): RoundStart => ({
+const roundStart = ({ state, electorate }: ReadyRound, evidence: StakeEvidence): RoundStart => ({
   base: state.modelRoot,
   parent: state.parent,
-  roster: electorate.live,
-  assignment: assignmentOf(termsOf(state, false)!),
+  roster: electorate.eligible,
+  assignment: assignmentOf(known(termsOf(state, evidence))),
   keepsDelta: true,
 });
 
@@ -162,13 +168,15 @@ const hasLeft = ({ head }: CertifiedState, { parent }: Certified): boolean =>
   head.left.includes(parent);
 
 /** Leaves the round as it is for the end of a better branch. */
-function switchBranch(
+async function switchBranch(
   better: Better,
   played: CertifiedState,
   member: Member,
   { ports: { wire }, plan }: CertifiedSession,
-): Result {
-  const state = switchTo(better, played, { wire, rule: plan.residual });
+): Promise<Result> {
+  const { evidence, inputs } = member;
+  for (const { past } of played.contributed ?? []) await inputs.stakes(past.ledger, past.round);
+  const state = switchTo(better, played, { wire, evidence, rule: plan.residual });
   const { rounds, attendance, branches } = member;
   rounds.close();
   attendance.isBehind = true;

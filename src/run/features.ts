@@ -86,7 +86,7 @@ export const features = {
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
   stake: {
-    says: 'a table of stakes says who may sit on committees',
+    says: 'a table of stakes says who may sit on committees, and what contributions weigh',
     spec: { stake: { absent: { source: 'none' }, read: variant('stake') } },
     ledger: {
       snapshot: digest('the table that holds in this round'),

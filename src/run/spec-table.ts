@@ -56,10 +56,14 @@ export const groupFields = {
       'seats that decide: bft is two thirds and one, cft half and one, for friends',
       ['bft', 'cft'],
     ),
-    weights: choice('--committee-weights <rule>', 'the chance of a seat', ['equal', 'stake']),
+    weights: choice(
+      '--committee-weights <rule>',
+      'the chance of a seat, and what contributions weigh',
+      ['equal', 'stake'],
+    ),
     minStake: stake(
       '--committee-min-stake <n>',
-      'least stake with which a key may sit on a committee',
+      'least stake with which a key may sit on a committee, and its contributions count',
     ),
   },
   timing: {

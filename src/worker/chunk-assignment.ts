@@ -2,6 +2,7 @@
 import { fromHex, toHex, utf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
 import {
+  chunksBeside,
   type Ownership,
   ownedChunks,
   rosterDigest,
@@ -17,6 +18,8 @@ export interface Division {
   /** Digest of the state the round starts from: nobody knew it when the roster was closed. */
   readonly base: Digest;
   readonly roster: readonly WorkerId[];
+  /** Workers that send chunks beside the owners: nothing depends on them. */
+  readonly beside?: readonly WorkerId[];
   /** Workers that send each chunk; 0 means all of them. */
   readonly owners: number;
   /** Rounds in which every parameter moves once: each round moves one of so many stretches of the model, in turn. */
@@ -35,7 +38,7 @@ export function mostChunks({ size, owners, fragments }: Widths, workers: number)
 }
 
 export function assignChunks(division: Division): ChunkAssignment {
-  const { run, round, base, roster, owners } = division;
+  const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);
   const most = mostChunks(division, roster.length);
   if (owners === 0) return { digest: undefined, moving, chunksOf: () => moving, most };
@@ -47,7 +50,10 @@ export function assignChunks(division: Division): ChunkAssignment {
     owners,
     seats: 'even',
   };
-  const owned = ownedChunks(ownership, moving.length);
+  const owned = new Map([
+    ...chunksBeside(ownership, beside, moving.length),
+    ...ownedChunks(ownership, moving.length),
+  ]);
   return {
     digest: toHex(rosterDigest(ownership)),
     moving,

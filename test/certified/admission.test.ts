@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { utf8 } from '../../src/base/bytes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
+import { createEvidenceStore } from '../../src/certified/evidence.ts';
 import { toProtocolMessage } from '../../src/certified/gather.ts';
-import { assignmentOf, judgeSubmission, type Terms, termsOf } from '../../src/certified/rows.ts';
+import { judgeSubmission } from '../../src/certified/rows.ts';
+import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/terms.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
@@ -21,7 +23,7 @@ import { forgedTwin } from '../support/signers.ts';
 
 /** Two rounds are over; members 1 to 4 are in the roster of the third. */
 const { run, state } = generateRun([{}, {}], certifiedSpec());
-const terms = termsOf(state, false)!;
+const terms = known(termsOf(state, createEvidenceStore()));
 const { layout } = state.params;
 const life = { createdAt: 1_790_000_500, expiresAt: 2_500_000_000 };
 const member = signerOf(2);

@@ -113,7 +113,7 @@ describe('what a worker takes along', () => {
     at = state,
   ) => {
     const left = carryOver({ ...own, ...more }, at, outcomeWith(at, outcome), {
-      ...{ wire, rule: 'feedback' },
+      ...{ wire, rule: 'feedback', evidence: { stakes: () => undefined } },
     });
     return {
       residual: left.residual[0],

@@ -16,7 +16,7 @@ import {
 import type { ProtocolMessage, Verdict } from '../../src/certified/evidence.ts';
 import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
 import { completeOutcome } from '../../src/certified/outcomes.ts';
-import { assignmentOf, termsOf } from '../../src/certified/rows.ts';
+import { assignmentOf, known, termsOf } from '../../src/certified/terms.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/attachments/chunk-events.ts';
@@ -327,7 +327,7 @@ function manifestOf(
   const { spec, run } = at;
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
-  const terms = termsOf(state, false)!;
+  const terms = known(termsOf(state, gather(at.events, at, at)));
   const assignment = assignmentOf(terms);
   const { packing, eventBudget, topk } = spec.training;
   const packer = createPacker({

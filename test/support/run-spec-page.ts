@@ -206,4 +206,8 @@ const RULES_OF_TEXT = [
   '',
   '**Stake none** with **admission open** has no defence against one person with many keys, and `create` says so.',
   '',
+  '**With stakes**, contributions weigh as their keys do in the draw of committees: by stake where `committee.weights` is `stake`, capped as votes are,',
+  'else alike. Keys without stake, or with less than `committee.minStake`, may join. They own no part of the model and send nothing, nobody waits for',
+  'them, and what they sent all the same would weigh nothing. `create` says which rule holds.',
+  '',
 ];

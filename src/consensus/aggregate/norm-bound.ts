@@ -22,6 +22,8 @@ export interface NormContext {
   readonly history: readonly number[];
   /** Root mean square of the shared parameters, asked for where one or two rows have no majority. */
   readonly parameters: number | (() => number);
+  /** What each row weighs in a run with stakes, else 1: many rows of little stake must not set the bound of the others. */
+  readonly weights?: readonly number[];
 }
 
 export interface NormBounds {
@@ -35,13 +37,19 @@ export interface NormBounds {
 
 /** Bounds for the rows of a round, in their order. */
 export function boundRows(rows: readonly PartialVector[], context: NormContext): NormBounds {
-  const { normBound } = context;
+  const { normBound, weights } = context;
   const sizes = rows.map(rmsOf);
   // rows without any chunk (a newcomer that owns none) must not pull the median to zero
-  const sent = sizes.filter((_, i) => rows[i]!.chunks.length > 0).sort((a, b) => a - b);
+  const sent = sizes
+    .map((size, i) => ({ size, weight: weights?.[i] ?? 1 }))
+    .filter(({ weight }, i) => weight > 0 && rows[i]!.chunks.length > 0)
+    .sort((a, b) => a.size - b.size);
   const bound = normBound === 0 ? Number.POSITIVE_INFINITY : boundOf(sent, context);
-  // of an even number the upper one: beside a row of nothing an honest one stays typical
-  const typical = Math.min(bound, sent[Math.floor(sent.length / 2)] ?? 0);
+  // where two are in the middle the larger one: beside a row of nothing an honest one stays typical
+  const typical = Math.min(
+    bound,
+    middleOf(sent, (below, all) => 2 * below > all),
+  );
   return {
     scales: sizes.map((size) => (size > bound ? bound / size : 1)),
     bound,
@@ -53,20 +61,44 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
 export const nextSizes = (history: readonly number[], typical: number): readonly number[] =>
   typical > 0 ? [...history, typical].slice(-ROUNDS_LOOKED_BACK) : history;
 
+/** A row that was sent: how large its values are, and what it weighs. */
+interface SentRow {
+  readonly size: number;
+  readonly weight: number;
+}
+
 /** `sent` ascending. */
-function boundOf(sent: readonly number[], { normBound, history, parameters }: NormContext): number {
+function boundOf(
+  sent: readonly SentRow[],
+  { normBound, history, parameters }: NormContext,
+): number {
   const median = lowerMedian(sent);
   if (sent.length >= MAJORITY_ROWS) return normBound * median;
   const size = typeof parameters === 'number' ? parameters : parameters();
   const first = size > 0 ? size : FIRST_OF_ZEROS;
-  const floor = history.length === 0 ? first : lowerMedian([...history].sort((a, b) => a - b));
+  const past = history.map((typical) => ({ size: typical, weight: 1 }));
+  const floor = history.length === 0 ? first : lowerMedian(past.sort((a, b) => a.size - b.size));
   const most = Math.max(first, ...history.map((typical) => MOST_GROWTH * typical));
   return Math.min(most, Math.max(floor, median));
 }
 
-/** The middle value of ascending ones, or the lower of the two middle ones; 0 of none. */
-const lowerMedian = (sorted: readonly number[]): number =>
-  sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+/** The size that half of the weight does not exceed; 0 of none. */
+const lowerMedian = (sorted: readonly SentRow[]): number =>
+  middleOf(sorted, (below, all) => 2 * below >= all);
+
+/** The first size, of ascending ones, up to which the rows weigh enough. */
+function middleOf(
+  sorted: readonly SentRow[],
+  isEnough: (below: number, all: number) => boolean,
+): number {
+  const all = sorted.reduce((sum, { weight }) => sum + weight, 0);
+  let below = 0;
+  for (const { size, weight } of sorted) {
+    below += weight;
+    if (isEnough(below, all)) return size;
+  }
+  return 0;
+}
 
 /** Root mean square over all values of the chunks that a row speaks of; summed in index order. */
 export function rmsOf(delta: PartialVector): number {

@@ -65,15 +65,15 @@ export const rankOf = (
 ): readonly WorkerId[] => rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
 
 /**
- * What the rows of live keys weigh, as their keys do in the draw: capped in integers so that none outweighs the others, in shares of the
+ * What the rows of the roster weigh, as their keys do in the draw: capped in integers so that none outweighs the others, in shares of the
  * largest, rounded once. Keys without enough stake weigh nothing.
  */
-export function liveWeights(
-  live: readonly WorkerId[],
+export function rosterWeights(
+  roster: readonly WorkerId[],
   stakes: Stakes,
   rules: CommitteeRules,
 ): ReadonlyMap<WorkerId, number> {
-  const weighed = weigh({ eligible: live, stakes, rules });
+  const weighed = weigh({ eligible: roster, stakes, rules });
   const capped = cappedStakes(
     weighed.map(({ weight }) => weight),
     quorumOf(rules.quorum, weighed.length),

@@ -69,6 +69,33 @@ export function ownedChunks(
   return new Map(workers.map((worker, i) => [worker, Uint32Array.from(owned[i]!)]));
 }
 
+/**
+ * Chunks that workers beside the owners send, ascending: a newcomer's share of what all of them would own together, so that it can
+ * contribute while nothing depends on it. Their seats go around the ring of chunks, by place in the sorted list and not by key, so
+ * that no key can be made for a chunk and at most ρ of them share one.
+ */
+export function chunksBeside(
+  ownership: Ownership,
+  others: readonly WorkerId[],
+  chunks: number,
+  hash: Hash = sha256,
+): ReadonlyMap<WorkerId, Uint32Array> {
+  const keys = sorted(others);
+  const all = ownership.workers.length + keys.length;
+  const seats = Math.floor((Math.min(ownership.owners, all) * chunks * keys.length) / all);
+  const dealt = chunks === 0 ? 0 : Math.max(1, seats);
+  const seed = hash(concatBytes(utf8('nostrain:beside:'), roundFields(ownership)));
+  const view = new DataView(seed.buffer, seed.byteOffset, seed.length);
+  const [start, turn] = [view.getUint32(0), view.getUint32(4)];
+  const chunksOf = (place: number): Uint32Array => {
+    const from = Math.floor((place * dealt) / keys.length);
+    const to = Math.floor(((place + 1) * dealt) / keys.length);
+    const ring = Array.from({ length: to - from }, (_, i) => (start + from + i) % chunks);
+    return Uint32Array.from(ring).sort();
+  };
+  return new Map(keys.map((key, i) => [key, chunksOf((i + turn) % keys.length)]));
+}
+
 /** The most chunks one worker owns when seats are even. */
 export const seatsAtMost = (chunks: number, workers: number, owners: number): number =>
   Math.min(chunks, Math.ceil((chunks * owners) / workers));

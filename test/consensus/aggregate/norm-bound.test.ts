@@ -82,3 +82,30 @@ it('is not bounded by those who send nothing yet', () => {
 it('normBound 0 bounds nothing', () => {
   expect(boundRows(of(1, 1, 1e38), { ...context, normBound: 0 }).scales).toEqual([1, 1, 1]);
 });
+
+describe('in a run with stakes', () => {
+  const sybils = new Array<number>(50).fill(1e-9);
+
+  it('attack: rows of no stake silence the others through the bound', () => {
+    const weights = [1, 0.5, 0.7, ...sybils.map(() => 0)];
+    const { scales, typical } = boundRows(of(1, 1.1, 0.9, ...sybils), { ...context, weights });
+    expect(scales.slice(0, 3)).toEqual([1, 1, 1]);
+    expect(typical).toBeGreaterThan(0.8);
+  });
+
+  it('attack: a little stake in many keys does the same', () => {
+    const weights = [1, 0.5, 0.7, ...sybils.map(() => 0.01)];
+    const { scales, typical } = boundRows(of(1, 1.1, 0.9, ...sybils), { ...context, weights });
+    expect(scales.slice(0, 3)).toEqual([1, 1, 1]);
+    expect(typical).toBeGreaterThan(0.8);
+  });
+
+  it('equal weights bound as no weights do', () => {
+    for (const values of [[5], [5, 1], [3, 9, 1], [4, 2, 8, 6], [1, 2, 3, 4, 500]]) {
+      const weights = values.map(() => 1);
+      expect(boundRows(of(...values), { ...context, weights })).toEqual(
+        boundRows(of(...values), context),
+      );
+    }
+  });
+});

@@ -4,8 +4,8 @@ import { createRelay, type Relay } from '../../../relay/server.ts';
 import {
   type CommitteeInput,
   drawCommittee,
-  liveWeights,
   rankOf,
+  rosterWeights,
 } from '../../../src/consensus/committee/committee.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
 import type { Committee } from '../../../src/run/committee.ts';
@@ -175,7 +175,7 @@ describe('rows weigh as their keys do in the draw', () => {
   const rules = { size: 64, quorum: 'bft', weights: 'stake', minStake: '10' } as const;
   const of = (...stakes: readonly (number | bigint)[]) => {
     const { eligible, stakes: table } = staked(stakes);
-    return [...eligible].map((key) => liveWeights(eligible, table, rules).get(key) ?? 0);
+    return [...eligible].map((key) => rosterWeights(eligible, table, rules).get(key) ?? 0);
   };
 
   it('attack: keys without stake join in any number and weigh nothing', () => {
@@ -192,7 +192,7 @@ describe('rows weigh as their keys do in the draw', () => {
 
   it('equal weights count keys with enough stake alike', () => {
     const { eligible, stakes } = staked([100, 50, 0]);
-    const weights = liveWeights(eligible, stakes, { ...rules, weights: 'equal' });
+    const weights = rosterWeights(eligible, stakes, { ...rules, weights: 'equal' });
     expect([...weights.values()]).toEqual([1, 1]);
   });
 });

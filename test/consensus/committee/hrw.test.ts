@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256 } from '../../../src/base/hash.ts';
 import {
+  chunksBeside,
   type Ownership,
   ownedChunks,
   rosterDigest,
@@ -166,5 +167,45 @@ describe('both', () => {
     expect(() => ownedChunks(ownership({ workers: [key!, key!] }), 1)).toThrow(RangeError);
     expect(() => ownedChunks(ownership({ workers: ['abc'] }), 1)).toThrow(RangeError);
     expect(() => ownedChunks(ownership({ owners: 0 }), 1)).toThrow(RangeError);
+  });
+});
+
+describe('chunks beside the owners', () => {
+  const others = roster(20).slice(12);
+  const some = fc.integer({ min: 0, max: others.length }).map((count) => others.slice(0, count));
+  const besides = (rule: Ownership, keys: readonly string[], chunks: number) => [
+    ...chunksBeside(rule, keys, chunks, nativeSha256).values(),
+  ];
+
+  test('are no more of one worker than an owner has, ascending, each once', () => {
+    fc.assert(
+      fc.property(rules, some, rounds, chunkCounts, (rule, keys, round, chunks) => {
+        const { owners, workers } = rule;
+        for (const own of besides({ ...rule, round }, keys, chunks)) {
+          expect(own.length).toBeLessThanOrEqual(seatsAtMost(chunks, workers.length, owners));
+          expect([...own]).toEqual([...new Set(own)].sort((a, b) => a - b));
+          expect(own.every((chunk) => chunk < chunks)).toBe(true);
+        }
+      }),
+    );
+  });
+
+  test('no chunk has more than ρ of them, however many workers come and whatever their keys are', () => {
+    fc.assert(
+      fc.property(rules, some, rounds, chunkCounts, (rule, keys, round, chunks) => {
+        const counts = new Array<number>(chunks).fill(0);
+        for (const own of besides({ ...rule, round }, keys, chunks)) {
+          for (const chunk of own) counts[chunk]! += 1;
+        }
+        expect(Math.max(0, ...counts)).toBeLessThanOrEqual(Math.max(1, rule.owners));
+      }),
+    );
+  });
+
+  test('are about as many as the worker would own, and at least one newcomer has some', () => {
+    const rule = ownership({ workers: roster(3), owners: 2 });
+    expect(besides(rule, others.slice(0, 1), 100).map(({ length }) => length)).toEqual([50]);
+    expect(besides(rule, others.slice(0, 2), 100).map(({ length }) => length)).toEqual([40, 40]);
+    expect(besides(rule, others.slice(0, 1), 1).map(({ length }) => length)).toEqual([1]);
   });
 });

@@ -92,6 +92,7 @@ export function describeReport(report: SecurityReport): readonly string[] {
     `${workers} worker${workers === 1 ? '' : 's'}: ${seats} seat${seats === 1 ? '' : 's'}, ${quorum} decide`,
     `${eventsPerRound} events a round, ${eventsPerMember} of each member, payload at most ${formatBytes(payloadBytes)}`,
     `a round lasts ${floor}`,
+    ...(report.stakeRule === undefined ? [] : wrap(report.stakeRule, WIDTH)),
     ...report.warnings.flatMap((warning) =>
       wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
     ),

@@ -229,6 +229,28 @@ describe('what to expect of a run', () => {
   });
 });
 
+describe('a run with stakes says what a contribution weighs (attack: keys without stake join in any number)', () => {
+  const stake = { source: 'file', snapshot: 'c'.repeat(64) };
+  const reported = (committee: object) =>
+    securityReportOf(sampleSpec({ stake, committee }), {
+      ...{ workersPerIp: 1, relays: [], measure: measuring(() => {}) },
+    });
+
+  it('in one line, and warns who trains in vain', () => {
+    const byStake = reported({ weights: 'stake' });
+    expect(byStake.stakeRule).toBe(
+      'contributions weigh by stake, capped as votes are; keys with no stake may join, own nothing and count for nothing',
+    );
+    expect(reported({ minStake: '50' }).stakeRule).toBe(
+      'contributions of all keys with enough stake weigh alike; keys with less than 50 of stake may join, own nothing and count for nothing',
+    );
+    expect(byStake.warnings.join('\n')).toContain(
+      'a key that is not in the stake table trains in vain',
+    );
+    expect(describeReport(byStake).join(' ')).toContain(byStake.stakeRule!);
+  });
+});
+
 describe('a run with a beacon', () => {
   const outlook = (beacon: object, more = {}) => {
     const change = { beacon, admission: { kind: 'list', keys: [carol] } };

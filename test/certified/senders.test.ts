@@ -1,0 +1,89 @@
+/** Who sends which chunks of the parameters: owners are keys that may sit, newcomers send beside them, keys without stake nothing. */
+import { describe, expect, it } from 'vitest';
+import { createEvidenceStore } from '../../src/certified/evidence.ts';
+import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/terms.ts';
+import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
+
+const keyOf = (number: number) => signerOf(number).publicKey;
+const CHUNKS = 40;
+const wide = createLayout([{ name: 'w', shape: [CHUNKS * CHUNK_LENGTH] }]);
+const spec = certifiedSpec({ training: { rounds: 12 } });
+
+/** The round after these, of a model of forty chunks with two owners each. */
+function termsAfter(...rounds: readonly Round[]): Terms {
+  const { state } = generateRun(rounds, spec);
+  const terms = known(termsOf(state, createEvidenceStore()));
+  const training = { ...spec.training, owners: 2 };
+  return { ...terms, layout: wide, spec: { ...spec, training } };
+}
+
+/** How many of these own each chunk. */
+function countBy(terms: Terms, numbers: readonly number[]): readonly number[] {
+  const counts = new Array<number>(CHUNKS).fill(0);
+  const assignment = assignmentOf(terms);
+  for (const number of numbers) {
+    for (const chunk of assignment.chunksOf(keyOf(number))) counts[chunk]! += 1;
+  }
+  return counts;
+}
+
+const twice = new Array<number>(CHUNKS).fill(2);
+
+describe('attack: keys without stake own chunks, which then never move', () => {
+  const table: StakeSnapshot = {
+    ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0, unit: 'point' },
+    blockHash: '0'.repeat(64),
+    rows: stakeRows([[keyOf(1), 100n]]),
+  };
+  const staked = certifiedSpec({
+    stake: { source: 'file', snapshot: snapshotId(table) },
+    training: { owners: 1, rounds: 12 },
+  });
+  const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
+  const event = signerOf(1).sign(buildSnapshot(table, life).draft);
+
+  it('every round of a run in which one founder of four has stake moves the model', () => {
+    const { rounds } = generateRun(new Array<Round>(8).fill({}), staked, [event]);
+    expect(new Set(rounds.map(({ modelRoot }) => modelRoot)).size).toBe(8);
+  });
+
+  it('chunks are owned by keys whose rows weigh, and nobody else sends any', () => {
+    const stakes = new Map([1, 2, 3].map((number) => [keyOf(number), 5n] as const));
+    const terms = { ...termsAfter({}, { joins: [5] }), stakes };
+    expect(countBy(terms, [1, 2, 3])).toEqual(twice);
+    expect(countBy(terms, [4, 5])).toEqual(new Array(CHUNKS).fill(0));
+  });
+
+  it('a newcomer with stake sends beside them', () => {
+    const stakes = new Map([1, 2, 5].map((number) => [keyOf(number), 5n] as const));
+    const terms = { ...termsAfter({}, { joins: [5] }), stakes };
+    expect(countBy(terms, [1, 2])).toEqual(twice);
+    expect(assignmentOf(terms).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
+  });
+});
+
+describe('a newcomer', () => {
+  it('sends chunks in its first round, which have their owners among the others', () => {
+    const terms = termsAfter({}, { joins: [5] });
+    expect(terms.round).toBe(2);
+    expect(countBy(terms, [1, 2, 3, 4])).toEqual(twice);
+    expect(assignmentOf(terms).chunksOf(keyOf(5))).toHaveLength((2 * CHUNKS) / 5);
+  });
+
+  it('owns nothing before it has contributed, however long it is in the roster', () => {
+    const silent = { joins: [5] };
+    const empty: Round = { empty: [5] };
+    const terms = termsAfter({}, silent, empty, empty, empty, empty);
+    expect(countBy(terms, [1, 2, 3, 4])).toEqual(twice);
+    expect(assignmentOf(terms).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
+  });
+
+  it('owns chunks as everybody does two rounds after its first contribution', () => {
+    const terms = termsAfter({}, { joins: [5] }, {}, {});
+    expect(countBy(terms, [1, 2, 3, 4, 5])).toEqual(twice);
+  });
+});
