@@ -9,7 +9,7 @@ import { roundName } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../worker/events.ts';
 import type { Ports, Session } from '../worker/ports.ts';
-import type { FaultProof, Invalid, Missing } from './evidence.ts';
+import type { FaultProof, Invalid, Missing, ProtocolMessage } from './evidence.ts';
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {
@@ -106,6 +106,8 @@ export interface CertifiedSession extends Session {
 export interface Reporter {
   /** Contributions that are here, of those waited for. */
   held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
+  /** A contribution is here in full and good: this is its manifest. */
+  arrived(worker: WorkerId, message: ProtocolMessage | undefined): void;
   stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
   refused(round: number, rejection: Rejection): void;
   conflict(round: number, expected: Digest, got: Digest): void;
@@ -150,6 +152,12 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
   return {
     held: (round, have, want, missing) =>
       report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
+    arrived(worker, message) {
+      if (message?.type !== 'manifest') return;
+      const { round, eventBytes } = message.manifest;
+      const event = { type: 'peer', state: 'sent', worker, round, eventBytes } as const;
+      once(`arrived ${round} ${worker}`, event);
+    },
     stalled: (round, { attempt, view, missing }) =>
       report({ type: 'stalled', round, attempt, view, missing }),
     refused: (round, { reason, worker, detail }) =>

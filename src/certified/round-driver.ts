@@ -279,8 +279,10 @@ class RoundDriver implements DrivenRound {
   }
 
   #hold(worker: WorkerId, manifest: EventId): void {
-    const { evidence, clock } = this.#options.ports;
-    this.#arrivals.note(worker, evidence.message(manifest), this.#machine, clock.now());
+    const { evidence, clock, reporter } = this.#options.ports;
+    const message = evidence.message(manifest);
+    this.#arrivals.note(worker, message, this.#machine, clock.now());
+    reporter.arrived(worker, message);
     this.#feed({ type: 'held', worker, manifest });
   }
 

@@ -1,52 +1,17 @@
 /** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
 
-import type { CertifiedRound, RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { roundName } from '../run/round-name.ts';
-import { addPoint, type Curve, emptyCurve } from './curve.ts';
-
-type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'done' | 'failed';
-
-export interface WorkerView {
-  readonly name: string;
-  readonly phase: Phase;
-  readonly worker?: WorkerId;
-  /** From 0; equal to the number of rounds when there is none left. */
-  readonly round: number;
-  readonly step: number;
-  readonly steps: number;
-  /** Workers or gradients it has while joining or collecting, and how many it waits for. */
-  readonly have: number;
-  readonly want?: number;
-  /** Transfer progress: chunks sent or fetched so far, and how many there are. */
-  readonly moved?: { readonly have: number; readonly of: number };
-  /** The newest training loss, and all of them. */
-  readonly loss?: number;
-  readonly losses: Curve;
-  readonly tokensPerSecond?: number;
-  /** Why it failed. */
-  readonly failure?: string;
-}
-
-export interface RoundView {
-  readonly index: number;
-  /** Who finished it, with which state. */
-  readonly digests: ReadonlyMap<string, Digest>;
-  /** Mean over those who finished it. */
-  readonly trainingLoss: number;
-  readonly validationLoss?: number;
-  /** Contributions counted: the fewest any worker had. */
-  readonly accepted: number;
-  /** Events refused: the most any worker had. */
-  readonly refused: number;
-  /** The largest payload and event any worker sent. */
-  readonly payloadBytes: number;
-  readonly eventBytes: number;
-  readonly seconds: number;
-  readonly sample?: string;
-  /** How a committee ended it, where one did. */
-  readonly certified?: CertifiedRound;
-}
+import { foldRound, type RoundView } from './round-view.ts';
+import { troubleOf } from './trouble.ts';
+import {
+  createWorkerView,
+  foldPeer,
+  foldWorker,
+  type PeerView,
+  type WorkerView,
+} from './worker-view.ts';
 
 interface Notice {
   readonly name: string;
@@ -58,7 +23,12 @@ export interface View {
   readonly task: string;
   readonly parameters: number;
   readonly rounds: number;
+  /** Those of this screen. */
   readonly workers: readonly WorkerView[];
+  /** The others, in the order they were first heard of. */
+  readonly peers: readonly PeerView[];
+  /** What others start rounds from, where the round before is not finished here; by round. */
+  readonly held: ReadonlyMap<number, ReadonlyMap<WorkerId, Digest>>;
   /** By index. */
   readonly finished: readonly RoundView[];
   /** Rounds from whose start two states are known to differ. */
@@ -67,24 +37,20 @@ export interface View {
   readonly notices: readonly Notice[];
 }
 
-/** `alone` where only one worker is seen, `open` while others have yet to finish the round. */
+/** `alone` where nobody else says what it holds, `open` while others have yet to finish the round. */
 export type Agreement = 'same' | 'differ' | 'open' | 'alone';
 
 const MAX_NOTICES = 20;
+/** Rounds that others are in and that are not finished here. */
+const MAX_HELD = 8;
 
 export const createView = (names: readonly string[]): View => ({
   task: '',
   parameters: 0,
   rounds: 0,
-  workers: names.map((name) => ({
-    name,
-    phase: 'starting',
-    round: 0,
-    step: 0,
-    steps: 0,
-    have: 0,
-    losses: emptyCurve,
-  })),
+  workers: names.map(createWorkerView),
+  peers: [],
+  held: new Map(),
   finished: [],
   diverged: new Set(),
   notices: [],
@@ -99,7 +65,8 @@ export function fold(view: View, name: string, event: RunEvent): View {
   switch (event.type) {
     case 'hello': {
       const { task, parameters, rounds } = event;
-      return { ...next, task, parameters, rounds };
+      const peers = next.peers.filter((peer) => peer.worker !== event.worker);
+      return { ...next, task, parameters, rounds, peers };
     }
     case 'notice':
       return notify(next, name, event.message);
@@ -110,8 +77,14 @@ export function fold(view: View, name: string, event: RunEvent): View {
       const message = `holds another state than ${peer} at the start of ${roundName(event.round)}`;
       return notify({ ...next, diverged: new Set([...view.diverged, event.round]) }, name, message);
     }
-    case 'round':
-      return { ...next, finished: foldRound(view.finished, name, event) };
+    case 'peer':
+      return hear(next, event);
+    case 'round': {
+      const held = new Map(view.held);
+      const peers = held.get(event.index + 1) ?? new Map();
+      held.delete(event.index + 1);
+      return { ...next, held, finished: foldRound(view.finished, name, event, peers) };
+    }
     case 'stalled':
     case 'voids':
     case 'fault':
@@ -126,46 +99,21 @@ export function fold(view: View, name: string, event: RunEvent): View {
   }
 }
 
-type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
-
-/** Describes a problem in a certified round. */
-export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
-  const at = roundName(event.round);
-  switch (event.type) {
-    case 'stalled': {
-      const attempt = event.attempt === 0 ? '' : ` of recovery epoch ${event.attempt}`;
-      const missing = event.missing.map(short).join(' ');
-      return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${missing}`;
-    }
-    case 'voids':
-      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; give them more time, or find out who is missing`;
-    case 'fault':
-      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
-    case 'conflict':
-      return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
-    case 'fork':
-      return `${at}: FORK since ${roundName(event.fork)}, ${STAYS[event.obstacle](event)}`;
-    case 'switched': {
-      const { fork, depth, ours, theirs } = event;
-      const branches = `from ${short(ours)} to ${short(theirs)}`;
-      return `${at}: SWITCHED ${branches}: the run forked in ${roundName(fork)}, ${depth} of this worker's rounds are undone`;
-    }
+/** Takes in what a worker of this screen heard of another one. */
+function hear(view: View, event: Extract<RunEvent, { type: 'peer' }>): View {
+  const { worker, round, digest } = event;
+  if (view.workers.some((own) => own.worker === worker)) return view;
+  const next = { ...view, peers: foldPeer(view.peers, event) };
+  if (digest === undefined) return next;
+  const at = view.finished.findIndex(({ index }) => index === round - 1);
+  if (at < 0) {
+    const of = new Map([...(view.held.get(round) ?? []), [worker, digest] as const]);
+    return { ...next, held: new Map([...view.held, [round, of] as const].slice(-MAX_HELD)) };
   }
+  const before = view.finished[at]!;
+  const peers = new Map([...before.peers, [worker, digest] as const]);
+  return { ...next, finished: view.finished.with(at, { ...before, peers }) };
 }
-
-type Fork = Extract<RunEvent, { type: 'fork' }>;
-
-/** Why a worker does not follow another branch automatically, and what its user can do. */
-const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
-  'too-deep': ({ depth, ours, theirs }) =>
-    `${depth} rounds would be undone, more than the run lets a worker decide: start again with --branch ${theirs} to follow, --branch ${ours} to stay`,
-  'ours-unseen': ({ theirs }) =>
-    `and no relay here has this worker's branch to compare with: ask more relays, or start again with --branch ${theirs} to follow the other one`,
-  'not-whole': ({ theirs }) =>
-    `${short(theirs)} is better, but not all of what it counts is on a relay; it is asked for again`,
-};
-
-const short = (id: string): string => id.slice(0, 8);
 
 /** Adds a notice about the run (`name` empty) or one worker. */
 export const notify = (view: View, name: string, message: string): View => ({
@@ -174,115 +122,31 @@ export const notify = (view: View, name: string, message: string): View => ({
 });
 
 /** Whether all workers that could have finished a round hold one state after it. */
-export function agreementOf({ workers, diverged }: View, round: RoundView): Agreement {
+export function agreementOf({ workers, peers, diverged }: View, round: RoundView): Agreement {
   const { digests, index } = round;
   if (new Set(digests.values()).size > 1 || diverged.has(index + 1)) return 'differ';
-  if (workers.length === 1) return 'alone';
   const missing = workers.some(({ name, phase }) => phase !== 'failed' && !digests.has(name));
-  return missing || digests.size < 2 ? 'open' : 'same';
+  const holders = digests.size + round.peers.size;
+  if (!missing && holders > 1) return 'same';
+  const tells = workers.length > 1 || peers.some(({ digest }) => digest !== undefined);
+  return tells ? 'open' : 'alone';
 }
 
-function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
-  switch (event.type) {
-    case 'hello':
-      return helloOf(before, event);
-    case 'waiting': {
-      const { want: _, ...rest } = before;
-      const { what, round, have } = event;
-      const phase = what === 'workers' ? 'joining' : 'collecting';
-      return {
-        ...rest,
-        phase,
-        round,
-        have,
-        ...(event.want === undefined ? {} : { want: event.want }),
-      };
-    }
-    case 'progress': {
-      const { round, step, steps, loss, tokensPerSecond } = event;
-      const losses = addPoint(before.losses, loss);
-      return { ...before, phase: 'training', round, step, steps, loss, losses, tokensPerSecond };
-    }
-    case 'trained': {
-      const { round, loss, tokens, seconds } = event;
-      // without progress events, the round's mean loss is the newest known
-      const told = before.round === round && before.step > 0;
-      return {
-        ...before,
-        phase: 'sending',
-        round,
-        step: before.steps,
-        ...(told ? {} : { loss, losses: addPoint(before.losses, loss) }),
-        ...(seconds > 0 ? { tokensPerSecond: tokens / seconds } : {}),
-      };
-    }
-    case 'transfer': {
-      const { have, of } = event;
-      return { ...before, moved: { have, of } };
-    }
-    case 'published': {
-      // a slow relay may answer when the worker is long in another phase
-      if (before.phase !== 'sending' || before.round !== event.round) return before;
-      const { want: _, moved: __, ...rest } = before;
-      return { ...rest, phase: 'collecting', have: 0 };
-    }
-    case 'round': {
-      const { moved: _, ...rest } = before;
-      return { ...rest, phase: 'starting', round: event.index + 1, step: 0 };
-    }
-    case 'done':
-      return { ...before, phase: 'done', round: event.rounds, step: before.steps };
-    case 'failed':
-      return { ...before, phase: 'failed', failure: event.message };
-    default:
-      return before;
-  }
+/** Rounds that the time of one is taken from. */
+const RECENT = 3;
+
+/** Seconds until the last round ends, if the rest takes as long as the last rounds did; undefined before the first has ended. */
+export function secondsLeft({ workers, rounds, finished }: View): number | undefined {
+  const recent = finished.slice(-RECENT);
+  const active = workers.filter(({ phase }) => phase !== 'failed');
+  if (recent.length === 0 || active.length === 0) return undefined;
+  const seconds = recent.reduce((sum, round) => sum + round.seconds, 0) / recent.length;
+  const played = Math.min(...active.map(playedBy));
+  return Math.max(0, rounds - played) * seconds;
 }
 
-/** A worker that starts, or starts again. */
-function helloOf(
-  { name, losses }: WorkerView,
-  { worker, round, innerSteps }: Extract<RunEvent, { type: 'hello' }>,
-): WorkerView {
-  return { name, phase: 'starting', worker, round, step: 0, steps: innerSteps, have: 0, losses };
-}
-
-function foldRound(
-  finished: readonly RoundView[],
-  name: string,
-  event: Extract<RunEvent, { type: 'round' }>,
-): readonly RoundView[] {
-  const before = finished.find(({ index }) => index === event.index);
-  const digests = new Map([...(before?.digests ?? []), [name, event.digest] as const]);
-  const share = before?.digests.has(name) ? 0 : 1 / digests.size;
-  // who only followed a round has no loss
-  const isNew = Number.isFinite(event.trainingLoss);
-  const isFirst = before === undefined || !Number.isFinite(before.trainingLoss);
-  const trainingLoss =
-    isFirst || !isNew
-      ? (isNew ? event : (before ?? event)).trainingLoss
-      : before.trainingLoss + share * (event.trainingLoss - before.trainingLoss);
-  const certified = event.certified ?? before?.certified;
-  const validationLoss = event.validationLoss ?? before?.validationLoss;
-  const sample = event.sample ?? before?.sample;
-  const round: RoundView = {
-    index: event.index,
-    digests,
-    trainingLoss,
-    accepted: Math.min(event.accepted.length, before?.accepted ?? Number.POSITIVE_INFINITY),
-    refused: Math.max(
-      event.refused.length,
-      event.certified?.rejected.length ?? 0,
-      before?.refused ?? 0,
-    ),
-    payloadBytes: Math.max(event.payloadBytes, before?.payloadBytes ?? 0),
-    eventBytes: Math.max(event.eventBytes, before?.eventBytes ?? 0),
-    seconds: Math.max(event.seconds, before?.seconds ?? 0),
-    ...(validationLoss === undefined ? {} : { validationLoss }),
-    ...(sample === undefined ? {} : { sample }),
-    ...(certified === undefined ? {} : { certified }),
-  };
-  return [...finished.filter(({ index }) => index !== event.index), round].sort(
-    (a, b) => a.index - b.index,
-  );
+/** Rounds a worker has behind it, the steps of the one it is in as a part. */
+function playedBy({ phase, round, step, steps }: WorkerView): number {
+  if (phase === 'training' && steps > 0) return round + step / steps;
+  return phase === 'sending' || phase === 'collecting' ? round + 1 : round;
 }

@@ -3,7 +3,7 @@
 import { safeJson, safeLine } from '../base/safe-text.ts';
 import type { RunEvent } from '../certified/events.ts';
 import { createView, fold, notify, type View } from '../dashboard/view.ts';
-import { renderLive } from './render/live.ts';
+import { renderLive, type Saved } from './render/live.ts';
 import { renderPlain } from './render/plain.ts';
 
 export const reportModes = ['live', 'plain', 'ndjson'] as const;
@@ -16,18 +16,12 @@ export interface Reporter {
   close(): void;
 }
 
-/** Where the shared model is after every round. */
-export interface Saved {
-  readonly folder: string;
-  /** The command line that writes text with it, for models that write. */
-  readonly sample?: string;
-}
-
 export interface ReporterOptions {
   readonly title: string;
   /** Names in the order of their rows. */
   readonly workers: readonly string[];
   readonly stream?: NodeJS.WriteStream;
+  readonly saved?: Saved;
 }
 
 /** Between two frames of the live view. */
@@ -58,6 +52,8 @@ function plainReporter(stream: NodeJS.WriteStream): Reporter {
         if (!isDue && event.step < event.steps) return;
         lastProgressMs.set(worker, Date.now());
       }
+      // of others only that they are gone: the rest is in the lines of the round
+      if (event.type === 'peer' && event.state !== 'away') return;
       stream.write(`${renderPlain(worker, event)}\n`);
     },
     notice: (message) => void stream.write(`${safeLine(message)}\n`),
@@ -66,7 +62,10 @@ function plainReporter(stream: NodeJS.WriteStream): Reporter {
 }
 
 /** Redraws its lines in place a few times a second; the last frame stays. */
-function liveReporter({ title, workers }: ReporterOptions, stream: NodeJS.WriteStream): Reporter {
+function liveReporter(
+  { title, workers, saved }: ReporterOptions,
+  stream: NodeJS.WriteStream,
+): Reporter {
   let view: View = createView(workers);
   let drawn = 0;
   let dirty = true;
@@ -78,7 +77,7 @@ function liveReporter({ title, workers }: ReporterOptions, stream: NodeJS.WriteS
     // some terminals say 0; one column stays free, for others wrap at the last
     const [columns, rows] = [stream.columns || 80, stream.rows || 24];
     const color = stream.hasColors?.() === true && !process.env.NO_COLOR;
-    const room = isLast ? {} : { rows: rows - 1 };
+    const room = isLast ? {} : { rows: rows - 1, ...(saved && { saved }) };
     const lines = renderLive(view, { title, columns: columns - 1, color, ...room });
     const home = drawn > 0 ? `\x1b[${drawn}A` : '';
     stream.write(`${home}${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);

@@ -59,6 +59,8 @@ export function createAveraging<S extends WorkerState = WorkerState>(
       });
       return {
         start,
+        arrived: () =>
+          new Map([...inbox.contributions.values()].map((one) => [one.worker, one.eventBytes])),
         publish: (sealed) => publish(sealed, session),
         async finish(played) {
           const sealed: SealedState<S> = assertSealed(played);

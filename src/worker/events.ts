@@ -91,6 +91,17 @@ export type WorkerEvent =
       readonly failed: readonly { readonly relay: string; readonly message: string }[];
     }
   | {
+      /** Another worker: in a round (`training`), its gradient of the round is here (`sent`), or it is no longer heard of (`away`). */
+      readonly type: 'peer';
+      readonly worker: WorkerId;
+      readonly state: 'training' | 'sent' | 'away';
+      readonly round: number;
+      /** What it starts that round from, where it says so. */
+      readonly digest?: Digest;
+      /** All event JSON that carries its gradient. */
+      readonly eventBytes?: number;
+    }
+  | {
       readonly type: 'refused';
       readonly round: number;
       readonly worker?: WorkerId;

@@ -6,6 +6,7 @@
 import { createAveraging } from './averaging.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
+import { type PeerWatch, watchPeers } from './peer-watch.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
 import { watchRelays } from './relay-watch.ts';
@@ -21,6 +22,7 @@ export async function runWorker<S extends WorkerState>(
 ): Promise<S> {
   const heartbeats = createHeartbeatPublisher(session);
   const comparison = compareWithPeers(session);
+  const watch = watchPeers(session);
   const relays = watchRelays(session);
   let state = start;
   try {
@@ -36,9 +38,10 @@ export async function runWorker<S extends WorkerState>(
       }
       heartbeats.say(content);
       if (round === 0 && !state.sent) await waitForWorkers(session);
-      state = await playRound(state, strategy, session);
+      state = await playRound(state, strategy, watch, session);
     }
   } finally {
+    await watch.stop();
     await comparison.stop();
     await relays.stop();
     await heartbeats.stop();
@@ -48,10 +51,12 @@ export async function runWorker<S extends WorkerState>(
 async function playRound<S extends WorkerState>(
   state: S,
   strategy: RoundStrategy<S>,
+  watch: PeerWatch,
   session: Session,
 ): Promise<S> {
   // opened first: what peers send while this worker still trains is verified and decoded meanwhile
   const round = await strategy.open(state);
+  watch.follow(state.round, round);
   try {
     const sealed = round.start && (await trainOrResume(state, round.start, session));
     if (sealed) await round.publish(sealed);

@@ -31,6 +31,8 @@ export interface RoundResult<S extends WorkerState = WorkerState> {
 export interface OpenRound<S extends WorkerState = WorkerState> {
   /** Undefined where this worker does not train in the round. */
   readonly start: RoundStart | undefined;
+  /** Whose gradients are here, with the bytes of the events that carry them; absent where the strategy tells of them itself. */
+  arrived?(): ReadonlyMap<WorkerId, number>;
   /** Sends the gradient; it is on disk already. */
   publish(state: SealedState<S>): Promise<void>;
   /** Waits for the end of the round and applies it. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { addPoint, emptyCurve, pointsOf } from '../../src/dashboard/curve.ts';
-import { agreementOf, createView, fold, notify } from '../../src/dashboard/view.ts';
+import { agreementOf, createView, fold, notify, secondsLeft } from '../../src/dashboard/view.ts';
 import * as told from '../support/demo-events.ts';
 
 const names = ['alice', 'bob'];
@@ -141,6 +141,66 @@ describe('agreement', () => {
     const three = createView(['alice', 'bob', 'carol']);
     expect(of(viewOf([ours, ['bob', told.round(0)], ['carol', failed]], three))).toBe('same');
   });
+});
+
+describe('others on screens of their own', () => {
+  const start = fold(createView(['me']), 'me', told.hello(told.alice));
+  const hear = (view: typeof start, ...events: Parameters<typeof fold>[2][]) =>
+    events.reduce((seen, event) => fold(seen, 'me', event), view);
+  const peer = { type: 'peer', worker: told.bob, round: 0 } as const;
+
+  it('are known by what a worker hears of them', () => {
+    const training = hear(start, { ...peer, state: 'training' });
+    expect(training.peers).toEqual([{ worker: told.bob, state: 'training', round: 0 }]);
+    const sent = hear(training, { ...peer, state: 'sent', eventBytes: 57 });
+    expect(sent.peers[0]).toMatchObject({ state: 'sent', sentBytes: 57 });
+    // a heartbeat of the same round takes nothing back
+    expect(hear(sent, { ...peer, state: 'training' }).peers[0]).toMatchObject({ state: 'sent' });
+    const next = hear(sent, { ...peer, state: 'training', round: 1 });
+    expect(next.peers[0]).toMatchObject({ state: 'training', round: 1, sentBytes: 57 });
+    expect(hear(next, { ...peer, state: 'away', round: 1 }).peers[0]).toMatchObject({
+      state: 'away',
+    });
+  });
+
+  it('are no others where they have a row of their own', () => {
+    const demo = hear(createView(['me']), { ...peer, state: 'training' }, told.hello(told.bob));
+    expect(demo.peers).toEqual([]);
+    expect(hear(demo, { ...peer, state: 'sent', eventBytes: 57 }).peers).toEqual([]);
+  });
+
+  it('confirm a round, whichever of the two is heard of first', () => {
+    const holds = { ...peer, state: 'training', round: 1, digest: told.digestOf(1) } as const;
+    const of = (view: typeof start) => agreementOf(view, view.finished[0]!);
+    expect(of(hear(start, told.round(0), holds))).toBe('same');
+    expect(of(hear(start, holds, told.round(0)))).toBe('same');
+    const earlier = { ...holds, round: 0, digest: told.digestOf(0) };
+    expect(of(hear(start, earlier, told.round(0)))).toBe('open');
+    expect(of(hear(start, { ...peer, state: 'training' }, told.round(0)))).toBe('alone');
+  });
+});
+
+it('tells how long the rest takes, from the newest rounds and the steps of this one', () => {
+  const start = viewOf([
+    ['alice', { ...told.hello(told.alice), rounds: 10 } as Parameters<typeof fold>[2]],
+    ['bob', { ...told.hello(told.bob), rounds: 10 } as Parameters<typeof fold>[2]],
+  ]);
+  expect(secondsLeft(start)).toBeUndefined();
+  const played = viewOf(
+    [0, 1, 2, 3].flatMap((index): readonly told.Told[] =>
+      names.map((name) => [name, told.round(index, { seconds: index === 0 ? 100 : 20 })]),
+    ),
+    start,
+  );
+  expect(secondsLeft(played)).toBe(6 * 20);
+  const training = viewOf(
+    [
+      ['alice', told.progress(4, 75, 2)],
+      ['bob', told.progress(4, 50, 2)],
+    ],
+    played,
+  );
+  expect(secondsLeft(training)).toBe(5.5 * 20);
 });
 
 it('keeps the newest notices only', () => {

@@ -15,6 +15,7 @@ import { commandLine } from '../../terminal/command-line.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
+import type { Saved } from '../../terminal/render/live.ts';
 import { createReporter } from '../../terminal/reporter.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import type { WorkerState } from '../../worker/state.ts';
@@ -29,16 +30,19 @@ export async function runWorkerCommand<M extends object>(
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
   assertHoldsModel(flags, options.settings.model);
-  const reporter = createReporter(flags.report, { title, workers: ['me'] });
+  const { dir, settings } = options;
+  const writes = settings.model === 'gpt' || settings.model === 'char-gpt';
+  const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir]) }) };
+  const reporter = createReporter(flags.report, { title, workers: ['me'], saved });
   try {
     const report = (event: RunEvent) => reporter.event('me', event);
     const { signal } = interrupt;
     const { publicOnly } = options;
     const connection = { ...connectionOf(flags), publicOnly };
-    await writeResults(
-      await runWorkerSession({ ...flags, ...options, connection, report, signal }),
-      flags,
-    );
+    const state = await runWorkerSession({ ...flags, ...options, connection, report, signal });
+    reporter.close();
+    await writeResults(state, flags);
+    if (flags.report !== 'ndjson') tellSaved(saved);
   } catch (error) {
     if (!(error instanceof Interrupted)) {
       if (flags.report === 'ndjson') reporter.event('me', failureOf(error));
@@ -47,7 +51,7 @@ export async function runWorkerCommand<M extends object>(
     // the view first: its last frame would be drawn over the words
     reporter.close();
     const again = commandLine(withoutSecretArguments(process.argv.slice(2)));
-    writeNote(`stopped; everything is saved in ${options.dir}\n  go on with: ${again}`);
+    writeNote(`stopped; everything is saved in ${dir}\n  go on with: ${again}`);
     process.exitCode = error.exitCode;
   } finally {
     reporter.close();
@@ -70,6 +74,11 @@ export const withoutSecretArguments = (typed: readonly string[]): readonly strin
     if (flag === '--sec-key=') return `${flag}…`;
     return /^[a-z]+:\/\//i.test(value) ? flag + withoutSecrets(value) : word;
   });
+
+function tellSaved({ folder, sample }: Saved): void {
+  writeNote(`the model is saved in ${folder}`);
+  if (sample !== undefined) writeNote(`write more text with: ${sample}`);
+}
 
 async function writeResults({ params, rounds }: WorkerState, flags: OutputFlags): Promise<void> {
   const { output, summaryOut } = flags;

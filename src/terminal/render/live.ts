@@ -1,18 +1,20 @@
-/** A run on one screen: a row per worker, a row per finished round, what the shared model writes, what went wrong. */
+/** A run on one screen: everybody in it, the finished rounds, what the shared model writes, what went wrong, where it is saved. */
 
 import { safe, safeLine } from '../../base/safe-text.ts';
-import { pointsOf } from '../../dashboard/curve.ts';
-import {
-  type Agreement,
-  agreementOf,
-  type RoundView,
-  type View,
-  type WorkerView,
-} from '../../dashboard/view.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
-import { bar, sparkline } from './bars.ts';
-import { formatBytes, formatCount, formatLoss, formatRate } from './numbers.ts';
-import { clip, createPaint, type Paint, wrap } from './text.ts';
+import type { RoundView } from '../../dashboard/round-view.ts';
+import { secondsLeft, type View } from '../../dashboard/view.ts';
+import { roundName } from '../../run/round-name.ts';
+import { formatCount } from './numbers.ts';
+import { roundTable } from './round-table.ts';
+import { clip, createPaint, type Paint, widthOf, wrap } from './text.ts';
+import { workerRows } from './worker-rows.ts';
+
+/** Where the shared model is after every round. */
+export interface Saved {
+  readonly folder: string;
+  /** The command line that writes text with it, for models that write. */
+  readonly sample?: string;
+}
 
 export interface LiveOptions {
   readonly title: string;
@@ -20,128 +22,98 @@ export interface LiveOptions {
   /** Lines there is room for; without it everything is shown, a line of each round's text included. */
   readonly rows?: number;
   readonly color: boolean;
+  /** Told of while the run goes on. */
+  readonly saved?: Saved;
 }
 
-const BAR = 16;
-const SPARKLINE = 32;
 const SAMPLE_LINES = 8;
 const NOTICES = 3;
+const NOTICE_LINES = 3;
+/** Of the table, where a sample wants the room. */
+const ROUNDS_BEFORE_SAMPLE = 6;
 
-/** Lines of at most `columns` characters. */
+/** Lines of at most `columns` cells. */
 export function renderLive(view: View, options: LiveOptions): string[] {
-  const { columns, rows, color } = options;
+  const { columns, rows, color, saved } = options;
   const paint = createPaint(color);
-  const head = [headline(view, options, paint), ...workerRows(view, columns, paint)];
-  const tail = [...sampleLines(view, columns, paint), ...noticeLines(view, columns, paint)];
-  const rounds = view.finished.map((round) => roundRow(view, round, columns, paint));
-  if (rounds.length === 0) return within([...head, ...tail], rows);
-  const heading = paint.dim(clip(ROUND_HEADING, columns));
+  const most = rows === undefined ? Number.POSITIVE_INFINITY : Math.max(2, Math.floor(rows / 3));
+  const head = [...headline(view, options, paint), ...workerRows(view, columns, most, paint)];
+  const notices = noticeLines(view, columns, paint);
+  const sample = sampleLines(view, columns, paint);
+  const table = roundTable(view, columns, paint);
   if (rows === undefined) {
     const told = view.finished.flatMap((round, i) => [
-      rounds[i]!,
+      table.rows[i]!,
       ...roundSample(round, columns, paint),
     ]);
-    return [...head, '', heading, ...told, ...tail];
+    const rounds = told.length === 0 ? [] : ['', table.heading, ...told, ...table.legend];
+    return [...head, ...rounds, ...sample, ...notices];
   }
-  const room = Math.max(1, rows - head.length - tail.length - 2);
-  return within([...head, '', heading, ...rounds.slice(-room), ...tail], rows);
+  const foot = [...savedLines(view, saved, columns, paint), ...notices];
+  if (table.rows.length === 0) return [...head, ...foot].slice(0, rows);
+  const around = ['', table.heading, ...table.legend];
+  const free = rows - head.length - foot.length - around.length;
+  const reserved = Math.min(table.rows.length, ROUNDS_BEFORE_SAMPLE);
+  const text = sample.slice(0, Math.max(0, free - reserved));
+  const shownText = text.length > 2 ? text : [];
+  const shown = table.rows.slice(-Math.max(1, free - shownText.length));
+  return [...head, '', table.heading, ...shown, ...table.legend, ...shownText, ...foot].slice(
+    0,
+    rows,
+  );
 }
 
-const within = (lines: string[], rows: number | undefined): string[] =>
-  rows === undefined ? lines : lines.slice(0, rows);
-
-function headline(view: View, { title, columns }: LiveOptions, paint: Paint): string {
-  const round = Math.min(view.rounds - 1, ...view.workers.map(({ round }) => round));
-  const parts = [
-    view.workers.length === 1 ? '1 worker' : `${view.workers.length} workers`,
-    ...(view.parameters === 0 ? [] : [`${formatCount(view.parameters)} parameters`]),
-    ...(view.rounds === 0 ? [] : [`${roundName(round)} of ${view.rounds}`]),
-  ];
+/** Title and how far the run is: on one line, or on two where there is no room. */
+function headline(view: View, { title, columns }: LiveOptions, paint: Paint): readonly string[] {
   const shown = clip(safeLine(title), columns);
-  return paint.bold(shown) + clip(`  ${parts.join(' · ')}`, columns - [...shown].length);
+  const parts = factsOf(view);
+  const whole = `  ${parts.join(' · ')}`;
+  if (widthOf(shown) + widthOf(whole) <= columns) return [paint.bold(shown) + whole];
+  while (parts.length > 1 && widthOf(`  ${parts.join(' · ')}`) > columns) parts.pop();
+  return [paint.bold(shown), clip(`  ${parts.join(' · ')}`, columns)];
 }
 
-function workerRows(view: View, columns: number, paint: Paint): readonly string[] {
-  const widest = Math.max(...view.workers.map(({ name }) => [...name].length));
-  const unit = view.task.includes('gpt') ? 'tok/s' : 'ex/s';
-  return view.workers.map((worker) => {
-    const name = clip(safeLine(worker.name), 16).padEnd(Math.min(16, widest));
-    const plain = `  ${name}  ${doing(worker)}  ${numbers(worker, unit)}`;
-    const line = clip(plain, columns);
-    const left = Math.min(SPARKLINE, columns - [...line].length - 2);
-    const curve = left < 4 ? '' : `  ${sparkline(pointsOf(worker.losses), left)}`;
-    return colorOf(worker, paint)(line) + paint.cyan(curve);
-  });
-}
-
-const colorOf = ({ phase }: WorkerView, paint: Paint): ((text: string) => string) => {
-  if (phase === 'failed') return paint.red;
-  return phase === 'done' ? paint.green : (text) => text;
-};
-
-/** A bar while it trains, words otherwise: always as wide. */
-function doing(worker: WorkerView): string {
-  const { phase, step, steps, have, want, moved } = worker;
-  const chunks = moved && `${moved.have}/${moved.of}`;
-  const width = BAR + 10;
-  const of = want === undefined ? `${have}` : `${have}/${want}`;
-  switch (phase) {
-    case 'training':
-      return clip(`${bar(step / steps, BAR)} ${`${step}/${steps}`.padStart(9)}`, width).padEnd(
-        width,
-      );
-    case 'joining':
-      return clip(`waiting for workers ${of}`, width).padEnd(width);
-    case 'collecting':
-      return clip(chunks ? `pulling chunks ${chunks}` : `collecting gradients ${of}`, width).padEnd(
-        width,
-      );
-    case 'sending':
-      return clip(chunks ? `sending chunks ${chunks}` : 'sending its gradient', width).padEnd(
-        width,
-      );
-    case 'failed':
-      return clip(`failed: ${safeLine(worker.failure ?? '')}`, width).padEnd(width);
-    case 'starting':
-      return (worker.round === 0 ? 'starting' : 'between rounds').padEnd(width);
-    case 'done':
-      return 'done'.padEnd(width);
-  }
-}
-
-function numbers({ loss, tokensPerSecond }: WorkerView, unit: string): string {
-  const shownLoss = loss === undefined ? '' : formatLoss(loss);
-  const rate = tokensPerSecond === undefined ? '' : `${formatRate(tokensPerSecond)} ${unit}`;
-  return `${shownLoss.padStart(8)} ${rate.padStart(12)}`;
-}
-
-const ROUND_HEADING = '  round  validation    training  per worker  counted  refused    time  bits';
-
-function roundRow(view: View, round: RoundView, columns: number, paint: Paint): string {
-  const { validationLoss, trainingLoss, eventBytes, accepted, refused, seconds, certified } = round;
-  const cells = [
-    `${roundNumber(round.index)}`.padStart(7),
-    (validationLoss === undefined ? '-' : formatLoss(validationLoss)).padStart(10),
-    formatLoss(trainingLoss).padStart(10),
-    formatBytes(eventBytes).padStart(10),
-    `${accepted}`.padStart(7),
-    `${refused}`.padStart(7),
-    `${seconds.toFixed(0)} s`.padStart(6),
+/** What matters most first. */
+function factsOf(view: View): string[] {
+  const { workers, peers, rounds, parameters } = view;
+  const round = Math.min(rounds - 1, ...workers.map((worker) => worker.round));
+  const left = secondsLeft(view);
+  const isDone = workers.every(({ phase }) => phase === 'done' || phase === 'failed');
+  const count = workers.length + peers.length;
+  const away = peers.filter(
+    (peer) => peer.state === 'away' && !(rounds > 0 && peer.round >= rounds),
+  );
+  return [
+    ...(rounds === 0 ? [] : [`${roundName(round)} of ${rounds}`]),
+    ...(left === undefined || isDone ? [] : [`${roughTime(left)} left`]),
+    `${count} worker${count === 1 ? '' : 's'}${away.length === 0 ? '' : `, ${away.length} away`}`,
+    ...(parameters === 0 ? [] : [`${formatCount(parameters)} parameters`]),
   ];
-  const line = clip(cells.join('  '), columns);
-  const [mark, style] = MARKS[agreementOf(view, round)];
-  const digest = round.digests.values().next().value ?? '';
-  const how = certified ? `  ${certified.result} ${certified.signers.length}/${certified.of}` : '';
-  const bits = clip(`  ${mark} ${digest.slice(0, 8)}${how}`, columns - [...line].length);
-  return (refused > 0 ? paint.yellow(line) : line) + paint[style](bits);
 }
 
-const MARKS = {
-  same: ['✓', 'green'],
-  differ: ['✗ DIFFER', 'red'],
-  open: ['…', 'dim'],
-  alone: ['·', 'dim'],
-} as const satisfies Record<Agreement, readonly [string, keyof Paint]>;
+/** `40 s`, `8 min`, `2 h 5 min` */
+function roughTime(seconds: number): string {
+  if (seconds < 90) return `${Math.ceil(seconds / 10) * 10} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** Whole, over several lines where needed: a path that is cut is of no use. */
+function savedLines(
+  { finished }: View,
+  saved: Saved | undefined,
+  columns: number,
+  paint: Paint,
+): readonly string[] {
+  if (saved === undefined || finished.length === 0) return [];
+  const { folder, sample } = saved;
+  const told = [
+    `the model is saved in ${safeLine(folder)}`,
+    ...(sample === undefined ? [] : [`write more text with: ${safeLine(sample)}`]),
+  ];
+  const lines = told.flatMap((line) => wrap(line, Math.max(1, columns - 2)));
+  return ['', ...lines.map((line) => paint.dim(`  ${line}`))];
+}
 
 /** One line of what the model wrote after a round, to see it learn. */
 function roundSample({ sample }: RoundView, columns: number, paint: Paint): readonly string[] {
@@ -162,9 +134,13 @@ function sampleLines({ finished }: View, columns: number, paint: Paint): readonl
 }
 
 function noticeLines(view: View, columns: number, paint: Paint): readonly string[] {
-  const notices = view.notices.slice(-NOTICES).map(({ name, message }) => {
+  const notices = view.notices.slice(-NOTICES).flatMap(({ name, message }) => {
     const from = name === '' || view.workers.length === 1 ? '' : `${name}: `;
-    return paint.yellow(clip(safeLine(`  ${from}${message}`), columns));
+    const lines = wrap(safeLine(`${from}${message}`), Math.max(1, columns - 2));
+    const last = lines.length > NOTICE_LINES ? ['…'] : [];
+    return [...lines.slice(0, NOTICE_LINES - last.length), ...last].map((line) =>
+      paint.yellow(clip(`  ${line}`, columns)),
+    );
   });
   return notices.length === 0 ? [] : ['', ...notices];
 }

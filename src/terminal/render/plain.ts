@@ -2,11 +2,13 @@
 
 import { safeLine } from '../../base/safe-text.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/events.ts';
-import { troubleOf } from '../../dashboard/view.ts';
+import { troubleOf } from '../../dashboard/trouble.ts';
 import { roundName } from '../../run/round-name.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
 
 const short = (id: string): string => id.slice(0, 8);
+
+const PEER = { training: 'is in it', sent: 'has sent its gradient', away: 'is away' } as const;
 
 /** The line, without the newline; whatever others sent is made harmless. */
 export const renderPlain = (name: string, event: RunEvent): string =>
@@ -36,6 +38,11 @@ function describe(event: RunEvent): string {
     }
     case 'transfer':
       return `${roundName(event.round)}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
+    case 'peer': {
+      const { worker, state, round, eventBytes } = event;
+      const bytes = eventBytes === undefined ? '' : `, ${formatBytes(eventBytes)}`;
+      return `${roundName(round)}: ${short(worker)} ${PEER[state]}${bytes}`;
+    }
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;
       const lost = failed.map(({ relay, message }) => `; ${relay} ${message}`);

@@ -25,24 +25,60 @@ export function createPaint(color: boolean): Paint {
   };
 }
 
-/** Cuts plain text to `width` characters, ending in `…` where something was lost. */
+/** Two cells on terminals: East Asian wide and fullwidth characters, and emoji. */
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+/** No cell: marks that combine with the character before, and format characters. */
+const NO_CELL = /[\p{Mn}\p{Me}\p{Cf}]/u;
+const ASCII = /^[\u0020-\u007e]*$/;
+
+const cellsOf = (character: string): number =>
+  WIDE.test(character) ? 2 : NO_CELL.test(character) ? 0 : 1;
+
+/** Cells that plain text takes on a terminal. */
+export const widthOf = (text: string): number =>
+  ASCII.test(text)
+    ? text.length
+    : [...text].reduce((width, character) => width + cellsOf(character), 0);
+
+/** Plain text with spaces after it, up to `width` cells. */
+export const padEnd = (text: string, width: number): string =>
+  text + ' '.repeat(Math.max(0, width - widthOf(text)));
+
+/** Plain text with spaces before it, up to `width` cells. */
+export const padStart = (text: string, width: number): string =>
+  ' '.repeat(Math.max(0, width - widthOf(text))) + text;
+
+/** Cuts plain text to `width` cells, ending in `…` where something was lost. */
 export function clip(text: string, width: number): string {
-  const characters = [...text];
-  if (characters.length <= width) return text;
-  return width <= 0 ? '' : `${characters.slice(0, width - 1).join('')}…`;
+  if (widthOf(text) <= width) return text;
+  return width <= 0 ? '' : `${text.slice(0, lengthWithin(text, width - 1))}…`;
 }
 
-/** Lines of at most `width` characters, broken at spaces where there are any. */
+/** How much of a text fits into so many cells, in UTF-16 units. */
+function lengthWithin(text: string, width: number): number {
+  let length = 0;
+  let cells = 0;
+  for (const character of text) {
+    cells += cellsOf(character);
+    if (cells > width) break;
+    length += character.length;
+  }
+  return length;
+}
+
+/** Lines of at most `width` cells, broken at spaces where there are any. */
 export function wrap(text: string, width: number): readonly string[] {
   return text.split('\n').flatMap((paragraph) => {
     const lines: string[] = [];
-    let rest = [...paragraph];
-    while (rest.length > width) {
-      const space = rest.lastIndexOf(' ', width);
-      const cut = space > 0 ? space : width;
-      lines.push(rest.slice(0, cut).join(''));
+    let rest = paragraph;
+    while (widthOf(rest) > width) {
+      const most = Math.max(lengthWithin(rest, width), [...rest][0]!.length);
+      const space = rest.lastIndexOf(' ', most);
+      const cut = space > 0 ? space : most;
+      lines.push(rest.slice(0, cut));
       rest = rest.slice(space > 0 ? cut + 1 : cut);
     }
-    return [...lines, rest.join('')];
+    return rest === '' && lines.length > 0 ? lines : [...lines, rest];
   });
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { bar, sparkline } from '../../../src/terminal/render/bars.ts';
 import { formatBytes, formatCount, formatRate } from '../../../src/terminal/render/numbers.ts';
-import { clip, wrap } from '../../../src/terminal/render/text.ts';
+import { clip, padEnd, padStart, widthOf, wrap } from '../../../src/terminal/render/text.ts';
 
 it.each([
   [0, '░░░░'],
@@ -32,8 +32,17 @@ it('numbers keep to few characters', () => {
   expect([12.3, 19_321, 1_200_000].map(formatRate)).toEqual(['12', '19.3k', '1.20M']);
 });
 
-it('clips and wraps by character, not by code unit', () => {
-  expect(clip('😀😀😀', 2)).toBe('😀…');
+it('clips and wraps by cells of the terminal, never inside a character', () => {
+  expect(clip('😀😀😀', 3)).toBe('😀…');
+  expect(clip('😀😀😀', 4)).toBe('😀…');
+  expect(clip('😀😀😀', 2)).toBe('…');
+  expect(clip('中文字', 6)).toBe('中文字');
+  expect(clip('中文字', 5)).toBe('中文…');
+  expect(clip('cafe\u0301', 4)).toBe('cafe\u0301');
+  expect(wrap('中文字', 4)).toEqual(['中文', '字']);
+  expect(wrap('😀😀', 1)).toEqual(['😀', '😀']);
+  expect([widthOf('ﬁ…│█'), widthOf('ＡＢ'), widthOf('👩‍💻')]).toEqual([4, 4, 4]);
+  expect([padEnd('中', 4), padStart('中', 4)]).toEqual(['中  ', '  中']);
   expect(clip('abc', 3)).toBe('abc');
   expect(clip('abc', 0)).toBe('');
   expect(wrap('to be or not', 6)).toEqual(['to be', 'or not']);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createView, fold, notify, type View } from '../../../src/dashboard/view.ts';
 import { renderLive } from '../../../src/terminal/render/live.ts';
+import { widthOf } from '../../../src/terminal/render/text.ts';
 import * as told from '../../support/demo-events.ts';
 
 const viewOf = (run: readonly told.Told[]): View =>
@@ -17,12 +18,14 @@ it('shows a run in the middle of its second round', () => {
   ]);
   expect(`\n${renderLive(view, { ...plain, rows: 30 }).join('\n')}\n`).toMatchInlineSnapshot(`
     "
-    nostrain demo gpt  2 workers · 834,048 parameters · round 2 of 2
-      alice  █████▉░░░░░░░░░░    37/100    2.7100  19.3k tok/s  █▆▁
-      bob    collecting gradients 1/2      2.4000  20.5k tok/s  █▇▂▁
+    nostrain demo gpt  round 2 of 2 · 20 s left · 2 workers · 834,048 parameters
+      alice  ████▌░░░░░░░   37/100        2.7100  401.2 kB  19.3k tok/s  █▆▁
+      bob    sent, gradients here 1/2     2.4000  401.2 kB  20.5k tok/s  █▇▂▁
+      waiting for alice
 
-      round  validation    training  per worker  counted  refused    time  bits
-          1      3.2100      3.5000    401.2 kB        2        0    22 s  ✓ d1d1d1d1
+      round  validation  training  per worker  counted  refused    time  model
+          1      3.2100    3.5000    401.2 kB        2        0    22 s  ✓ d1d1d1d1
+      ✓ all hold the same model, bit for bit
 
       after round 1 the shared model writes
       │ KING:
@@ -35,15 +38,16 @@ it('shows a run in the middle of its second round', () => {
 it('shows everything at the end', () => {
   expect(`\n${renderLive(viewOf(told.wholeRun), plain).join('\n')}\n`).toMatchInlineSnapshot(`
     "
-    nostrain demo gpt  2 workers · 834,048 parameters · round 2 of 2
-      alice  done                          2.4000  20.5k tok/s  █▇▂▁
-      bob    done                          2.4000  20.5k tok/s  █▇▂▁
+    nostrain demo gpt  round 2 of 2 · 2 workers · 834,048 parameters
+      alice  done                         2.4000  401.2 kB  20.5k tok/s  █▇▂▁
+      bob    done                         2.4000  401.2 kB  20.5k tok/s  █▇▂▁
 
-      round  validation    training  per worker  counted  refused    time  bits
-          1      3.2100      3.5000    401.2 kB        2        0    22 s  ✓ d1d1d1d1
+      round  validation  training  per worker  counted  refused    time  model
+          1      3.2100    3.5000    401.2 kB        2        0    22 s  ✓ d1d1d1d1
              KING: The ship is salt, and so am I.
-          2      2.6100      2.4000    401.2 kB        2        0    22 s  ✓ d2d2d2d2
+          2      2.6100    2.4000    401.2 kB        2        0    22 s  ✓ d2d2d2d2
              QUEEN: What crown is this?
+      ✓ all hold the same model, bit for bit
 
       after round 2 the shared model writes
       │ QUEEN:
@@ -56,7 +60,7 @@ it('shows a start with nothing known', () => {
   expect(renderLive(createView(['alice']), plain)).toMatchInlineSnapshot(`
     [
       "nostrain demo gpt  1 worker",
-      "  alice  starting                                           ",
+      "  alice  starting",
     ]
   `);
 });
@@ -69,26 +73,31 @@ it('colors nothing but what it says without color', () => {
 });
 
 describe('fits', () => {
-  const long = 'a name that goes on and on '.repeat(3);
-  const sample = `${'word '.repeat(60)}\n${'unbreakable'.repeat(20)}`;
+  const long = 'a name that goes on and 中文 on '.repeat(3);
+  const sample = `${'word 中文😀 '.repeat(60)}\n${'unbreakable中'.repeat(20)}`;
   let view = createView([long, 'bob']);
   for (let i = 0; i < 40; i++) {
     view = fold(view, long, told.round(i, { sample, refused: [{ reason: 'malformed' }] }));
     view = fold(view, 'bob', told.round(i, { digest: told.digestOf(7) }));
     view = notify(view, long, 'something went wrong '.repeat(20));
   }
+  for (let i = 16; i < 80; i++) {
+    const worker = i.toString(16).repeat(32);
+    view = fold(view, 'bob', { type: 'peer', worker, state: 'training', round: i % 40 });
+  }
+  const saved = { folder: `/tmp/${'deep/'.repeat(40)}中`, sample: `nostrain sample '${long}'` };
 
-  it.each([20, 40, 79, 120, 300])('%d columns', (columns) => {
-    for (const rows of [undefined, 12]) {
-      const lines = renderLive(view, { ...plain, columns, ...(rows ? { rows } : {}) });
-      expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(columns);
+  it.each([20, 39, 40, 59, 60, 79, 80, 119, 120, 300])('%d columns', (columns) => {
+    for (const rows of [undefined, 12, 24, 200]) {
+      const lines = renderLive(view, { ...plain, columns, saved, ...(rows ? { rows } : {}) });
+      expect(Math.max(...lines.map(widthOf))).toBeLessThanOrEqual(columns);
     }
   });
 
   it.each([5, 12, 24, 60])('%d rows, the newest round among them', (rows) => {
     const lines = renderLive(view, { ...plain, columns: 79, rows });
     expect(lines.length).toBeLessThanOrEqual(rows);
-    if (rows >= 24) expect(lines.some((line) => /^ {5}40 /.test(line))).toBe(true);
+    if (rows >= 24) expect(lines.some((line) => /^ +40 /.test(line))).toBe(true);
   });
 });
 
@@ -98,4 +107,70 @@ it('a text that carries escape sequences stays text', () => {
   const lines = renderLive(view, plain).join('\n');
   expect(lines).not.toContain('\u001b');
   expect(lines).toContain('before·[2J·[Hafter·');
+});
+
+describe('a worker among others on their own screens', () => {
+  const away = '13'.repeat(32);
+  const sent = '14'.repeat(32);
+  const mine = (events: readonly Parameters<typeof fold>[2][]) =>
+    events.reduce((view, event) => fold(view, 'me', event), createView(['me']));
+  const peer = (
+    worker: string,
+    state: 'training' | 'sent' | 'away',
+    round: number,
+  ): Parameters<typeof fold>[2] => ({
+    ...{ type: 'peer', worker, state, round },
+    ...(state === 'sent' ? { eventBytes: 57_034 } : {}),
+    ...(state === 'training' ? { digest: told.digestOf(round) } : {}),
+  });
+  const published = (round: number): Parameters<typeof fold>[2] => ({
+    ...{ type: 'published', round, payloadBytes: 42_006, eventBytes: 57_034 },
+    ...{ relays: ['ws://127.0.0.1:1'], failed: [] },
+  });
+  const played = [0, 1, 2].flatMap((index) => [
+    peer(told.bob, 'sent', index),
+    published(index),
+    told.round(index, { validationLoss: 3 - index / 2, eventBytes: 57_034, sample: 'KING:\nAy.' }),
+    peer(told.bob, 'training', index + 1),
+  ]);
+  const view = mine([
+    { ...told.hello(told.alice), rounds: 20, innerSteps: 25 } as Parameters<typeof fold>[2],
+    ...played,
+    peer(away, 'away', 1),
+    peer(sent, 'sent', 3),
+    { ...told.progress(3, 12, 2.1), steps: 25 } as Parameters<typeof fold>[2],
+    { type: 'notice', message: 'relay away, trying again: wss://relay.example.org: closed (1006)' },
+  ]);
+  const options = {
+    ...{ title: 'run winter', color: false, rows: 30 },
+    saved: { folder: '/home/me/runs/winter', sample: 'nostrain sample /home/me/runs/winter' },
+  };
+
+  it.each([40, 60, 80, 120])('at %d columns', (columns) => {
+    const lines = renderLive(view, { ...options, columns });
+    expect(Math.max(...lines.map(widthOf))).toBeLessThanOrEqual(columns);
+    expect(`\n${lines.join('\n')}\n`).toMatchSnapshot();
+  });
+
+  it('sees whom it waits for, by name or key', () => {
+    const missing = [away, told.bob];
+    const waiting = { type: 'waiting', what: 'gradients', round: 3, have: 2, want: 4 } as const;
+    const lines = renderLive(fold(view, 'me', { ...waiting, missing }), {
+      ...options,
+      columns: 80,
+    });
+    expect(lines).toContain('  waiting for 13131313, b2b2b2b2');
+    expect(lines.join('\n')).toContain('sent, gradients here 2/4');
+  });
+
+  it('counts those there is no room for', () => {
+    const many = Array.from({ length: 30 }, (_, i) =>
+      peer((i + 32).toString(16).repeat(32), i % 2 ? 'sent' : 'training', 3),
+    );
+    const crowd = many.reduce((seen, event) => fold(seen, 'me', event), view);
+    const lines = renderLive(crowd, { ...options, columns: 80, rows: 24 });
+    expect(lines.length).toBeLessThanOrEqual(24);
+    expect(lines.some((line) => /… and \d+ more: \d+ sent, \d+ training/.test(line))).toBe(true);
+    expect(lines.some((line) => line.includes('13131313  away'))).toBe(true);
+  });
 });

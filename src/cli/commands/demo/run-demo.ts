@@ -18,7 +18,8 @@ import { commandLine } from '../../../terminal/command-line.ts';
 import { settingsFromFile } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { createReporter, type Reporter, type Saved } from '../../../terminal/reporter.ts';
+import type { Saved } from '../../../terminal/render/live.ts';
+import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
 import { startRelay } from '../relay.ts';
 import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
@@ -93,10 +94,10 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const names = Array.from({ length: extent.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
     const mode = flags.json || flags.headless ? 'plain' : undefined;
     const stream = flags.json ? process.stderr : process.stdout;
-    const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream });
-    scope.defer(() => reporter.close());
-
     const dir = await demoFolder(name, flags.dir, scope);
+    const saved = savedBy(name, dir);
+    const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream, saved });
+    scope.defer(() => reporter.close());
     const onNotice = (message: string) => reporter.notice(message);
     const { signal } = interrupt;
     const data: DemoData =

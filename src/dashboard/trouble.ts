@@ -1,0 +1,44 @@
+/** Problems of a certified round, in words. */
+import type { RunEvent } from '../certified/events.ts';
+import { roundName } from '../run/round-name.ts';
+
+type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
+
+/** Describes a problem in a certified round. */
+export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
+  const at = roundName(event.round);
+  switch (event.type) {
+    case 'stalled': {
+      const attempt = event.attempt === 0 ? '' : ` of recovery epoch ${event.attempt}`;
+      const missing = event.missing.map(short).join(' ');
+      return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${missing}`;
+    }
+    case 'voids':
+      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; give them more time, or find out who is missing`;
+    case 'fault':
+      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
+    case 'conflict':
+      return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
+    case 'fork':
+      return `${at}: FORK since ${roundName(event.fork)}, ${STAYS[event.obstacle](event)}`;
+    case 'switched': {
+      const { fork, depth, ours, theirs } = event;
+      const branches = `from ${short(ours)} to ${short(theirs)}`;
+      return `${at}: SWITCHED ${branches}: the run forked in ${roundName(fork)}, ${depth} of this worker's rounds are undone`;
+    }
+  }
+}
+
+type Fork = Extract<RunEvent, { type: 'fork' }>;
+
+/** Why a worker does not follow another branch automatically, and what its user can do. */
+const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
+  'too-deep': ({ depth, ours, theirs }) =>
+    `${depth} rounds would be undone, more than the run lets a worker decide: start again with --branch ${theirs} to follow, --branch ${ours} to stay`,
+  'ours-unseen': ({ theirs }) =>
+    `and no relay here has this worker's branch to compare with: ask more relays, or start again with --branch ${theirs} to follow the other one`,
+  'not-whole': ({ theirs }) =>
+    `${short(theirs)} is better, but not all of what it counts is on a relay; it is asked for again`,
+};
+
+const short = (id: string): string => id.slice(0, 8);

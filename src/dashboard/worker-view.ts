@@ -1,0 +1,138 @@
+/** One worker of this screen, which tells of everything it does; and one of the others, of whom it tells what it hears. */
+import type { RunEvent } from '../certified/events.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
+import { addPoint, type Curve, emptyCurve } from './curve.ts';
+
+type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'done' | 'failed';
+
+export interface WorkerView {
+  readonly name: string;
+  readonly phase: Phase;
+  readonly worker?: WorkerId;
+  /** From 0; equal to the number of rounds when there is none left. */
+  readonly round: number;
+  readonly step: number;
+  readonly steps: number;
+  /** Workers or gradients it has while joining or collecting, and how many it waits for. */
+  readonly have: number;
+  readonly want?: number;
+  /** Who it waits for, as far as they are known. */
+  readonly missing: readonly WorkerId[];
+  /** All event JSON of its newest gradient. */
+  readonly sentBytes?: number;
+  /** Transfer progress: chunks sent or fetched so far, and how many there are. */
+  readonly moved?: { readonly have: number; readonly of: number };
+  /** The newest training loss, and all of them. */
+  readonly loss?: number;
+  readonly losses: Curve;
+  readonly tokensPerSecond?: number;
+  /** Why it failed. */
+  readonly failure?: string;
+}
+
+/** A worker on another screen. */
+export interface PeerView {
+  readonly worker: WorkerId;
+  readonly state: 'training' | 'sent' | 'away';
+  readonly round: number;
+  /** What it starts that round from. */
+  readonly digest?: Digest;
+  /** All event JSON of its newest gradient. */
+  readonly sentBytes?: number;
+}
+
+export const createWorkerView = (name: string): WorkerView => ({
+  ...{ name, phase: 'starting', round: 0, step: 0, steps: 0, have: 0, missing: [] },
+  losses: emptyCurve,
+});
+
+/** The worker after one of its events. */
+export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
+  switch (event.type) {
+    case 'hello':
+      return helloOf(before, event);
+    case 'waiting': {
+      const { want: _, ...rest } = before;
+      const { what, round, have, missing } = event;
+      const phase = what === 'workers' ? 'joining' : 'collecting';
+      return {
+        ...rest,
+        phase,
+        round,
+        have,
+        missing,
+        ...(event.want === undefined ? {} : { want: event.want }),
+      };
+    }
+    case 'progress': {
+      const { round, step, steps, loss, tokensPerSecond } = event;
+      const losses = addPoint(before.losses, loss);
+      return { ...before, phase: 'training', round, step, steps, loss, losses, tokensPerSecond };
+    }
+    case 'trained': {
+      const { round, loss, tokens, seconds } = event;
+      // without progress events, the round's mean loss is the newest known
+      const told = before.round === round && before.step > 0;
+      return {
+        ...before,
+        phase: 'sending',
+        round,
+        step: before.steps,
+        ...(told ? {} : { loss, losses: addPoint(before.losses, loss) }),
+        ...(seconds > 0 ? { tokensPerSecond: tokens / seconds } : {}),
+      };
+    }
+    case 'transfer': {
+      const { have, of } = event;
+      return { ...before, moved: { have, of } };
+    }
+    case 'published': {
+      const { eventBytes: sentBytes } = event;
+      // a slow relay may answer when the worker is long in another phase
+      if (before.phase !== 'sending' || before.round !== event.round)
+        return { ...before, sentBytes };
+      const { want: _, moved: __, ...rest } = before;
+      return { ...rest, phase: 'collecting', have: 0, missing: [], sentBytes };
+    }
+    case 'round': {
+      const { moved: _, ...rest } = before;
+      return { ...rest, phase: 'starting', round: event.index + 1, step: 0 };
+    }
+    case 'done':
+      return { ...before, phase: 'done', round: event.rounds, step: before.steps };
+    case 'failed':
+      return { ...before, phase: 'failed', failure: event.message };
+    default:
+      return before;
+  }
+}
+
+/** A worker that starts, or starts again. */
+function helloOf(
+  { name, losses }: WorkerView,
+  { worker, round, innerSteps }: Extract<RunEvent, { type: 'hello' }>,
+): WorkerView {
+  const start = { step: 0, steps: innerSteps, have: 0, missing: [] };
+  return { name, phase: 'starting', worker, round, losses, ...start };
+}
+
+/** The others after one was heard of; a gradient that is here is not forgotten for a heartbeat of the same round. */
+export function foldPeer(
+  peers: readonly PeerView[],
+  { worker, state, round, digest, eventBytes }: Extract<RunEvent, { type: 'peer' }>,
+): readonly PeerView[] {
+  const at = peers.findIndex((peer) => peer.worker === worker);
+  const before = peers[at];
+  const isOld = before !== undefined && before.round > round;
+  const keeps = state === 'training' && before?.state === 'sent' && before.round === round;
+  const sentBytes = eventBytes ?? before?.sentBytes;
+  const known = digest ?? before?.digest;
+  const peer: PeerView = {
+    ...(isOld && state === 'sent'
+      ? { worker, state: before.state, round: before.round }
+      : { worker, state: keeps ? 'sent' : state, round }),
+    ...(known === undefined ? {} : { digest: known }),
+    ...(sentBytes === undefined ? {} : { sentBytes }),
+  };
+  return at < 0 ? [...peers, peer] : peers.with(at, peer);
+}

@@ -1,0 +1,105 @@
+/** The finished rounds as a table that leaves out what there is no room for, the least telling first, and says what its marks mean. */
+
+import type { RoundView } from '../../dashboard/round-view.ts';
+import { type Agreement, agreementOf, type View } from '../../dashboard/view.ts';
+import { roundNumber } from '../../run/round-name.ts';
+import { formatBytes, formatLoss } from './numbers.ts';
+import { clip, type Paint, padStart, widthOf, wrap } from './text.ts';
+
+export interface RoundTable {
+  readonly heading: string;
+  /** One line per finished round. */
+  readonly rows: readonly string[];
+  /** What the marks in them mean. */
+  readonly legend: readonly string[];
+}
+
+interface Column {
+  readonly heading: string;
+  readonly width: number;
+  /** Columns of the lowest worth are left out first. */
+  readonly worth: number;
+  cell(round: RoundView): string;
+}
+
+const GAP = 2;
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'round', width: 5, worth: 9, cell: ({ index }) => `${roundNumber(index)}` },
+  {
+    ...{ heading: 'validation', width: 10, worth: 8 },
+    cell: ({ validationLoss }) => (validationLoss === undefined ? '-' : formatLoss(validationLoss)),
+  },
+  {
+    ...{ heading: 'training', width: 8, worth: 4 },
+    cell: ({ trainingLoss }) => formatLoss(trainingLoss),
+  },
+  {
+    ...{ heading: 'per worker', width: 10, worth: 3 },
+    cell: ({ eventBytes }) => formatBytes(eventBytes),
+  },
+  { heading: 'counted', width: 7, worth: 5, cell: ({ accepted }) => `${accepted}` },
+  { heading: 'refused', width: 7, worth: 2, cell: ({ refused }) => `${refused}` },
+  { heading: 'time', width: 6, worth: 6, cell: ({ seconds }) => `${seconds.toFixed(0)} s` },
+];
+
+const MARKS = {
+  same: ['✓', 'green', 'all hold the same model, bit for bit'],
+  differ: ['✗', 'red', 'somebody holds another model'],
+  open: ['…', 'dim', 'not everybody has said yet what it holds'],
+  alone: ['·', 'dim', 'nobody here to compare with'],
+} as const satisfies Record<Agreement, readonly [string, keyof Paint, string]>;
+
+/** Mark and the first digits of the digest, and how a committee ended the round. */
+const modelOf = (view: View, round: RoundView): readonly [string, keyof Paint] => {
+  const [mark, style] = MARKS[agreementOf(view, round)];
+  const { certified, digests } = round;
+  const how = certified ? ` ${certified.result} ${certified.signers.length}/${certified.of}` : '';
+  return [`${mark} ${(digests.values().next().value ?? '').slice(0, 8)}${how}`, style];
+};
+
+export function roundTable(view: View, columns: number, paint: Paint): RoundTable {
+  const { finished } = view;
+  const models = finished.map((round) => modelOf(view, round));
+  const model = Math.max('model'.length, ...models.map(([text]) => widthOf(text)));
+  const shown = fitting(finished, columns - model - GAP);
+  const line = (cells: readonly string[]) =>
+    cells.map((cell, i) => padStart(cell, shown[i]!.width + GAP)).join('');
+  const heading = `${line(shown.map(({ heading }) => heading))}  model`;
+  const rows = finished.map((round, i) => {
+    const cells = line(shown.map(({ cell }) => cell(round)));
+    const [text, style] = models[i]!;
+    const numbers = clip(cells, columns);
+    const painted = round.refused > 0 ? paint.yellow(numbers) : numbers;
+    return painted + paint[style](clip(`  ${text}`, columns - widthOf(numbers)));
+  });
+  return {
+    heading: paint.dim(clip(heading, columns)),
+    rows,
+    legend: legendOf(view, columns, paint),
+  };
+}
+
+/** The columns that fit, those that say nothing in any round left out before all others. */
+function fitting(finished: readonly RoundView[], columns: number): readonly Column[] {
+  const isEmpty = ({ heading }: Column) =>
+    (heading === 'refused' && finished.every(({ refused }) => refused === 0)) ||
+    (heading === 'validation' &&
+      finished.every(({ validationLoss }) => validationLoss === undefined));
+  let shown = [...COLUMNS];
+  const width = () => shown.reduce((sum, column) => sum + column.width + GAP, 0);
+  const worthOf = (column: Column) => (isEmpty(column) ? 0 : column.worth);
+  while (width() > columns && shown.length > 1) {
+    const least = Math.min(...shown.map(worthOf));
+    shown = shown.filter((column) => worthOf(column) !== least);
+  }
+  return shown;
+}
+
+function legendOf(view: View, columns: number, paint: Paint): readonly string[] {
+  const seen = new Set(view.finished.map((round) => agreementOf(view, round)));
+  const parts = [...seen].map((each) => `${MARKS[each][0]} ${MARKS[each][2]}`);
+  if (parts.length === 0) return [];
+  const lines = wrap(parts.join('   '), Math.max(1, columns - 2));
+  return lines.map((line) => paint.dim(`  ${line.trim()}`));
+}

@@ -1,0 +1,170 @@
+/** A row for everybody in the run: the workers of this screen in full, the others as far as they are heard of. */
+import { safeLine } from '../../base/safe-text.ts';
+import { pointsOf } from '../../dashboard/curve.ts';
+import type { View } from '../../dashboard/view.ts';
+import type { PeerView, WorkerView } from '../../dashboard/worker-view.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { roundName } from '../../run/round-name.ts';
+import { bar, sparkline } from './bars.ts';
+import { formatBytes, formatLoss, formatRate } from './numbers.ts';
+import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
+
+/** What there is room for. */
+interface Layout {
+  readonly columns: number;
+  readonly name: number;
+  /** Cells of the bar, and of what a worker does altogether. */
+  readonly bar: number;
+  readonly doing: number;
+  readonly hasBytes: boolean;
+  readonly hasRate: boolean;
+}
+
+/** Widest first. */
+const LAYOUTS: readonly Layout[] = [
+  { columns: 78, name: 16, bar: 12, doing: 25, hasBytes: true, hasRate: true },
+  { columns: 55, name: 10, bar: 8, doing: 19, hasBytes: true, hasRate: false },
+  { columns: 38, name: 10, bar: 0, doing: 16, hasBytes: false, hasRate: false },
+  { columns: 0, name: 8, bar: 0, doing: 12, hasBytes: false, hasRate: false },
+];
+
+const SPARKLINE = 32;
+const FEWEST_POINTS = 4;
+
+interface Row {
+  readonly name: string;
+  readonly doing: string;
+  readonly loss?: number;
+  readonly sentBytes?: number;
+  readonly rate?: string;
+  readonly losses?: readonly number[];
+  readonly style: 'red' | 'green' | 'yellow' | undefined;
+  /** The higher, the sooner it is left out where there is no room. */
+  readonly rank: number;
+}
+
+/** At most `most` lines, the last of which counts whoever is left out. */
+export function workerRows(
+  view: View,
+  columns: number,
+  most: number,
+  paint: Paint,
+): readonly string[] {
+  const layout = LAYOUTS.find((each) => columns >= each.columns)!;
+  const all = [
+    ...view.workers.map((worker) => rowOf(worker, view, layout)),
+    ...view.peers.map((peer) => peerRow(peer, view.rounds, layout)),
+  ];
+  const shown = all.length <= most ? all : mostTelling(all, Math.max(0, most - 1));
+  const name = Math.min(layout.name, Math.max(4, ...shown.map((row) => widthOf(row.name))));
+  const lines = shown.map((row) => draw(row, { ...layout, name }, columns, paint));
+  if (shown.length === all.length) return [...lines, ...waitingLine(view, columns, paint)];
+  const left = `  … and ${all.length - shown.length} more: ${summaryOf(all.filter((row) => !shown.includes(row)))}`;
+  return [...lines, paint.dim(clip(left, columns))];
+}
+
+/** Those to see first, in their order. */
+function mostTelling(rows: readonly Row[], most: number): readonly Row[] {
+  const chosen = new Set([...rows].sort((a, b) => a.rank - b.rank).slice(0, most));
+  return rows.filter((row) => chosen.has(row));
+}
+
+/** `9 sent, 3 training` */
+function summaryOf(rows: readonly Row[]): string {
+  const counts = new Map<string, number>();
+  for (const { doing } of rows) {
+    const word = /^\p{L}+/u.exec(doing)?.[0] ?? 'training';
+    counts.set(word, (counts.get(word) ?? 0) + 1);
+  }
+  return [...counts].map(([word, count]) => `${count} ${word}`).join(', ');
+}
+
+function draw(row: Row, layout: Layout, columns: number, paint: Paint): string {
+  const cells = [
+    ` ${padEnd(clip(row.name, layout.name), layout.name)}`,
+    padEnd(clip(row.doing, layout.doing), layout.doing),
+    padStart(row.loss === undefined ? '' : formatLoss(row.loss), 8),
+    ...(layout.hasBytes
+      ? [padStart(row.sentBytes === undefined ? '' : formatBytes(row.sentBytes), 8)]
+      : []),
+    ...(layout.hasRate ? [padStart(row.rate ?? '', 11)] : []),
+  ];
+  const line = clip(` ${cells.join('  ')}`, columns);
+  const left = Math.min(SPARKLINE, columns - widthOf(line) - 2);
+  const isDrawn = left >= FEWEST_POINTS && row.losses !== undefined && row.losses.length > 0;
+  const curve = isDrawn ? `  ${sparkline(row.losses, left)}` : '';
+  const plain = curve === '' ? line.trimEnd() : line;
+  return (row.style ? paint[row.style](plain) : plain) + paint.cyan(curve);
+}
+
+function rowOf(worker: WorkerView, { task, rounds }: View, layout: Layout): Row {
+  const { phase, loss, sentBytes, tokensPerSecond } = worker;
+  const unit = task.includes('gpt') ? 'tok/s' : 'ex/s';
+  return {
+    name: safeLine(worker.name),
+    doing: doing(worker, rounds, layout),
+    ...(loss === undefined ? {} : { loss }),
+    ...(sentBytes === undefined ? {} : { sentBytes }),
+    ...(tokensPerSecond === undefined ? {} : { rate: `${formatRate(tokensPerSecond)} ${unit}` }),
+    losses: pointsOf(worker.losses),
+    style: phase === 'failed' ? 'red' : phase === 'done' ? 'green' : undefined,
+    rank: phase === 'failed' ? 0 : 1,
+  };
+}
+
+function peerRow(
+  { worker, state, round, sentBytes }: PeerView,
+  rounds: number,
+  layout: Layout,
+): Row {
+  const isDone = rounds > 0 && round >= rounds;
+  const gone = state === 'away' && !isDone;
+  const isNamed = state === 'training' && layout.hasBytes;
+  return {
+    name: worker.slice(0, 8),
+    doing: isDone ? 'done' : isNamed ? `training, ${roundName(round)}` : state,
+    ...(sentBytes === undefined ? {} : { sentBytes }),
+    style: gone ? 'yellow' : isDone ? 'green' : undefined,
+    rank: gone ? 2 : state === 'training' ? 3 : 4,
+  };
+}
+
+/** A bar while it trains, where there is room for one; words otherwise. */
+function doing(worker: WorkerView, rounds: number, layout: Layout): string {
+  const { phase, step, steps, have, want, moved, round } = worker;
+  const chunks = moved && `${moved.have}/${moved.of}`;
+  const of = want === undefined ? `${have}` : `${have}/${want}`;
+  const isShort = layout.doing < 25;
+  switch (phase) {
+    case 'training':
+      return layout.bar === 0
+        ? `training ${step}/${steps}`
+        : `${bar(step / steps, layout.bar)} ${`${step}/${steps}`.padStart(8)}`;
+    case 'joining':
+      return isShort ? `joining ${of}` : `waiting for workers ${of}`;
+    case 'collecting':
+      if (chunks) return isShort ? `pulling ${chunks}` : `sent, pulling ${chunks}`;
+      return isShort ? `sent, has ${of}` : `sent, gradients here ${of}`;
+    case 'sending':
+      return chunks ? `sending ${chunks}` : 'sending';
+    case 'failed':
+      return `failed: ${safeLine(worker.failure ?? '')}`;
+    case 'starting':
+      if (round === 0) return 'starting';
+      return rounds > 0 && round >= rounds ? 'finishing' : 'between rounds';
+    case 'done':
+      return 'done';
+  }
+}
+
+/** Whom the workers of this screen wait for, by name. */
+function waitingLine(view: View, columns: number, paint: Paint): readonly string[] {
+  const waiting = view.workers.filter(({ phase, missing }) => phase === 'collecting' && missing[0]);
+  const missing = new Set(waiting.flatMap((worker) => worker.missing));
+  if (missing.size === 0) return [];
+  const names = [...missing].map((id) => nameOf(id, view)).join(', ');
+  return [paint.dim(clip(`  waiting for ${names}`, columns))];
+}
+
+const nameOf = (id: WorkerId, { workers }: View): string =>
+  safeLine(workers.find(({ worker }) => worker === id)?.name ?? id.slice(0, 8));

@@ -1,0 +1,64 @@
+/** Reports what the other workers do, for whoever watches: in which round each is, whose gradients are here, who is gone. */
+import { isStale } from '../run/heartbeat.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type { WorkerEvent } from './events.ts';
+import type { Session } from './ports.ts';
+import type { OpenRound } from './strategy.ts';
+
+export interface PeerWatch {
+  /** The round that gradients arrive for from now on. */
+  follow(round: number, open: Pick<OpenRound<never>, 'arrived'>): void;
+  stop(): Promise<void>;
+}
+
+type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
+
+const NONE: ReadonlyMap<WorkerId, number> = new Map();
+
+/** Reports each change of each peer once, until stopped. */
+export function watchPeers({ plan, ports: { clock, wire, report } }: Session): PeerWatch {
+  const told = new Map<WorkerId, string>();
+  const stopping = new AbortController();
+  let round = 0;
+  let arrivals = (): ReadonlyMap<WorkerId, number> => NONE;
+
+  function statusOf(worker: WorkerId, eventBytes: number | undefined): Status | undefined {
+    const heartbeat = wire.heartbeats.get(worker);
+    const digest = heartbeat?.digest && { digest: heartbeat.digest };
+    if (eventBytes !== undefined) return { state: 'sent', round, eventBytes };
+    if (!heartbeat) return undefined;
+    const isAway = isStale(heartbeat, clock.now() / 1000, plan.maxMissedHeartbeats);
+    return { state: isAway ? 'away' : 'training', round: heartbeat.round, ...digest };
+  }
+
+  function look(): void {
+    const arrived = arrivals();
+    for (const worker of new Set([...wire.heartbeats.keys(), ...arrived.keys()])) {
+      const status = worker === wire.me ? undefined : statusOf(worker, arrived.get(worker));
+      const line = JSON.stringify(status);
+      if (!status || told.get(worker) === line) continue;
+      told.set(worker, line);
+      report({ type: 'peer', worker, ...status });
+    }
+  }
+
+  async function keepLooking(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      look();
+      await wire.changed.next(stopping.signal).catch(() => undefined);
+    }
+  }
+
+  const looking = keepLooking();
+  return {
+    follow(next, { arrived }) {
+      round = next;
+      arrivals = arrived ?? (() => NONE);
+      look();
+    },
+    async stop() {
+      stopping.abort();
+      await looking;
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { expect, it } from 'vitest';
+import { createNotifier } from '../../src/base/notifier.ts';
+import type { WorkerEvent } from '../../src/worker/events.ts';
+import { watchPeers } from '../../src/worker/peer-watch.ts';
+import type { Session } from '../../src/worker/ports.ts';
+
+const [me, bob, carol] = ['a1', 'b2', 'c3'].map((byte) => byte.repeat(32)) as [
+  string,
+  string,
+  string,
+];
+
+function stage() {
+  const heartbeats = new Map<string, object>();
+  const changed = createNotifier();
+  const events: WorkerEvent[] = [];
+  let nowMs = 1_000_000;
+  const session = {
+    plan: { maxMissedHeartbeats: 3 },
+    ports: {
+      clock: { now: () => nowMs },
+      wire: { me, heartbeats, changed },
+      report: (event: WorkerEvent) => void events.push(event),
+    },
+  } as unknown as Session;
+  const beat = (worker: string, round: number, more: object = {}) =>
+    heartbeats.set(worker, {
+      ...{ worker, round, intervalSeconds: 10, createdAt: nowMs / 1000, leaving: false },
+      ...{ digest: undefined, cohort: undefined, ...more },
+    });
+  const told = async () => {
+    changed.notify();
+    await new Promise((resolve) => setTimeout(resolve));
+    return events.splice(0);
+  };
+  const pass = (ms: number) => {
+    nowMs += ms;
+  };
+  return { watch: watchPeers(session), beat, told, pass };
+}
+
+it('tells of every change of every other worker once', async () => {
+  const { watch, beat, told, pass } = stage();
+  beat(me, 0);
+  beat(bob, 0, { digest: 'd0' });
+  const arrived = new Map<string, number>();
+  watch.follow(0, { arrived: () => arrived });
+  expect(await told()).toEqual([
+    { type: 'peer', worker: bob, state: 'training', round: 0, digest: 'd0' },
+  ]);
+  expect(await told()).toEqual([]);
+
+  arrived.set(bob, 57_034).set(me, 57_034);
+  beat(carol, 0);
+  expect(await told()).toEqual([
+    { type: 'peer', worker: bob, state: 'sent', round: 0, eventBytes: 57_034 },
+    { type: 'peer', worker: carol, state: 'training', round: 0 },
+  ]);
+
+  watch.follow(1, { arrived: () => new Map() });
+  beat(bob, 1, { digest: 'd1' });
+  pass(31_000);
+  beat(bob, 1, { digest: 'd1' });
+  const later = await told();
+  expect(later).toContainEqual({
+    ...{ type: 'peer', worker: bob, state: 'training', round: 1, digest: 'd1' },
+  });
+  expect(later).toContainEqual({ type: 'peer', worker: carol, state: 'away', round: 0 });
+
+  beat(bob, 1, { leaving: true });
+  expect(await told()).toEqual([{ type: 'peer', worker: bob, state: 'away', round: 1 }]);
+  await watch.stop();
+  beat(carol, 2);
+  expect(await told()).toEqual([]);
+});
