@@ -65,6 +65,8 @@ const MAY_CHANGE = [
   'maxMissedHeartbeats',
   'codec',
   'checkpointHistory',
+  'recompute',
+  'accumulate',
   'evaluate',
 ];
 

@@ -87,6 +87,8 @@ export const runWorkerSession = <M extends object>(
     const trainer = await createTrainer({
       ...task,
       batch: settings.batchSize,
+      recompute: settings.recompute,
+      accumulate: settings.accumulate,
       device,
       ...(threads === undefined ? {} : { threads }),
     });

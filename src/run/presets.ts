@@ -38,6 +38,8 @@ const common: PartialSettings = {
   heartbeatInterval: 60,
   maxMissedHeartbeats: 3,
   checkpointHistory: 4,
+  recompute: false,
+  accumulate: 1,
   evaluate: true,
 };
 

@@ -167,6 +167,15 @@ export const fields = {
     'checkpoints kept on the relays, where the state fits an event',
     1,
   ),
+  recompute: yesNo(
+    '--recompute',
+    'compute activations a second time for backward instead of keeping them: less memory, a third more time',
+  ),
+  accumulate: whole(
+    '--accumulate <n>',
+    'cut the batch of an inner step into n micro-batches, one after the other: less memory for the same gradient',
+    1,
+  ),
   evaluate: yesNo(
     '--no-evaluate',
     'do not compute the validation loss and the sample after each round',
@@ -187,6 +196,8 @@ const personal = [
   'codec',
   'stripe',
   'checkpointHistory',
+  'recompute',
+  'accumulate',
   'evaluate',
 ] as const satisfies readonly (keyof typeof fields)[];
 

@@ -37,7 +37,7 @@ const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
 /** Settings that mean something beside some others only. */
 const settingTable: readonly SettingRule[] = [
   {
-    flags: ['width', 'layers', 'heads', 'context', 'ffn', 'tokens'],
+    flags: ['width', 'layers', 'heads', 'context', 'ffn', 'tokens', 'recompute'],
     goesWith: 'models of text (--model char-gpt, gpt)',
     holds: isText,
   },

@@ -45,7 +45,9 @@ const corpus = Int32Array.from(chainCorpus(400, 200), (token) => token + 90);
 const norm = (values: ArrayLike<number>) =>
   Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
 
-describe.each([llama, gpt2])('$architecture', (spec) => {
+const gpt = { ...sizes, architecture: 'gpt' } as const;
+
+describe.each([llama, gpt2, gpt])('$architecture', (spec) => {
   const params = initialParameters(spec, 1);
   const gradient = async (options: CompileOptions) => {
     const run = await load(compileTraining(spec, adamwSpec, batch, options).gradient());
@@ -58,6 +60,9 @@ describe.each([llama, gpt2])('$architecture', (spec) => {
 
   test('recomputed layers have the same bits', async () => {
     expect(await gradient({ recompute: true })).toEqual(await gradient({}));
+    const sizeOf = (options: CompileOptions) =>
+      compileTraining(spec, adamwSpec, batch, options).gradient().length;
+    expect(sizeOf({ recompute: true })).toBeGreaterThan(1.1 * sizeOf({}));
   });
 
   test.each([2, 4])('%d micro-batches have the same mean up to rounding', async (accumulate) => {

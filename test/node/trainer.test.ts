@@ -119,6 +119,15 @@ describe('a char model', async () => {
     expect([...tokens.subarray(0, 2)]).toEqual([...far.subarray(0, 2)]);
   });
 
+  test('takes the same steps in micro-batches with recomputed layers', async () => {
+    const small = await start({ recompute: true, accumulate: 4 });
+    const { losses } = await small.train(task(), quiet, never);
+    losses.forEach((loss, i) => {
+      expect(Math.abs(loss - trained.losses[i]!)).toBeLessThan(1e-4);
+    });
+    await expect(start({ accumulate: 3 })).rejects.toMatchObject({ code: 'training/accumulate' });
+  });
+
   test('stops between slices when aborted, and goes on afterwards', async () => {
     const controller = new AbortController();
     const reason = new Error('enough');

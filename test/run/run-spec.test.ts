@@ -108,6 +108,8 @@ describe('run id', () => {
           'codec',
           'stripe',
           'checkpointHistory',
+          'recompute',
+          'accumulate',
           'evaluate',
         ],
       ].sort(),

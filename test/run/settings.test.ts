@@ -77,6 +77,8 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   heartbeatInterval: whole(1),
   maxMissedHeartbeats: whole(1),
   checkpointHistory: whole(1),
+  recompute: fc.boolean(),
+  accumulate: whole(1),
   evaluate: fc.boolean(),
 };
 
@@ -102,7 +104,7 @@ describe('settings', () => {
   it('as text, as flags give them, mean the same', () => {
     fc.assert(
       fc.property(settings, (given) => {
-        const { relay, errorFeedback, evaluate, ...rest } = writeSettings(given);
+        const { relay, errorFeedback, evaluate, recompute, ...rest } = writeSettings(given);
         const typed = Object.entries(rest).map(([name, value]) => [name, String(value)]);
         const read = readSettings(Object.fromEntries(typed), 'test');
         expect({ ...given, ...read }).toEqual(given);

@@ -32,6 +32,7 @@ import type { Value } from '../graph/value.ts';
 import {
   add,
   causalAttention,
+  checkpoint,
   crossEntropy,
   erfGate,
   flatten,
@@ -81,8 +82,10 @@ export const gpt: Architecture<GptSpec> = (spec) => {
     const placed = add(embedded, weights('embedding.positions.weight'));
     let h = reshape(placed, [tokens, width]); // (B * T, D) from here on
     for (let i = 0; i < layers; i++) {
-      h = add(h, attention(spec, weights, `blocks.${i}.attention`, h));
-      h = add(h, feedforward(weights, `blocks.${i}.feedforward`, h));
+      h = checkpoint(h, (input) => {
+        const attended = add(input, attention(spec, weights, `blocks.${i}.attention`, input));
+        return add(attended, feedforward(weights, `blocks.${i}.feedforward`, attended));
+      });
     }
     const { weight, bias } = foldNorm(weights, 'norm', 'head', false);
     return gemm(standardize(h, EPSILON), weight, { c: bias }); // (B * T, V)

@@ -1,7 +1,7 @@
 /** Opening a trainer thread on the device asked for, or on the best that works. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { TrainingError } from '../../base/errors.ts';
+import { ConfigError, TrainingError } from '../../base/errors.ts';
 import type { TrainingProgram } from '../../model/training-program.ts';
 import { requireEngine } from '../training-engine.ts';
 import { type Engine, openReplicas, openSingle } from './engine.ts';
@@ -62,6 +62,7 @@ async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
         : await openSingleOn(device, opening);
     return { ...opened, device };
   } catch (error) {
+    if (error instanceof ConfigError) throw error;
     throw noDevice(device, error);
   }
 }
