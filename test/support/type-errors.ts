@@ -1,4 +1,4 @@
-/** What the compiler says of TypeScript in pages and comments, as a reader's editor would: by the types that are built. */
+/** What the compiler says of TypeScript in pages and comments, as a reader's editor would. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -11,11 +11,17 @@ interface Block {
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Complaints about modules that lie in no file; inside the project, where `nostrain` is known by its name. */
-export function typeErrors(blocks: readonly Block[]): readonly string[] {
+/**
+ * Complaints about modules that lie in no file; inside the project, where `nostrain` is known by its name. By the types that are built,
+ * or with the condition `nostrain:source` by the sources.
+ */
+export function typeErrors(
+  blocks: readonly Block[],
+  customConditions: readonly string[] = [],
+): readonly string[] {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.parseJsonConfigFileContent({ ...config, include: [] }, ts.sys, root);
-  const asInstalled = { ...options, customConditions: [] };
+  const asInstalled = { ...options, customConditions: [...customConditions] };
   const files = new Map(
     blocks.map(({ name, code }, i) => [
       join(import.meta.dirname, `type-errors-${i}.ts`),
