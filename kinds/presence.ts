@@ -30,6 +30,19 @@ const members = {
   capabilities: listMember(word, 'what the worker can do; informative', 64),
   relays: listMember(word, 'where else to find the worker; informative', 64),
   status: optionalMember(pattern(/^leaving$/, '`leaving`'), 'in the last one a worker sends'),
+  settings: optionalMember(
+    hex32,
+    'digest of the settings that all workers must share; in a run without a spec',
+  ),
+  asked: listMember(
+    pattern(/^[A-Za-z]{1,32}=[ -~]{0,96}$/, '`name=value`'),
+    'those of them that are not the usual ones of the model, ascending',
+    64,
+  ),
+  shard: optionalMember(
+    pattern(/^[1-9][0-9]{0,5}\/[1-9][0-9]{0,5}$/, '`K/N`'),
+    'which part of the data is its own; beside `settings`',
+  ),
   features: featuresMember,
 };
 
@@ -50,6 +63,12 @@ export const presence = defineKind({
     {
       says: '`s` is the run of the content',
       holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
+    },
+    {
+      says: '`asked` and `shard` are there only beside `settings`, and `asked` is ascending',
+      holds: ({ settings, asked, shard }) =>
+        (settings !== undefined || (asked === undefined && shard === undefined)) &&
+        (asked ?? []).every((pair, i, all) => i === 0 || all[i - 1]! < pair),
     },
   ],
   notes: `

@@ -142,11 +142,13 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
 /** Plays the rounds that are left with the certified strategy, over a wire that is open. */
 export async function playCertified(
   start: CertifiedState,
-  session: CertifiedSession,
+  given: CertifiedSession,
   options: CertifiedOptions,
   parts: Parts,
 ): Promise<CertifiedState> {
-  const member = memberOf(options, session, parts);
+  const member = memberOf(options, given, parts);
+  // the spec is the agreement
+  const session = { ...given, plan: { ...given.plan, terms: undefined } };
   try {
     return await runWorker(start, session, createCertifiedStrategy(member, session));
   } finally {

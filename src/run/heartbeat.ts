@@ -1,6 +1,7 @@
 /** What a worker says of itself between gradients: alive, in which round, on which bits, with whom it agreed. */
 import type { FeatureValues } from './features.ts';
 import type { Digest, WorkerId } from './ids.ts';
+import type { Terms } from './terms.ts';
 
 export interface Heartbeat {
   readonly worker: WorkerId;
@@ -17,6 +18,8 @@ export interface Heartbeat {
   readonly cohort: readonly WorkerId[] | undefined;
   /** True in the last one a worker sends. */
   readonly leaving: boolean;
+  /** What the worker was started with, in a run without a spec. */
+  readonly terms?: Terms | undefined;
   /** What features of a certified run add. */
   readonly features?: FeatureValues<'heartbeat'>;
   /** Unix seconds, as signed. */

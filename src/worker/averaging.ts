@@ -11,6 +11,7 @@ import type { Params } from '../tensor/params.ts';
 import { applyRound } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
 import { collect } from './collect.ts';
+import { assertNotLate } from './late.ts';
 import type { Session } from './ports.ts';
 import { publish } from './publish.ts';
 import { assertSealed, type SealedState, type WorkerState } from './state.ts';
@@ -46,7 +47,10 @@ export function createAveraging<S extends WorkerState = WorkerState>(
   };
   return {
     digestOf,
-    prepare: async (state) => ({ state, isOver: state.round >= plan.rounds }),
+    async prepare(state) {
+      if (state.round === 0 && !state.sent) await assertNotLate(session);
+      return { state, isOver: state.round >= plan.rounds };
+    },
     async open(state) {
       const { clock, wire, report } = ports;
       const startedMs = clock.now();

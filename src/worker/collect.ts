@@ -5,6 +5,7 @@ import { notifiedOrDeadline } from '../base/notifier.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import { roundName } from '../run/round-name.ts';
 import type { CompletionReason } from '../run/sync.ts';
+import { assertCompany } from './late.ts';
 import { liveWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
 import { RELAY_HINT, relaysAreAtFault } from './relay-watch.ts';
@@ -55,6 +56,7 @@ export async function collect(
       return reason;
     }
 
+    if (round === 0 && !inbox.pulling()) assertCompany(accepted, session);
     const missing = live.filter((worker) => !heard.has(worker));
     const want = wanted(plan.sync, live.length);
     const line = `${accepted}/${want}/${missing}`;

@@ -2,6 +2,7 @@
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
+import { hasOtherTerms } from './peer-check.ts';
 import type { Session } from './ports.ts';
 
 /** A starting state of ours. */
@@ -20,7 +21,7 @@ export interface Comparison {
 }
 
 /** Reports every peer whose heartbeat names other bits than ours for a round, once, until stopped. */
-export function compareWithPeers({ ports: { wire, report } }: Session): Comparison {
+export function compareWithPeers({ plan, ports: { wire, report } }: Session): Comparison {
   const known = new Map<number, KnownState>();
   const told = new Set<string>();
   const stopping = new AbortController();
@@ -30,6 +31,8 @@ export function compareWithPeers({ ports: { wire, report } }: Session): Comparis
       const found = differenceOf(heartbeat, known.get(heartbeat.round));
       const key = `${heartbeat.worker}/${heartbeat.round}`;
       if (heartbeat.worker === wire.me || !found || told.has(key)) continue;
+      // told of by what it was started with
+      if (hasOtherTerms(heartbeat, plan)) continue;
       told.add(key);
       report(found);
     }

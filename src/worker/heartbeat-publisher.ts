@@ -14,6 +14,8 @@ export interface HeartbeatPublisher {
   say(content: HeartbeatContent): void;
   /** Sends a heartbeat that says this now; true as soon as a relay took it. */
   send(content: HeartbeatContent): Promise<boolean>;
+  /** Sends the latest content once more, now. */
+  again(): void;
   /** Sends the leaving heartbeat and stops. */
   stop(): Promise<void>;
 }
@@ -35,6 +37,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
       ...content,
       intervalSeconds: plan.heartbeatSeconds,
       examples: undefined,
+      terms: plan.terms,
       leaving,
     });
     if (await taken) return true;
@@ -62,6 +65,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
       content = next;
       return publish(false);
     },
+    again: () => void publish(false),
     async stop() {
       stopping.abort();
       await running;

@@ -6,6 +6,7 @@
 import { createAveraging } from './averaging.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
+import { checkPeers } from './peer-check.ts';
 import { type PeerWatch, watchPeers } from './peer-watch.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
@@ -24,6 +25,7 @@ export async function runWorker<S extends WorkerState>(
   const comparison = compareWithPeers(session);
   const watch = watchPeers(session);
   const relays = watchRelays(session);
+  const peers = checkPeers(session, heartbeats.again);
   let state = start;
   try {
     for (;;) {
@@ -44,6 +46,7 @@ export async function runWorker<S extends WorkerState>(
     await watch.stop();
     await comparison.stop();
     await relays.stop();
+    await peers.stop();
     await heartbeats.stop();
   }
 }

@@ -6,6 +6,7 @@ import { within } from '../network/transport/deadline.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import { isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { differencesOfPeers, hasOtherTerms } from './peer-check.ts';
 import type { Session } from './ports.ts';
 import { RELAY_HINT, relaysAreAtFault } from './relay-watch.ts';
 import type { WorkerState } from './state.ts';
@@ -40,10 +41,13 @@ function tellOfMore(have: number, { plan: { sync }, ports: { report } }: Session
 }
 
 /** Where a relay is at fault, the others may be there all the time. */
-function noPeers(have: number, { plan, ports: { wire } }: Session): RelayError {
+function noPeers(have: number, session: Session): RelayError {
+  const { plan, ports } = session;
+  const { wire } = ports;
   const troubles = wire.troubles();
+  const strange = differencesOfPeers(session);
   const few = `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ${plan.joinTimeoutMs / 1000} s`;
-  return new RelayError('round/no-peers', [few, ...troubles].join('; '), {
+  return new RelayError('round/no-peers', [few, ...troubles, ...strange].join('; '), {
     hint: relaysAreAtFault(wire)
       ? RELAY_HINT
       : 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --wait-for N',
@@ -77,7 +81,7 @@ export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId
   const fresh = (heartbeat: Heartbeat) => !isStale(heartbeat, nowSeconds, plan.maxMissedHeartbeats);
   const live = new Set<WorkerId>([wire.me]);
   for (const heartbeat of wire.heartbeats.values()) {
-    if (fresh(heartbeat)) live.add(heartbeat.worker);
+    if (fresh(heartbeat) && !hasOtherTerms(heartbeat, plan)) live.add(heartbeat.worker);
   }
   return [...live].sort();
 }

@@ -3,6 +3,7 @@ import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Normalization, ResidualRule, Settings } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
+import { type Terms, termsOf } from '../run/terms.ts';
 
 export interface Plan {
   readonly run: string;
@@ -11,6 +12,8 @@ export interface Plan {
   /** The reference's name for it, in checkpoints. */
   readonly runtime: string;
   readonly rounds: number;
+  /** What this worker was started with, for peers to compare; in runs without a spec. */
+  readonly terms?: Terms | undefined;
   /** Checkpoints kept on relays, each slot replaced in turn. */
   readonly checkpointHistory: number;
   /** H: optimizer steps between two outer steps. */
@@ -37,6 +40,8 @@ export interface Plan {
   readonly publishTimeoutMs: number;
   /** Tries to publish again while relays are away and the round has time. */
   readonly waitsForRelays: boolean;
+  /** Ends with `round/began` where the others are past the first round when this worker comes. */
+  readonly refusesLate: boolean;
   /** The workers of the run, where they are named: nobody else counts, and in round 0 they divide the parameters. Empty: anybody. */
   readonly peers: readonly WorkerId[];
   /** Live workers to see before the first round; 1 starts at once. */
@@ -75,6 +80,7 @@ const usual = {
   timeoutSince: 'publishing',
   publishTimeoutMs: 0,
   waitsForRelays: true,
+  refusesLate: true,
   peers: [],
   waitFor: 1,
   joinTimeoutMs: 600_000,
@@ -101,6 +107,7 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
     run: settings.run,
     task: settings.model,
     rounds: settings.rounds,
+    terms: termsOf(settings),
     checkpointHistory: settings.checkpointHistory,
     innerSteps,
     seed: settings.seed,

@@ -124,7 +124,8 @@ describe('owned chunks', () => {
       plan: { sync: { strategy: 'timeout' }, roundTimeoutMs: 1000, waitFor: 1, rounds: 1 },
     });
     const members = [0, 1, 2].map((index) => start(index, url, { plan: { peers } }));
-    await Promise.all([stranger, ...members].map(({ finished }) => finished));
+    await Promise.all(members.map(({ finished }) => finished));
+    await expect(stranger.finished).rejects.toMatchObject({ code: 'round/began' });
     for (const member of members) {
       expect(digests(member)).toEqual(digests(members[0]!));
       expect(roundsOf(member).every(({ accepted }) => !accepted.includes(stranger.id))).toBe(true);

@@ -198,12 +198,14 @@ describe('nostrain run-training', () => {
 
   it('names the worker that trains another model', async () => {
     const url = await relay();
-    const settings = ['--round-timeout', '3', '--rounds', '1'];
+    const settings = ['--join-timeout', '5', '--rounds', '1'];
     const mine = start(worker(0, url, temporaryFolder(), settings));
     const theirs = start(worker(1, url, temporaryFolder(), [...settings, '--model', 'mlp']));
     expect(await mine.exit).toBe(1);
-    expect(mine.output.stderr).toContain('round/incomplete');
-    expect(mine.output.stderr).toMatch(/base-mismatch|wrong-shape/);
+    expect(mine.output.stderr).toContain('round/no-peers');
+    const told = 'started with another model (mlp, yours is linear). Neither counts the other';
+    expect(mine.output.stderr).toContain(told);
+    expect(mine.output.stdout).toContain(told);
     expect(mine.output.stderr).toContain('same --model');
     await theirs.exit;
   });

@@ -104,6 +104,8 @@ export function fakePorts(
       return clock.now() - signMs;
     },
     isPaced,
+    isKeyInUse: false,
+    lookAround: async () => [],
     sendHeartbeat(heartbeat) {
       signMs = clock.now();
       heartbeatsSent.push({ ...heartbeat, atMs: clock.now() });

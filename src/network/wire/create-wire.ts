@@ -8,12 +8,12 @@ import { createWorkingSigner } from '../proof-of-work.ts';
 import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { createNativeProfile } from './native-profile.ts';
-import type { CreateProfile, Profile } from './profile.ts';
+import type { CreateProfile, Profile, ProfileOptions } from './profile.ts';
 import { createRelayTroubles, type RelayTroubles } from './relay-troubles.ts';
 import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inbox.ts';
 import { createSendAgain, type SendAgain } from './send-again.ts';
 import { createSignsOfLife } from './signs-of-life.ts';
-import type { Wire, WireOptions } from './wire.ts';
+import type { Gradient, Wire, WireOptions } from './wire.ts';
 
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(
@@ -22,16 +22,7 @@ export function createWire(
 ): Wire {
   const { relays, signer } = options;
   const stop = new AbortController();
-  const profileOptions = {
-    ...options,
-    sha256: options.sha256 ?? sha256,
-    signWorked: createWorkingSigner({
-      ...options,
-      workFor: (kind) => relays.workFor(kind),
-      signal: stop.signal,
-    }),
-    signal: stop.signal,
-  };
+  const profileOptions = optionsOf(options, stop.signal);
   const profile = createProfile(profileOptions);
   const changed = createNotifier();
   const heartbeats = new Map<string, Heartbeat>();
@@ -40,7 +31,12 @@ export function createWire(
 
   const again = createSendAgain({ relays, send: profile.send, signal: stop.signal });
   const troubles = createRelayTroubles(relays, options.clock);
-  const hearing = hearHeartbeats(options, profile, heartbeats, changed, { again, troubles });
+  let isKeyInUse = false;
+  const onOwn = (own: Heartbeat) => {
+    isKeyInUse ||= signs.isForeign(own);
+  };
+  const watch = { again, troubles, onOwn };
+  const hearing = hearHeartbeats(options, profile, heartbeats, changed, watch);
   return {
     me: profile.worker ?? signer.publicKey,
     changed,
@@ -51,6 +47,10 @@ export function createWire(
     get isPaced() {
       return relays.status().some(({ limits }) => limits.eventsPerMinute !== undefined);
     },
+    get isKeyInUse() {
+      return isKeyInUse;
+    },
+    lookAround: () => lookAround(options, profile, stop.signal),
     sendHeartbeat(own) {
       const sending = signs.sendHeartbeat(own);
       void sending.settled.then(troubles.delivered);
@@ -91,6 +91,34 @@ export function createWire(
   };
 }
 
+const optionsOf = (options: WireOptions, signal: AbortSignal): ProfileOptions => ({
+  ...options,
+  sha256: options.sha256 ?? sha256,
+  signWorked: createWorkingSigner({
+    ...options,
+    workFor: (kind) => options.relays.workFor(kind),
+    signal,
+  }),
+  signal,
+});
+
+/** How long relays may take to show what they hold. */
+const LOOK_MS = 5000;
+
+async function lookAround(
+  { relays, peers }: WireOptions,
+  { latestFilter, roundOf, heartbeatFilter }: Profile,
+  signal: AbortSignal,
+): Promise<readonly Gradient[]> {
+  const asked = [latestFilter ?? heartbeatFilter];
+  const { events } = await relays.query(asked, { waitMs: LOOK_MS, signal });
+  return events.flatMap((event): readonly Gradient[] => {
+    const { pubkey: worker, created_at: createdAt } = event;
+    const round = roundOf?.(event);
+    return round === undefined || !isPeer(worker, peers) ? [] : [{ worker, round, createdAt }];
+  });
+}
+
 const trafficOf = (status: ReturnType<RelaySet['status']>) => ({
   bytesSent: status.reduce((sum, { bytesOut }) => sum + bytesOut, 0),
   bytesReceived: status.reduce((sum, { bytesIn }) => sum + bytesIn, 0),
@@ -110,18 +138,26 @@ function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): vo
   }
 }
 
+interface Watch {
+  readonly again: SendAgain;
+  readonly troubles: RelayTroubles;
+  /** Hears heartbeats that the key of this worker signed. */
+  onOwn(heartbeat: Heartbeat): void;
+}
+
 /** Keeps the latest heartbeat of every worker of the run, of bounded number. */
 function hearHeartbeats(
   { relays, peers, clock, signer }: WireOptions,
   { heartbeatFilter, readHeartbeat }: Profile,
   heartbeats: Map<string, Heartbeat>,
   changed: Notifier,
-  { again, troubles }: { readonly again: SendAgain; readonly troubles: RelayTroubles },
+  { again, troubles, onOwn }: Watch,
 ): Subscription {
   const onEvent = (event: SignedEvent, relay: string) => {
     if (event.pubkey === signer.publicKey) troubles.cameBack(relay);
     const judged = readHeartbeat(event);
     if (!judged.ok || !isPeer(judged.value.worker, peers)) return;
+    if (judged.value.worker === signer.publicKey) onOwn(judged.value);
     const held = heartbeats.get(judged.value.worker);
     if (held && held.createdAt > judged.value.createdAt) return;
     if (!held && heartbeats.size >= MAX_WORKERS) forgetStale(heartbeats, clock.now() / 1000);

@@ -8,6 +8,7 @@ import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
+import type { SignedEvent } from '../event.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
@@ -30,6 +31,8 @@ import type { RoundRequest } from './wire.ts';
 
 /** How long relays are asked to keep payloads. */
 const KEPT_SECONDS = 7 * 86_400;
+/** Manifests that show where a run is. */
+const LATEST = 20;
 
 export function createNativeProfile(options: ProfileOptions): Profile {
   const { run, signer, clock, stripe, sha256, signWorked } = options;
@@ -38,6 +41,8 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   const puller = createPuller(options);
   return {
     heartbeatFilter: { kinds: [presence.kind], '#s': [run] },
+    latestFilter: { ...manifestFilter(run), limit: LATEST },
+    roundOf: roundIn,
     capabilities: ['manifest'],
     gradientsAreHeartbeats: true,
     buildHeartbeat: (heartbeat) => buildPresence(run, heartbeat),
@@ -68,6 +73,11 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       puller.close();
     },
   };
+}
+
+function roundIn(event: SignedEvent): number | undefined {
+  const said = manifest.parse(event);
+  return said.ok ? said.value.round : undefined;
 }
 
 function openReader(
@@ -111,10 +121,7 @@ function openReader(
 
   return {
     filter: manifestFilter(run, request.anyBase ? undefined : request.round),
-    roundOf(event) {
-      const said = manifest.parse(event);
-      return said.ok ? said.value.round : undefined;
-    },
+    roundOf: roundIn,
     read(event, round): Reading {
       const context = contextOf(request, round, clock.now());
       const limits = { run, maxPayloadBytes: maxContainerBytes };

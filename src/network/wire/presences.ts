@@ -35,6 +35,9 @@ export function toPresence(
     digest: said.base,
     cohort: said.cohort,
     leaving: said.status === 'leaving',
+    ...(said.settings !== undefined && {
+      terms: { settings: said.settings, asked: said.asked ?? [], shard: said.shard ?? '' },
+    }),
     createdAt: event.created_at,
   });
 }
@@ -42,6 +45,7 @@ export function toPresence(
 /** An unsigned presence event saying what the heartbeat says, dated as the heartbeat is. */
 export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
   const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
+  const { terms } = heartbeat;
   const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
   return presence.build(
     {
@@ -57,6 +61,11 @@ export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
       base: heartbeat.digest,
       cohort: isNamed ? cohort : undefined,
       status: heartbeat.leaving ? 'leaving' : undefined,
+      ...(terms && {
+        settings: terms.settings,
+        asked: terms.asked.length > 0 ? terms.asked : undefined,
+        shard: terms.shard === '' ? undefined : terms.shard,
+      }),
       expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
     },
     createdAt,

@@ -53,6 +53,10 @@ export interface Profile {
   /** Relays named in heartbeats, without secrets; default those that the wire was told to advertise. */
   readonly advertised?: readonly string[] | undefined;
   readonly heartbeatFilter: Filter;
+  /** The newest gradients of the run; absent where no filter finds those. */
+  readonly latestFilter?: Filter;
+  /** The round that such an event is of. */
+  roundOf?(event: SignedEvent): number | undefined;
   readonly capabilities: readonly string[];
   /** A gradient is as good as a heartbeat: who signs one is there, and heartbeats beside it are left out. */
   readonly gradientsAreHeartbeats: boolean;

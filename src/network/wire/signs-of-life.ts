@@ -10,9 +10,14 @@ export interface SignsOfLife {
   sendHeartbeat(own: OwnHeartbeat): Sending;
   /** A gradient is on its way. */
   gradient(sealed: Sealed, sending: Sending): void;
+  /** Whether a heartbeat of this key comes from another process: it is newer than the first one from here, and not from here. */
+  isForeign(heartbeat: Heartbeat): boolean;
   /** Milliseconds since the last one; 0 while a gradient that is one waits for its turn. */
   readonly silentMs: number;
 }
+
+/** A process that was just started follows one whose last heartbeat may be dated a little ahead. */
+const RESTART_SECONDS = 2;
 
 export function createSignsOfLife(
   { relays, signer, clock, signWorked, signal, advertise = [] }: ProfileOptions,
@@ -20,6 +25,9 @@ export function createSignsOfLife(
 ): SignsOfLife {
   let lastMs = clock.now();
   let lastHeartbeatSeconds = 0;
+  /** Dates of the heartbeats from here. */
+  const dates = new Set<number>();
+  let firstSeconds: number | undefined;
   let gradientsInLine = 0;
   let inLine = new AbortController();
   /** Some heartbeat of this worker is there to be found. */
@@ -33,6 +41,8 @@ export function createSignsOfLife(
       lastMs = clock.now();
       // relays keep the newest heartbeat, so one worker's must never share a second
       lastHeartbeatSeconds = Math.max(Math.floor(lastMs / 1000), lastHeartbeatSeconds + 1);
+      firstSeconds ??= lastHeartbeatSeconds;
+      dates.add(lastHeartbeatSeconds);
       const heartbeat: Heartbeat = {
         ...own,
         worker: worker ?? signer.publicKey,
@@ -62,6 +72,12 @@ export function createSignsOfLife(
         if (isInLine) gradientsInLine--;
         if (isTaken) lastMs = clock.now();
       });
+    },
+    isForeign({ worker: key, createdAt, leaving }) {
+      // who goes by another name than its key may share the key
+      if (worker !== undefined || key !== signer.publicKey || firstSeconds === undefined)
+        return false;
+      return !leaving && createdAt > firstSeconds + RESTART_SECONDS && !dates.has(createdAt);
     },
     get silentMs() {
       return gradientsInLine > 0 ? 0 : clock.now() - lastMs;

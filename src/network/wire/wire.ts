@@ -56,6 +56,13 @@ export interface RoundRequest {
   readonly anyBase?: { readonly folded: Readonly<Record<WorkerId, number>> };
 }
 
+/** A gradient that relays hold: who signed it, for which round, and when (Unix seconds). */
+export interface Gradient {
+  readonly worker: WorkerId;
+  readonly round: number;
+  readonly createdAt: number;
+}
+
 /** What has arrived for a round so far. */
 export interface RoundInbox {
   /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
@@ -79,10 +86,14 @@ export interface Wire {
   readonly changed: Notifier;
   /** The latest heartbeat of every worker of the run, the own one included once it came back. */
   readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
+  /** The newest gradients that relays hold, once they have also sent the heartbeats they hold, or after some seconds. Nobody decoded them. */
+  lookAround(): Promise<readonly Gradient[]>;
   /** A newer heartbeat or gradient replaces one that is still queued; the replaced one then reports `taken`. */
   sendHeartbeat(heartbeat: OwnHeartbeat): Sending;
   /** Milliseconds since this worker last gave a sign of life: a heartbeat, or a gradient where peers take it for one. */
   readonly silentMs: number;
+  /** A heartbeat or gradient came that this worker's key signed, and this process did not send: another one has the key. */
+  readonly isKeyInUse: boolean;
   /** Some relay limits how much it is sent: what can be left out should be. */
   readonly isPaced: boolean;
   seal(gradient: OwnGradient): Promise<SealedGradient>;

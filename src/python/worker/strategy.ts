@@ -39,6 +39,7 @@ const referencePlan = (plan: Plan, { isCompatible, publishMs }: Reference): Plan
   publishTimeoutMs: publishMs,
   // a gradient is tried exactly as often as --relay-retries says
   waitsForRelays: false,
+  refusesLate: false,
   // its workers count their timeout from the last gradient, say nothing of the state they ended in, and bound nothing
   ...(isCompatible && {
     timeoutSince: 'last-contribution',

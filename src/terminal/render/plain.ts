@@ -50,6 +50,9 @@ function describe(event: RunEvent): string {
     }
     case 'refused': {
       const from = event.worker === undefined ? '' : ` from ${short(event.worker)}`;
+      if (event.reason === 'other-roster' && event.worker !== undefined) {
+        return `${roundName(event.round)}: ${short(event.worker)} trains with a group you are not in: what it sent does not count`;
+      }
       return `${roundName(event.round)}: refused an event${from} (${event.reason}): ${event.detail}`;
     }
     case 'round':

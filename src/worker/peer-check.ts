@@ -1,0 +1,98 @@
+/**
+ * Compares how the workers of a run were started, by what their heartbeats say: other settings, the same part of the data, the same key.
+ * Each is told once, at once, with the flag and both values, before it costs anybody a round.
+ */
+import type { Heartbeat } from '../run/heartbeat.ts';
+import { differencesOf, type Terms } from '../run/terms.ts';
+import type { Plan } from './plan.ts';
+import type { Session } from './ports.ts';
+
+export interface PeerCheck {
+  stop(): Promise<void>;
+}
+
+/** Differences that are named; more of them mean another run. */
+const MOST_NAMED = 4;
+
+/** Later than a process that was just started doubts heartbeats of its own key. */
+const ANSWER_MS = 4000;
+
+/** Whether a worker was started with settings under which neither can count the other. */
+export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): boolean =>
+  terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
+
+/** Compares with every peer until stopped; `answer` lets the other process with this key know, once. */
+export function checkPeers(session: Session, answer: () => void): PeerCheck {
+  const { ports } = session;
+  const { wire, report } = ports;
+  const stopping = new AbortController();
+  const told = new Set<string>();
+
+  function tell(message: string): void {
+    if (told.has(message)) return;
+    told.add(message);
+    report({ type: 'notice', message });
+  }
+
+  function look(): void {
+    const inUse = keyInUse(wire.me);
+    if (wire.isKeyInUse && !told.has(inUse)) {
+      tell(inUse);
+      void ports.clock.sleep(ANSWER_MS, stopping.signal).then(answer, () => undefined);
+    }
+    for (const difference of differencesOfPeers(session)) tell(difference);
+  }
+
+  async function watch(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      look();
+      await wire.changed.next(stopping.signal).catch(() => undefined);
+    }
+  }
+
+  const watching = watch();
+  return {
+    async stop() {
+      stopping.abort();
+      await watching;
+    },
+  };
+}
+
+/** What is wrong between this worker and its peers, one sentence each. */
+export const differencesOfPeers = ({ plan, ports: { wire } }: Session): readonly string[] =>
+  [...wire.heartbeats.values()].flatMap(({ worker, leaving, terms }) => {
+    if (worker === wire.me || leaving || !plan.terms || !terms) return [];
+    return differenceIn(plan.terms, terms, worker.slice(0, 8)) ?? [];
+  });
+
+const keyInUse = (me: string): string =>
+  `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): stop one, or give one a key of its own with --key-file FILE.`;
+
+/** What is wrong between two workers, in words; nothing where they fit. */
+export function differenceIn(ours: Terms, theirs: Terms, worker: string): string | undefined {
+  if (ours.settings !== theirs.settings) return settingsDiffer(ours, theirs, worker);
+  const [k, n] = ours.shard.split('/');
+  const [otherK, otherN] = theirs.shard.split('/');
+  if (n !== otherN) {
+    return `Worker ${worker} cuts the data into another number of parts (--shard ${theirs.shard}, yours is ${ours.shard}): use the same N in --shard K/N.`;
+  }
+  if (k !== otherK || n === '1') return undefined;
+  return `Worker ${worker} trains on the same part of the data (--shard ${theirs.shard}): give each worker a --shard of its own.`;
+}
+
+function settingsDiffer(ours: Terms, theirs: Terms, worker: string): string {
+  const all = differencesOf(ours, theirs);
+  const [first] = all;
+  if (!first) {
+    return `Worker ${worker} started with other settings, or runs another version of nostrain. Neither counts the other; stop one and start it as the other was.`;
+  }
+  const named = all.slice(0, MOST_NAMED);
+  const flags = named.map(({ flag }) => flag).join(', ');
+  const more = all.length > named.length ? ` and ${all.length - named.length} more` : '';
+  const what =
+    all.length === 1
+      ? `another ${first.name} (${first.theirs}, yours is ${first.ours})`
+      : `other settings: ${named.map(({ name, theirs, ours }) => `${name} ${theirs} (yours is ${ours})`).join(', ')}${more}`;
+  return `Worker ${worker} started with ${what}. Neither counts the other; stop one and use the same ${flags}.`;
+}

@@ -1,0 +1,120 @@
+/** Workers that do not fit together, or come too late: told at once, by flag and value, or refused within seconds. */
+import { describe, expect, it } from 'vitest';
+import { combineSettings, presets } from '../../src/run/presets.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
+import { termsOf } from '../../src/run/terms.ts';
+import { createStage } from '../support/stage.ts';
+import { keyOf, type Member, type MemberOptions, startMember } from '../support/swarm.ts';
+
+const stage = createStage(startMember);
+const shared = { run: 'winter', model: 'linear', relay: [] } as const;
+const terms = (asked: PartialSettings = {}) =>
+  termsOf(combineSettings(presets.linear, { ...shared, ...asked }));
+const notices = ({ events }: Member): string =>
+  events.flatMap((event) => (event.type === 'notice' ? event.message : [])).join('\n');
+const name = (index: number): string => keyOf(index).slice(0, 8);
+const strict = (workers: number) => ({ strategy: 'strict', workers }) as const;
+
+describe('workers that were started otherwise', () => {
+  it('another seed: both are told the flag and both values, and neither counts the other', async () => {
+    const relay = await stage.relay();
+    const start = (index: number, asked: PartialSettings) =>
+      stage.start({
+        index,
+        relays: [relay.url],
+        plan: { terms: terms(asked), joinTimeoutMs: 60_000, sync: strict(2), waitFor: 2 },
+      });
+    const [one, other] = [start(0, {}), start(1, { seed: 2 })];
+    await expect
+      .poll(() => notices(one))
+      .toBe(
+        `Worker ${name(1)} started with another seed (2, yours is 1). Neither counts the other; stop one and use the same --seed.`,
+      );
+    await expect
+      .poll(() => notices(other))
+      .toContain(`Worker ${name(0)} started with another seed (1, yours is 2).`);
+    const types = one.events.map(({ type }) => type);
+    expect(types).not.toContain('published');
+    expect(types).not.toContain('divergence');
+    const third = start(2, {});
+    expect((await one.finished).cohort).toEqual((await third.finished).cohort);
+  });
+
+  it('the same shard twice', async () => {
+    const relay = await stage.relay();
+    const shard = { index: 2, count: 3 };
+    const start = (index: number) =>
+      stage.start({
+        index,
+        relays: [relay.url],
+        plan: { terms: terms({ shard }), sync: strict(2), waitFor: 2, rounds: 2 },
+        trainMs: 300,
+      });
+    const [one] = [start(0), start(1)];
+    await one.finished;
+    expect(notices(one)).toBe(
+      `Worker ${name(1)} trains on the same part of the data (--shard 2/3): give each worker a --shard of its own.`,
+    );
+  });
+
+  it('the same key twice', async () => {
+    const relay = await stage.relay();
+    const plan = { sync: strict(2), waitFor: 2, joinTimeoutMs: 60_000 };
+    const one = stage.start({ index: 0, relays: [relay.url], plan });
+    await expect.poll(() => relay.stats().eventsAccepted).toBe(1);
+    // a worker that was just started anew follows its own heartbeats closely
+    await new Promise((resolve) => setTimeout(resolve, 4000));
+    const twin = stage.start({ index: 0, relays: [relay.url], plan });
+    for (const member of [one, twin]) {
+      await expect
+        .poll(() => notices(member), { timeout: 10_000 })
+        .toContain(`Another process trains in this run with the key of this worker (${name(0)})`);
+    }
+  });
+});
+
+describe('a worker that comes after the run began', () => {
+  const late: MemberOptions['plan'] = { sync: strict(2), waitFor: 2, rounds: 50 };
+
+  async function begun(rate?: number) {
+    const relay = await stage.relay();
+    const reach = { relays: [relay.url], trainMs: 200, ...(rate && { eventsPerMinute: rate }) };
+    const members = [0, 1].map((index) => stage.start({ index, plan: late, ...reach }));
+    await expect
+      .poll(() => members[0]!.events.filter(({ type }) => type === 'round').length, {
+        timeout: 20_000,
+      })
+      .toBeGreaterThan(1);
+    return { reach, members };
+  }
+
+  for (const rate of [undefined, 600]) {
+    it(`is told where the run is, within seconds${rate ? ', also where heartbeats are rare' : ''}`, async () => {
+      const { reach, members } = await begun(rate);
+      const startedMs = Date.now();
+      const newcomer = stage.start({ index: 7, plan: late, ...reach });
+      const error = await newcomer.finished.catch((failure: Error) => failure);
+      expect(error).toMatchObject({ code: 'round/began' });
+      expect((error as Error).message).toMatch(
+        /^\w{8} trains with a group you are not in: the run began before you came\. It is in round \d+ of 50\.$/,
+      );
+      expect(members.map(({ id }) => id.slice(0, 8))).toContain(
+        (error as Error).message.slice(0, 8),
+      );
+      expect(Date.now() - startedMs).toBeLessThan(5000);
+      expect(newcomer.events.map(({ type }) => type)).not.toContain('published');
+    });
+  }
+
+  it('but not one that takes up the name of a run that everybody left', async () => {
+    const { reach, members } = await begun();
+    for (const member of members) {
+      member.stop();
+      await member.finished.catch(() => undefined);
+    }
+    const anew = [7, 8].map((index) =>
+      stage.start({ index, plan: { ...late, rounds: 1 }, ...reach }),
+    );
+    await Promise.all(anew.map(({ finished }) => finished));
+  });
+});

@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { combineSettings, presets } from '../../src/run/presets.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
+import { differencesOf, termsOf } from '../../src/run/terms.ts';
+import { differenceIn } from '../../src/worker/peer-check.ts';
+
+const settingsOf = (asked: PartialSettings) =>
+  combineSettings(presets[asked.model === 'gpt' ? 'gpt' : 'char-gpt'], {
+    ...{ model: 'char-gpt', run: 'winter', relay: [] },
+    ...asked,
+  });
+const of = (asked: PartialSettings = {}) => termsOf(settingsOf(asked));
+
+describe('what workers must have in common', () => {
+  it('names the model and what is not usual, and nothing that a worker may choose', () => {
+    const { asked, shard } = of({
+      seed: 2,
+      shard: { index: 2, count: 3 },
+      sync: { strategy: 'strict', workers: 3 },
+      roundTimeout: 9,
+    });
+    expect(asked).toEqual(['model=char-gpt', 'seed=2']);
+    expect(shard).toBe('2/3');
+    expect(of({ roundTimeout: 9 }).settings).toBe(of().settings);
+    expect(of({ hidden: [8, 8] }).settings).not.toBe(of().settings);
+  });
+
+  it('names the flag and both values, also of what only one of them asked for', () => {
+    expect(differencesOf(of(), of({ seed: 2 }))).toEqual([
+      { name: 'seed', flag: '--seed', ours: '1', theirs: '2' },
+    ]);
+    expect(differencesOf(of({ innerSteps: 7 }), of())).toEqual([
+      { name: 'inner steps', flag: '--inner-steps', ours: '7', theirs: '100' },
+    ]);
+    expect(differencesOf(of({ model: 'gpt', seed: 3 }), of())).toEqual([
+      { name: 'model', flag: '--model', ours: 'gpt', theirs: 'char-gpt' },
+    ]);
+  });
+
+  it('says it in words', () => {
+    const said = (theirs: PartialSettings, ours: PartialSettings = {}) =>
+      differenceIn(of(ours), of(theirs), 'e31a5d75');
+    expect(said({})).toBeUndefined();
+    expect(said({ seed: 2 })).toBe(
+      'Worker e31a5d75 started with another seed (2, yours is 1). Neither counts the other; stop one and use the same --seed.',
+    );
+    expect(said({ rounds: 4, seed: 2 }, { rounds: 9 })).toBe(
+      'Worker e31a5d75 started with other settings: seed 2 (yours is 1), rounds 4 (yours is 9). Neither counts the other; stop one and use the same --seed, --rounds.',
+    );
+    const first = { shard: { index: 1, count: 3 } };
+    expect(said(first, { shard: { index: 2, count: 3 } })).toBeUndefined();
+    expect(said(first, first)).toBe(
+      'Worker e31a5d75 trains on the same part of the data (--shard 1/3): give each worker a --shard of its own.',
+    );
+    expect(said(first, { shard: { index: 1, count: 4 } })).toContain(
+      '(--shard 1/3, yours is 1/4): use the same N in --shard K/N.',
+    );
+    const strange = { ...of(), settings: 'f'.repeat(64) };
+    expect(differenceIn(of(), strange, 'e31a5d75')).toContain('another version of nostrain');
+  });
+});
