@@ -33,7 +33,7 @@ export interface Material {
   readonly reveal: Outcome['reveal'];
   /** Contributions of the round before that came late, under `defer`. */
   readonly late: readonly LateRow[];
-  readonly held: readonly Arrival[];
+  readonly held: readonly LateRow[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
   readonly votes: ListedVotes | null;

@@ -123,6 +123,8 @@ export interface Observer {
   /** Pulls a payload that a check lacks. */
   pull(manifest: EventId): void;
   bad(): readonly Bad[];
+  /** Good ones of this round, however late. */
+  good(): readonly LateRow[];
   /** Good ones of the round before that no outcome listed yet, under `defer`. */
   late(): readonly LateRow[];
   close(): void;
@@ -170,6 +172,7 @@ export function createObserver(
       (message.manifest.round === state.round ? now : before)?.pull(message);
     },
     bad: now.bad,
+    good: now.good,
     late: () => before?.good() ?? [],
     close: () => listening?.close(),
   };
@@ -224,8 +227,11 @@ export class Judge {
     const { state, ports, context, votes } = this.#options;
     const { attempt, view, result, ballots } = effect;
     const { observer } = this.#host;
+    const isHeld = new Set(held.map(({ worker }) => worker));
+    // what came since it closed the round reached others in time, who would not accept an outcome without it
+    const since = observer.good().filter(({ worker }) => !isHeld.has(worker));
     const material = {
-      ...{ me: context.me, result, ballots, votes, held },
+      ...{ me: context.me, result, ballots, votes, held: [...held, ...since] },
       bad: observer.bad(),
       late: observer.late(),
       reveal: ports.reveal(context.round),
