@@ -2,14 +2,14 @@
  * Compiles a model to the ONNX programs a worker runs: forward, backward and optimizer in one graph.
  *
  * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` (L), u8
- * or i32 by vocabulary, and window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N are open.
+ * or i32 by vocabulary, and window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N
+ * are open. Frozen tensors of the model are inputs, by their names, of every program that runs it.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
+import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
-import { tokenType } from './data/tokens.ts';
 import { dataFormOf } from './data-form.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
@@ -19,14 +19,12 @@ import { ANY, type Value } from './graph/value.ts';
 import {
   add,
   after,
-  cast,
   gather,
   gemm,
   mul,
   reduceMean,
   reduceSum,
   reshape,
-  slice,
   split,
   square,
 } from './graph/verbs.ts';
@@ -35,6 +33,7 @@ import type { OnnxGraph } from './onnx/model.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
 import { hiddenMatrices, modelLayout } from './parameters.ts';
+import { dataInputs, openData, openWeights } from './program-inputs.ts';
 import { cutRanges, type Range } from './ranges.ts';
 
 export interface CompileOptions {
@@ -52,7 +51,7 @@ export interface CompileOptions {
 export interface TrainingProgram {
   readonly layout: Layout;
   readonly optimizer: Optimizer;
-  /** Names of the data inputs, as opposed to state. */
+  /** Names of the inputs with data and frozen tensors, as opposed to state. */
   readonly dataInputs: readonly string[];
   /** steps i64, params, moments, rates (H, k), rows i32 (H, B), data -> params.next, moments.next, losses (H). */
   readonly loop: () => Uint8Array;
@@ -108,7 +107,7 @@ export function compileTraining(
   return {
     layout,
     optimizer,
-    dataInputs: plan.form.kind === 'tokens' ? ['corpus'] : ['inputs', 'targets'],
+    dataInputs: dataInputs(plan.form, plan.model),
     loop: () => encodeModel(lowerTraining(plan, portable)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
@@ -181,8 +180,8 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
 /** The mean loss of a batch and its gradient, one micro-batch after the other. */
 function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
   const { model, layout, recompute, accumulate } = plan;
-  const weights = unflatten(params, layout);
-  const read = openData(graph, plan);
+  const weights = openWeights(graph, params, layout, model);
+  const read = openData(graph, plan.form, plan.dtype);
   const sizes = new Array<number>(accumulate).fill(rows.shape[0]! / accumulate);
   let total: { readonly loss: Value; readonly gradient: Value } | undefined;
   for (const part of split(rows, 0, sizes)) {
@@ -231,7 +230,10 @@ function buildUpdate(graph: Graph, plan: Plan, from: number, size: number): void
 function buildEvaluation(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
-  const losses = plan.model.losses(unflatten(params, plan.layout), openData(graph, plan)(rows));
+  const losses = plan.model.losses(
+    openWeights(graph, params, plan.layout, plan.model),
+    openData(graph, plan.form, plan.dtype)(rows),
+  );
   const axes = losses.shape.map((_, axis) => axis).slice(1);
   graph.output('losses', reduceMean(losses, axes));
 }
@@ -253,47 +255,11 @@ function buildForward(graph: Graph, plan: Plan): void {
       ? { dtype: 'i32', shape: [1, form.context] }
       : { dtype, shape: [1, form.features] },
   );
-  graph.output('predictions', plan.model.predict(unflatten(params, plan.layout), inputs));
+  graph.output(
+    'predictions',
+    plan.model.predict(openWeights(graph, params, plan.layout, plan.model), inputs),
+  );
 }
 
 const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
   graph.input(name, { dtype, shape: [layout.size] });
-
-/** The tensors of a flat vector by name. */
-function unflatten(flat: Value, { slots }: Layout): Weights {
-  const pieces = split(
-    flat,
-    0,
-    slots.map(({ size }) => size),
-  );
-  const tensors = new Map(
-    slots.map(({ name, shape }, i) => [name, reshape(pieces[i]!, shape)] as const),
-  );
-  return (name) => {
-    const tensor = tensors.get(name);
-    if (!tensor) throw new TypeError(`the model has no tensor ${name}`);
-    return tensor;
-  };
-}
-
-/** Declares the data inputs, and gives the batch at any rows of them. */
-function openData(graph: Graph, { form, dtype }: Plan): (rows: Value) => Batch {
-  if (form.kind === 'rows') {
-    const inputs = graph.input('inputs', { dtype, shape: [ANY, form.features] });
-    const targets = graph.input('targets', { dtype, shape: [ANY] });
-    return (rows) => ({ inputs: gather(inputs, rows), targets: gather(targets, rows) });
-  }
-  const { context, vocabulary } = form;
-  const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
-  const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
-    ...Array(context + 1).keys(),
-  ]);
-  return (rows) => {
-    const starts = reshape(rows, [rows.shape[0]!, 1]);
-    const windows = cast(gather(corpus, add(starts, places)), 'i32'); // (B, T + 1)
-    return {
-      inputs: slice(windows, 1, 0, context),
-      targets: slice(windows, 1, 1, context + 1),
-    };
-  };
-}

@@ -26,7 +26,10 @@ export type Weights = (name: string) => Value;
 
 /** One model: an architecture at given sizes. */
 export interface Model {
+  /** The trained ones: parameters, gradients and payloads hold these alone. */
   readonly tensors: readonly TensorSpec[];
+  /** Tensors that are data to the graph, as the corpus is: read under their names, never changed. */
+  readonly frozen?: readonly Pick<TensorSpec, 'name' | 'shape'>[];
   /** Logits (B * T, V) for token windows, one number per row (B) for features. */
   predict(weights: Weights, inputs: Value): Value;
   /** Loss per row of the batch; training minimizes the mean. */

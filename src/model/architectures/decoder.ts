@@ -50,7 +50,7 @@ export function linearTensors(
 }
 
 /** Every linear layer as its weights say, nothing added. */
-const plainLayers = (weights: Weights): Layers => ({
+export const plainLayers = (weights: Weights): Layers => ({
   weights,
   linear: ({ name, bias, stored }, rows) =>
     gemm(rows, weights(`${name}.weight`), {
@@ -60,11 +60,11 @@ const plainLayers = (weights: Weights): Layers => ({
 });
 
 /** Logits (B * T, V). */
-const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>
+export const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>
   gemm(decoder.hidden(layers, inputs), layers.weights(decoder.head), { transB: true });
 
 /** Cross-entropy (B, T) of the next tokens, with about 32 MiB of logits in memory at once. */
-function decoderLosses(
+export function decoderLosses(
   decoder: Decoder,
   layers: Layers,
   { inputs, targets }: { readonly inputs: Value; readonly targets: Value },

@@ -1,0 +1,66 @@
+/** What the programs of `training-program.ts` read: the trained tensors in one flat vector, frozen ones apart, and the data. */
+import type { Layout } from '../tensor/params.ts';
+import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
+import { tokenType } from './data/tokens.ts';
+import type { Graph } from './graph/builder.ts';
+import { ANY, type Value } from './graph/value.ts';
+import { add, cast, gather, reshape, slice, split } from './graph/verbs.ts';
+
+/** The model's tensors: slices of the flat vector, or inputs of their own names where they are frozen. */
+export function openWeights(
+  graph: Graph,
+  flat: Value,
+  layout: Layout,
+  { frozen = [] }: Model,
+): Weights {
+  const tensors = slices(flat, layout);
+  for (const { name, shape } of frozen) {
+    tensors.set(name, graph.input(name, { dtype: flat.dtype, shape }));
+  }
+  return (name) => {
+    const tensor = tensors.get(name);
+    if (!tensor) throw new TypeError(`the model has no tensor ${name}`);
+    return tensor;
+  };
+}
+
+function slices(flat: Value, { slots }: Layout): Map<string, Value> {
+  const pieces = split(
+    flat,
+    0,
+    slots.map(({ size }) => size),
+  );
+  return new Map(slots.map(({ name, shape }, i) => [name, reshape(pieces[i]!, shape)] as const));
+}
+
+/** Names of the inputs that hold data, or frozen tensors, as opposed to state. */
+export const dataInputs = (form: DataForm, { frozen = [] }: Model): readonly string[] => [
+  ...(form.kind === 'tokens' ? ['corpus'] : ['inputs', 'targets']),
+  ...frozen.map(({ name }) => name),
+];
+
+/** Declares the data inputs, and gives the batch at any rows of them. */
+export function openData(
+  graph: Graph,
+  form: DataForm,
+  dtype: 'f32' | 'f64',
+): (rows: Value) => Batch {
+  if (form.kind === 'rows') {
+    const inputs = graph.input('inputs', { dtype, shape: [ANY, form.features] });
+    const targets = graph.input('targets', { dtype, shape: [ANY] });
+    return (rows) => ({ inputs: gather(inputs, rows), targets: gather(targets, rows) });
+  }
+  const { context, vocabulary } = form;
+  const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
+  const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
+    ...Array(context + 1).keys(),
+  ]);
+  return (rows) => {
+    const starts = reshape(rows, [rows.shape[0]!, 1]);
+    const windows = cast(gather(corpus, add(starts, places)), 'i32'); // (B, T + 1)
+    return {
+      inputs: slice(windows, 1, 0, context),
+      targets: slice(windows, 1, 1, context + 1),
+    };
+  };
+}
