@@ -1,10 +1,14 @@
 /** The command line: parses, dispatches, words errors, sets the exit code (src/terminal/exit-codes.ts). */
 
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
 import { exitCodes } from '../terminal/exit-codes.ts';
 import { Interrupted } from '../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
+import { dressHelp, helpConfiguration } from './help.ts';
 
 const { done, failed, usage } = exitCodes;
 
@@ -27,10 +31,13 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   sample: async () => (await import('./commands/sample.ts')).sample(),
   stake: async () => (await import('./commands/stake/stake.ts')).stake(),
   doctor: async () => (await import('./commands/doctor/doctor.ts')).doctor(),
+  completion: async () =>
+    (await import('./commands/completion.ts')).completion(() => createProgram()),
 };
 
 /** This command, or all when it is none of ours: then it is one of the Python program's, or to be helped with. */
 async function loadCommands(name: string | undefined): Promise<readonly Command[]> {
+  if (name === '--version' || name === '-V') return [];
   const own = name !== undefined && Object.hasOwn(ownCommands, name) && ownCommands[name];
   if (own) return [await own()];
   const { pythonCommands } = await import('../python/commands/index.ts');
@@ -38,17 +45,27 @@ async function loadCommands(name: string | undefined): Promise<readonly Command[
   return [...all, ...pythonCommands.map((build) => build())];
 }
 
+/** Of the package, wherever this file was built to. */
+function packageVersion(): string {
+  const folder = dirname(fileURLToPath(import.meta.url));
+  const file = ['../..', '../../..'].map((up) => join(folder, up, 'package.json')).find(existsSync);
+  return String(JSON.parse(readFileSync(file!, 'utf8')).version);
+}
+
 /** The program with the command that is asked for; without one the whole program, whose flags tests read. */
 export async function createProgram(name?: string): Promise<Command> {
   const program = new Command('nostrain')
     .description('Train one model together over ordinary Nostr relays.')
+    .version(packageVersion(), '-V, --version', 'print the version')
     .exitOverride()
+    .configureHelp(helpConfiguration)
     .configureOutput({ writeOut, writeErr: (text) => writeNote(text.replace(/\n$/, '')) })
     .showHelpAfterError('(add --help for the flags)');
   for (const command of await loadCommands(name)) {
     inherit(command, program);
     program.addCommand(command);
   }
+  dressHelp(program);
   return program;
 }
 

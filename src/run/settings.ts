@@ -46,19 +46,19 @@ export const fields = {
     'name of the run; workers with the same name and relays train together',
   ),
   relay: texts('--relay <url>', 'relay to use, repeatable'),
-  model: choice('--model <name>', 'what to train', ['char-gpt', 'gpt', 'linear', 'mlp']),
+  model: choice('--model <name>', 'model to train', ['char-gpt', 'gpt', 'linear', 'mlp']),
   width: whole('--width <n>', 'gpt: width of the residual stream', 1),
   layers: whole('--layers <n>', 'gpt: number of blocks', 1),
   heads: whole('--heads <n>', 'gpt: attention heads per block', 1),
   context: whole('--context <n>', 'gpt: longest sequence, in tokens', 2),
   ffn: whole('--ffn <n>', 'gpt: hidden width of the feed-forward layers', 1),
-  hidden: sizes('--hidden <n,..>', 'mlp: hidden layers'),
+  hidden: sizes('--hidden <n,..>', 'mlp: widths of the hidden layers'),
   tokens: choice('--tokens <kind>', 'text: how characters become tokens', ['chars', 'bytes']),
-  shard: shard('--shard <k/n>', 'which part of the data this worker trains on'),
-  seed: whole('--seed <n>', 'of the initial parameters and the batches; the same on every worker'),
-  rounds: whole('--rounds <n>', 'outer steps in all', 1),
-  innerSteps: whole('--inner-steps <n>', 'optimizer steps between two outer steps (H)', 1),
-  batchSize: whole('--batch-size <n>', 'examples per inner step', 1),
+  shard: shard('--shard <k/n>', 'part of the data to train on, such as 2/4'),
+  seed: whole('--seed <n>', 'random seed; must be the same for everyone'),
+  rounds: whole('--rounds <n>', 'rounds to train in all', 1),
+  innerSteps: whole('--inner-steps <n>', 'optimizer steps of each worker in a round (H)', 1),
+  batchSize: whole('--batch-size <n>', 'examples per optimizer step', 1),
   optimizer: choice(
     '--optimizer <name>',
     'inner optimizer; muon takes hidden matrices and leaves the rest to adamw',
@@ -69,19 +69,26 @@ export const fields = {
     'peak learning rate of the inner optimizer',
     rate,
   ),
-  warmupSteps: whole('--warmup-steps <n>', 'global steps of linear warm-up'),
-  finalShare: real('--final-share <x>', 'share of the peak rate at the end of the cosine', {
+  warmupSteps: whole('--warmup-steps <n>', 'steps over which the learning rate rises to its peak'),
+  finalShare: real(
+    '--final-share <x>',
+    'share of the peak rate that is left at the end of the run (cosine)',
+    {
+      from: 0,
+      to: 1,
+    },
+  ),
+  weightDecay: real('--weight-decay <x>', 'weight decay of adamw and muon (decoupled)', {
     from: 0,
-    to: 1,
+    to: 10,
   }),
-  weightDecay: real('--weight-decay <x>', 'decoupled decay of adamw and muon', { from: 0, to: 10 }),
-  clipNorm: real('--clip-norm <x>', 'largest global gradient norm; 0 does not clip', {
+  clipNorm: real('--clip-norm <x>', 'clip gradients to this global norm; 0 does not clip', {
     from: 0,
     to: 1e9,
   }),
   outerLearningRate: real(
     '--outer-learning-rate <x>',
-    'rate of the outer step; 1 with momentum 0 is plain averaging',
+    'learning rate of the outer step; 1 with momentum 0 is plain averaging',
     rate,
   ),
   momentum: real('--momentum <x>', 'Nesterov momentum of the outer step', {
@@ -91,80 +98,88 @@ export const fields = {
   }),
   packing: choice(
     '--packing <name>',
-    'how deltas are packed; auto takes the richest that fits the budget',
+    'how to pack deltas; auto takes the richest that fits --event-budget',
     packingNames,
   ),
   codec: choice(
     '--codec <name>',
-    'nostrain/0: how payloads are compressed; zstd only where every worker reads it',
+    'nostrain/0: how to compress payloads; zstd only where every worker reads it',
     ['zlib', 'zstd'],
   ),
   eventBudget: whole(
     '--event-budget <bytes>',
-    'auto: bytes of events per worker and round; up to 65536 it is one event',
+    'with --packing auto: bytes a worker may send in a round; up to 65536 it is one event',
     2048,
   ),
   owners: whole(
     '--owners <n>',
-    'workers that send each chunk of the parameters; 0 means every worker sends all of them',
+    'workers that send each chunk of the parameters; 0: every worker sends all of them',
   ),
   fragments: whole(
     '--fragments <n>',
     'stretches of the model that are sent in turn, one a round; 1 sends all of it in every round',
     1,
   ),
-  topk: real('--topk <ratio>', 'nostrain/0 and topk codecs: share of the values that is sent', {
-    from: 0,
-    to: 1,
-    open: 'from',
-  }),
+  topk: real(
+    '--topk <ratio>',
+    'share of the values to send, the largest ones (topk packings and nostrain/0)',
+    {
+      from: 0,
+      to: 1,
+      open: 'from',
+    },
+  ),
   residual: choice(
     '--residual <rule>',
-    'what becomes of learning that was not sent: added to the next delta, kept in the local model, kept there for owned chunks only, or dropped',
+    'what to do with learning that was not sent: add it to the next delta, keep it in the local model, keep it there for owned chunks only, or drop it',
     residualRules,
   ),
-  weights: choice('--weights <rule>', 'how contributions are weighted', ['examples', 'equal']),
+  weights: choice('--weights <rule>', 'weigh contributions by their examples, or all the same', [
+    'examples',
+    'equal',
+  ]),
   maxExamples: whole(
     '--max-examples <n>',
-    'no contribution weighs more; 0 means inner steps x batch size',
+    'most examples that a contribution counts for; 0: inner steps x batch size',
   ),
   normalize: choice(
     '--normalize <rule>',
-    'whose weights a value is divided by: of all who send its chunk, or of those who sent the value',
+    'divide a value by the weights of all who send its chunk, or of those who sent the value',
     normalizations,
   ),
-  sync: sync('--sync <strategy>', 'when a round closes: timeout, strict:N, quorum, async'),
+  sync: sync('--sync <strategy>', 'when to close a round: timeout, strict:N, quorum, async'),
   peers: workerKeys(
     '--peers <keys>',
-    'the workers of the run by their public keys, this one among them; others count for nothing',
+    'train with the workers of these public keys alone, your own among them',
   ),
   roundTimeout: real(
     '--round-timeout <s>',
-    'seconds to collect after publishing, absolute',
+    'seconds to wait for contributions, counted from the own one',
     rate0(86400),
   ),
   waitFor: whole(
     '--wait-for <n>',
-    'live workers to see before the first round; 0 means N of strict:N, else 1',
+    'live workers to wait for before the first round; 0: N of strict:N, else 1',
   ),
   joinTimeout: real('--join-timeout <s>', 'seconds to wait for them', rate0(604800)),
   heartbeatInterval: whole('--heartbeat-interval <s>', 'seconds between two heartbeats', 1),
   maxMissedHeartbeats: whole(
     '--max-missed-heartbeats <n>',
-    'intervals after which a silent worker counts as gone',
+    'heartbeats a worker may miss before it counts as gone',
     1,
   ),
-  profile: choice('--profile <name>', "wire format: ours, or the Python reference's", [
-    'nostrain/1',
-    'nostrain/0',
-  ]),
+  profile: choice(
+    '--profile <name>',
+    "wire format: this program's, or that of the Python reference",
+    ['nostrain/1', 'nostrain/0'],
+  ),
   stripe: spread(
     '--stripe <k/n>',
     'spread large payloads over n relays so that any k of them are enough; 1/1 gives each relay all of it',
   ),
   checkpointHistory: whole(
     '--checkpoint-history <n>',
-    'checkpoints kept on the relays, where the state fits an event',
+    'nostrain/0: checkpoints to keep on the relays, where the state fits an event',
     1,
   ),
   recompute: yesNo(
@@ -176,10 +191,7 @@ export const fields = {
     'cut the batch of an inner step into n micro-batches, one after the other: less memory for the same gradient',
     1,
   ),
-  evaluate: yesNo(
-    '--no-evaluate',
-    'do not compute the validation loss and the sample after each round',
-  ),
+  evaluate: yesNo('--no-evaluate', 'skip the validation loss and the sample after each round'),
 } as const satisfies Record<string, Field<unknown>>;
 
 /** What a worker chooses alone. Every other setting is the same on all workers of a run, so its spec holds it. */
@@ -200,6 +212,14 @@ const personal = [
   'accumulate',
   'evaluate',
 ] as const satisfies readonly (keyof typeof fields)[];
+
+/** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
+const withoutSpec = [
+  'peers',
+  'roundTimeout',
+  'codec',
+  'checkpointHistory',
+] as const satisfies readonly (typeof personal)[number][];
 
 /** The spec holds these under another name: its id, and its own profile. */
 const named = ['run', 'profile'] as const satisfies readonly (keyof typeof fields)[];
@@ -224,6 +244,14 @@ export type SharedSettings = Pick<Settings, SharedName>;
 
 export const isPersonal = (name: SettingName): name is PersonalName =>
   (personal as readonly string[]).includes(name);
+
+/** What a worker of a run with a spec may choose. */
+export const joinNames: readonly SettingName[] = personal.filter(
+  (name) => !(withoutSpec as readonly string[]).includes(name),
+);
+
+/** What a worker chooses alone in a run without a spec, and in no other. */
+export const unspecifiedNames: readonly SettingName[] = withoutSpec;
 
 /** In the order of the table. */
 export const sharedNames = settingNames.filter(

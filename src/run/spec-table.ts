@@ -15,8 +15,8 @@ const MOST_EVALUATION = 16 * 2 ** 20;
 export const plainFields = {
   profile: choice('--profile <name>', 'wire format', ['nostrain/1']),
   name: label('--name <name>', 'what people call the run; two runs may have one name'),
-  author: key('--author <key>', 'who made the spec'),
-  founders: keys('--founder <key>', 'members of the first roster, who decide the first round'),
+  author: key('--author <key>', 'public key of whoever made the spec'),
+  founders: keys('--founder <key>', 'member of the first roster, which decides the first round'),
   late: choice('--late <policy>', 'what happens to a contribution that comes one round late', [
     'discard',
     'defer',
@@ -58,7 +58,7 @@ export const groupFields = {
     ),
     weights: choice(
       '--committee-weights <rule>',
-      'the chance of a seat, and what contributions weigh',
+      'chance of a seat, and what contributions weigh',
       ['equal', 'stake'],
     ),
     minStake: stake(
@@ -114,7 +114,7 @@ export const groupFields = {
       0,
       MOST_ROUNDS,
     ),
-    skewMs: whole('--timing-skew-ms <ms>', 'how far clocks may differ', 0, DAY_MS),
+    skewMs: whole('--timing-skew-ms <ms>', 'most that clocks may differ by', 0, DAY_MS),
   },
   limits: {
     payloadBytes: whole(
@@ -136,14 +136,14 @@ export const groupFields = {
   },
   checkpoint: {
     every: whole('--checkpoint-every <n>', 'rounds between two checkpoints', 1, MOST_ROUNDS),
-    keep: whole('--checkpoint-keep <n>', 'checkpoints kept', 1, 1000),
+    keep: whole('--checkpoint-keep <n>', 'checkpoints that are kept', 1, 1000),
   },
 } as const satisfies Readonly<Record<string, Group>>;
 
 /** Fields of the evaluation slice; the object is null where there is none. */
 export const evaluationFields = {
   sha256: hash('--evaluation-sha256 <hash>', 'SHA-256 of the evaluation text'),
-  bytes: whole('--evaluation-bytes <n>', 'its length in bytes', 1, MOST_EVALUATION),
+  bytes: whole('--evaluation-bytes <n>', 'length of that text in bytes', 1, MOST_EVALUATION),
   root: hash(
     '--evaluation-root <hash>',
     'Merkle root of its chunks (kind 7811), by which it is fetched',
@@ -168,8 +168,8 @@ export const variantFields = {
   data: {
     corpus: {
       sha256: hash('--data-sha256 <hash>', 'SHA-256 of the text everybody trains on'),
-      bytes: whole('--data-bytes <n>', 'its length in bytes', 1),
-      form: choice('--data-form <form>', 'how it is divided among workers', [
+      bytes: whole('--data-bytes <n>', 'length of that text in bytes', 1),
+      form: choice('--data-form <form>', 'how the text is divided among workers', [
         'interleaved',
         'contiguous',
       ]),
@@ -217,7 +217,7 @@ export const variantFields = {
     },
     block: {
       lagSeconds,
-      chain: form('--beacon-chain <id>', 'whose finalized block hashes count', {
+      chain: form('--beacon-chain <id>', 'chain whose finalized block hashes count', {
         accepted: 'an EVM chain like eip155:1',
         is: EVM_CHAIN,
       }),
@@ -225,7 +225,7 @@ export const variantFields = {
   },
   admission: {
     open: {},
-    list: { keys: keys('--invite <key>', 'who may join beside the founders') },
+    list: { keys: keys('--invite <key>', 'key that may join beside the founders') },
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Group>>>>;
 

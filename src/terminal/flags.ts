@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
 import { readJsonFile } from '../node/json-file.ts';
 import type { Field } from '../run/field.ts';
+import { presets } from '../run/presets.ts';
 import { roundIndex } from '../run/round-name.ts';
 import {
   fields,
@@ -21,7 +22,8 @@ export function addSettingFlags(
   names: readonly SettingName[] = settingNames,
 ): Command {
   for (const name of names) {
-    const { flag, help } = fields[name];
+    const { flag } = fields[name];
+    const help = helpOf(name);
     const isMany = MANY.includes(name);
     command.addOption(isMany ? repeatable(flag, help) : checked(flag, help, [fields[name]]));
   }
@@ -31,10 +33,24 @@ export function addSettingFlags(
 /** The same, checked only when the settings are read: the Python reference tells wrong numbers from wrong command lines. */
 export function addUncheckedSettingFlags(command: Command): Command {
   for (const name of settingNames) {
-    const { flag, help } = fields[name];
+    const { flag } = fields[name];
+    const help = helpOf(name);
     command.addOption(MANY.includes(name) ? repeatable(flag, help) : option(flag, help));
   }
   return command;
+}
+
+/** The help of a setting and its default, which the model decides. */
+function helpOf(name: SettingName): string {
+  const { help, write = String }: { readonly help: string; write?(value: never): string } =
+    fields[name];
+  const [text, regression] = [presets['char-gpt'], presets.linear].map((preset) => {
+    const value = (preset as PartialSettings)[name];
+    return value === undefined || typeof value === 'boolean' ? '' : write(value as never);
+  });
+  if (text === '' || text === undefined) return help;
+  const words = text === regression ? text : `${text}; ${regression} for linear and mlp`;
+  return `${help} (default: ${words})`;
 }
 
 /** An option whose value is a text that one of the fields takes; anything else is a wrong command line. */

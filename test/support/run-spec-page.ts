@@ -3,7 +3,7 @@ import { table } from '../../kinds/_render.ts';
 import { type FeatureName, features, ownedSpecFields } from '../../src/run/features.ts';
 import { presets } from '../../src/run/presets.ts';
 import { trainingFields } from '../../src/run/read-spec.ts';
-import { fields, isPersonal, settingNames } from '../../src/run/settings.ts';
+import { fields, joinNames, type SettingName, unspecifiedNames } from '../../src/run/settings.ts';
 import type { Group } from '../../src/run/spec-fields.ts';
 import { specRules } from '../../src/run/spec-rules.ts';
 import {
@@ -104,9 +104,8 @@ export function renderPage(): string {
   const variants = (Object.keys(variantFields) as (keyof typeof variantFields)[]).flatMap(
     variantRows,
   );
-  const own = settingNames
-    .filter(isPersonal)
-    .map((name) => `\`${fields[name].flag.split(' ')[0]}\``);
+  const flagsOf = (names: readonly SettingName[]) =>
+    names.map((name) => `\`${fields[name].flag.split(' ')[0]}\``).join(', ');
   return `${[
     ...INTRO,
     '```toml',
@@ -155,8 +154,8 @@ export function renderPage(): string {
     '',
     table(HEAD, training()),
     '',
-    `Not in a spec, since each worker chooses alone: ${own.join(', ')}. \`run join\` takes these, and refuses every other setting`,
-    'that differs from the spec.',
+    `Not in a spec, since each worker chooses alone: ${flagsOf(joinNames)}. \`run join\` takes these, and refuses every other setting`,
+    `that differs from the spec, and what goes with runs without one: ${flagsOf(unspecifiedNames)}.`,
     '',
     '## What must hold between fields',
     '',

@@ -30,7 +30,7 @@ export const explain = (): Command =>
     ),
   )
     .addOption(roundOption('--round <n>', 'the round').makeOptionMandatory())
-    .requiredOption('--worker <npub>', 'whose contribution')
+    .requiredOption('--worker <npub>', 'worker whose contribution it is')
     .option('--events <file>', 'read this instead of asking relays')
     .option('--json', 'print JSON')
     .action(async (flags: Flags, command: Command) => {

@@ -81,7 +81,10 @@ const addFaultFlags = (command: Command): Command =>
       ).choices(Object.keys(profiles)),
     )
     .addOption(
-      new Option('--auth <who>', 'who must authenticate (NIP-42): nobody, writers, or readers too')
+      new Option(
+        '--auth <who>',
+        'clients that must authenticate (NIP-42): nobody, writers, or readers too',
+      )
         .choices(['none', 'write', 'all'])
         .default('none'),
     )
@@ -96,7 +99,11 @@ const addFaultFlags = (command: Command): Command =>
       'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
       faultsFlag,
     )
-    .addOption(whole('--seed <n>', 'seed of the faults: the same seed fails the same way', 0));
+    .addOption(
+      whole('--seed <n>', 'random seed of --faults; the same seed fails the same way', 0).helpGroup(
+        'Advanced:',
+      ),
+    );
 
 function publicUrlFlag(text: string): string {
   if (/^wss?:/i.test(text) && URL.canParse(text)) return text;

@@ -38,8 +38,10 @@ const command = (): Command =>
     addUncheckedSettingFlags(
       new Command('run-training')
         .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(new Argument('[state]', 'regression: state to start from'))
-        .addArgument(new Argument('[dataset]', 'regression: JSON dataset to train on')),
+        .addArgument(
+          new Argument('[state]', 'regression of the Python reference: state to start from'),
+        )
+        .addArgument(new Argument('[dataset]', 'JSON dataset to train on')),
     )
       .option('--spec <run>', 'file, naddr1… or name of a run with a spec; the same as `run join`')
       .addOption(hintOption()),

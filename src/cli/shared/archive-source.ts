@@ -47,9 +47,9 @@ export const addSourceFlags = (command: Command): Command =>
     addConnectionFlags(
       command
         .option('--run <id>', 'the run: its id, or naddr1…')
-        .option('--spec <file>', 'its spec, where no event has it')
-        .option('--stake <file>', 'its stake snapshot, where no event has it')
-        .addOption(repeatable('--relay <url>', 'relay to ask, repeatable').default([])),
+        .option('--spec <file>', 'spec of the run, where no event has it')
+        .option('--stake <file>', 'stake snapshot of the run, where no event has it')
+        .addOption(repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'none')),
     ),
   );
 

@@ -36,12 +36,14 @@ export const addEndpointFlags = (command: Command): Command =>
     repeatable(
       '--drand <url>',
       'endpoint of the drand chain that the spec names, repeatable',
-    ).default([]),
+    ).default([], 'none'),
   );
 
 const addRpcFlags = (command: Command): Command =>
   command
-    .addOption(repeatable('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable').default([]))
+    .addOption(
+      repeatable('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable').default([], 'none'),
+    )
     .addOption(
       whole(
         '--agree <k>',

@@ -32,7 +32,11 @@ export const discoverCheckpoints = (ports = machinePorts): Command =>
   )
     .option('--worker <key>', 'only checkpoints of this worker')
     .addOption(
-      integer('--min-round <n>', 'only checkpoints of this completed round or later ones', 0),
+      integer(
+        '--min-round <n>',
+        'only checkpoints of this completed round, from 0, or later ones',
+        0,
+      ),
     )
     .addOption(
       integer(

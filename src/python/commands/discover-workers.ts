@@ -23,7 +23,7 @@ export const discoverWorkers = (ports = machinePorts): Command =>
       'list the workers of a run by their heartbeats, on the wire of the Python reference or on nostrain/1',
     ),
   )
-    .addOption(integer('--round <n>', 'only workers in this round or a later one', 0))
+    .addOption(integer('--round <n>', 'only workers in this round, from 0, or a later one', 0))
     .addOption(
       integer(
         '--max-missed-heartbeats <n>',

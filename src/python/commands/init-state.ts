@@ -34,7 +34,7 @@ export const initState = (): Command =>
       .addOption(integer('--features <n>', 'inputs of an example', 1).makeOptionMandatory())
       .addOption(integer('--hidden-size <n>', 'mlp-regression: width of the hidden layer', 1))
       .addOption(
-        new Option('--seed <n>', 'of the random weights').argParser(seedFlag).default(0n, '0'),
+        new Option('--seed <n>', 'random seed of the weights').argParser(seedFlag).default(0n, '0'),
       )
       .addOption(
         decimal(

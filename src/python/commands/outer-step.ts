@@ -31,7 +31,7 @@ export const outerStep = (): Command =>
         .description('take the outer step of a round: Nesterov momentum over a mean delta')
         .argument('<base>', 'state all workers started the round from')
         .argument('<delta>', 'mean delta: a JSON state, a payload or a gradient event')
-        .addOption(decimal('--learning-rate <x>', 'how far the step goes', above0).default(0.7))
+        .addOption(decimal('--learning-rate <x>', 'size of the step', above0).default(0.7))
         .addOption(
           decimal('--momentum <x>', 'share of the momentum that stays', momentum).default(0.9),
         )

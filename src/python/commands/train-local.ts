@@ -43,7 +43,7 @@ export const trainLocal = (): Command =>
         )
         .addOption(backendOption())
         .addOption(integer('--steps <n>', 'steps of gradient descent', 1).default(500))
-        .addOption(decimal('--learning-rate <x>', 'how far a step goes', above0).default(0.01))
+        .addOption(decimal('--learning-rate <x>', 'size of a step', above0).default(0.01))
         .addOption(integer('--batch-size <n>', 'examples per step', 1).default(1))
         .option('--metrics-out <file>', 'write settings and losses there as JSON'),
     ),

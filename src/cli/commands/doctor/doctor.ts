@@ -15,7 +15,9 @@ interface Flags {
 export const doctor = (): Command =>
   new Command('doctor')
     .description('check whether this machine and the given relays can train')
-    .addOption(repeatable('--relay <url>', 'look at this relay too, repeatable').default([]))
+    .addOption(
+      repeatable('--relay <url>', 'look at this relay too, repeatable').default([], 'none'),
+    )
     .option('--json', 'print JSON')
     .action(async ({ relay, json }: Flags) => {
       const [relays, machine] = await Promise.all([checkRelays(relay), checkMachine()]);

@@ -63,7 +63,9 @@ export const plan = (): Command =>
         ).default(1),
       )
       .addOption(
-        positive('--round-seconds <s>', 'how long a round lasts, training included').default(60),
+        positive('--round-seconds <s>', 'seconds that a round lasts, training included').default(
+          60,
+        ),
       )
       .addOption(
         whole(

@@ -73,7 +73,7 @@ export const createRun = (): Command =>
           .addOption(
             positive(
               '--round-seconds <s>',
-              'how long a round will last, training included; warns where relays need longer',
+              'seconds that a round will last, training included; warns where relays need longer',
             ),
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')

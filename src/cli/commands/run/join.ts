@@ -27,7 +27,13 @@ import {
 } from '../../../python/commands/state-formats.ts';
 import { settingsOf } from '../../../run/complete-spec.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
-import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import {
+  joinNames,
+  type PartialSettings,
+  type Settings,
+  settingNames,
+  unspecifiedNames,
+} from '../../../run/settings.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
@@ -52,7 +58,23 @@ const SLICE_MS = 120_000;
 const tell = writeNote;
 
 /** The command. */
-export const joinRun = (): Command =>
+export const joinRun = (): Command => hideShared(joining().action(trainIn));
+
+const SHARD =
+  'part of the data to train on, such as 2/4 (default: by place among the founders, else by key)';
+
+/** What the spec says already is taken too, and refused where it differs. */
+function hideShared(command: Command): Command {
+  for (const option of command.options) {
+    const name = option.attributeName();
+    if (name === 'shard') option.description = SHARD;
+    const isSetting = settingNames.some((each) => each === name);
+    if (isSetting && !joinNames.some((each) => each === name)) option.hideHelp();
+  }
+  return command;
+}
+
+const joining = (): Command =>
   addMemberFlags(
     addStateOutput(
       addWorkerFlags(
@@ -66,7 +88,7 @@ export const joinRun = (): Command =>
         'your data folder',
       ),
     ),
-  ).action(trainIn);
+  );
 
 /** What others are told of where this worker is; nothing unless it is asked for. */
 const advertiseOption = (): Option =>
@@ -140,7 +162,7 @@ const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain']
 /** Of what may be typed beside a run, what its spec leaves no room for. */
 const joinRules = ({ data }: RunSpec, { sync }: PartialSettings): readonly FlagRule[] => [
   {
-    flags: ['peers', 'roundTimeout', 'codec', 'checkpointHistory'],
+    flags: unspecifiedNames,
     goesWith: 'runs without a spec',
     holds: false,
   },

@@ -3,7 +3,13 @@ import type { Command, Option } from 'commander';
 import { choice, type Field } from '../../../run/field.ts';
 import type { Group } from '../../../run/spec-fields.ts';
 import { isObject, type Untyped } from '../../../run/spec-readers.ts';
-import { groupFields, plainFields, variantFields, variantTags } from '../../../run/spec-table.ts';
+import {
+  groupFields,
+  plainFields,
+  specDefaults,
+  variantFields,
+  variantTags,
+} from '../../../run/spec-table.ts';
 import { checked, repeatable } from '../../../terminal/flags.ts';
 
 interface SpecFlag {
@@ -50,7 +56,8 @@ function createFlags(): readonly SpecFlag[] {
     before?.readers.push(field);
     if (before !== undefined) return;
     const readers = [field];
-    const { flag, help } = field;
+    const { flag } = field;
+    const help = `${field.help}${defaultWords(path)}`;
     const option = REPEATABLE.includes(name)
       ? repeatable(flag, help)
       : checked(flag, help, readers);
@@ -70,12 +77,19 @@ function createFlags(): readonly SpecFlag[] {
   return [...flags.values()];
 }
 
+/** What a field is where nobody says it. */
+function defaultWords([first = '', second]: readonly string[]): string {
+  const group: unknown = (specDefaults as Untyped)[first];
+  const value = second === undefined ? group : isObject(group) ? group[second] : undefined;
+  return typeof value === 'number' || typeof value === 'string' ? ` (default: ${value})` : '';
+}
+
 /** What the choice of a variant decides. */
 const MEANINGS: Readonly<Record<string, string>> = {
   data: 'what is trained on: one text, each its own, or made-up examples',
   stake: 'where stakes come from',
   beacon: 'public randomness that enters each draw',
-  admission: 'who may join',
+  admission: 'keys that may join',
 };
 
 function impliedTag([group = '', name = '']: readonly string[]): Untyped {

@@ -53,7 +53,7 @@ export const link = (): Command =>
     .option('--key-file <file>', 'your Nostr secret key (default: the one in your data folder)')
     .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
     .addOption(whole('--made <s>', 'unix seconds from which it counts (default: now)', 0))
-    .addOption(whole('--days <n>', 'how long it counts', 1, 36_500).default(365))
+    .addOption(whole('--days <n>', 'days that the link counts', 1, 36_500).default(365))
     .option('-o, --output <file>', 'list of links to add it to; without it to stdout')
     .action(run);
 

@@ -16,14 +16,14 @@ const addDocumentFlags = (command: Command): Command =>
         .makeOptionMandatory(),
     )
     .option('-o, --output <file>', 'document to write; without it to stdout')
-    .option('--list <file>', 'of --from file: lines like npub1… 100')
-    .option('--unit <word>', 'of --from file: what is counted', 'stake')
-    .option('--id <hex>', 'of --from event: which snapshot')
+    .option('--list <file>', '--from file: lines like npub1… 100')
+    .option('--unit <word>', '--from file: what is counted', 'stake')
+    .option('--id <hex>', '--from event: which snapshot')
     .addOption(
       repeatable(
         '--relay <url>',
         'where to look for the event, and to --publish; repeatable',
-      ).default([]),
+      ).default([], 'none'),
     )
     .option('--publish', 'send the snapshot to the relays as an event');
 
@@ -32,9 +32,9 @@ const addTokenFlags = (command: Command): Command =>
     .option('--contract <0x…>', 'the registry, or the token')
     .addOption(whole('--from-block <n>', 'block that created the registry', 0).default(0))
     .addOption(whole('--height <n>', 'block of the snapshot (default: the newest final one)', 0))
-    .option('--keys <file>', 'of tokens: whose balances count, one npub per line')
+    .option('--keys <file>', 'tokens: keys whose balances count, one npub per line')
     .addOption(
-      whole('--balance-slot <n>', 'of erc20: storage slot of its balances, to prove them', 0),
+      whole('--balance-slot <n>', '--from erc20: storage slot of its balances, to prove them', 0),
     );
 
 /** Solana's main network. */
@@ -42,14 +42,17 @@ export const MAINNET = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
 
 const addPsycheFlags = (command: Command): Command =>
   command
-    .option('--chain <caip2>', 'of psyche: the Solana cluster', MAINNET)
-    .option('--account <base58>', 'of psyche: the coordinator account')
-    .option('--run <name>', 'of psyche: the run that the account is of')
-    .addOption(whole('--epoch <n>', 'of psyche: the epoch whose clients count', 0))
+    .option('--chain <caip2>', '--from psyche: the Solana cluster', MAINNET)
+    .option('--account <base58>', '--from psyche: the coordinator account')
+    .option('--run <name>', '--from psyche: the run that the account is of')
     .addOption(
-      new Option('--weights <how>', 'of psyche: one each, or points earned')
+      whole('--epoch <n>', '--from psyche: the epoch whose clients count', 0).helpGroup('Basic:'),
+    )
+    .addOption(
+      new Option('--weights <how>', '--from psyche: one each, or points earned')
         .choices(['equal', 'earned'])
+        .helpGroup('Basic:')
         .default('equal'),
     )
-    .option('--links <file>', 'of psyche: signed links from accounts to Nostr keys')
-    .addOption(whole('--cutoff <s>', 'of psyche: unix seconds at which links are judged', 0));
+    .option('--links <file>', '--from psyche: signed links from accounts to Nostr keys')
+    .addOption(whole('--cutoff <s>', '--from psyche: unix seconds at which links are judged', 0));

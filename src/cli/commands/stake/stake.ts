@@ -28,7 +28,7 @@ import { addSnapshotFlags } from './snapshot-flags.ts';
 export const stake = (): Command =>
   new Command('stake')
     .description(
-      'stake snapshots, the tables by which a run weighs its committee: make, verify and show one, link keys of other chains',
+      'make, verify and show snapshots of stakes, by which a run weighs its committee; link keys of other chains',
     )
     .addCommand(snapshot())
     .addCommand(verify())
@@ -101,7 +101,7 @@ const verify = (): Command =>
       .description('check a snapshot document, and derive it again from its chain')
       .argument('<file>', 'the document')
       .option('--id <hex>', 'the id it must have')
-      .option('--keys <file>', 'of tokens: whose balances count, one npub per line'),
+      .option('--keys <file>', 'tokens: keys whose balances count, one npub per line'),
   ).action(async (file: string, flags: VerifyFlags) => {
     await interruptibly(async (signal) => {
       const said = await readDocument(file);

@@ -40,11 +40,13 @@ export const witnessInspect = (): Command =>
       .addOption(hintOption())
       .addOption(whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS))
       .option('--members <file>', 'count them from a file instead')
-      .option('--hostile <share>', 'of the keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
+      .option('--hostile <share>', 'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
       .option('-k, --seats <n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', many(seatsFlag)) // biome-ignore format: one option
       .addOption(new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(['bft', 'cft'])) // biome-ignore format: one option
       .addOption(whole('--differ <n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS).default(0)) // biome-ignore format: one option
-      .addOption(whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32))
+      .addOption(
+        whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32).helpGroup('Basic:'),
+      )
       .option('--json', 'print JSON'),
   ).action(async (flags: InspectFlags, command: Command) => {
     refuseUnused(command, [

@@ -67,17 +67,23 @@ export const witnessWho = (): Command =>
         .addOption(hintOption())
         .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
         .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
-        .addOption(roundOption('--round <n>', 'whose committee (with --spec: the one in progress)'))
+        .addOption(roundOption('--round <n>', 'round whose committee to draw (default with --spec: the one in progress)'))
         .addOption(
-          whole('--epoch <n>', 'the same, from 0, as events count them', 0, U32).conflicts('round'),
+          whole('--epoch <n>', 'index of the round, from 0, as events have it', 0, U32).conflicts('round'),
         )
         .option('--batch <n>', 'recovery epoch of the round', wholeFlag('--batch', 0, U32), 0)
-        .option('-k, --seats <n>', 'seats', seatsFlag, 64)
-        .option('--entropy <hex>', 'of the round; without it that of the first', digestFlag('--entropy')) // biome-ignore format: one option
-        .option('--min-stake <n>', 'who has less has no seat', decimalFlag('--min-stake'), '0')
+        .option('-k, --seats <n>', 'seats of the committee', seatsFlag, 64)
+        .option('--entropy <hex>', 'randomness of the round (default: that of the first)', digestFlag('--entropy')) // biome-ignore format: one option
+        .option(
+          '--min-stake <n>',
+          'least stake with which a key may have a seat',
+          decimalFlag('--min-stake'),
+          '0',
+        )
         .addOption(
-          new Option('--weights <rule>', 'the chance of a seat')
+          new Option('--weights <rule>', 'chance of a seat: by stake, or equal')
             .choices(['stake', 'equal'])
+            .helpGroup('Basic:')
             .default('stake'),
         )
         .addOption(quorumOption())

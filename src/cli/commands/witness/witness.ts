@@ -7,7 +7,7 @@ import { witnessWho } from './who.ts';
 export const witness = (): Command =>
   new Command('witness')
     .description(
-      'committees of witnesses, which certify rounds: draw one, compute how safe a size is, measure the cost',
+      'draw committees of witnesses, which certify rounds; compute how safe a size is; measure the cost',
     )
     .addCommand(witnessWho())
     .addCommand(witnessInspect())

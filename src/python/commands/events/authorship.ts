@@ -23,10 +23,10 @@ export interface AuthorFlags {
 /** Adds the flags that every build command has. */
 export const addAuthorFlags = (command: Command): Command =>
   command
-    .option('--worker <name>', 'who the event speaks for (default: the public key)')
+    .option('--worker <name>', 'worker the event speaks for (default: the public key)')
     .option('--sec-key <key>', 'sign with it: 64 hex digits or nsec1…')
     .option('--pubkey <hex>', 'public key of whoever signs elsewhere')
-    .option('--sig <hex>', 'their signature of this event; needs --pubkey')
+    .option('--sig <hex>', 'signature of this event by that key; needs --pubkey')
     .option('--event-id <hex>', 'the id the event must have; needs --pubkey')
     .addOption(integer('--created-at <s>', 'date of the event in unix seconds (default: now)', 0))
     .option('-o, --output <file>', 'write it there instead of stdout');

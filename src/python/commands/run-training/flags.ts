@@ -43,8 +43,8 @@ const options = (): readonly Option[] => [
     'mlp-regression',
   ]),
   backendOption(),
-  integer('--start-round <n>', 'first round; not read when resuming (0)', 0),
-  new Option('--momentum-state <file>', 'outer momentum to start from (zeros)'),
+  integer('--start-round <n>', 'first round, from 0; not read when resuming (default: 0)', 0),
+  new Option('--momentum-state <file>', 'outer momentum to start from (default: zeros)'),
   new Option('--momentum-out <file>', 'write the final outer momentum there'),
   new Option('--resume-from <file>', 'go on from a checkpoint file of this worker'),
   new Option(
@@ -54,27 +54,39 @@ const options = (): readonly Option[] => [
   repeatable('--checkpoint-worker <key>', 'trust the checkpoints of this worker; repeatable'),
   integer(
     '--checkpoint-faults <n>',
-    'else: how many authors may lie; one more must publish equal hashes (1)',
+    'else: how many authors may lie; one more must publish equal hashes (default: 1)',
     0,
   ),
   integer('--checkpoint-since <unix>', 'leave out older checkpoints, unix seconds', 0),
-  decimal('--checkpoint-idle-timeout <s>', 'seconds to look for them (--round-timeout)', above0),
+  decimal(
+    '--checkpoint-idle-timeout <s>',
+    'seconds to look for them (default: --round-timeout)',
+    above0,
+  ),
   new Option('--checkpoint-out <file>', 'write the checkpoint of each round there, as JSON'),
-  decimal('--late-gradient-timeout <s>', 'seconds to look for late gradients (0.2)', above0),
+  decimal(
+    '--late-gradient-timeout <s>',
+    'seconds to look for late gradients (default: 0.2)',
+    above0,
+  ),
   new Option(
     '--late-gradient-strategy <name>',
-    'fold late gradients in before the next round, or only note them (deferred)',
+    'fold late gradients in before the next round, or only note them (default: deferred)',
   ).choices(['deferred', 'discard']),
   new Option(
     '--late-gradient-learning-rate <x>',
-    'rate of that step (--outer-learning-rate)',
+    'rate of that step (default: --outer-learning-rate)',
   ).argParser((text) => fields.outerLearningRate.read(text, '--late-gradient-learning-rate')),
-  new Option('--late-gradient-momentum <x>', 'momentum of that step (--momentum)').argParser(
-    (text) => fields.momentum.read(text, '--late-gradient-momentum'),
+  new Option(
+    '--late-gradient-momentum <x>',
+    'momentum of that step (default: --momentum)',
+  ).argParser((text) => fields.momentum.read(text, '--late-gradient-momentum')),
+  repeatable(
+    '--advertise-relay <url>',
+    'relay named in heartbeats, repeatable (default: those used)',
   ),
-  repeatable('--advertise-relay <url>', 'relay named in heartbeats, repeatable (those used)'),
   new Option('--artifact-dir <dir>', 'write everything a round makes there'),
-  integer('--artifact-retention-rounds <n>', 'keep the newest rounds only (all)', 1),
+  integer('--artifact-retention-rounds <n>', 'keep the newest rounds only (default: all)', 1),
   new Option(
     '--reference-compatible',
     'do as the Python reference does, also where that is unsafe, to train with its workers',

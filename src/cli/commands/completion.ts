@@ -1,0 +1,160 @@
+/** `nostrain completion bash|zsh|fish`: prints a script by which the shell completes commands, flags and their choices. */
+import { Argument, Command, type Option } from 'commander';
+import { writeOut } from '../../terminal/output.ts';
+
+const SHELLS = ['bash', 'zsh', 'fish'] as const;
+type Shell = (typeof SHELLS)[number];
+
+/** What can follow a command: its commands, flags, and the words that arguments and flags take. */
+interface Node {
+  /** `run join`; empty for the program. */
+  readonly path: string;
+  readonly commands: readonly Word[];
+  readonly flags: readonly Flag[];
+  readonly choices: readonly string[];
+}
+
+interface Word {
+  readonly word: string;
+  readonly says: string;
+}
+
+interface Flag extends Word {
+  /** What comes after it, if anything. */
+  readonly value: 'none' | 'file' | 'other';
+  readonly choices: readonly string[];
+}
+
+/** The command; `programOf` gives the whole program, which is loaded only for this. */
+export const completion = (programOf: () => Promise<Command>): Command =>
+  new Command('completion')
+    .description('print a script that completes commands and flags in your shell')
+    .addArgument(new Argument('<shell>', 'shell to complete in').choices(SHELLS))
+    .addHelpText(
+      'after',
+      '\nWhere the script goes:\n  bash  ~/.local/share/bash-completion/completions/nostrain\n  zsh   _nostrain in a folder of $fpath\n  fish  ~/.config/fish/completions/nostrain.fish',
+    )
+    .action(async (shell: Shell) => writeOut(scripts[shell](nodesOf(await programOf(), ''))));
+
+function nodesOf(command: Command, path: string): readonly Node[] {
+  const node = {
+    path,
+    commands: command.commands.map((each) => ({
+      word: each.name(),
+      says: firstClause(each.description()),
+    })),
+    flags: command.options.filter(({ hidden }) => !hidden).map(flagOf),
+    choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+  };
+  const below = command.commands.flatMap((each) =>
+    nodesOf(each, path === '' ? each.name() : `${path} ${each.name()}`),
+  );
+  return [node, ...below];
+}
+
+const flagOf = (option: Option): Flag => ({
+  word: option.long ?? option.short ?? '',
+  says: firstClause(option.description),
+  value: FILE.test(option.flags) ? 'file' : option.required || option.optional ? 'other' : 'none',
+  choices: option.argChoices ?? choicesIn(option.description),
+});
+
+const FILE = /<(?:file|dir|folder)>/;
+
+/** `auto, int8` of `how to pack deltas (auto, int8) (default: auto)`. */
+const choicesIn = (text: string): readonly string[] =>
+  /\(([\w/.-]+(?:, [\w/.-]+)+)\)(?: \(default: [^()]*\))?$/.exec(text)?.[1]?.split(', ') ?? [];
+
+/** Up to the first bracket, colon or semicolon: shells show one line. */
+const firstClause = (text: string): string => text.split(/[;:(]/)[0]!.trim();
+
+/** In single quotes, for any of the three shells. */
+const quoted = (text: string): string => `'${text.replaceAll("'", '').replaceAll('\\', '')}'`;
+
+const words = (of: readonly Word[]): string => of.map(({ word }) => word).join(' ');
+
+/** What bash and zsh look up: `commands`, `flags` and `values` by path. */
+const bashCases = (nodes: readonly Node[]): readonly string[] =>
+  nodes.flatMap(({ path, commands, flags, choices }) => [
+    `    ${quoted(path)})`,
+    `      commands=${quoted([words(commands), ...choices].join(' ').trim())}`,
+    `      flags=${quoted(`${words(flags)} --help`.trim())}`,
+    ...valueCases(flags),
+    '      ;;',
+  ]);
+
+/** What follows the flag before. */
+function valueCases(flags: readonly Flag[]): readonly string[] {
+  const listed = flags.filter(({ choices }) => choices.length > 0);
+  const lines = listed.map(
+    ({ word, choices }) => `        ${word}) values=${quoted(choices.join(' '))} ;;`,
+  );
+  for (const kind of ['file', 'other'] as const) {
+    const some = flags.filter(({ value, choices }) => value === kind && choices.length === 0);
+    const names = some.map(({ word }) => word).join('|');
+    if (some.length > 0) lines.push(`        ${names}) takes=${kind} ;;`);
+  }
+  return lines.length === 0 ? [] : ['      case "$before" in', ...lines, '      esac'];
+}
+
+const bash = (nodes: readonly Node[]): string => `# completes nostrain in bash
+_nostrain() {
+  local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]}
+  local path='' commands='' flags='' values='' takes='' each next
+  for each in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    next="\${path:+$path }$each"
+    case "$next" in
+      ${nodes
+        .filter(({ path }) => path !== '')
+        .map(({ path }) => quoted(path))
+        .join('|')}) path=$next ;;
+    esac
+  done
+  case "$path" in
+${bashCases(nodes).join('\n')}
+  esac
+  if [ -n "$values" ]; then COMPREPLY=($(compgen -W "$values" -- "$word"))
+  elif [ "$takes" = other ]; then COMPREPLY=()
+  elif [ "$takes" = file ]; then COMPREPLY=($(compgen -f -- "$word"))
+  elif [ "\${word#-}" != "$word" ]; then COMPREPLY=($(compgen -W "$flags" -- "$word"))
+  elif [ -n "$commands" ]; then COMPREPLY=($(compgen -W "$commands" -- "$word"))
+  else COMPREPLY=($(compgen -f -- "$word"))
+  fi
+}
+complete -o filenames -F _nostrain nostrain
+`;
+
+/** Zsh reads completions of bash. */
+const zsh = (nodes: readonly Node[]): string => `#compdef nostrain
+autoload -U +X bashcompinit && bashcompinit
+${bash(nodes)}`;
+
+const fish = (nodes: readonly Node[]): string =>
+  `${['# completes nostrain in fish', ...nodes.flatMap(fishLines)].join('\n')}\n`;
+
+/** Where the line so far leads: every command of the path, and none below it. */
+function fishPlace({ path, commands }: Node): string {
+  if (path === '') return '__fish_use_subcommand';
+  const seen = path.split(' ').map((each) => `__fish_seen_subcommand_from ${each}`);
+  const below = commands.length === 0 ? [] : [`not __fish_seen_subcommand_from ${words(commands)}`];
+  return [...seen, ...below].join('; and ');
+}
+
+function fishLines(node: Node): readonly string[] {
+  const { commands, choices, flags } = node;
+  const line = `complete -c nostrain -n ${quoted(fishPlace(node))}`;
+  return [
+    ...commands.map(({ word, says }) => `${line} -f -a ${word} -d ${quoted(says)}`),
+    ...(choices.length === 0 ? [] : [`${line} -f -a ${quoted(choices.join(' '))}`]),
+    ...flags.map(({ word, says, value, choices: known }) =>
+      [
+        `${line} -l ${word.replace(/^-+/, '')} -d ${quoted(says)}`,
+        ...(known.length > 0 ? [`-x -a ${quoted(known.join(' '))}`] : FISH[value]),
+      ].join(' '),
+    ),
+  ];
+}
+
+const FISH = { none: [], file: ['-r'], other: ['-x'] } as const;
+
+const scripts = { bash, zsh, fish } satisfies Record<Shell, (nodes: readonly Node[]) => string>;

@@ -1,0 +1,118 @@
+/** What people read when they ask for help: every command says what it does, its flags in groups, one example that works as it stands. */
+import type { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { examples } from '../../src/cli/examples.ts';
+import { commandGroup, FLAG_GROUPS, flagGroup } from '../../src/cli/help.ts';
+import { createProgram } from '../../src/cli/main.ts';
+import { runCommand } from '../support/command-line.ts';
+
+interface Leaf {
+  readonly path: string;
+  readonly command: Command;
+}
+
+const leavesOf = (command: Command, path: string): readonly Leaf[] =>
+  command.commands.length === 0
+    ? [{ path, command }]
+    : command.commands.flatMap((each) => leavesOf(each, `${path} ${each.name()}`.trim()));
+
+const program = await createProgram();
+const leaves = leavesOf(program, '');
+
+/** As a shell reads it, as far as examples go: words, and those in double quotes; nothing after a redirection. */
+const wordsOf = (line: string): readonly string[] =>
+  [...line.split(' > ')[0]!.matchAll(/"([^"]*)"|(\S+)/g)].map(
+    ([, quoted, bare]) => quoted ?? bare!,
+  );
+
+/** Stands for what an example leaves out: keys and digests have a form. */
+const whole = (word: string): string =>
+  word.replace('npub1…', `npub1${'q'.repeat(58)}`).replace('DIGEST', 'd'.repeat(64));
+
+describe.each(leaves)('nostrain $path', ({ path, command }) => {
+  it('says what it does, with a verb', () => {
+    expect(command.description()).toMatch(/^[a-z]+ .{8,}/);
+  });
+
+  it('has every flag in a group, with words', () => {
+    const own = /^(?:Rules of the run|With STATE and DATASET)/;
+    for (const option of command.options) {
+      const heading = flagGroup(option);
+      expect(heading in FLAG_GROUPS || own.test(heading), `${option.flags}: ${heading}`).toBe(true);
+      expect(option.description.length, option.flags).toBeGreaterThan(5);
+      expect(option.description, option.flags).not.toMatch(
+        /^(?:of|its|their|whose|who|how (?:far|long)) /,
+      );
+    }
+  });
+
+  it('has an example that parses', async () => {
+    const example = examples[path];
+    expect(example, 'in src/cli/examples.ts').toBeDefined();
+    const [name, ...words] = wordsOf(example!);
+    expect(name).toBe('nostrain');
+    expect(words.slice(0, path.split(' ').length).join(' ')).toBe(path);
+    const fresh = await createProgram(words[0]);
+    let ran = 0;
+    for (const leaf of leavesOf(fresh, '')) leaf.command.action(() => void ran++);
+    await fresh.parseAsync(words.map(whole), { from: 'user' });
+    expect(ran).toBe(1);
+  });
+
+  it('shows all of it', async () => {
+    const { exitCode, stdout, stderr } = await runCommand(...path.split(' '), '--help');
+    expect([exitCode, stderr]).toEqual([0, '']);
+    expect(stdout).toContain('\nBasic:\n');
+    expect(stdout).not.toContain('\nOptions:\n');
+    expect(stdout).toContain(`\nExample:\n  ${examples[path]}\n`);
+  });
+});
+
+it('has no example of a command that is not there', () => {
+  expect(Object.keys(examples).sort()).toEqual(leaves.map(({ path }) => path).sort());
+});
+
+it('keeps the commands of the Python reference apart', async () => {
+  const { stdout } = await runCommand('--help');
+  const [own, python] = stdout.split(
+    'Commands of the Python reference (rounds from 0, as there):\n',
+  );
+  expect(own).toMatch(
+    /\nTrain:\n {2}demo [\s\S]*\nRelays:\n[\s\S]*\nCertified runs, checked by anybody:\n/,
+  );
+  expect(python).toContain('discover-checkpoints');
+  for (const name of ['train-local', 'outer-step', 'build-event']) {
+    expect(commandGroup(name)).toContain('Python');
+    expect(own).not.toContain(`  ${name} `);
+  }
+  for (const name of ['run-training', 'replay']) expect(python).not.toContain(`  ${name} `);
+});
+
+it('groups flags, the basic ones first', async () => {
+  const { stdout } = await runCommand('run-training', '--help');
+  const headings = stdout.match(/^\S.*:$/gm);
+  expect(headings).toEqual([
+    ...['Arguments:', 'Basic:', 'Model:', 'Training:', 'Network:', 'Advanced:'],
+    'With STATE and DATASET, as in the Python reference:',
+    'Example:',
+  ]);
+  expect(stdout.replace(/\s+/g, ' ')).toContain(
+    '--seed <n> random seed; must be the same for everyone (default: 1) --rounds <n> ',
+  );
+});
+
+it('run join lists only what it takes', async () => {
+  const { stdout } = await runCommand('run', 'join', '--help');
+  for (const flag of ['--shard', '--sync', '--relay', '--corpus']) expect(stdout).toContain(flag);
+  for (const flag of ['--rounds', '--width', '--codec', '--peers', '--momentum ']) {
+    expect(stdout).not.toContain(`  ${flag}`);
+  }
+});
+
+it('prints its version', async () => {
+  for (const flag of ['--version', '-V']) {
+    const { exitCode, stdout } = await runCommand(flag);
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  }
+});
