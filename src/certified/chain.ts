@@ -146,8 +146,10 @@ function awaitedIn(
   stakes: Stakes,
 ): readonly WorkerId[] {
   const isLive = new Set(live);
-  const isNew = ({ joined, lastSeen }: Member) =>
-    joined > 0 && lastSeen < 0 && round - joined < NEWCOMER_ROUNDS;
+  // a key without stake sends nothing: it is new from the table on that has it
+  const isNew = ({ joined, lastSeen, seatFrom }: Member) =>
+    joined > 0 &&
+    (stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0);
   const isAwaited = (member: Member) => isLive.has(member.key) || isNew(member);
   const eligible = ledger.members.filter(isAwaited).map(({ key }) => key);
   return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);

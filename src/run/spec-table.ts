@@ -81,7 +81,7 @@ export const groupFields = {
     ),
     deadlineC: real(
       '--timing-deadline-c <x>',
-      'between the two, a round closes at the median of past arrivals plus this many times their median absolute deviation',
+      'between the two, a round closes at the median of past arrivals plus this many times their median absolute deviation, taken as wider at first',
       { from: 0, to: 1000 },
     ),
     viewMs: whole(

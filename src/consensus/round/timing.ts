@@ -37,12 +37,27 @@ export const latestEpoch = ({ since, timing }: RoundContext, now: number): numbe
     ? 0
     : 1 + Math.max(0, Math.floor((now + timing.skewMs - since) / timing.recoveryMs));
 
-/** How long to wait for contributions: median past arrival plus `deadlineC` median absolute deviations, within the run's bounds. */
+/** Arrivals from which on their own spread says how much they differ. */
+const ENOUGH_ARRIVALS = 8;
+/** What arrivals differ by at least, as a share of their median: of one as in the first round trip of TCP (RFC 6298), and of enough of them. */
+const FIRST_SPREAD = 1 / 2;
+const LEAST_SPREAD = 1 / 8;
+
+/**
+ * How long to wait for contributions: median past arrival plus `deadlineC` median absolute deviations, within the run's bounds. The deviation is
+ * taken as wider while few arrivals are known, and never as nothing: of few workers most may take the same time, and a deadline at that moment
+ * would leave out each of them in turn.
+ */
 export function graceOf(delays: readonly number[], timing: RoundTiming): number {
   const { graceMinMs, graceMaxMs, deadlineC } = timing;
   if (delays.length === 0) return graceMaxMs;
   const middle = median(delays);
-  const deviation = median(delays.map((delay) => Math.abs(delay - middle)));
+  const lacking = Math.max(0, ENOUGH_ARRIVALS - delays.length) / (ENOUGH_ARRIVALS - 1);
+  const spread = LEAST_SPREAD + (FIRST_SPREAD - LEAST_SPREAD) * lacking;
+  const deviation = Math.max(
+    median(delays.map((delay) => Math.abs(delay - middle))),
+    spread * middle,
+  );
   return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
 }
 

@@ -34,9 +34,21 @@ describe('T-09: when to close', () => {
   test('the grace is learned from arrivals, within its bounds', () => {
     const bounds = { ...timing, graceMinMs: 100, graceMaxMs: 1000, deadlineC: 3 };
     expect(graceOf([], bounds)).toBe(1000);
-    expect(graceOf([200, 210, 220, 9000], bounds)).toBe(210 + 3 * 10);
+    const many = [100, 150, 150, 200, 250, 250, 300, 9000];
+    expect(graceOf(many, bounds)).toBe(200 + 3 * 50);
     expect(graceOf([1, 2, 3], bounds)).toBe(100);
     expect(graceOf([5000], bounds)).toBe(1000);
+  });
+
+  test('the grace is wide while few arrivals are known, and never ends where most arrive alike', () => {
+    const bounds = { ...timing, graceMinMs: 100, graceMaxMs: 90_000, deadlineC: 4 };
+    const graceAfter = (count: number) => graceOf(new Array<number>(count).fill(20_000), bounds);
+    expect(graceAfter(1)).toBe(3 * 20_000);
+    expect([2, 3, 5, 7].map(graceAfter)).toEqual(
+      [...[2, 3, 5, 7].map(graceAfter)].sort((a, b) => b - a),
+    );
+    expect(graceAfter(8)).toBe(1.5 * 20_000);
+    expect(graceAfter(100)).toBe(1.5 * 20_000);
   });
 
   test('a manifest that comes after closing is not on time', () => {
