@@ -29,14 +29,14 @@ export class ArrivalTimes {
   /** A worker's contribution is here, in this event. */
   note(
     worker: WorkerId,
-    noun: ProtocolMessage | undefined,
+    message: ProtocolMessage | undefined,
     machine: RoundState,
     now: number,
   ): void {
     const { context, beginning, isResumed } = this.#options;
     // what a restart finds came while nobody was there to see it, though the round began before
     const isThere = !isResumed && machine.back === null;
-    const signed = noun?.type === 'manifest' ? 1000 * (noun.manifest.createdAt + 1) : now;
+    const signed = message?.type === 'manifest' ? 1000 * (message.manifest.createdAt + 1) : now;
     const delay = delayOf(isThere ? machine : beginning, context, { now, signed });
     if (delay !== undefined && !this.#delays.has(worker)) this.#delays.set(worker, delay);
   }
