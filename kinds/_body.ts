@@ -4,7 +4,9 @@
  */
 import { optionalMember } from './_content.ts';
 import type { Rule } from './_define.ts';
-import { hex32, integer, type Text } from './_text.ts';
+import { optional } from './_tags.ts';
+import { base64Bytes, hex32, integer, type Text } from './_text.ts';
+import { CHUNK_BYTES } from './chunk.ts';
 
 /** Bytes that a content may take in the JSON of its event: with tags, id and signature that is less than the 64 KiB relays take. */
 export const MOST_CONTENT_BYTES = 61_440;
@@ -23,6 +25,31 @@ export const bodyMembers = (text: Text<string>, doc: string, most: number) => ({
   body: optionalMember(text, `${doc}; there when the content ${inside}`),
   bytes: optionalMember(integer(1, most), 'length of the body in UTF-8; there when that is not'),
   root: optionalMember(hex32, "root of the body's chunks, see kind 7811; there when that is not"),
+});
+
+/** Tags that place bytes of at most `most` beside the content, where a chunk does not hold them. */
+export const placeTags = (most: number, isOne: boolean) => ({
+  root: optional(
+    'root',
+    hex32,
+    `root of ${isOne ? 'its' : 'their'} chunks, see kind 7811; where ${isOne ? 'it is' : 'they are'} not the content`,
+  ),
+  bytes: optional('bytes', integer(CHUNK_BYTES + 1, most), 'how many they are together'),
+});
+
+interface Placed {
+  readonly data?: string | undefined;
+  readonly root?: string | undefined;
+  readonly bytes?: number | undefined;
+}
+
+/** That the bytes are in one place: in the content, or in chunks that the tags name. */
+export const placeRule = (says: string): Rule<Placed> => ({
+  says,
+  holds: ({ data, root, bytes }) =>
+    data === undefined
+      ? root !== undefined && bytes !== undefined
+      : root === undefined && bytes === undefined && base64Bytes(data) <= CHUNK_BYTES,
 });
 
 /** Whether a content leaves room for the rest of its event. */

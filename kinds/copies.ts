@@ -2,10 +2,11 @@
  * Copies (7815, regular): signed events of other keys that decided a round, so that the run does not end when their authors delete them.
  * Sent by members of the committee after each round, unasked. Nothing replaces it.
  */
+import { placeRule, placeTags } from './_body.ts';
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, optional, repeats } from './_tags.ts';
-import { base64Bytes, hex32, integer, seconds } from './_text.ts';
+import { nostrain, one, repeats } from './_tags.ts';
+import { seconds } from './_text.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** As many bytes as the largest outcome may have. */
@@ -22,17 +23,6 @@ that has its body apart are sent again by the same key (kind 7811). ${CHUNK_BYTE
 the event, which then names their \`root\` and all their \`bytes\` and has no content. Readers ask for copies by members of the run only.
 `;
 
-interface Placed {
-  readonly data?: string | undefined;
-  readonly root?: string | undefined;
-  readonly bytes?: number | undefined;
-}
-
-const isInOnePlace = ({ data, root, bytes }: Placed): boolean =>
-  data === undefined
-    ? root !== undefined && bytes !== undefined
-    : root === undefined && bytes === undefined && base64Bytes(data) <= CHUNK_BYTES;
-
 export const copies = defineKind({
   kind: 7815,
   name: 'copies',
@@ -41,24 +31,14 @@ export const copies = defineKind({
   tags: {
     nostrain,
     scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round that the events are of'),
-    root: optional(
-      'root',
-      hex32,
-      'root of their chunks, see kind 7811; where they are not the content',
-    ),
-    bytes: optional(
-      'bytes',
-      integer(CHUNK_BYTES + 1, MOST_COPIES_BYTES),
-      'how many they are together',
-    ),
+    ...placeTags(MOST_COPIES_BYTES, false),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
   },
   content: base64OrNothing('data', 'the events'),
   rules: [
-    {
-      says: `copies of at most ${CHUNK_BYTES} bytes are the content, and larger ones are not but have \`root\` and \`bytes\``,
-      holds: (said) => isInOnePlace(said),
-    },
+    placeRule(
+      `copies of at most ${CHUNK_BYTES} bytes are the content, and larger ones are not but have \`root\` and \`bytes\``,
+    ),
     {
       says: '`s` is a run, then that run and a round',
       holds: ({ scope: [run = '', place = '', ...more] }) =>

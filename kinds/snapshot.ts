@@ -2,10 +2,11 @@
  * Stake snapshot (7816, regular): the table of stakes by key at one block, or where its chunks are.
  * Sent when a run names its id, by any worker that has it; anybody may send it again under their own key.
  */
+import { placeRule, placeTags } from './_body.ts';
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, optional } from './_tags.ts';
-import { base64Bytes, hex32, integer, seconds } from './_text.ts';
+import { nostrain, one } from './_tags.ts';
+import { hex32, seconds } from './_text.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** 131,072 rows of 48 bytes, and 8,192 for what stands before them. */
@@ -18,17 +19,6 @@ sent before the event, which then names their \`root\` and all their \`bytes\` a
 the snapshot only if it hashes to \`x\`: anybody can name any root.
 `;
 
-interface Placed {
-  readonly data?: string | undefined;
-  readonly root?: string | undefined;
-  readonly bytes?: number | undefined;
-}
-
-const isInOnePlace = ({ data, root, bytes }: Placed): boolean =>
-  data === undefined
-    ? root !== undefined && bytes !== undefined
-    : root === undefined && bytes === undefined && base64Bytes(data) <= CHUNK_BYTES;
-
 export const snapshot = defineKind({
   kind: 7816,
   name: 'snapshot',
@@ -37,16 +27,14 @@ export const snapshot = defineKind({
   tags: {
     nostrain,
     id: one('x', hex32, 'id of the snapshot: SHA-256 of its bytes'),
-    root: optional('root', hex32, 'root of its chunks, see kind 7811; where it is not the content'),
-    bytes: optional('bytes', integer(CHUNK_BYTES + 1, MOST_BYTES), 'how many they are together'),
+    ...placeTags(MOST_BYTES, true),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
   },
   content: base64OrNothing('data', 'the bytes of the snapshot'),
   rules: [
-    {
-      says: `a snapshot of at most ${CHUNK_BYTES} bytes is the content, and a larger one is not but has \`root\` and \`bytes\``,
-      holds: (said) => isInOnePlace(said),
-    },
+    placeRule(
+      `a snapshot of at most ${CHUNK_BYTES} bytes is the content, and a larger one is not but has \`root\` and \`bytes\``,
+    ),
   ],
   notes,
 });

@@ -7,6 +7,30 @@ import type { EventId } from './ids.ts';
 export const isInteger = (value: Json | undefined, most: number): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;
 
+/** How long a list may be, and its order. */
+interface ListForm<T> {
+  readonly most: number;
+  above(a: T, b: T): boolean;
+}
+
+function listOf<T>(
+  value: Json | undefined,
+  read: (item: Json) => T | undefined,
+  { most, above }: ListForm<T>,
+): readonly T[] | undefined {
+  if (!Array.isArray(value) || value.length > most) return undefined;
+  const items = value.map(read).filter((item) => item !== undefined);
+  const isAscending = items.every((item, i) => i === 0 || above(item, items[i - 1]!));
+  return isAscending && items.length === value.length ? items : undefined;
+}
+
+/** Event ids or keys, ascending; undefined for anything else. */
+export const idsOf = (value: Json | undefined, most: number): readonly string[] | undefined =>
+  listOf(value, (id) => (typeof id === 'string' && isHex32(id) ? id : undefined), {
+    most,
+    above: (a, b) => a > b,
+  });
+
 export class JsonReader {
   problem: string | undefined;
   readonly #said: JsonObject;
@@ -45,28 +69,13 @@ export class JsonReader {
   }
 
   /** A list of at most `most` items, each in its form and strictly above the one before. */
-  list<T>(
-    key: string,
-    read: (item: Json) => T | undefined,
-    { most, above }: { readonly most: number; above(a: T, b: T): boolean },
-  ): readonly T[] {
-    return this.take<readonly T[]>(
-      key,
-      (value) => {
-        if (!Array.isArray(value) || value.length > most) return undefined;
-        const items = value.map(read).filter((item) => item !== undefined);
-        const isWhole = items.length === value.length;
-        const isAscending = items.every((item, i) => i === 0 || above(item, items[i - 1]!));
-        return isWhole && isAscending ? items : undefined;
-      },
-      [],
-    );
+  list<T>(key: string, read: (item: Json) => T | undefined, form: ListForm<T>): readonly T[] {
+    return this.take(key, (value) => listOf(value, read, form), []);
   }
 
   /** Event ids, ascending. */
   ids(key: string, most: number): readonly EventId[] {
-    const read = (item: Json) => (typeof item === 'string' && isHex32(item) ? item : undefined);
-    return this.list(key, read, { most, above: (a, b) => a > b });
+    return this.take(key, (value) => idsOf(value, most), []);
   }
 
   features<P extends Place>(place: P, set: FeatureSet): FeatureValues<P> {

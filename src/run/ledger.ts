@@ -3,17 +3,12 @@
  * committee certifies, so whoever joins can go on from both without the past. Its bytes are canonical JSON.
  */
 import { concatBytes, isHex32, utf8 } from '../base/bytes.ts';
-import {
-  canonicalJson,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  parseJson,
-} from '../base/canonical-json.ts';
+import { canonicalJson, type Json, type JsonObject, parseJson } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import { type FeatureSet, type FeatureValues, withFeatures } from './features.ts';
 import type { Digest, WorkerId } from './ids.ts';
+import { idsOf, JsonReader } from './json-reader.ts';
 
 /** A key in the roster. */
 export interface Member {
@@ -107,79 +102,68 @@ export function parseLedger(bytes: Uint8Array, root: Digest, features: FeatureSe
   if (bytesRoot(bytes) !== root) return refuse('wrong-root', 'ledger', `not the ledger of ${root}`);
   const json = parseJson(new TextDecoder().decode(bytes));
   if (!json.ok) return json;
-  const ledger = isJsonObject(json.value) ? fromJson(json.value, features) : undefined;
+  const ledger = fromJson(json.value, features);
   // what a committee certified is well formed unless its members are all wrong
   return ledger !== undefined && bytesRoot(ledgerBytes(ledger)) === root
     ? ok(ledger)
     : refuse('bad-ledger', 'ledger', 'not a ledger in canonical form');
 }
 
-function fromJson(said: JsonObject, set: FeatureSet): Ledger | undefined {
-  const { mixed } = said;
-  const members = list(said.members, (json) => readMember(json, set));
-  const faulted = ascending(said.faulted);
-  const finals = list(said.finals, (round) => whole(round, 0));
-  const rowSizes = list(said.rowSizes, sizeOf);
-  const ballots = said.ballots === null ? null : ascending(said.ballots);
-  const [round, steps] = [whole(said.round, 0), whole(said.steps, 0)];
-  const features = set.read('ledger', said.features);
-  const before = mixed === null ? null : readMixed(mixed);
-  if (members === undefined || faulted === undefined) return undefined;
-  if (rowSizes === undefined) return undefined;
-  if (finals === undefined || ballots === undefined || before === undefined) return undefined;
-  if (round === undefined || steps === undefined) return undefined;
-  if (!features.ok) return undefined;
-  if (members.some(({ key }, i) => i > 0 && members[i - 1]!.key >= key)) return undefined;
-  const rest = { steps, members, faulted, finals, rowSizes, ballots, features: features.value };
-  return { round, entropy: null, mixed: before, ...rest };
+function fromJson(said: Json, set: FeatureSet): Ledger | undefined {
+  const read = new JsonReader(said);
+  const inAnyOrder = { most: MOST_MEMBERS, above: () => true };
+  const ledger: Ledger = {
+    entropy: null,
+    round: read.integer('round', Number.MAX_SAFE_INTEGER),
+    steps: read.integer('steps', Number.MAX_SAFE_INTEGER),
+    mixed: read.take('mixed', readMixed, null),
+    members: read.list('members', (row) => readMember(row, set), {
+      most: MOST_MEMBERS,
+      above: (a, b) => a.key > b.key,
+    }),
+    faulted: read.ids('faulted', MOST_MEMBERS),
+    finals: read.list('finals', (round) => whole(round, 0), inAnyOrder),
+    rowSizes: read.list('rowSizes', sizeOf, inAnyOrder),
+    ballots: read.take(
+      'ballots',
+      (keys) => (keys === null ? null : idsOf(keys, MOST_MEMBERS)),
+      null,
+    ),
+    features: read.features('ledger', set),
+  };
+  return read.problem === undefined ? ledger : undefined;
 }
 
+const ROW = ['key', 'tip', 'joined', 'lastSeen', 'seenBefore', 'seatFrom', 'features'];
+
 function readMember(json: Json, set: FeatureSet): Member | undefined {
-  if (!Array.isArray(json) || json.length < 6 || json.length > 7) return undefined;
-  const fields: readonly Json[] = json;
-  const key = digestOrNull(fields[0]);
-  const tip = digestOrNull(fields[1]);
-  const joined = whole(fields[2], 0);
-  const [lastSeen, seenBefore] = [whole(fields[3], -1), whole(fields[4], -1)];
-  const seatFrom = whole(fields[5], -1);
-  const features = set.read('member', fields[6]);
-  if (!key || tip === undefined || joined === undefined) return undefined;
-  if (lastSeen === undefined || seenBefore === undefined || seatFrom === undefined)
-    return undefined;
-  if (!features.ok) return undefined;
-  return { key, tip, joined, lastSeen, seenBefore, seatFrom, ...withFeatures(features.value) };
+  if (!Array.isArray(json) || json.length < 6 || json.length > ROW.length) return undefined;
+  const row: readonly Json[] = json;
+  const read = new JsonReader(Object.fromEntries(row.map((value, i) => [ROW[i]!, value])));
+  const round = (name: string, least: number): number =>
+    read.take(name, (value) => whole(value, least), least);
+  const member: Member = {
+    key: read.hex32('key'),
+    tip: row[1] === null ? null : read.hex32('tip'),
+    joined: round('joined', 0),
+    lastSeen: round('lastSeen', -1),
+    seenBefore: round('seenBefore', -1),
+    seatFrom: round('seatFrom', -1),
+    ...withFeatures(read.features('member', set)),
+  };
+  return read.problem === undefined ? member : undefined;
 }
 
 function readMixed(json: Json | undefined): Ledger['mixed'] | undefined {
-  if (!isJsonObject(json)) return undefined;
-  const entropy = digestOrNull(json.entropy);
-  const reveal = json.reveal === '' ? '' : digestOrNull(json.reveal);
-  return entropy && reveal !== undefined && reveal !== null ? { entropy, reveal } : undefined;
+  if (json === null || json === undefined) return json;
+  const read = new JsonReader(json);
+  const isReveal = (text: string) => text === '' || isHex32(text);
+  const mixed = { entropy: read.hex32('entropy'), reveal: read.text('reveal', isReveal) };
+  return read.problem === undefined ? mixed : undefined;
 }
 
 const sizeOf = (json: Json): number | undefined =>
   typeof json === 'number' && Number.isFinite(json) && json > 0 ? json : undefined;
 
-function whole(json: Json | undefined, least: number): number | undefined {
-  const isWhole = typeof json === 'number' && Number.isSafeInteger(json) && json >= least;
-  return isWhole ? json : undefined;
-}
-
-function digestOrNull(json: Json | undefined): string | null | undefined {
-  if (json === null) return null;
-  return typeof json === 'string' && isHex32(json) ? json : undefined;
-}
-
-function list<T>(
-  json: Json | undefined,
-  read: (item: Json) => T | undefined,
-): readonly T[] | undefined {
-  if (!Array.isArray(json) || json.length > MOST_MEMBERS) return undefined;
-  const items = json.map(read).filter((item) => item !== undefined);
-  return items.length === json.length ? items : undefined;
-}
-
-function ascending(json: Json | undefined): readonly WorkerId[] | undefined {
-  const keys = list(json, (item) => digestOrNull(item) ?? undefined);
-  return keys?.every((key, i) => i === 0 || keys[i - 1]! < key) ? keys : undefined;
-}
+const whole = (json: Json | undefined, least: number): number | undefined =>
+  typeof json === 'number' && Number.isSafeInteger(json) && json >= least ? json : undefined;
