@@ -2,7 +2,6 @@
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
 import type { FeatureSet, FeatureValues, Place } from './features.ts';
-import type { EventId } from './ids.ts';
 
 export const isInteger = (value: Json | undefined, most: number): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;
@@ -73,8 +72,8 @@ export class JsonReader {
     return this.take(key, (value) => listOf(value, read, form), []);
   }
 
-  /** Event ids, ascending. */
-  ids(key: string, most: number): readonly EventId[] {
+  /** Event ids or keys, ascending. */
+  ids(key: string, most: number): readonly string[] {
     return this.take(key, (value) => idsOf(value, most), []);
   }
 
