@@ -35,7 +35,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
   'src/network/codec/budget.ts': 'from a byte budget to a codec, tested alone',
   'src/network/transport/relay-list.ts': 'NIP-65, exported by the package',
-  'src/node/vote-journal.ts': 'the format of one file on disk',
+  'src/node/run-folder.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
   'src/python/outer/mean-by-reciprocal.ts': 'an aggregation rule',
   'src/worker/sync.ts': 'the sync rules, pure and tested alone',

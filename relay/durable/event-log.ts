@@ -4,8 +4,7 @@
  * the oldest may go, so that an event never outlives on disk the deletion or the newer version that came after it.
  */
 import type { FileHandle } from 'node:fs/promises';
-import { encodeRecord } from './record.ts';
-import { openSegment, readSegment, removeSegment, type Segment } from './segments.ts';
+import { encodeRecord, openSegment, readSegment, removeSegment, type Segment } from './segments.ts';
 
 /** While appends that wait for the disk hold more than this, the log is behind. */
 const BEHIND_BYTES = 8 << 20;

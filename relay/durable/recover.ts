@@ -1,9 +1,13 @@
-/** Starting on a folder: what its log holds goes into the store, and what must not or need not be on disk leaves it. */
-import { mkdir } from 'node:fs/promises';
+/**
+ * Starting on a folder, which belongs to one relay at a time: what its log holds goes into the store, and what must not or need not be on disk
+ * leaves it.
+ */
+
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { parseArrival } from '../event.ts';
 import type { Store } from '../store.ts';
 import { EventLog } from './event-log.ts';
-import { lockFolder } from './lock.ts';
 import { listSegments, readSegment, type Segment } from './segments.ts';
 
 const SEGMENT_BYTES = 16 << 20;
@@ -57,4 +61,48 @@ function addRecord(store: Store, bytes: Buffer, nowSeconds: number): void {
   if (typeof arrival === 'string') throw new Error(`a record is no event: ${arrival}`);
   const { id, pubkey, created_at, kind, tags, json } = arrival;
   store.add({ id, pubkey, created_at, kind, tags, json }, nowSeconds);
+}
+
+/** Folders this process holds; a file with our own id that is not in here was left by an earlier process. */
+const held = new Set<string>();
+
+/** Takes the folder or throws; the answer gives it back. */
+async function lockFolder(folder: string): Promise<() => Promise<void>> {
+  const file = join(resolve(folder), 'lock');
+  if (held.has(file)) throw new Error(`${folder} is in use by another relay of this process`);
+  held.add(file);
+  try {
+    await take(file, folder);
+  } catch (cause) {
+    held.delete(file);
+    throw cause;
+  }
+  return async () => {
+    await rm(file, { force: true });
+    held.delete(file);
+  };
+}
+
+async function take(file: string, folder: string): Promise<void> {
+  const mine = `${process.pid}`;
+  try {
+    await writeFile(file, mine, { flag: 'wx' });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
+    const owner = Number(await readFile(file, 'utf8'));
+    if (owner !== process.pid && isAlive(owner)) {
+      throw new Error(`${folder} is in use by process ${owner}`, { cause });
+    }
+    await writeFile(file, mine);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }

@@ -8,7 +8,7 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { readState } from '../consensus/state-root.ts';
-import { heapChunks } from '../network/attachments/chunk-heap.ts';
+import { heapChunks } from '../network/attachments/assemble.ts';
 import { pullOnce } from '../network/attachments/pull.ts';
 import type { SignedEvent } from '../network/event.ts';
 import {

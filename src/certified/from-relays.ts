@@ -1,8 +1,8 @@
 /** A run's events from relays: the spec, what decided its rounds, snapshots of stake, manifests, and chunks of payloads. Payloads are asked for only where the model is needed. */
 import { isHex32 } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
+import { heapChunks } from '../network/attachments/assemble.ts';
 import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
-import { heapChunks } from '../network/attachments/chunk-heap.ts';
 import { partsOf } from '../network/attachments/parts.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/filter.ts';

@@ -2,7 +2,7 @@
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
-import { createRevealChain, revealOf, tipOf } from '../consensus/committee/reveal.ts';
+import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createControl } from '../network/wire/control.ts';

@@ -11,7 +11,7 @@ import {
   isDrandKey,
 } from '../consensus/committee/beacon.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import type { Get } from './http-get.ts';
+import type { Get } from './http.ts';
 import { inTime, nameOf } from './json-rpc.ts';
 
 export interface DrandAccess {

@@ -1,7 +1,7 @@
 /** A JSON-RPC 2.0 client for one endpoint; tells errors of the call from failures of the connection. */
 import type { Clock } from '../base/clock.ts';
 import { ChainError } from '../base/errors.ts';
-import type { Post } from './http-post.ts';
+import type { Post } from './http.ts';
 
 export interface Endpoint {
   /** Host and port, without what could be a secret in the path. */

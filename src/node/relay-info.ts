@@ -4,7 +4,7 @@ import { get as httpsGet } from 'node:https';
 import { ok, type Result, refuse } from '../base/result.ts';
 import type { RelayInfo } from '../network/transport/relay-info.ts';
 import type { RelayDescription } from '../probe/index.ts';
-import { publicLookup } from './public-lookup.ts';
+import { publicLookup } from './sockets.ts';
 
 export interface FetchOptions {
   /** Default 5000. */

@@ -1,21 +1,21 @@
 /**
- * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history: one file, replaced whole),
- * `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time plays a worker.
+ * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history), `votes.json` (what a worker signed in the round in
+ * progress), each one file that is replaced whole and synced; `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
+ * plays a worker.
  */
+
 import { appendFileSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
 import { safeJson } from '../base/safe-text.ts';
 import type { RunEvent } from '../certified/events.ts';
-import type { Journal } from '../certified/journal.ts';
+import { type Entry, formatEntry, type Journal, parseEntry } from '../certified/journal.ts';
 import type { Store } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import type { AddedMembers } from '../worker/worker-record.ts';
 import { takeLock } from './run-lock.ts';
 import { encodeState, loadState } from './state-file.ts';
-import { createVoteJournal } from './vote-journal.ts';
-import { cannotWrite, writeWhole } from './whole-file.ts';
 
 export interface RunFolder<M extends object> {
   readonly dir: string;
@@ -127,3 +127,63 @@ function append(file: string, line: Readonly<Record<string, unknown>>): void {
     throw cannotWrite(file, cause);
   }
 }
+
+/** The journal in this file. */
+const createVoteJournal = (file: string): Journal => ({
+  load: () => load(file),
+  save: (entry) => writeWhole(file, new TextEncoder().encode(formatEntry(entry))),
+});
+
+async function load(file: string): Promise<Entry | undefined> {
+  const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw broken(file, cause);
+  });
+  if (text === undefined) return undefined;
+  try {
+    const entry = parseEntry(text);
+    if (entry !== undefined) return entry;
+  } catch (cause) {
+    throw broken(file, cause);
+  }
+  throw broken(file, undefined);
+}
+
+const broken = (file: string, cause: unknown): CheckpointError =>
+  new CheckpointError('run/votes', `${file} cannot be read as what this worker signed`, {
+    hint: 'without it the worker does not vote in the round in progress; move the file away to go on so',
+    cause,
+  });
+
+/** Replaces a file as a whole: after a crash it holds the old bytes or the new ones. */
+async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+  const temporary = `${file}.tmp`;
+  try {
+    const handle = await open(temporary, 'w', 0o600);
+    try {
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+    await syncFolder(dirname(file));
+  } catch (cause) {
+    await rm(temporary, { force: true }).catch(() => undefined);
+    throw cannotWrite(file, cause);
+  }
+}
+
+/** Until its folder is on disk too, a file that was renamed may come back under its old name. Not every system has this. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r').catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
+}
+
+/** The error of a write that the disk refused. */
+const cannotWrite = (file: string, cause: unknown): CheckpointError =>
+  new CheckpointError('run/write', `cannot write ${file} (${(cause as Error).message})`, {
+    hint: 'make room on the disk and repeat the command; what was saved before is whole',
+    cause,
+  });

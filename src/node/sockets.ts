@@ -1,8 +1,13 @@
-/** WebSockets of Node for the transport, by way of `ws`. */
+/**
+ * WebSockets of Node for the transport, by way of `ws`. For relays that strangers named only public addresses are looked up, at every
+ * connection anew.
+ */
+
+import { type LookupAddress, lookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { WebSocket } from 'ws';
+import { isPublicIp } from '../network/transport/public-hosts.ts';
 import type { OpenSocket, Socket } from '../network/transport/socket.ts';
-import { publicLookup } from './public-lookup.ts';
 
 /** A relay that sends a longer message is disconnected. */
 const MAX_PAYLOAD_BYTES = 32 << 20;
@@ -44,3 +49,24 @@ const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket =>
   ws.on('close', (code, reason) => socket.onclose?.(code, reason.toString()));
   return socket;
 };
+
+type Resolve = (
+  hostname: string,
+  options: { readonly all: true; readonly family?: number },
+  callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+) => void;
+
+/** For the `lookup` of sockets and requests; `resolve` default the system's. */
+export const publicLookup =
+  (resolve: Resolve = lookup): LookupFunction =>
+  (hostname, { all, family }, callback) => {
+    const wanted = typeof family === 'number' ? { family } : {};
+    resolve(hostname, { all: true, ...wanted }, (error, found) => {
+      const usable = error ? [] : found.filter(({ address }) => isPublicIp(address));
+      const [first] = usable;
+      if (error) callback(error, '', 4);
+      else if (!first) callback(new Error(`${hostname} leads to a private address`), '', 4);
+      else if (all) callback(null, usable);
+      else callback(null, first.address, first.family);
+    });
+  };

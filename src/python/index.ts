@@ -89,20 +89,18 @@ export {
   stateOfTensors as modelStateFromTorchStateDictPayload,
   tensorsOfState as modelStateToTorchTensors,
 } from './formats/named-state.ts';
-export {
-  inferStateFormat as inferStateFormatFromPath,
-  type StateFormat,
-  stateFormats,
-} from './formats/state-format.ts';
 export { formatStateJson, parseStateJson } from './formats/state-json.ts';
 export {
   decodeStoredState,
   encodeStoredState,
+  inferStateFormat as inferStateFormatFromPath,
   resolveStateFormat,
   resolveTorchPayload as resolveTorchCheckpointPayloadKind,
+  type StateFormat,
   type StorageOptions,
   type StoredState,
   type StoredState as ModelStateDocument,
+  stateFormats,
 } from './formats/stored-state.ts';
 export { decodeTorchState, encodeTorchState } from './formats/torch-state.ts';
 export {

@@ -7,7 +7,7 @@ import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
 import type { RunSpec } from '../../src/run/run-spec.ts';
 import { stakeParams } from '../../src/run/stake-json.ts';
 import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
-import { keyListHash } from '../../src/run/stake-successor.ts';
+import { keyListHash } from '../../src/run/stake-source.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 
 const keys = [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort();

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ChainError } from '../../src/base/errors.ts';
 import { agree, firstProved } from '../../src/chain/agree.ts';
-import { createPost } from '../../src/chain/http-post.ts';
+import { createPost } from '../../src/chain/http.ts';
 import { createEndpoint, type Endpoint } from '../../src/chain/json-rpc.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 

@@ -6,7 +6,7 @@ import {
   snapshotIssue,
   stakeRows,
 } from '../../src/run/stake-snapshot.ts';
-import { isSuccessor, keyListHash, successorOf } from '../../src/run/stake-successor.ts';
+import { isSuccessor, keyListHash, successorOf } from '../../src/run/stake-source.ts';
 
 const [A, B, C, D] = ['0a', '0b', '0c', '0d'].map((part) => part.repeat(32)) as [
   string,

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
-import { createPost } from '../../src/chain/http-post.ts';
+import { createPost } from '../../src/chain/http.ts';
 import { createEndpoint, type Endpoint } from '../../src/chain/json-rpc.ts';
 import {
   bondFor,

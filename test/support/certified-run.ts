@@ -17,7 +17,7 @@ import type { ProtocolMessage, Verdict } from '../../src/certified/evidence.ts';
 import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
 import { completeOutcome } from '../../src/certified/outcomes.ts';
 import { assignmentOf, known, termsOf } from '../../src/certified/terms.ts';
-import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/attachments/chunk-events.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';

@@ -11,7 +11,7 @@ import { createMember } from '../../src/certified/member.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
-import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/reveal.ts';
+import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';

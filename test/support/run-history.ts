@@ -5,7 +5,7 @@ import {
   type RevealChain,
   revealOf,
   tipOf,
-} from '../../src/consensus/committee/reveal.ts';
+} from '../../src/consensus/committee/randomness.ts';
 import {
   firstLedger,
   type Join,

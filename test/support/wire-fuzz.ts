@@ -11,9 +11,9 @@ import { reconcile } from '../../relay/negentropy/reconcile.ts';
 import { finish } from '../../relay/turns.ts';
 import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
 import { NostrainError } from '../../src/base/errors.ts';
+import { heapChunks } from '../../src/network/attachments/assemble.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { planChunks, toChunk } from '../../src/network/attachments/chunk-events.ts';
-import { heapChunks } from '../../src/network/attachments/chunk-heap.ts';
 import { encodeStripe, restoreStripe } from '../../src/network/attachments/erasure.ts';
 import {
   createSigner,
@@ -41,8 +41,7 @@ import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { parseRelayInfo } from '../../src/node/relay-info.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import { readNstr } from '../../src/python/codec/nstr-foreign.ts';
-import { decodeNpy, encodeNpy } from '../../src/python/formats/npy.ts';
-import { decodeNpz, encodeNpz } from '../../src/python/formats/npz.ts';
+import { decodeNpy, decodeNpz, encodeNpy, encodeNpz } from '../../src/python/formats/numpy.ts';
 import { parseStateJson } from '../../src/python/formats/state-json.ts';
 import { decodeTorchState, encodeTorchState } from '../../src/python/formats/torch-state.ts';
 import { decodeZip } from '../../src/python/formats/zip.ts';

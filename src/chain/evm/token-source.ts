@@ -10,8 +10,12 @@ import { ChainError } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake-json.ts';
 import { stakeRows } from '../../run/stake-snapshot.ts';
-import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake-source.ts';
-import { keyListHash } from '../../run/stake-successor.ts';
+import {
+  heightOf,
+  keyListHash,
+  type SnapshotSchedule,
+  type StakeSource,
+} from '../../run/stake-source.ts';
 import { agree, assertEnough, firstProved } from '../agree.ts';
 import type { Endpoint } from '../json-rpc.ts';
 import { callData, textOf, wordAt } from './abi.ts';

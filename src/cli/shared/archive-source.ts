@@ -30,7 +30,7 @@ import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
 import { readDocument } from './spec-file.ts';
-import { toEvents } from './stake-events.ts';
+import { toEvents } from './stake-refresh.ts';
 import { withRelays } from './with-relays.ts';
 
 export interface SourceFlags extends ConnectionFlags, EndpointFlags {

@@ -4,7 +4,7 @@ import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Endpoints } from '../../chain/agree.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
-import { createPost } from '../../chain/http-post.ts';
+import { createPost } from '../../chain/http.ts';
 import { createEndpoint } from '../../chain/json-rpc.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';

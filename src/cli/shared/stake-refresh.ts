@@ -1,15 +1,24 @@
-/** Stake tables for a worker on this machine: from a document it was given, from relays, and the next ones from their chain. */
-import type { RefreshPort } from '../../certified/refresh.ts';
-import { deriveNext } from '../../certified/refresh.ts';
-import { createEventSource } from '../../chain/event-source.ts';
+/**
+ * Stake tables on this machine, for a worker and the stake commands: from a document, from relays by id, and the next ones from their chain;
+ * published under a key made for it.
+ */
+import { systemClock } from '../../base/clock.ts';
+import { RelayError } from '../../base/errors.ts';
+import { deriveNext, type RefreshPort } from '../../certified/refresh.ts';
+import { createEventSource, type FindSnapshot } from '../../chain/event-source.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { sourceOf } from '../../chain/rederive.ts';
+import { type Lifetime, planChunks } from '../../network/attachments/chunk-events.ts';
+import type { EventDraft, SignedEvent } from '../../network/event.ts';
+import { findSnapshot, publishSnapshot } from '../../network/wire/snapshot-exchange.ts';
+import { buildSnapshot } from '../../network/wire/snapshots.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { parseStakeJson } from '../../run/stake-json.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake-snapshot.ts';
 import { orRefuse, readText } from './files.ts';
-import { findOver, publishOver } from './stake-events.ts';
+import { passingSigner, withRelays } from './with-relays.ts';
 
 export interface StakeOptions {
   /** A table that somebody handed over; others are asked of relays. */
@@ -50,3 +59,49 @@ export function createRefreshPort(
   );
   return derive ? { ...port, derive } : port;
 }
+
+const OPEN_MS = 10_000;
+const KEPT_SECONDS = 90 * 86_400;
+
+const connection = {
+  openTimeoutMs: OPEN_MS,
+  retry: { maxAttempts: 2, initialMs: 250, maxMs: 2000, multiplier: 2, jitter: 'full' },
+} as const;
+
+/** The snapshot of an id, from what the relays have stored. */
+export const findOver =
+  (urls: readonly string[]): FindSnapshot =>
+  (id, signal) =>
+    withRelays(urls, { connection, signal }, (board) => findSnapshot(id, board));
+
+const aLifetime = (): Lifetime => {
+  const createdAt = Math.floor(systemClock.now() / 1000);
+  return { createdAt, expiresAt: createdAt + KEPT_SECONDS };
+};
+
+/** A snapshot as events, its chunks first. What it is does not depend on who signs it, so nobody's key is used. */
+export function toEvents(snapshot: StakeSnapshot): readonly SignedEvent[] {
+  const signer = passingSigner();
+  const lifetime = aLifetime();
+  const { draft, payload } = buildSnapshot(snapshot, lifetime, nativeSha256);
+  const plan = payload && planChunks(payload, lifetime, nativeSha256);
+  const chunks = Array.from({ length: plan?.count ?? 0 }, (_, index) => plan!.draft(index));
+  return [...chunks, draft].map((each) => signer.sign(each));
+}
+
+/** Sends a snapshot; throws when no relay takes all of it. */
+export const publishOver = (
+  urls: readonly string[],
+  snapshot: StakeSnapshot,
+  signal: AbortSignal,
+): Promise<void> => {
+  const signer = passingSigner();
+  return withRelays(urls, { connection, signer, signal }, async (board) => {
+    const sign = (draft: EventDraft) => signer.sign(draft);
+    const words = await publishSnapshot(snapshot, { ...board, lifetime: aLifetime(), sign });
+    if (words === undefined) return;
+    throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`, {
+      hint: 'use another --relay, or hand the snapshot on as a file',
+    });
+  });
+};

@@ -1,6 +1,8 @@
 /**
- * Round randomness (the field `entropy`): a hash chain over the reveals of past proposers and, where the run has one, the
- * randomness beacon. A proposer cannot choose any input; its only bias is to withhold its proposal.
+ * Round randomness (the field `entropy`): a hash chain over the reveals of past proposers and, where the run has one, the randomness beacon.
+ * On joining, a key commits to the end (`tip`) of a hash chain of its own and later reveals it backwards, one link per round: in each round
+ * it has exactly one valid reveal, which nobody else can predict. A proposer cannot choose any input; its only bias is to withhold its
+ * proposal.
  */
 import { fromHex, toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
@@ -33,4 +35,42 @@ export function nextRandomness({ run, round, entropy, reveal, beacon }: Randomne
 function sized(hex: Digest | ''): readonly Uint8Array[] {
   const bytes = hex === '' ? fromHex('')! : bytes32(hex);
   return [Uint8Array.of(bytes.length), bytes];
+}
+
+const LINK = 'nostrain/reveal/1';
+const START = 'nostrain/reveal-start/1';
+
+/** The secret start of a key's chain in a run. */
+export interface RevealChain {
+  readonly start: Uint8Array;
+  /** Rounds of the run; the chain has one link more. */
+  readonly rounds: number;
+}
+
+/** A key's chain for a run, derived from 32 secret bytes. */
+export const createRevealChain = (secret: Uint8Array, run: Digest, rounds: number): RevealChain => {
+  if (secret.length !== 32) throw new RangeError('a secret has 32 bytes');
+  return { start: taggedHash(START, secret, bytes32(run)), rounds };
+};
+
+/** The commitment that a join carries. */
+export const tipOf = ({ start, rounds }: RevealChain): Digest => toHex(advance(start, rounds + 1));
+
+/** The reveal for an outcome that this key proposes; empty in round 0. */
+export function revealOf({ start, rounds }: RevealChain, round: number): Digest | '' {
+  if (round < 0 || round >= rounds)
+    throw new RangeError(`round index ${round} of ${rounds} rounds`);
+  return round === 0 ? '' : toHex(advance(start, rounds - round));
+}
+
+/** Whether this is the one valid reveal in a round of the key with this tip. */
+export function isReveal(tip: Digest | null, round: number, reveal: Digest | ''): boolean {
+  if (round === 0 || reveal === '' || tip === null) return round === 0 && reveal === '';
+  return toHex(advance(bytes32(reveal), round + 1)) === tip;
+}
+
+function advance(from: Uint8Array, links: number): Uint8Array {
+  let link = from;
+  for (let i = 0; i < links; i++) link = taggedHash(LINK, link);
+  return link;
 }

@@ -7,7 +7,7 @@ import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { quorumOf } from '../committee/quorum.ts';
-import { isReveal } from '../committee/reveal.ts';
+import { isReveal } from '../committee/randomness.ts';
 import type { Join, MembershipRules, RosterChange } from './membership.ts';
 
 /** The joins a proposer lists: those of members without a tip, and as many newcomers as the limit allows, chosen by lot. */

@@ -13,10 +13,10 @@ import {
   chunkPath,
   chunkTree,
   type PayloadRoot,
+  splitChunks,
   type VerifiedChunk,
   verifyChunk,
 } from './merkle.ts';
-import { splitChunks } from './split.ts';
 
 /** When an event is made, and when relays may forget it; unix seconds. */
 export interface Lifetime {

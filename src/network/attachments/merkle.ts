@@ -1,4 +1,8 @@
-/** The hash tree over a payload's chunks, so that one chunk can be checked alone, whoever served it. */
+/**
+ * How a payload is cut and named: chunks of 44 KiB, the last one having what is left, so that length alone fixes them and nobody can cut the same
+ * bytes another way; and the hash tree over them, by which one chunk can be checked alone, whoever served it.
+ */
+import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { sha256 } from '../../base/hash.ts';
 import {
   HASH_BYTES,
@@ -11,7 +15,6 @@ import {
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { chunkCount, chunkLength, isPlace, splitChunks } from './split.ts';
 
 /** Names a payload: whoever has the bytes of this root has that payload. */
 export interface PayloadRoot {
@@ -73,3 +76,29 @@ export const isPayload = (
   { root, bytes }: PayloadRoot,
   hash: Sha256 = sha256,
 ): boolean => payload.length === bytes && chunkTree(payload, hash).root === root;
+
+const isCount = (value: number, most: number): boolean =>
+  Number.isSafeInteger(value) && value >= 1 && value <= most;
+
+/** Whether there can be a payload of that length with a chunk of that index. */
+export const isPlace = (index: number, bytes: number): boolean =>
+  isCount(bytes, CHUNK_BYTES * MAX_CHUNKS) && isCount(index + 1, Math.ceil(bytes / CHUNK_BYTES));
+
+/** How many chunks a payload of that length has; it has at least one byte. */
+export function chunkCount(bytes: number): number {
+  if (!isPlace(0, bytes)) throw new RangeError(`a payload of ${bytes} bytes`);
+  return Math.ceil(bytes / CHUNK_BYTES);
+}
+
+/** The only length chunk `index` of such a payload can have. */
+export function chunkLength(index: number, bytes: number): number {
+  if (!isPlace(index, bytes)) throw new RangeError(`chunk ${index} of ${bytes} bytes`);
+  return Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
+}
+
+/** The chunks in order: views, nothing is copied. */
+export function splitChunks(payload: Uint8Array): readonly Uint8Array[] {
+  return Array.from({ length: chunkCount(payload.length) }, (_, index) =>
+    payload.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES),
+  );
+}

@@ -2,8 +2,9 @@
  * Which chunks of one payload to ask which relay for next. It hears what was asked, what came and what did not, and
  * spreads the rest over the relays; it talks to nobody.
  */
+
+import { chunkCount } from './merkle.ts';
 import type { Parts } from './parts.ts';
-import { chunkCount } from './split.ts';
 
 /** A chunk of a part. */
 export interface Place {

@@ -14,8 +14,8 @@ import {
   type StakeSnapshot,
   snapshotBytes,
 } from '../../run/stake-snapshot.ts';
+import { heapChunks } from '../attachments/assemble.ts';
 import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
-import { heapChunks } from '../attachments/chunk-heap.ts';
 import { chunkTree, type PayloadRoot } from '../attachments/merkle.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { writeResult } from '../../terminal/output.ts';
 import { formatStateJson } from '../formats/state-json.ts';
 import { aggregateWeightedDeltas, type WeightedDelta } from '../outer/weighted-deltas.ts';
-import { readDelta } from './payloads/delta-file.ts';
+import { readDelta } from './payloads.ts';
 
 export const aggregatePayloads = (): Command =>
   new Command('aggregate-payloads')

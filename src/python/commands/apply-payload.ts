@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { moved } from '../formats/arithmetic.ts';
 import { readStateFile } from '../node/state-io.ts';
-import { readPayload } from './payloads/payload-file.ts';
+import { readPayload } from './payloads.ts';
 import {
   addStateInput,
   addStateOutput,

@@ -11,7 +11,7 @@ import {
   writeEvent,
 } from './events/authorship.ts';
 import { integer } from './number-flags.ts';
-import { readJsonText, readTextFile } from './payloads/text-file.ts';
+import { readJsonText, readTextFile } from './payloads.ts';
 
 interface Flags extends AuthorFlags {
   readonly historySlot?: number;

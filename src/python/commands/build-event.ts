@@ -9,7 +9,7 @@ import {
   writeEvent,
 } from './events/authorship.ts';
 import { integer } from './number-flags.ts';
-import { openPayload, readPayloadText } from './payloads/payload-file.ts';
+import { openPayload, readPayloadText } from './payloads.ts';
 
 interface Flags extends AuthorFlags {
   readonly run: string;

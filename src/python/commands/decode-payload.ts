@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { writeResult } from '../../terminal/output.ts';
 import { formatStateJson } from '../formats/state-json.ts';
-import { readPayload } from './payloads/payload-file.ts';
+import { readPayload } from './payloads.ts';
 
 export const decodePayloadCommand = (): Command =>
   new Command('decode-payload')

@@ -8,7 +8,7 @@ import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { openZstd } from '../node/zstd.ts';
 import { decimal, share } from './number-flags.ts';
-import { payloadJson } from './payloads/payload-file.ts';
+import { payloadJson } from './payloads.ts';
 import { addStateInput } from './state-formats.ts';
 
 interface Flags {

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { writeResult } from '../../terminal/output.ts';
 import { indentedJson, type Json, type JsonObject, pythonFixed } from '../json.ts';
 import { inspectedEvent } from '../wire/describe-event.ts';
-import { readEventFile } from './events/event-file.ts';
+import { readEventFile } from './payloads.ts';
 
 export const inspectEvent = (): Command =>
   new Command('inspect-event')

@@ -1,10 +1,12 @@
 /**
- * Numbers at the flags of the Python reference's commands, spelled as Python spells them. What is no number is a wrong command
- * line (exit code 2); a number that cannot be is a wrong value (1), as it is there.
+ * Numbers at the flags of the Python reference's commands, spelled as Python spells them, and what computes the steps of a regression. What
+ * is no number is a wrong command line (exit code 2); a number that cannot be is a wrong value (1), as it is there.
  */
+
 import { Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { longFlag } from '../../terminal/flags.ts';
+import { regressionBackends } from '../node/train-on-backend.ts';
 
 const INTEGER = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 const DECIMAL =
@@ -46,3 +48,12 @@ const noNumber = (flags: string, text: string, accepted: string): ConfigError =>
 
 const impossible = (flags: string, text: string, says: string): ConfigError =>
   new ConfigError('settings/value', `${longFlag(flags)} is ${text.trim()}; it must be ${says}`);
+
+/** `--backend`, for every command that trains a regression. */
+export const backendOption = (): Option =>
+  new Option(
+    '--backend <name>',
+    "what computes: python is the reference's order of operations, to the bit; numpy, torch and onnx are onnxruntime",
+  )
+    .choices(regressionBackends)
+    .default('python');

@@ -6,7 +6,7 @@ import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { nesterovOuterStep } from '../outer/nesterov-outer-step.ts';
 import { above0, decimal, momentum } from './number-flags.ts';
-import { readDelta } from './payloads/delta-file.ts';
+import { readDelta } from './payloads.ts';
 import {
   addStateInput,
   addStateOutput,

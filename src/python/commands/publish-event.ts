@@ -19,7 +19,7 @@ import {
   relayPorts,
   relaysOf,
 } from './collect/relay-flags.ts';
-import { readEventFile } from './events/event-file.ts';
+import { readEventFile } from './payloads.ts';
 
 interface Flags extends RelayFlags {
   readonly json?: true;

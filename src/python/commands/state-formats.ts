@@ -2,9 +2,14 @@
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { inferStateFormat, stateFormats } from '../formats/state-format.ts';
 import { formatStateJson } from '../formats/state-json.ts';
-import { type StorageOptions, type StoredState, torchPayloads } from '../formats/stored-state.ts';
+import {
+  inferStateFormat,
+  type StorageOptions,
+  type StoredState,
+  stateFormats,
+  torchPayloads,
+} from '../formats/stored-state.ts';
 import { writeStateFile } from '../node/state-io.ts';
 
 /** `auto` goes by the file's name. */

@@ -7,8 +7,7 @@ import { indentedJson } from '../json.ts';
 import { readStateFile } from '../node/state-io.ts';
 import { type RegressionBackend, trainOnBackend } from '../node/train-on-backend.ts';
 import type { RegressionTraining } from '../regression/train.ts';
-import { backendOption } from './backend-option.ts';
-import { above0, decimal, integer } from './number-flags.ts';
+import { above0, backendOption, decimal, integer } from './number-flags.ts';
 import {
   addStateInput,
   addStateOutput,

@@ -1,4 +1,4 @@
-/** States as bytes and back, in every format; a PyTorch state must be of one of the two regression models. */
+/** States as bytes and back, in every format by the names of the Python reference; a PyTorch state must be of one of the two regression models. */
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
@@ -13,13 +13,11 @@ import {
   torchModule,
 } from '../regression/torch-names.ts';
 import { stateOfTensors, tensorsOfState } from './named-state.ts';
-import { decodeNpz, encodeNpz } from './npz.ts';
-import { inferStateFormat, isNativeTorch, type StateFormat, stateFormats } from './state-format.ts';
+import { decodeNpz, encodeNpz } from './numpy.ts';
 import { formatStateJson, parseStateJson } from './state-json.ts';
 import { decodeTorch } from './torch-file.ts';
 import { encodeTorch } from './torch-pickle.ts';
-import { findRuntimeHint, findStateDicts, readStateDict } from './torch-search.ts';
-import { encodeTorchState } from './torch-state.ts';
+import { encodeTorchState, findRuntimeHint, findStateDicts, readStateDict } from './torch-state.ts';
 
 /** A state and what the file said it is for. */
 export interface StoredState extends Params {
@@ -182,3 +180,47 @@ function attempt<T>(read: () => T): Result<T> {
     return refuse(error.code, 'state dict', error.message);
   }
 }
+
+/**
+ * `safetensors` is ours, the others the Python reference's.
+ *
+ * @example
+ * ```ts
+ * import { stateFormats } from 'nostrain/python';
+ *
+ * stateFormats; // => ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors']
+ * ```
+ */
+export const stateFormats = ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors'] as const;
+
+export type StateFormat = (typeof stateFormats)[number];
+
+/** The endings of a file name, in lower case: `.pt` and `.npz` of `x.PT.npz`. */
+function endings(path: string): readonly string[] {
+  const name = (path.split(/[/\\]/).at(-1) ?? '').replace(/^\.+/, '');
+  return name.toLowerCase().match(/\.[^.]+/g) ?? [];
+}
+
+/**
+ * The format a file's name promises; JSON unless it says otherwise.
+ *
+ * @example
+ * ```ts
+ * import { inferStateFormatFromPath } from 'nostrain/python';
+ *
+ * inferStateFormatFromPath('run/state.pt'); // => 'pytorch-state-dict'
+ * inferStateFormatFromPath('run/state.npz'); // => 'numpy-npz'
+ * inferStateFormatFromPath('run/state.json'); // => 'json'
+ * ```
+ */
+export function inferStateFormat(path: string): StateFormat {
+  const [before, last] = ['', ...endings(path)].slice(-2);
+  if (last === '.npz') return before && isTorch(before) ? 'pytorch-state-dict' : 'numpy-npz';
+  if (last === '.safetensors') return 'safetensors';
+  return isTorch(last) ? 'pytorch-state-dict' : 'json';
+}
+
+/** Whether a PyTorch state of this name is PyTorch's own file; else it is an archive of NumPy's. */
+const isNativeTorch = (path: string): boolean => isTorch(endings(path).at(-1));
+
+const isTorch = (ending: string | undefined): boolean => ending === '.pt' || ending === '.pth';

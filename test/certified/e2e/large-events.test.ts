@@ -6,7 +6,7 @@ import { philox, unit } from '../../../src/base/rng.ts';
 import { electorateOf, genesisOf } from '../../../src/certified/chain.ts';
 import { decisionsOf } from '../../../src/certified/from-relays.ts';
 import { replay } from '../../../src/certified/replay.ts';
-import { createRevealChain, tipOf } from '../../../src/consensus/committee/reveal.ts';
+import { createRevealChain, tipOf } from '../../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { PublishOutcome } from '../../../src/network/transport/publishing.ts';

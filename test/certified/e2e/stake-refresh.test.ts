@@ -8,8 +8,7 @@ import { callData, encodeWords } from '../../../src/chain/evm/abi.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import { createTokenSource, evmAddress } from '../../../src/chain/evm/token-source.ts';
 import type { Endpoint } from '../../../src/chain/json-rpc.ts';
-import { publishOver } from '../../../src/cli/shared/stake-events.ts';
-import { createRefreshPort } from '../../../src/cli/shared/stake-refresh.ts';
+import { createRefreshPort, publishOver } from '../../../src/cli/shared/stake-refresh.ts';
 import { nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
 import {
   type StakeSnapshot,

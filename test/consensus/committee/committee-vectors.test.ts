@@ -6,13 +6,14 @@ import {
   drawCommittee,
   rankOf,
 } from '../../../src/consensus/committee/committee.ts';
-import { firstRandomness, nextRandomness } from '../../../src/consensus/committee/randomness.ts';
 import {
   createRevealChain,
+  firstRandomness,
   isReveal,
+  nextRandomness,
   revealOf,
   tipOf,
-} from '../../../src/consensus/committee/reveal.ts';
+} from '../../../src/consensus/committee/randomness.ts';
 import { bitsOf } from '../../../src/consensus/committee/weighted.ts';
 import { featureSet } from '../../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { firstRandomness, nextRandomness } from '../../../src/consensus/committee/randomness.ts';
 import {
   createRevealChain,
+  firstRandomness,
   isReveal,
+  nextRandomness,
   revealOf,
   tipOf,
-} from '../../../src/consensus/committee/reveal.ts';
+} from '../../../src/consensus/committee/randomness.ts';
 import { keyOf, seedOf } from '../../support/members.ts';
 
 const run = keyOf(1);

@@ -1,7 +1,7 @@
 /** What nobody can know or choose beforehand: the seed of rounds to come. */
 import { describe, expect, it } from 'vitest';
 import { drawCommittee } from '../../../src/consensus/committee/committee.ts';
-import { revealOf } from '../../../src/consensus/committee/reveal.ts';
+import { revealOf } from '../../../src/consensus/committee/randomness.ts';
 import { liveOf, nextLedger, seatable } from '../../../src/consensus/round/membership.ts';
 import { refuseChange } from '../../../src/consensus/round/roster-change.ts';
 import type { Ledger } from '../../../src/run/ledger.ts';

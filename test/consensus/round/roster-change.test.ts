@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { revealOf } from '../../../src/consensus/committee/reveal.ts';
+import { revealOf } from '../../../src/consensus/committee/randomness.ts';
 import {
   firstLedger,
   type MembershipRules,

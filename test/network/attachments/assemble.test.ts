@@ -5,10 +5,10 @@ import {
   chunkPath,
   chunkTree,
   type PayloadRoot,
+  splitChunks,
   type VerifiedChunk,
   verifyChunk,
 } from '../../../src/network/attachments/merkle.ts';
-import { splitChunks } from '../../../src/network/attachments/split.ts';
 
 const SIZE = 45_056;
 const payload = Uint8Array.from({ length: 6 * SIZE + 100 }, (_, i) => i ^ (i >>> 8));

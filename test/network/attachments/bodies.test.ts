@@ -6,6 +6,7 @@ import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { heapChunks } from '../../../src/network/attachments/assemble.ts';
 import {
   apartIn,
   type BodyOf,
@@ -14,7 +15,6 @@ import {
   openBody,
 } from '../../../src/network/attachments/bodies.ts';
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
-import { heapChunks } from '../../../src/network/attachments/chunk-heap.ts';
 import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { buildMessage, toCertifiedEvent } from '../../../src/network/wire/certified-events.ts';

@@ -3,17 +3,15 @@ import { describe, expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
 import {
   type Chunk,
+  chunkCount,
+  chunkLength,
   chunkPath,
   chunkTree,
   isPayload,
-  verifyChunk,
-} from '../../../src/network/attachments/merkle.ts';
-import {
-  chunkCount,
-  chunkLength,
   isPlace,
   splitChunks,
-} from '../../../src/network/attachments/split.ts';
+  verifyChunk,
+} from '../../../src/network/attachments/merkle.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const SIZE = 45_056;

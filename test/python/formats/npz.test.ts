@@ -4,10 +4,11 @@ import { utf8 } from '../../../src/base/bytes.ts';
 import {
   decodeNpy,
   decodeNpyText,
+  decodeNpz,
   encodeNpy,
   encodeNpyText,
-} from '../../../src/python/formats/npy.ts';
-import { decodeNpz, encodeNpz } from '../../../src/python/formats/npz.ts';
+  encodeNpz,
+} from '../../../src/python/formats/numpy.ts';
 import { encodeZip } from '../../../src/python/formats/zip.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { inferStateFormat } from '../../../src/python/formats/state-format.ts';
 import {
   decodeStoredState,
   encodeStoredState,
+  inferStateFormat,
   type StoredState,
   torchPayloads,
 } from '../../../src/python/formats/stored-state.ts';

@@ -7,10 +7,11 @@ import {
   TorchTensor,
 } from '../../../src/python/formats/torch-file.ts';
 import { encodeTorch } from '../../../src/python/formats/torch-pickle.ts';
-import { findStateDicts, readStateDict } from '../../../src/python/formats/torch-search.ts';
 import {
   decodeTorchState,
   encodeTorchState,
+  findStateDicts,
+  readStateDict,
   stateDictOf,
 } from '../../../src/python/formats/torch-state.ts';
 import { encodeZip } from '../../../src/python/formats/zip.ts';

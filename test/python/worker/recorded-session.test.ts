@@ -1,6 +1,6 @@
 /** One of the two recorded reference workers, played by ours against the other one's events: same hashes, same summary. */
 import { expect, it } from 'vitest';
-import { sessionSummary } from '../../../src/python/commands/run-training/summary.ts';
+import { sessionSummary } from '../../../src/python/commands/run-training/artifacts.ts';
 import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { indentedJson, isJsonObject } from '../../../src/python/json.ts';
 import { createManualClock } from '../../support/manual-clock.ts';

@@ -3,7 +3,7 @@ import { appendFile, readdir, readFile, truncate, writeFile } from 'node:fs/prom
 import { createInterface } from 'node:readline';
 import fc from 'fast-check';
 import { afterEach, expect, test } from 'vitest';
-import { decodeRecords, encodeRecord } from '../../../relay/durable/record.ts';
+import { decodeRecords, encodeRecord } from '../../../relay/durable/segments.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { openReader, type RawReader } from '../../support/raw-reader.ts';
 import { eventOf } from '../../support/signers.ts';

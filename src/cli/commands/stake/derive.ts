@@ -15,7 +15,7 @@ import type { StakeSnapshot } from '../../../run/stake-snapshot.ts';
 import type { StakeSource } from '../../../run/stake-source.ts';
 import { type AccessFlags, accessOf } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
-import { findOver } from '../../shared/stake-events.ts';
+import { findOver } from '../../shared/stake-refresh.ts';
 
 /** Where `stake snapshot` takes numbers from. */
 export const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;

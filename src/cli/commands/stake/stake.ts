@@ -20,7 +20,7 @@ import { formatCount } from '../../../terminal/render/numbers.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
-import { publishOver } from '../../shared/stake-events.ts';
+import { publishOver } from '../../shared/stake-refresh.ts';
 import { deriveSnapshot, type SnapshotFlags } from './derive.ts';
 import { link } from './link.ts';
 import { addSnapshotFlags } from './snapshot-flags.ts';

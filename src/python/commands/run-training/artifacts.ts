@@ -1,23 +1,29 @@
-/** `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the Python reference. */
+/**
+ * `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the Python reference, and a session in its
+ * summary JSON.
+ */
+
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
+import { stateDigest } from '../../../tensor/digest.ts';
 import type { Vector } from '../../../tensor/params.ts';
 import { readNstr } from '../../codec/nstr-foreign.ts';
 import type { Zstd } from '../../codec/zstd.ts';
 import { difference } from '../../formats/arithmetic.ts';
 import { stateToJson } from '../../formats/state-json.ts';
-import type { Json, JsonObject } from '../../json.ts';
+import { indentedJson, type Json, type JsonObject } from '../../json.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
-import { lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
+import { isPending, lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
 import { publishingMembers, reportPublishing } from '../../wire/publishing-report.ts';
 import { openReferenceEvent } from '../../wire/reference-event.ts';
-import type { RoundRecord } from '../../wire/round-record.ts';
+import { retryTotals } from '../../wire/retry-telemetry.ts';
+import { type RoundRecord, roundRecord } from '../../wire/round-record.ts';
 import { flipped } from '../../wire/sign.ts';
-import type { RoundTrace } from '../../worker/session.ts';
-import { payloadJson } from '../payloads/payload-file.ts';
-import { jsonText } from './summary.ts';
+import { noHistory } from '../../worker/history.ts';
+import type { PythonState, RoundTrace } from '../../worker/session.ts';
+import { payloadJson } from '../payloads.ts';
 
 export interface ArtifactOptions {
   readonly run: string;
@@ -186,3 +192,51 @@ const trainingOf = (
   loss_before: losses.before,
   loss_after: losses.afterInner,
 });
+
+export interface SessionFacts {
+  readonly run: string;
+  readonly worker: string;
+  readonly relays: readonly string[];
+  readonly runtime: string;
+  readonly backend: string;
+  /** Where this session began, unless earlier rounds are known. */
+  readonly startRound: number;
+  readonly checkpointHistory: number;
+  readonly artifactRetentionRounds: number | undefined;
+}
+
+/** What `--summary-out` writes. */
+export function sessionSummary(state: PythonState, facts: SessionFacts): JsonObject {
+  const { records, late, reconciliations } = state.history ?? noHistory;
+  const { artifactRetentionRounds: kept } = facts;
+  const retries = records.map((record) => record.retries);
+  return {
+    run: facts.run,
+    worker: facts.worker,
+    relays: facts.relays,
+    runtime: facts.runtime,
+    backend: facts.backend,
+    start_round: BigInt(records[0]?.round ?? facts.startRound),
+    rounds_completed: BigInt(records.length),
+    final_model_hash: stateDigest(state.params),
+    checkpoint_history: BigInt(facts.checkpointHistory),
+    artifact_retention_rounds: kept === undefined ? null : BigInt(kept),
+    late_gradient_count: BigInt(late.length),
+    reconciled_late_gradient_count: BigInt(late.filter(({ folded }) => folded).length),
+    pending_late_gradient_count: BigInt(late.filter(isPending).length),
+    late_gradient_error_count: BigInt(late.filter(({ error }) => error !== undefined).length),
+    relay_retry_count: BigInt(retries.reduce((sum, each) => sum + each.retries, 0)),
+    max_relay_attempt_count: BigInt(
+      Math.max(retryTotals([]).mostAttempts, ...retries.map(({ mostAttempts }) => mostAttempts)),
+    ),
+    retried_relays: [...new Set(retries.flatMap(({ retriedRelays }) => retriedRelays))],
+    rounds: records.map(roundRecord),
+    ...(late.length === 0 ? {} : { late_gradients: late.map(lateGradientJson) }),
+    ...(reconciliations.length === 0
+      ? {}
+      : { late_reconciliations: reconciliations.map(reconciliationJson) }),
+  };
+}
+
+/** A JSON file of the Python reference: two spaces, newline at the end. */
+export const jsonText = (json: JsonObject): string => `${indentedJson(json)}\n`;

@@ -6,8 +6,7 @@ import { fields } from '../../../run/settings.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import type { StorageOptions } from '../../formats/stored-state.ts';
 import type { RegressionBackend } from '../../node/train-on-backend.ts';
-import { backendOption } from '../backend-option.ts';
-import { above0, decimal, integer } from '../number-flags.ts';
+import { above0, backendOption, decimal, integer } from '../number-flags.ts';
 import type { StateOutput } from '../state-formats.ts';
 
 export interface ReferenceFlags extends StateOutput {

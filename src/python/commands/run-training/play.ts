@@ -20,10 +20,9 @@ import { type TrainingWorkerConfig, workerName } from '../../node/training-worke
 import { openZstd } from '../../node/zstd.ts';
 import { readModel } from '../../regression/layout.ts';
 import type { PythonState } from '../../worker/session.ts';
-import { writeArtifacts } from './artifacts.ts';
+import { type SessionFacts, writeArtifacts } from './artifacts.ts';
 import type { ReferenceFlags } from './flags.ts';
 import { assertStartable, startOf } from './start.ts';
-import type { SessionFacts } from './summary.ts';
 
 export interface ReferencePlayOptions {
   readonly flags: ReferenceFlags;

@@ -22,9 +22,9 @@ import type { WorkerEvent } from '../../../worker/events.ts';
 import { assertCompatible } from '../../node/training-worker-config.ts';
 import { flipped } from '../../wire/sign.ts';
 import { assertWritable, writeState } from '../state-formats.ts';
+import { jsonText, sessionSummary } from './artifacts.ts';
 import type { ReferenceFlags } from './flags.ts';
 import { type Played, playReference } from './play.ts';
-import { jsonText, sessionSummary } from './summary.ts';
 
 type Flags = WorkerFlags & ReferenceFlags;
 

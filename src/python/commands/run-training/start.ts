@@ -13,11 +13,10 @@ import { readStateFile } from '../../node/state-io.ts';
 import { evaluateRegression } from '../../regression/train.ts';
 import { readCheckpointFile } from '../../wire/checkpoint-file.ts';
 import { readCheckpointBody } from '../../wire/checkpoints.ts';
-import { resumeFrom } from '../../worker/resume.ts';
+import { resumeFrom, startingState } from '../../worker/resume.ts';
 import type { PythonState } from '../../worker/session.ts';
-import { startingState } from '../../worker/starting-state.ts';
 import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/trust.ts';
-import { readJsonText, readTextFile } from '../payloads/text-file.ts';
+import { readJsonText, readTextFile } from '../payloads.ts';
 import type { ReferenceFlags } from './flags.ts';
 
 export interface StartOptions {

@@ -17,7 +17,11 @@ import { type Gathered, isCommit } from '../../../../src/certified/evidence.ts';
 import { applyToChain, rosterChange } from '../../../../src/certified/outcomes.ts';
 import { replay, withoutModel } from '../../../../src/certified/replay.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
-import { createRevealChain, revealOf, tipOf } from '../../../../src/consensus/committee/reveal.ts';
+import {
+  createRevealChain,
+  revealOf,
+  tipOf,
+} from '../../../../src/consensus/committee/randomness.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
 import { nextLedger } from '../../../../src/consensus/round/membership.ts';
 import { chooseJoins } from '../../../../src/consensus/round/roster-change.ts';

@@ -3,7 +3,7 @@ import { systemClock } from '../../../../base/clock.ts';
 import type { Scope } from '../../../../base/scope.ts';
 import type { ChainAccess } from '../../../../chain/evm/blocks.ts';
 import { createRegistrySource } from '../../../../chain/evm/registry-source.ts';
-import { createPost } from '../../../../chain/http-post.ts';
+import { createPost } from '../../../../chain/http.ts';
 import { createEndpoint } from '../../../../chain/json-rpc.ts';
 import {
   bondFor,

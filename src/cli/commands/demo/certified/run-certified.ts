@@ -21,7 +21,7 @@ import { connectionOf } from '../../../../terminal/connection.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
-import { publishOver } from '../../../shared/stake-events.ts';
+import { publishOver } from '../../../shared/stake-refresh.ts';
 import { withRelays } from '../../../shared/with-relays.ts';
 import { startRelay } from '../../relay.ts';
 import { demoFolder, demoText } from '../demo-files.ts';

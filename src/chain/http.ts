@@ -1,4 +1,4 @@
-/** One HTTP POST of JSON with a size limit on the answer; all JSON-RPC calls go through it. */
+/** One HTTP request with a size limit on the answer: a GET, or a POST of JSON, through which all JSON-RPC calls go. */
 import { ChainError } from '../base/errors.ts';
 
 export interface PostOptions {
@@ -29,7 +29,7 @@ export const createPost =
   };
 
 /** What goes wrong as a `ChainError`, unless it was stopped. */
-export const lostUnless =
+const lostUnless =
   (signal: AbortSignal) =>
   (cause: unknown): never => {
     signal.throwIfAborted();
@@ -38,7 +38,7 @@ export const lostUnless =
   };
 
 /** The text of an answer, as long as it is not too long. */
-export async function readBody(response: Response, maxBytes: number): Promise<string> {
+async function readBody(response: Response, maxBytes: number): Promise<string> {
   const reader = response.body?.getReader();
   const decoder = new TextDecoder();
   let text = '';
@@ -53,3 +53,17 @@ export async function readBody(response: Response, maxBytes: number): Promise<st
   }
   return text + decoder.decode();
 }
+
+/** The body of a good answer; throws a `ChainError` when there is none. */
+export type Get = (url: string, options: PostOptions) => Promise<string>;
+
+/** Asks with the platform's `fetch`. Redirects are errors: an endpoint is who was named. */
+export const createGet =
+  (fetch: Fetch): Get =>
+  async (url, { signal, maxBytes }) => {
+    const lost = lostUnless(signal);
+    const response = await fetch(url, { signal, redirect: 'error' }).catch(lost);
+    const text = await readBody(response, maxBytes).catch(lost);
+    if (response.ok) return text;
+    throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
+  };

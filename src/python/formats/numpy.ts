@@ -1,7 +1,71 @@
-/** NumPy's .npy files (NEP 1): one array of numbers or one text. Objects, records and complex numbers are not read. */
+/**
+ * States as NumPy archives (.npz), in the Python reference's two schemas: one double array per tensor, and who wrote it. Of .npy files (NEP
+ * 1) arrays of numbers and single texts are read; objects, records and complex numbers are not.
+ */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { bytesOf, readNumbers, type StoredType } from '../../tensor/dtype.ts';
+import type { Params } from '../../tensor/params.ts';
+import type { NamedTensor } from '../../tensor/safetensors.ts';
+import { stateOfTensors, tensorsOfState } from './named-state.ts';
+import { decodeZip, encodeZip } from './zip.ts';
+
+export interface NpzState {
+  readonly params: Params;
+  /** Free text; the Python reference stores the name of a runtime. */
+  readonly runtime?: string | undefined;
+}
+
+/** Tensor names are ours, or those PyTorch gives them. */
+export type NpzSchema = 'nostrain-model-state' | 'nostrain-pytorch-state-dict';
+
+const SCHEMA = '__nostrain_schema__';
+const VERSION = '__nostrain_version__';
+const RUNTIME = '__nostrain_runtime__';
+
+/** An archive NumPy opens with `np.load`. */
+export function encodeNpz({ params, runtime }: NpzState, schema: NpzSchema): Uint8Array {
+  const own = [SCHEMA, VERSION, RUNTIME];
+  const tensors = tensorsOfState(params).map(({ name, shape, values }) => {
+    if (own.includes(name)) throw new RangeError(`no tensor can be named ${name}`);
+    return { name, bytes: encodeNpy({ shape, values: Float64Array.from(values) }) };
+  });
+  const members = [
+    { name: SCHEMA, bytes: encodeNpyText(schema) },
+    { name: VERSION, bytes: encodeNpyInteger(1) },
+    ...(runtime === undefined ? [] : [{ name: RUNTIME, bytes: encodeNpyText(runtime) }]),
+    ...tensors,
+  ];
+  return encodeZip(members.map(({ name, bytes }) => ({ name: `${name}.npy`, bytes })));
+}
+
+/** The state in an archive, sorted by name; an archive that names no schema may be of either. */
+export function decodeNpz(file: Uint8Array, schema: NpzSchema): Result<NpzState> {
+  const members = decodeZip(file);
+  if (!members.ok) return members;
+  const texts = new Map<string, string>();
+  const tensors: NamedTensor[] = [];
+  for (const { name: entry, bytes } of members.value) {
+    if (!entry.endsWith('.npy')) return refuse('npz/member', entry, 'is no .npy array');
+    const name = entry.slice(0, -'.npy'.length);
+    if (name === VERSION) continue;
+    if (name === SCHEMA || name === RUNTIME) {
+      const text = decodeNpyText(bytes);
+      if (!text.ok) return refuse(text.issue.code, entry, text.issue.message);
+      texts.set(name, text.value);
+      continue;
+    }
+    const array = decodeNpy(bytes);
+    if (!array.ok) return refuse(array.issue.code, entry, array.issue.message);
+    tensors.push({ name, ...array.value });
+  }
+  const found = texts.get(SCHEMA) ?? schema;
+  if (found !== schema) {
+    return refuse('npz/schema', SCHEMA, `the schema is ${found.slice(0, 80)}, not ${schema}`);
+  }
+  const params = stateOfTensors(tensors);
+  return params.ok ? ok({ params: params.value, runtime: texts.get(RUNTIME) }) : params;
+}
 
 export interface NumberArray {
   readonly shape: readonly number[];
@@ -22,7 +86,7 @@ export function encodeNpy({ shape, values }: NumberArray): Uint8Array {
 }
 
 /** A file holding one 64-bit integer. */
-export function encodeNpyInteger(value: number): Uint8Array {
+function encodeNpyInteger(value: number): Uint8Array {
   const data = new Uint8Array(8);
   new DataView(data.buffer).setBigInt64(0, BigInt(value), true);
   return concatBytes(encodeHeader('<i8', []), data);
