@@ -16,15 +16,8 @@ export {
 } from './base/errors.ts';
 export type { Issue, Result } from './base/result.ts';
 export { defaultRetry, type RetryPolicy } from './base/retry.ts';
-export { deriveKey, type Key, philox } from './base/rng.ts';
-export {
-  type Mean,
-  type MeanOptions,
-  type MeanRule,
-  type Row,
-  weightedMean,
-} from './consensus/aggregate/mean.ts';
-export { nesterovStep, type OuterSettings } from './consensus/outer/nesterov.ts';
+export { deriveKey, type Key } from './base/rng.ts';
+export type { OuterSettings } from './consensus/outer/nesterov.ts';
 export type {
   Batch,
   DataForm,
@@ -50,14 +43,7 @@ export { countParameters, initialParameters, modelLayout } from './model/paramet
 export { compileTraining, type TrainingProgram } from './model/training-program.ts';
 export { createSigner, type SignedEvent, type Signer } from './network/event.ts';
 export type { EventCrypto } from './network/event-crypto.ts';
-export {
-  leadingZeroBits,
-  MAX_WORK_BITS,
-  MAX_WORK_BYTES,
-  type Mine,
-  type WorkDraft,
-} from './network/proof-of-work.ts';
-export { clockNotice, diagnosePublish } from './network/transport/diagnose.ts';
+export type { Mine, WorkDraft } from './network/proof-of-work.ts';
 export type { PublishOutcome, SendOptions } from './network/transport/publishing.ts';
 export type { FetchInfo, RelayInfo } from './network/transport/relay-info.ts';
 export {

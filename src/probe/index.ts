@@ -19,11 +19,4 @@ export type {
   RelayReport,
   SizeReport,
 } from './report.ts';
-export {
-  type Abilities,
-  type Carries,
-  judgeRelay,
-  type Verdict,
-  workerAbilities,
-  workLimit,
-} from './verdict.ts';
+export type { Carries, Verdict } from './verdict.ts';

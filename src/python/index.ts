@@ -26,19 +26,15 @@ export {
   type CompressionOptions,
   compressDelta,
   decompressPayload,
-  defaultPayloadLimits,
   inspectPayload,
 } from './codec/delta-payload.ts';
 export type { NstrStats } from './codec/header.ts';
-export {
-  decodeNstr,
-  type EncodedNstr,
-  type EncodedNstr as CompressedGradientPayload,
-  type NstrLimits,
+export type {
+  EncodedNstr,
+  EncodedNstr as CompressedGradientPayload,
 } from './codec/nstr.ts';
 export type { ForeignNstr, ForeignNstrLimits } from './codec/nstr-foreign.ts';
 export type { Zstd } from './codec/zstd.ts';
-export { type Agreed, agreements, newestAgreed } from './collect/agreement.ts';
 export {
   type CheckpointsFound,
   type CheckpointsFound as CheckpointCollectionResult,

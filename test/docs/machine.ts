@@ -67,7 +67,7 @@ export const runFiles: Readonly<Record<string, string>> = {
 };
 
 /** What the data folder holds. */
-export const homeFiles: Readonly<Record<string, string>> = {
+const homeFiles: Readonly<Record<string, string>> = {
   'runs/NAME/':
     'one worker per run: by the name of the run; a certified run by the first 16 digits of its id',
   'demos/NAME/':

@@ -1,4 +1,4 @@
-/** The examples in comments of the library, as tests read them. */
+/** The examples in comments of the library and on docs/library.md, as tests read them. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,13 +12,19 @@ const sources = ['src', 'kinds', 'relay'].flatMap((folder) =>
     .map((name) => join(folder, name)),
 );
 
-/** Where each stands, and its code. */
-export const examples = sources.flatMap((path) =>
+const inComments = sources.flatMap((path) =>
   [...readFileSync(join(root, path), 'utf8').matchAll(EXAMPLE)].map(([, , body], i) => ({
     where: `${path} ${i + 1}`,
     code: body!.replace(/^ *\* ?/gm, ''),
   })),
 );
+
+const onPage = [
+  ...readFileSync(join(root, 'docs/library.md'), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms),
+].map(([, code], i) => ({ where: `docs/library.md ${i + 1}`, code: code! }));
+
+/** Where each stands, and its code. */
+export const examples = [...inComments, ...onPage];
 
 /** `expression; // => value` for the compiler, which takes both sides. */
 export const typed = (code: string): string =>

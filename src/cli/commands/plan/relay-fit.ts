@@ -10,7 +10,8 @@ import {
 } from '../../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../../../node/relay-info.ts';
-import { type CheckedRelay, workerAbilities, workLimit } from '../../../probe/index.ts';
+import type { CheckedRelay } from '../../../probe/index.ts';
+import { workerAbilities, workLimit } from '../../../probe/verdict.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
 export type Basis = 'tried' | 'stated' | 'assumed';

@@ -1,0 +1,23 @@
+/** Nothing is exported that nobody can see used: each value is in an example that runs, each type is in what such a value takes or gives. */
+import { expect, it } from 'vitest';
+import { examples, typed } from '../support/examples.ts';
+import { typeErrors } from '../support/type-errors.ts';
+import { readExportedNames } from './exported-names.ts';
+
+const names = readExportedNames();
+const called = (pick: (name: (typeof names)[number]) => boolean): readonly string[] =>
+  names.filter(pick).map(({ entry, name }) => `${name} of ${entry}`);
+
+it('every exported value has an example', () => {
+  expect(names.length).toBeGreaterThan(100);
+  expect(called(({ isType, isShown }) => !isType && !isShown)).toEqual([]);
+});
+
+it('every exported type is used by something that has an example', () => {
+  expect(called(({ isType, isShown, isReached }) => isType && !isShown && !isReached)).toEqual([]);
+});
+
+it('the examples compile', { timeout: 120_000 }, () => {
+  const blocks = examples.map(({ where, code }) => ({ name: where, code: typed(code) }));
+  expect(typeErrors(blocks, ['nostrain:source'])).toEqual([]);
+});
