@@ -42,6 +42,7 @@ export const eventExamples: readonly RunEvent[] = [
     message: 'training on the built-in play; name another text with --corpus FILE',
   },
   { type: 'waiting', what: 'workers', round: 0, have: 2, want: 3, missing: [] },
+  { type: 'peer', worker: other, state: 'training', round: 0, digest: before },
   { type: 'progress', round: 0, step: 10, steps: 25, loss: 3.2, tokensPerSecond: 9_400 },
   { type: 'trained', round: 0, loss: 3.1, tokens: 51_200, seconds: 5.4 },
   { type: 'transfer', way: 'out', round: 0, have: 3, of: 8 },
