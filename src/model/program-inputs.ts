@@ -1,4 +1,5 @@
 /** What the programs of `training-program.ts` read: the trained tensors in one flat vector, frozen ones apart, and the data. */
+import { ConfigError } from '../base/errors.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
 import { tokenType } from './data/tokens.ts';
@@ -19,8 +20,11 @@ export function openWeights(
   }
   return (name) => {
     const tensor = tensors.get(name);
-    if (!tensor) throw new TypeError(`the model has no tensor ${name}`);
-    return tensor;
+    if (tensor) return tensor;
+    throw new ConfigError(
+      'model/tensor',
+      `Your model asks for weights(${JSON.stringify(name)}), but its tensors are: ${[...tensors.keys()].join(', ')}.`,
+    );
   };
 }
 

@@ -8,14 +8,14 @@
 import { ConfigError } from '../base/errors.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import type { DataForm, Model } from './architectures/architecture.ts';
+import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
 import { dataFormOf } from './data-form.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
 import { lowerLoop, next } from './graph/loop.ts';
 import { lower } from './graph/lower.ts';
-import { ANY, type Value } from './graph/value.ts';
+import { ANY, isFloat, type Value } from './graph/value.ts';
 import {
   add,
   after,
@@ -186,7 +186,7 @@ function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
   let total: { readonly loss: Value; readonly gradient: Value } | undefined;
   for (const part of split(rows, 0, sizes)) {
     const own = total ? after(part, total.gradient) : part;
-    const loss = reduceMean(model.losses(weights, read(own)));
+    const loss = reduceMean(lossesOf(model, weights, read(own)));
     const [gradient] = gradients(graph, loss, [params], { recompute });
     total = total
       ? { loss: add(total.loss, loss), gradient: add(total.gradient, gradient!) }
@@ -230,10 +230,9 @@ function buildUpdate(graph: Graph, plan: Plan, from: number, size: number): void
 function buildEvaluation(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
-  const losses = plan.model.losses(
-    openWeights(graph, params, plan.layout, plan.model),
-    openData(graph, plan.form, plan.dtype)(rows),
-  );
+  const weights = openWeights(graph, params, plan.layout, plan.model);
+  const batch = openData(graph, plan.form, plan.dtype)(rows);
+  const losses = lossesOf(plan.model, weights, batch);
   const axes = losses.shape.map((_, axis) => axis).slice(1);
   graph.output('losses', reduceMean(losses, axes));
 }
@@ -263,3 +262,15 @@ function buildForward(graph: Graph, plan: Plan): void {
 
 const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
   graph.input(name, { dtype, shape: [layout.size] });
+
+/** The losses of a batch, row by row. Throws a `ConfigError` (`model/losses`) where they are anything else. */
+function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
+  const losses = model.losses(weights, batch);
+  const [rows] = batch.targets.shape;
+  if (losses.shape[0] === rows && isFloat(losses.dtype)) return losses;
+  throw new ConfigError(
+    'model/losses',
+    `Your model's losses are ${losses.dtype} of the shape [${losses.shape}]; a batch of ${rows} rows needs ${rows} numbers, one per row.`,
+    { hint: 'leave the mean over the rows out: reduce over all axes but the first' },
+  );
+}

@@ -12,4 +12,5 @@ export { mine } from './proof-of-work.ts';
 export { fetchRelayInfo } from './relay-info.ts';
 export { openRunFolder, type RunFolder } from './run-folder.ts';
 export { openSocket } from './sockets.ts';
-export { createTrainer, type TrainerSetup } from './trainer/trainer.ts';
+export type { TrainerSetup } from './trainer/setup.ts';
+export { createTrainer } from './trainer/trainer.ts';

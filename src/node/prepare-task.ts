@@ -12,7 +12,7 @@ import { mostChunks } from '../worker/chunk-assignment.ts';
 import { type Corpus, loadCorpus } from './corpus.ts';
 import { dataHome } from './data-home.ts';
 import { readDataset } from './dataset-file.ts';
-import type { TrainerData } from './trainer/trainer.ts';
+import type { TrainerData } from './trainer/setup.ts';
 
 export interface Task {
   readonly name: string;

@@ -25,7 +25,8 @@ import { assertRelaysFit, stripeOver } from './relay-fit.ts';
 import { agreeOnSettings, openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
 import { hello, SHARD_BATCHES, summary } from './session-events.ts';
-import { createTrainer, type Trainer, type TrainerSetup } from './trainer/trainer.ts';
+import type { TrainerSetup } from './trainer/setup.ts';
+import { createTrainer, type Trainer } from './trainer/trainer.ts';
 
 export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;

@@ -1,5 +1,5 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
-import { ConfigError } from '../../base/errors.ts';
+import { ConfigError, NostrainError } from '../../base/errors.ts';
 import type { LlamaSpec, ModelSpec } from '../../run/model-spec.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { decoderModel } from './decoder.ts';
@@ -45,7 +45,27 @@ function checkTensors(model: OwnModel): Model {
       hint: 'every dimension is whole and positive',
     });
   }
-  return model;
+  return {
+    ...model,
+    predict: (weights, inputs) => worded('predict', () => model.predict(weights, inputs)),
+    losses: (weights, batch) => worded('losses', () => model.losses(weights, batch)),
+  };
+}
+
+/** What a model's own code does wrong with ops is its author's to mend, and no bug of ours. */
+function worded<T>(part: 'predict' | 'losses', build: () => T): T {
+  try {
+    return build();
+  } catch (error) {
+    throw error instanceof NostrainError ? error : unbuildable(part, error);
+  }
+}
+
+function unbuildable(part: string, cause: unknown): ConfigError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new ConfigError('model/graph', `Your model's ${part} cannot be built: ${reason}`, {
+    cause,
+  });
 }
 
 function checkSizes(spec: ModelSpec): void {

@@ -4,7 +4,7 @@
  */
 import type { DType, Shape } from '../onnx/model.ts';
 import type { OpAttributes, OpName } from './signatures.ts';
-import { frontAxis, isFloat, sameShape, sizeOf, type Value } from './value.ts';
+import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './value.ts';
 
 export type Operand = Value | number;
 
@@ -79,8 +79,21 @@ export const where = (condition: Value, a: Value, b: Value): Value =>
 export const cast = (a: Value, to: DType): Value =>
   a.dtype === to ? a : apply('cast', [a], { to });
 
-export const reshape = (a: Value, shape: Shape): Value =>
-  sameShape(a.shape, shape) ? a : apply('reshape', [a], { shape });
+/** The same elements in another shape, one of whose dimensions may be -1: whatever the others leave. */
+export const reshape = (a: Value, asked: Shape): Value => {
+  const shape = withoutOpen(a.shape, asked);
+  return sameShape(a.shape, shape) ? a : apply('reshape', [a], { shape });
+};
+
+function withoutOpen(from: Shape, to: Shape): Shape {
+  const at = to.indexOf(ANY);
+  // what is open until run time stays so
+  if (at < 0 || from.includes(ANY)) return to;
+  const [size, rest] = [sizeOf(from), -sizeOf(to)];
+  if (to.indexOf(ANY, at + 1) >= 0) throw new TypeError(`[${to}] has more than one -1`);
+  if (rest <= 0 || size % rest !== 0) throw new TypeError(`[${from}] does not fit into [${to}]`);
+  return to.with(at, size / rest);
+}
 
 export const flatten = (a: Value): Value => reshape(a, [sizeOf(a.shape)]);
 

@@ -25,6 +25,8 @@ export interface OpenTrainer {
   readonly notice?: string;
 }
 
+const NO_DEVICE = 'training/no-device';
+
 const HINTS: Readonly<Record<Device, string>> = {
   cpu: 'reinstall onnxruntime-node; it has CPU builds for linux, windows and macOS on arm64',
   cuda:
@@ -41,8 +43,9 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
   try {
     return await openOn('cuda', opening);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return { ...(await openOn('cpu', opening)), notice: `training on the CPU: ${reason}` };
+    if (!(error instanceof TrainingError) || error.code !== NO_DEVICE) throw error;
+    const notice = `training on the CPU: ${error.message}`;
+    return { ...(await openOn('cpu', opening)), notice };
   }
 }
 
@@ -53,87 +56,74 @@ function requireCuda(): void {
   if (!existsSync(join(folder, name))) throw noDevice('cuda', `${name} is not installed`);
 }
 
+/** What fails while the model is compiled is the model's, and leaves as it is; what fails while it is opened is the device's. */
 async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
   if (device === 'cuda') requireCuda();
+  const isCut = device === 'cpu' && opening.parts > 1;
+  const open = isCut ? prepareParts(opening) : prepareSingle(device, opening);
   try {
-    const opened =
-      device === 'cpu' && opening.parts > 1
-        ? await openParts(opening)
-        : await openSingleOn(device, opening);
-    return { ...opened, device };
+    return { ...(await open()), device };
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     throw noDevice(device, error);
   }
 }
 
+type Opened = Pick<OpenTrainer, 'engine' | 'program'>;
+
 function noDevice(device: Device, cause: unknown): TrainingError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   const message = `${device} does not work here: ${reason}`;
-  return new TrainingError('training/no-device', message, { hint: HINTS[device], cause });
+  return new TrainingError(NO_DEVICE, message, { hint: HINTS[device], cause });
 }
 
 /** Several threads, each with parts of the batch. */
-async function openParts({ compile, data, batch, parts, threads }: Opening) {
+function prepareParts({ compile, data, batch, parts, threads }: Opening): () => Promise<Opened> {
   const rows = batch / parts;
   const program = compile(rows, false);
   const { layout, optimizer } = program;
-  const engine = await openReplicas(
-    {
-      device: 'cpu',
-      threads,
-      data,
-      rows,
-      evaluate: program.evaluate(),
-      forward: program.forward(),
-    },
-    {
-      gradient: program.gradient(),
-      combine: program.combine(parts),
-      updates: program.updates(parts),
-      state: ['params', ...optimizer.moments],
-      parts,
-      rowsPerPart: rows,
-      rateCount: optimizer.rateCount,
-      clipNorm: optimizer.clipNorm,
-    },
-    layout.size,
-  );
-  return { engine, program };
+  const models = { evaluate: program.evaluate(), forward: program.forward() };
+  const work = {
+    gradient: program.gradient(),
+    combine: program.combine(parts),
+    updates: program.updates(parts),
+    state: ['params', ...optimizer.moments],
+    ...{ parts, rowsPerPart: rows },
+    rateCount: optimizer.rateCount,
+    clipNorm: optimizer.clipNorm,
+  };
+  return async () => {
+    const opening = { device: 'cpu', threads, data, rows, ...models } as const;
+    return { engine: await openReplicas(opening, work, layout.size), program };
+  };
 }
 
 /** One thread with the whole batch, in a Loop where the device has one. */
-async function openSingleOn(device: Device, { compile, data, batch, threads }: Opening) {
+function prepareSingle(
+  device: Device,
+  { compile, data, batch, threads }: Opening,
+): () => Promise<Opened> {
   const program = compile(batch, device === 'webgpu');
   const { layout, optimizer } = program;
   const loops = device !== 'webgpu';
   const state = ['params', ...optimizer.moments];
-  const engine = await openSingle(
-    {
-      device,
-      threads,
-      data,
-      rows: batch,
-      evaluate: program.evaluate(),
-      forward: program.forward(),
-    },
-    {
-      kind: 'single',
-      loops,
-      model: loops ? program.loop() : program.step(),
-      state,
-      batch,
-      rateCount: optimizer.rateCount,
-    },
-  );
-  try {
-    // a session may open on a device that then cannot run it
-    await engine.begin(state.map(() => new Float32Array(layout.size)));
-    const rates = new Float32Array(optimizer.rateCount).fill(1e-6);
-    if (device !== 'cpu') await engine.advance({ rates, rows: new Int32Array(batch) });
-    return { engine, program };
-  } catch (error) {
-    await engine.close();
-    throw error;
-  }
+  const models = { evaluate: program.evaluate(), forward: program.forward() };
+  const { rateCount } = optimizer;
+  const model = loops ? program.loop() : program.step();
+  return async () => {
+    const engine = await openSingle(
+      { device, threads, data, rows: batch, ...models },
+      { kind: 'single', loops, model, state, batch, rateCount },
+    );
+    try {
+      // a session may open on a device that then cannot run it
+      await engine.begin(state.map(() => new Float32Array(layout.size)));
+      const rates = new Float32Array(rateCount).fill(1e-6);
+      if (device !== 'cpu') await engine.advance({ rates, rows: new Int32Array(batch) });
+      return { engine, program };
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
+  };
 }

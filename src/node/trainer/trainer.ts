@@ -1,12 +1,10 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
-import type { AnyModel } from '../../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../../model/batches.ts';
-import { assertTokens, storeTokens, type Tokens } from '../../model/data/tokens.ts';
+import { storeTokens, type Tokens } from '../../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../../model/data-form.ts';
 import { sampleTokens } from '../../model/sample.ts';
 import { compileTraining } from '../../model/training-program.ts';
-import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Vector } from '../../tensor/params.ts';
 import type {
   Trainer as TrainerPort,
@@ -17,36 +15,7 @@ import type {
 import type { DataName, Device, Feeds } from './messages.ts';
 import { type OpenTrainer, openTrainer } from './open.ts';
 import { physicalCores } from './physical-cores.ts';
-
-export interface RegressionRows {
-  /** Row after row. */
-  readonly inputs: Float32Array;
-  readonly targets: Float32Array;
-}
-
-export type TrainerData =
-  | { readonly kind: 'tokens'; readonly shard: Tokens; readonly validation: Tokens }
-  | ({
-      readonly kind: 'regression';
-      readonly features: number;
-      readonly validation?: RegressionRows;
-    } & RegressionRows);
-
-export interface TrainerSetup {
-  readonly model: AnyModel;
-  readonly optimizer: OptimizerSpec;
-  /** Rows per step. */
-  readonly batch: number;
-  readonly data: TrainerData;
-  /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
-  readonly device: 'auto' | Device;
-  /** Computes the inside of layers again for backward: less memory, a third more time. */
-  readonly recompute?: boolean;
-  /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
-  readonly accumulate?: number;
-  /** Defaults to the physical cores. */
-  readonly threads?: number;
-}
+import { checkFirstLosses, checkSetup, type RegressionRows, type TrainerSetup } from './setup.ts';
 
 export interface TrainerDevice {
   readonly device: Device;
@@ -72,7 +41,7 @@ const EVALUATED_AT_ONCE = 4;
 /** Starts the trainer thread and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
 export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
   const { model, optimizer, batch, recompute = false, accumulate = 1 } = setup;
-  checkData(setup);
+  checkSetup(setup);
   const threads = setup.threads ?? physicalCores();
   const opened = await openTrainer(setup.device, {
     compile: (rows, portable) =>
@@ -83,6 +52,10 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
     threads,
   });
   const { engine, program, device, notice } = opened;
+  await checkFirstLosses(setup, engine).catch(async (error: unknown) => {
+    await engine.close();
+    throw error;
+  });
   const moments = program.optimizer.moments.length;
   const inTurn = createTurns();
   return {
@@ -118,33 +91,6 @@ function createTurns(): <T>(task: () => Promise<T>) => Promise<T> {
     last = result.catch(() => undefined);
     return result;
   };
-}
-
-function checkData({ model, data, batch }: TrainerSetup): void {
-  if (!Number.isSafeInteger(batch) || batch < 1) {
-    throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
-  }
-  const form = dataFormOf(model);
-  if (form.kind === 'tokens') {
-    if (data.kind !== 'tokens') {
-      const name = model.architecture;
-      throw new ConfigError(
-        'training/data',
-        `a ${name} model trains on tokens, not on feature rows`,
-      );
-    }
-    if (data.shard.length <= form.context) {
-      throw new ConfigError(
-        'training/data',
-        `the shard has ${data.shard.length} tokens, but one window needs ${form.context + 1}`,
-        { hint: 'use more text, fewer workers or a shorter model.context' },
-      );
-    }
-    assertTokens(data.shard, form.vocabulary);
-    assertTokens(data.validation, form.vocabulary);
-  } else if (data.kind !== 'regression' || data.features !== form.features) {
-    throw new ConfigError('training/data', `the model trains on rows of ${form.features} features`);
-  }
 }
 
 function feedsOf({ data, model }: TrainerSetup): Partial<Record<DataName, Feeds>> {

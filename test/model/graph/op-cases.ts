@@ -98,7 +98,10 @@ export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
     two('matmul, plain', [2, 3], [3, 2], (x, y) => v.matmul(x, y)),
     two('matmul, one matrix for a stack', [3, 2, 3], [3, 2], (x, y) => v.matmul(x, y)),
   ],
-  reshape: [one('reshape', (x) => v.reshape(x, [3, 2]))],
+  reshape: [
+    one('reshape', (x) => v.reshape(x, [3, 2])),
+    one('reshape to what is left', (x) => v.reshape(x, [3, -1])),
+  ],
   transpose: [
     one('transpose', (x) => v.transpose(x)),
     one('transpose, three axes', (x) => v.transpose(x, [1, 2, 0]), { shapes: [[2, 3, 2]] }),

@@ -1,0 +1,100 @@
+/** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
+import { ConfigError } from '../../base/errors.ts';
+import type { AnyModel } from '../../model/architectures/table.ts';
+import { assertTokens, type Tokens } from '../../model/data/tokens.ts';
+import { dataFormOf } from '../../model/data-form.ts';
+import { initialParameters } from '../../model/parameters.ts';
+import type { OptimizerSpec } from '../../run/model-spec.ts';
+import type { Engine } from './engine.ts';
+import type { Device } from './messages.ts';
+
+export interface RegressionRows {
+  /** Row after row. */
+  readonly inputs: Float32Array;
+  readonly targets: Float32Array;
+}
+
+export type TrainerData =
+  | { readonly kind: 'tokens'; readonly shard: Tokens; readonly validation: Tokens }
+  | ({
+      readonly kind: 'regression';
+      readonly features: number;
+      readonly validation?: RegressionRows;
+    } & RegressionRows);
+
+export interface TrainerSetup {
+  readonly model: AnyModel;
+  readonly optimizer: OptimizerSpec;
+  /** Rows per step. */
+  readonly batch: number;
+  readonly data: TrainerData;
+  /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
+  readonly device: 'auto' | Device;
+  /** Computes the inside of layers again for backward: less memory, a third more time. */
+  readonly recompute?: boolean;
+  /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
+  readonly accumulate?: number;
+  /** Defaults to the physical cores. */
+  readonly threads?: number;
+}
+
+/** Throws a `ConfigError` where the data does not fit the model or itself. */
+export function checkSetup({ model, data, batch }: TrainerSetup): void {
+  if (!Number.isSafeInteger(batch) || batch < 1) {
+    throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
+  }
+  const form = dataFormOf(model);
+  if (form.kind === 'tokens') {
+    if (data.kind !== 'tokens') {
+      const name = model.architecture;
+      throw unfit(`a ${name} model trains on tokens, not on feature rows`);
+    }
+    if (data.shard.length <= form.context) {
+      throw unfit(
+        `the shard has ${data.shard.length} tokens, but one window needs ${form.context + 1}`,
+        'use more text, fewer workers or a shorter model.context',
+      );
+    }
+    assertTokens(data.shard, form.vocabulary);
+    assertTokens(data.validation, form.vocabulary);
+    return;
+  }
+  if (data.kind !== 'regression' || data.features !== form.features) {
+    throw unfit(`the model trains on rows of ${form.features} features`);
+  }
+  checkRows(data, form.features, '');
+  if (data.validation) checkRows(data.validation, form.features, 'validation ');
+}
+
+function checkRows({ inputs, targets }: RegressionRows, features: number, of: string): void {
+  if (targets.length === 0) throw unfit(`the ${of}data has no rows`, 'give at least one row');
+  const needed = targets.length * features;
+  if (inputs.length === needed) return;
+  throw unfit(
+    `${of}inputs has ${inputs.length} numbers; ${targets.length} targets of ${features} features need ${needed}.`,
+  );
+}
+
+const unfit = (message: string, hint?: string): ConfigError =>
+  new ConfigError('training/data', message, hint === undefined ? {} : { hint });
+
+/** Throws `model/losses` where a model of the user's own gives a loss that is no number, with its first parameters and rows of its data. */
+export async function checkFirstLosses(
+  { model, data }: TrainerSetup,
+  engine: Pick<Engine, 'hold' | 'evaluate' | 'rows'>,
+): Promise<void> {
+  if (model.architecture !== 'own') return;
+  const form = dataFormOf(model);
+  const length = data.kind === 'tokens' ? data.shard.length : data.targets.length;
+  const bound = form.kind === 'tokens' ? length - form.context : length;
+  const rows = Int32Array.from({ length: engine.rows }, (_, i) => i % bound);
+  await engine.hold(initialParameters(model, 1));
+  const losses = await engine.evaluate('shard', rows);
+  const at = losses.findIndex((loss) => !Number.isFinite(loss));
+  if (at < 0) return;
+  throw new ConfigError(
+    'model/losses',
+    `Your model's loss of row ${rows[at]} is ${losses[at]} with its first parameters.`,
+    { hint: 'look for logarithms or divisions of 0, in the losses and in that row of the data' },
+  );
+}
