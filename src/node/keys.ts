@@ -1,6 +1,6 @@
 /** Secret keys: hex or nsec, from a file, the environment or the command line; with none, one is made and kept. */
-import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { decode, npubEncode, nsecEncode } from 'nostr-tools/nip19';
 import { fromHex, toHex } from '../base/bytes.ts';
@@ -86,6 +86,8 @@ export async function loadKey({
 /** Writes nsec text readable by its owner only; refuses to replace a file. */
 export async function writeKeyFile(file: string, secretKey: Uint8Array): Promise<void> {
   const options = { mode: 0o600, flag: 'wx' };
+  // what is wrong with the folder is said when the file is written
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 }).catch(() => undefined);
   await writeFile(file, `${toNsec(secretKey)}\n`, options).catch((cause: unknown) => {
     const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
     throw new ConfigError(

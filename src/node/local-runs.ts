@@ -50,12 +50,21 @@ export async function listLocalRuns(home = dataHome()): Promise<readonly LocalRu
     .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.dir < b.dir ? -1 : 1));
 }
 
-/** The run with this name, folder, id or beginning of an id; or that of a path. Throws `run/unknown` where there is none. */
-export async function findLocalRun(nameOrPath: string, home = dataHome()): Promise<LocalRun> {
+/**
+ * The run with this name, folder, id or beginning of an id; or that of a path. Throws `run/unknown` where there is none. Where several
+ * workers of one run are kept here, `anyWorker` takes the one that is furthest.
+ */
+export async function findLocalRun(
+  nameOrPath: string,
+  home = dataHome(),
+  { anyWorker = false }: { readonly anyWorker?: boolean } = {},
+): Promise<LocalRun> {
   const all = await listLocalRuns(home);
   const named = all.filter(({ name }) => name === nameOrPath);
   const found = named.length > 0 ? named : all.filter((run) => isMeant(run, nameOrPath));
   if (found.length > 1) {
+    const one = anyWorker && furthestOf(found);
+    if (one) return one;
     throw new ConfigError('run/ambiguous', `${found.length} runs are called ${nameOrPath}`, {
       hint: `name one by its folder: ${found.map(({ dir }) => dir).join(', ')}`,
     });
@@ -77,7 +86,7 @@ export async function runFolderOf(nameOrPath: string, home = dataHome()): Promis
   );
   if (isFile) return nameOrPath;
   try {
-    return (await findLocalRun(nameOrPath, home)).worker;
+    return (await findLocalRun(nameOrPath, home, { anyWorker: true })).worker;
   } catch (error) {
     // whoever reads the path says what is wrong with it
     if (LOOKS_LIKE_A_PATH.test(nameOrPath)) return nameOrPath;
@@ -92,6 +101,13 @@ export async function readKeptSpec(dir: string): Promise<RunSpec | undefined> {
   const text = await readFile(join(dir, 'run.json'), 'utf8').catch(() => undefined);
   const read = text === undefined ? undefined : readCanonical(text);
   return read?.ok ? read.value : undefined;
+}
+
+/** All of one run: the worker that has played most rounds. */
+function furthestOf(runs: readonly LocalRun[]): LocalRun | undefined {
+  const isOneRun = new Set(runs.map(({ run }) => run)).size === 1;
+  const [first] = [...runs].sort((a, b) => b.history.length - a.history.length);
+  return isOneRun ? first : undefined;
 }
 
 const SHORTEST_ID = 6;
@@ -176,7 +192,7 @@ async function readSettings(dir: string): Promise<Readonly<Record<string, unknow
 }
 
 /** What the header of the state file says, so that listing large models reads no parameters. */
-async function readState(dir: string) {
+export async function readState(dir: string) {
   const header = await readHeader(join(dir, 'state.safetensors')).catch(() => undefined);
   const record = header && parseRecord(header.metadata.worker ?? '', noMembers);
   if (!header || !record) return undefined;

@@ -23,6 +23,14 @@ export const hello = (
   lossBefore: state.lossBefore,
 });
 
+/** What is said of a run that is over before it is gone on with. */
+export function finished({ round, rounds }: WorkerState): string {
+  const last = rounds.at(-1);
+  const loss = last?.validationLoss ?? last?.trainingLoss;
+  const result = loss === undefined ? '' : `, loss ${loss.toFixed(2)}`;
+  return `This run is finished (${round} rounds${result}).`;
+}
+
 /** What came of it. */
 export async function summary(
   state: WorkerState,

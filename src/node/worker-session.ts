@@ -15,6 +15,7 @@ import { type Plan, planOf } from '../worker/plan.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { type Connection, connectRelays } from './connect-relays.ts';
 import { dataHome } from './data-home.ts';
+import { agreeOnSettings } from './kept-settings.ts';
 import { loadKey } from './keys.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native-sha256.ts';
@@ -22,9 +23,9 @@ import { type FixedData, largestEvent, prepareTask, type Task } from './prepare-
 import { mine } from './proof-of-work.ts';
 import type { Protocol } from './protocol.ts';
 import { assertRelaysFit, stripeOver } from './relay-fit.ts';
-import { agreeOnSettings, openRunFolder } from './run-folder.ts';
+import { openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
-import { hello, SHARD_BATCHES, summary } from './session-events.ts';
+import { finished, hello, SHARD_BATCHES, summary } from './session-events.ts';
 import type { TrainerSetup } from './trainer/setup.ts';
 import { createTrainer, type Trainer } from './trainer/trainer.ts';
 
@@ -76,6 +77,7 @@ export const runWorkerSession = <M extends object>(
     await agreeOnSettings(
       dir,
       writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) }),
+      { mayExtend: true },
     );
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
@@ -117,6 +119,7 @@ export const runWorkerSession = <M extends object>(
     scope.defer(() => wire.close());
     const plan = planOf(settings, taskPlan(settings, task, trainer));
     report(hello(plan, trainer, wire.me, state));
+    if (state.round >= plan.rounds) onNotice(finished(state));
     const ports = {
       ...{ clock: systemClock, trainer, wire, store: folder.store, report },
       createSha256: createNativeSha256,

@@ -34,6 +34,7 @@ export async function runWorker<S extends WorkerState>(
       const { round, cohort } = state;
       const content = { round, digest: strategy.digestOf(state), cohort };
       comparison.remember(content);
+      if (isOver && state === start) return state;
       if (isOver) {
         await hearPeers(state, heartbeats.send(content), session);
         return state;

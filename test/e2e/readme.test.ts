@@ -57,13 +57,13 @@ async function runs(args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** All workers that `--sync strict:N` waits for, each with its shard and a home of its own. */
+/** All workers that `--sync strict:N` waits for, each with its shard, on one machine; without shards each on a machine of its own. */
 async function trains(args: readonly string[]): Promise<void> {
   const workers = Number(args[args.indexOf('--sync') + 1]!.split(':')[1]);
   const shard = args.indexOf('--shard');
   const programs: Program[] = Array.from({ length: workers }, (_, i) => {
     const own = shard < 0 ? args : args.with(shard + 1, `${i + 1}/${workers}`);
-    return startProgram([...own, ...SMALL], i === 0 ? home : temporaryFolder(), cwd);
+    return startProgram([...own, ...SMALL], i === 0 || shard >= 0 ? home : temporaryFolder(), cwd);
   });
   for (const { exit, output } of programs) {
     expect(await exit, output.stderr.slice(-2000)).toBe(0);

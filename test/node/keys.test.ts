@@ -155,9 +155,19 @@ describeWith(permissionsMissing)('a key file', () => {
       message: `${file} exists and is left as it is`,
     });
     expect(await readFile(file, 'utf8')).toBe(`${toNsec(key)}\n`);
-    await expect(writeKeyFile(join(dir, 'no', 'key'), key)).rejects.toMatchObject({
+    // its folder can be no folder
+    await expect(writeKeyFile(join(file, 'key'), key)).rejects.toMatchObject({
       code: 'key/file',
     });
+  });
+
+  it('makes the folder it goes to: a fresh machine has none', async () => {
+    const file = join(dir, 'share', 'nostrain', 'key');
+    await writeKeyFile(file, createSecretKey());
+    expect(await modeOf(file)).toBe(0o600);
+    const own = join(dir, 'home', 'keys');
+    const { secretKey } = await loadKey({ dir: own, env: noEnv });
+    expect((await loadKey({ dir: own, env: noEnv })).secretKey).toEqual(secretKey);
   });
 
   it('that others can read is tightened, once', async () => {

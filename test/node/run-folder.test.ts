@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { CheckpointError, ConfigError } from '../../src/base/errors.ts';
+import { CheckpointError } from '../../src/base/errors.ts';
 import { chainHeadOf } from '../../src/certified/chain.ts';
 import { type CertifiedState, certifiedMembers } from '../../src/certified/state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import { agreeOnSettings, openRunFolder } from '../../src/node/run-folder.ts';
+import { openRunFolder } from '../../src/node/run-folder.ts';
 import { takeKeyLock } from '../../src/node/run-lock.ts';
 import { encodeState, loadState } from '../../src/node/state-file.ts';
 import { readStateFile } from '../../src/python/node/state-io.ts';
@@ -278,46 +278,6 @@ describe('the lock', () => {
     await expect(open()).rejects.toMatchObject({ name: 'ConfigError', code: 'run/folder' });
     await writeFile(join(home, 'file'), '');
     await expect(open(join(home, 'file', 'in'))).rejects.toMatchObject({ code: 'run/folder' });
-  });
-});
-
-describe('the settings', () => {
-  const before = { run: 'r', rounds: 5, shard: '1/2', relay: ['ws://a'], roundTimeout: 60 };
-
-  it('are kept, and may be repeated', async () => {
-    await mkdir(dir);
-    await agreeOnSettings(dir, before);
-    expect(JSON.parse(await readFile(join(dir, 'settings.json'), 'utf8'))).toEqual(before);
-    await agreeOnSettings(dir, before);
-  });
-
-  it('that matter cannot change: both values are named', async () => {
-    await mkdir(dir);
-    await agreeOnSettings(dir, before);
-    const changed = agreeOnSettings(dir, { ...before, rounds: 6, shard: '2/2' });
-    await expect(changed).rejects.toThrow(ConfigError);
-    await expect(changed).rejects.toThrow('rounds 5 -> 6, shard "1/2" -> "2/2"');
-    await expect(agreeOnSettings(dir, { ...before, topk: 1 })).rejects.toThrow(
-      'topk undefined -> 1',
-    );
-    expect(JSON.parse(await readFile(join(dir, 'settings.json'), 'utf8'))).toEqual(before);
-  });
-
-  it('of the surroundings may change', async () => {
-    await mkdir(dir);
-    await agreeOnSettings(dir, before);
-    const now = { ...before, relay: ['ws://b'], roundTimeout: 5 };
-    await agreeOnSettings(dir, now);
-    expect(JSON.parse(await readFile(join(dir, 'settings.json'), 'utf8'))).toEqual(now);
-  });
-
-  it.each(['', '{"run":', '[]', 'null'])('in a broken file (%j) are named', async (text) => {
-    await mkdir(dir);
-    await writeFile(join(dir, 'settings.json'), text);
-    await expect(agreeOnSettings(dir, before)).rejects.toMatchObject({
-      name: 'CheckpointError',
-      message: expect.stringContaining('settings.json does not hold'),
-    });
   });
 });
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { dataHome } from '../../node/data-home.ts';
+import { keptSettings } from '../../node/kept-settings.ts';
 import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import {
   addReferenceFlags,
@@ -17,7 +18,7 @@ import {
 } from '../../python/commands/state-formats.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
 import { combineSettings, presets } from '../../run/presets.ts';
-import type { PartialSettings, Settings } from '../../run/settings.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import {
   addUncheckedSettingFlags,
   assertAgreeable,
@@ -83,8 +84,8 @@ async function train(
     }
     assertNoReferenceFlags(command);
     if (flags.output !== undefined) assertWritable(flags);
-    const settings = settingsOf(asked, command);
-    const dir = flags.dir ?? join(dataHome(), 'runs', folderName(settings.run));
+    const dir = flags.dir ?? (await folderOf(settingsOf(asked, command)));
+    const settings = settingsOf(asked, command, await keptSettings(dir));
     await runWorkerCommand({ settings, dir, protocol: protocolOf(settings) }, flags, {
       title: `run ${settings.run}`,
       interrupt,
@@ -111,8 +112,12 @@ function trainBySpec(
   });
 }
 
-/** The preset of the model, then what was asked for. */
-function settingsOf(asked: PartialSettings, command: Command): Settings {
+/** The preset of the model, then what a run that has begun goes on with, then what was asked for. */
+function settingsOf(
+  asked: PartialSettings,
+  command: Command,
+  kept: PartialSettings = {},
+): Settings {
   if (asked.model === undefined) {
     throw new ConfigError(
       'flag/model',
@@ -120,10 +125,19 @@ function settingsOf(asked: PartialSettings, command: Command): Settings {
       { hint: `the models are ${Object.keys(presets).join(', ')}` },
     );
   }
-  const settings = combineSettings(presets[asked.model], asked);
+  const usual = combineSettings(presets[asked.model], asked);
+  const settings = completeSettings(usual, kept, asked);
   refuseUnused(command, settingRules(settings));
   assertAgreeable(settings);
   return settings;
 }
 
-const folderName = (run: string): string => run.replace(/[^A-Za-z0-9._-]/g, '_');
+/** By run and shard: several workers of a run on one machine need no flag to keep apart. */
+async function folderOf({ run, shard: { index, count } }: Settings): Promise<string> {
+  const name = run.replace(/[^A-Za-z0-9._-]/g, '_');
+  const dir = join(dataHome(), 'runs', name);
+  if (count === 1) return dir;
+  const { shard } = await keptSettings(dir);
+  const isThere = shard?.index === index && shard.count === count;
+  return isThere ? dir : `${dir}-${index}-of-${count}`;
+}

@@ -18,7 +18,8 @@ function describe(event: RunEvent): string {
   switch (event.type) {
     case 'hello': {
       const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
-      const start = round === 0 ? '' : `, going on with ${roundName(round)}`;
+      const goesOn = round > 0 && round < rounds;
+      const start = goesOn ? `, going on with ${roundName(round)}` : '';
       return `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters on ${device} (${threads} thread${threads === 1 ? '' : 's'}), ${rounds} rounds of ${event.innerSteps} steps${start}; loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`;
     }
     case 'notice':

@@ -25,7 +25,7 @@ export const show = (): Command =>
     .option('--csv <file>', 'write a line per round; - for stdout')
     .option('--json', 'print JSON')
     .action(async (name: string, { html, csv, json }: Flags) => {
-      const run = await findLocalRun(name);
+      const run = await findLocalRun(name, undefined, { anyWorker: true });
       if (html !== undefined) await writeResult(renderPage(run), html);
       if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
       if (json) writeOut(asJson(documentOf(run)));

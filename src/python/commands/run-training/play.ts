@@ -8,8 +8,9 @@ import { createRelaySet, type RelaySet } from '../../../network/transport/relay-
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import type { Connection } from '../../../node/connect-relays.ts';
 import { readDataset } from '../../../node/dataset-file.ts';
+import { agreeOnSettings } from '../../../node/kept-settings.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { agreeOnSettings, openRunFolder } from '../../../node/run-folder.ts';
+import { openRunFolder } from '../../../node/run-folder.ts';
 import { openSocket } from '../../../node/sockets.ts';
 import { type Settings, writeSettings } from '../../../run/settings.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
