@@ -1,23 +1,41 @@
 /** docs/reference/commands.md: every command with its arguments and flags, from the command tree itself. */
 import type { Command, Option } from 'commander';
+import { examples } from '../../src/cli/examples.ts';
+import { commandGroup, FLAG_GROUPS, flagGroup } from '../../src/cli/help.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { code, table } from './markdown.ts';
 
-const MAIN = 'Options';
+const commandOrder = [
+  ...new Set(Object.keys(examples).map((path) => commandGroup(path.split(' ')[0]!))),
+];
+/** Headings in the order of the help; those of a command itself come last. */
+const placeOf = (heading: string): number => {
+  const at = Object.keys(FLAG_GROUPS).indexOf(heading);
+  return at < 0 ? Number.MAX_SAFE_INTEGER : at;
+};
+
+/** A default that the help says in words at its end. */
+function splitDefault(text: string): { readonly words: string; readonly fallback?: string } {
+  const found = /^(.*) \(default: (.*)\)$/.exec(text);
+  return found === null ? { words: text } : { words: found[1]!, fallback: found[2]! };
+}
 
 export async function renderCommands(): Promise<string> {
   const program = await createProgram();
   const all = program.commands.flatMap((command) => leavesOf(command, []));
   const contents = program.commands
     .filter((command) => !isHidden(command))
-    .map((command) => [
+    .map((command) => ({ command, at: commandOrder.indexOf(commandGroup(command.name())) }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ command }) => [
+      commandGroup(command.name()).replace(/:$/, ''),
       `[${code(command.name())}](#${anchor(`nostrain ${leavesOf(command, [])[0]!.path.join(' ')}`)})`,
       sentence(command.description()),
     ]);
   return [
     '# Commands',
     'Every command with its arguments and flags, as `--help` tells them. `nostrain COMMAND --help` prints the same.',
-    table(['command', 'what it does'], contents),
+    table(['group', 'command', 'what it does'], contents),
     ...all.map(section),
   ].join('\n\n');
 }
@@ -53,12 +71,16 @@ function section({ path, command }: Leaf): string {
   ]);
   const groups = new Map<string, Option[]>();
   for (const option of command.options.filter(({ hidden }) => !hidden)) {
-    const heading = option.helpGroupHeading ?? MAIN;
+    const heading = flagGroup(option);
     groups.set(heading, [...(groups.get(heading) ?? []), option]);
   }
-  const options = [...groups].map(([heading, each]) => {
+  const ordered = [...groups].sort(([a], [b]) => placeOf(a) - placeOf(b));
+  const options = ordered.map(([heading, each]) => {
     const title = groups.size === 1 ? [] : [`**${heading.replace(/:$/, '')}**`];
-    const rows = each.map((option) => [code(option.flags), wordsOf(option), defaultOf(option)]);
+    const rows = each.map((option) => {
+      const { words, fallback } = splitDefault(wordsOf(option));
+      return [code(option.flags), words, fallback ?? defaultOf(option)];
+    });
     return [...title, table(['flag', 'what it says', 'default'], rows)].join('\n\n');
   });
   return [
@@ -67,6 +89,7 @@ function section({ path, command }: Leaf): string {
     ['```text', `${name} ${command.usage()}`, '```'].join('\n'),
     ...(words.length === 0 ? [] : [table(['argument', 'what it is', 'default'], words)]),
     ...options,
+    `Example: ${code(examples[path.join(' ')]!)}`,
   ].join('\n\n');
 }
 

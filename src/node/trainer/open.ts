@@ -1,9 +1,8 @@
 /** Opening a trainer thread on the device asked for, or on the best that works. */
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import type { TrainingProgram } from '../../model/training-program.ts';
 import { requireEngine } from '../training-engine.ts';
+import { CUDA_HINT, cudaProblem } from './cuda-libraries.ts';
 import { type Engine, openReplicas, openSingle } from './engine.ts';
 import type { DataName, Device, Feeds } from './messages.ts';
 
@@ -29,9 +28,7 @@ const NO_DEVICE = 'training/no-device';
 
 const HINTS: Readonly<Record<Device, string>> = {
   cpu: 'reinstall onnxruntime-node; it has CPU builds for linux, windows and macOS on arm64',
-  cuda:
-    'on linux x64 with CUDA 12 and cuDNN 9 libraries, run ' +
-    '`ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install.js`; or choose the cpu device',
+  cuda: CUDA_HINT,
   webgpu: 'it needs a GPU with a Vulkan, Metal or Direct3D 12 driver; or choose the cpu device',
 };
 
@@ -49,16 +46,10 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
   }
 }
 
-/** The CUDA part of onnxruntime is not in its npm package; asking for it in vain prints errors of its own. */
-function requireCuda(): void {
-  const name = 'libonnxruntime_providers_cuda.so';
-  const folder = join(dirname(requireEngine()), '../bin/napi-v6', process.platform, process.arch);
-  if (!existsSync(join(folder, name))) throw noDevice('cuda', `${name} is not installed`);
-}
-
 /** What fails while the model is compiled is the model's, and leaves as it is; what fails while it is opened is the device's. */
 async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
-  if (device === 'cuda') requireCuda();
+  const problem = device === 'cuda' ? await cudaProblem() : undefined;
+  if (problem !== undefined) throw noDevice(device, problem);
   const isCut = device === 'cpu' && opening.parts > 1;
   const open = isCut ? prepareParts(opening) : prepareSingle(device, opening);
   try {
