@@ -50,6 +50,7 @@ export const eventExamples: readonly RunEvent[] = [
     ...{ type: 'published', round: 0, payloadBytes: 42_006, eventBytes: 58_911, relays: [relay] },
     failed: [{ relay: 'wss://relay.example.org', message: 'rate-limited: slow down' }],
   },
+  { type: 'peer', worker: other, state: 'sent', round: 0, digest: before, eventBytes: 58_911 },
   { type: 'refused', round: 1, worker: other, reason: 'wrong-round', detail: 'it is for round 1' },
   round,
   { type: 'divergence', round: 3, peer: other, ours: before, theirs: after, firstDiffering: other },
