@@ -3,7 +3,14 @@
  * large vocabulary, and the losses of a batch. `llama.ts` and `gpt2.ts` say what is between the embeddings and the last norm.
  */
 import type { Value } from '../graph/value.ts';
-import { crossEntropy, flatten, gemm, reshape, slicedCrossEntropy } from '../graph/verbs.ts';
+import {
+  crossEntropy,
+  flatten,
+  gemm,
+  groupedAttention,
+  reshape,
+  slicedCrossEntropy,
+} from '../graph/verbs.ts';
 import type { Model, TensorSpec, Weights } from './architecture.ts';
 
 /** One linear layer: its tensors are `<name>.weight` and, with a bias, `<name>.bias`. */
@@ -23,9 +30,35 @@ export interface Layers {
   linear(layer: LinearLayer, rows: Value): Value;
 }
 
+/** Queries (B, A, T, d), and keys and values (B, K, T, d), of one layer. */
+export interface Heads {
+  readonly q: Value;
+  readonly k: Value;
+  readonly v: Value;
+}
+
+export interface Scoring {
+  readonly scale: number;
+  /** A position sees so many, itself included; 0 is all before it. */
+  readonly window: number;
+}
+
+/** A text that a window of tokens continues; a window without one stands at position 0. */
+export interface Past {
+  /** The longest text. */
+  readonly capacity: number;
+  /** Positions of the window's tokens, i32 (T). */
+  readonly positions: Value;
+  /** What the window's queries see of the whole text in a layer, (B, A, T, d). */
+  attend(layer: number, heads: Heads, scoring: Scoring): Value;
+}
+
 /** A decoder-only language model up to its logits. */
 export interface Decoder {
   readonly vocabulary: number;
+  readonly layers: number;
+  /** Of keys and values in every layer: heads, and numbers in each. */
+  readonly cached: { readonly heads: number; readonly size: number };
   /** By name as in the files, in no order that matters. */
   readonly tensors: readonly TensorSpec[];
   /** Every linear layer between the embeddings and the last norm, from the first to the last. */
@@ -33,7 +66,7 @@ export interface Decoder {
   /** Name of the last layer's weight, [V, width]: that of the token embeddings when the two are tied. */
   readonly head: string;
   /** Tokens (B, T) to what the last norm gives, (B * T, width). */
-  hidden(layers: Layers, inputs: Value): Value;
+  hidden(layers: Layers, inputs: Value, past?: Past): Value;
 }
 
 /** About so many logits are in memory at once: 32 MiB. */
@@ -58,6 +91,14 @@ export const plainLayers = (weights: Weights): Layers => ({
       c: bias ? weights(`${name}.bias`) : undefined,
     }),
 });
+
+/** What one layer's queries see: of their own window, or of the text before it too. */
+export const attend = (
+  past: Past | undefined,
+  layer: number,
+  { q, k, v }: Heads,
+  scoring: Scoring,
+): Value => (past ? past.attend(layer, { q, k, v }, scoring) : groupedAttention(q, k, v, scoring));
 
 /** Logits (B * T, V). */
 export const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>

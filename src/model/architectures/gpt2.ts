@@ -15,7 +15,6 @@ import {
   checkpoint,
   erf,
   gather,
-  groupedAttention,
   mul,
   relu,
   reshape,
@@ -27,7 +26,15 @@ import {
   transpose,
 } from '../graph/verbs.ts';
 import type { TensorSpec, Weights } from './architecture.ts';
-import { type Decoder, type Layers, type LinearLayer, linearTensors } from './decoder.ts';
+import {
+  attend,
+  type Decoder,
+  type Heads,
+  type Layers,
+  type LinearLayer,
+  linearTensors,
+  type Scoring,
+} from './decoder.ts';
 
 const TOKENS = 'transformer.wte.weight';
 const POSITIONS = 'transformer.wpe.weight';
@@ -86,21 +93,27 @@ const blockNames = ({ layers }: Gpt2Spec): readonly string[] =>
 /** The decoder of these sizes. */
 export const gpt2 = (spec: Gpt2Spec): Decoder => ({
   vocabulary: spec.vocabulary,
+  layers: spec.layers,
+  cached: { heads: spec.heads, size: spec.width / spec.heads },
   tensors: tensorsOf(spec),
   linears: blockNames(spec).flatMap((at) => Object.values(linearsOf(spec, at))),
   head: spec.tied ? TOKENS : HEAD,
-  hidden(layers, inputs) {
+  hidden(layers, inputs, past) {
     const { weights } = layers;
     const [batch, length] = inputs.shape;
     const embedded = gather(weights(TOKENS), inputs); // (B, T, D)
-    const placed = add(embedded, slice(weights(POSITIONS), 0, 0, length!));
+    const table = weights(POSITIONS);
+    const places = past ? gather(table, past.positions) : slice(table, 0, 0, length!);
+    const placed = add(embedded, places);
     let h = reshape(placed, [batch! * length!, spec.width]);
-    for (const at of blockNames(spec)) {
-      h = checkpoint(h, (input) => {
-        const attended = add(input, attention(spec, layers, { at, length: length!, rows: input }));
+    blockNames(spec).forEach((at, layer) => {
+      h = checkpoint(h, (rows) => {
+        const see = attend.bind(undefined, past, layer);
+        const own = { at, length: length!, rows, attend: see };
+        const attended = add(rows, attention(spec, layers, own));
         return add(attended, feedforward(spec, layers, at, attended));
       });
-    }
+    });
     return norm(spec, weights, 'transformer.ln_f', h);
   },
 });
@@ -111,6 +124,7 @@ const norm = ({ normEpsilon }: Gpt2Spec, weights: Weights, name: string, h: Valu
 interface AttentionInput {
   readonly at: string;
   readonly length: number;
+  attend(heads: Heads, scoring: Scoring): Value;
   /** (B * T, D) */
   readonly rows: Value;
 }
@@ -118,7 +132,7 @@ interface AttentionInput {
 function attention(
   spec: Gpt2Spec,
   { weights, linear }: Layers,
-  { at, length, rows }: AttentionInput,
+  { at, length, rows, attend }: AttentionInput,
 ): Value {
   const { width, heads } = spec;
   const size = width / heads;
@@ -127,7 +141,7 @@ function attention(
   const [q, k, v] = split(projected, 1, [width, width, width]).map((part) =>
     transpose(reshape(part, [rows.shape[0]! / length, length, heads, size]), [0, 2, 1, 3]),
   );
-  const o = groupedAttention(q!, k!, v!, { scale: 1 / Math.sqrt(size) });
+  const o = attend({ q: q!, k: k!, v: v! }, { scale: 1 / Math.sqrt(size), window: 0 });
   return linear(output, reshape(transpose(o, [0, 2, 1, 3]), rows.shape));
 }
 

@@ -20,7 +20,6 @@ import {
   add,
   checkpoint,
   gather,
-  groupedAttention,
   reshape,
   rmsNorm,
   rotary,
@@ -28,7 +27,16 @@ import {
   transpose,
 } from '../graph/verbs.ts';
 import type { TensorSpec } from './architecture.ts';
-import { type Decoder, type Layers, type LinearLayer, linearTensors } from './decoder.ts';
+import {
+  attend,
+  type Decoder,
+  type Heads,
+  type Layers,
+  type LinearLayer,
+  linearTensors,
+  type Past,
+  type Scoring,
+} from './decoder.ts';
 import { type RopeTables, ropeTables } from './rope.ts';
 
 const EMBEDDING = 'model.embed_tokens.weight';
@@ -82,28 +90,39 @@ const blockNames = ({ layers }: LlamaSpec): readonly string[] =>
 /** The decoder of these sizes. */
 export const llama = (spec: LlamaSpec): Decoder => ({
   vocabulary: spec.vocabulary,
+  layers: spec.layers,
+  cached: { heads: spec.keyValueHeads, size: spec.headSize },
   tensors: tensorsOf(spec),
   linears: blockNames(spec).flatMap((at) => Object.values(linearsOf(spec, at))),
   head: spec.tied ? EMBEDDING : HEAD,
-  hidden(layers, inputs) {
+  hidden(layers, inputs, past) {
     const { weights } = layers;
     const [batch, length] = inputs.shape;
     const embedded = gather(weights(EMBEDDING), inputs);
-    const tables = ropeTables(spec, length!, embedded);
+    const tables = tablesAt(spec, embedded, past);
     let h = reshape(embedded, [batch! * length!, spec.width]);
-    for (const at of blockNames(spec)) {
-      h = checkpoint(h, (input) => {
-        const attended = add(input, attention(spec, layers, { at, tables, rows: input }));
+    blockNames(spec).forEach((at, layer) => {
+      h = checkpoint(h, (rows) => {
+        const own = { at, tables, rows, attend: attend.bind(undefined, past, layer) };
+        const attended = add(rows, attention(spec, layers, own));
         return add(attended, feedforward(spec, layers, at, attended));
       });
-    }
+    });
     return rmsNorm(h, weights('model.norm.weight'), spec.normEpsilon);
   },
 });
 
+/** The angles of the window's positions. */
+function tablesAt(spec: LlamaSpec, embedded: Value, past: Past | undefined): RopeTables {
+  if (!past) return ropeTables(spec, embedded.shape[1]!, embedded);
+  const { cos, sin } = ropeTables(spec, past.capacity, embedded);
+  return { cos: gather(cos, past.positions), sin: gather(sin, past.positions) };
+}
+
 interface AttentionInput {
   readonly at: string;
   readonly tables: RopeTables;
+  attend(heads: Heads, scoring: Scoring): Value;
   /** (B * T, D) */
   readonly rows: Value;
 }
@@ -111,7 +130,7 @@ interface AttentionInput {
 function attention(
   spec: LlamaSpec,
   { weights, linear }: Layers,
-  { at, tables: { cos, sin }, rows }: AttentionInput,
+  { at, tables: { cos, sin }, rows, attend }: AttentionInput,
 ): Value {
   const { heads, headSize, normEpsilon, queryKeyNorm } = spec;
   const { query, key, value, output } = linearsOf(spec, at);
@@ -130,9 +149,8 @@ function attention(
   const q = turned(normed(parted(query), 'q_norm'));
   const k = turned(normed(parted(key), 'k_norm'));
   const v = transpose(parted(value), [0, 2, 1, 3]);
-  // a window as long as the text sees all of it
-  const window = spec.window !== undefined && spec.window < length ? spec.window : 0;
-  const o = groupedAttention(q, k, v, { scale: 1 / Math.sqrt(headSize), window });
+  const scoring = { scale: 1 / Math.sqrt(headSize), window: spec.window ?? 0 };
+  const o = attend({ q, k, v }, scoring);
   const joined = reshape(transpose(o, [0, 2, 1, 3]), [rows.shape[0]!, heads * headSize]);
   return linear(output, joined);
 }

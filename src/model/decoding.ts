@@ -1,0 +1,162 @@
+/**
+ * Compiles a decoder to programs that continue a text: a call reads the next tokens and leaves behind their keys and values, which
+ * the caller stores for the calls after it, so that no token is computed twice. Tensors are inputs of their own, never copied.
+ */
+
+import type { TensorSpec, Weights } from './architectures/architecture.ts';
+import {
+  type Decoder,
+  type Heads,
+  type Layers,
+  type Past,
+  plainLayers,
+  type Scoring,
+} from './architectures/decoder.ts';
+import { createGraph, type Graph } from './graph/builder.ts';
+import { lower } from './graph/lower.ts';
+import type { Value } from './graph/value.ts';
+import {
+  add,
+  concat,
+  expand,
+  gather,
+  gemm,
+  greater,
+  less,
+  matmul,
+  reshape,
+  softmax,
+  split,
+  sub,
+  where,
+} from './graph/verbs.ts';
+import { encodeModel } from './onnx/encode.ts';
+import type { Shape } from './onnx/model.ts';
+
+export interface DecodingOptions {
+  /** The longest text, in tokens. */
+  readonly capacity: number;
+  /** How many tokens a call reads; when there are fewer, what follows them does not matter. */
+  readonly tokens: number;
+  /** Every tensor that `layers` reads; default those of the decoder. */
+  readonly tensors?: readonly Pick<TensorSpec, 'name' | 'shape'>[];
+  /** How linear layers are applied, for adapters; default as their weights say. */
+  readonly layers?: (weights: Weights) => Layers;
+}
+
+/** Shape of `past.keys.<i>` and `past.values.<i>` of every layer i: (1, heads, capacity, size). */
+export const cacheShape = ({ cached }: Decoder, capacity: number): Shape => [
+  1,
+  cached.heads,
+  capacity,
+  cached.size,
+];
+
+/** Far below every score: its share of the weight is nothing. */
+const NEVER = -1e9;
+
+/**
+ * The tensors by name, tokens i32 (1, n), start i32 (1): the position of the first, last i32 (1): which of them is asked for, and
+ * `past.keys.<i>`, `past.values.<i>` filled up to start -> logits (1, V) after that token, and `keys.<i>`, `values.<i>` of the
+ * tokens, (1, heads, n, size), to be stored at their positions.
+ */
+export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uint8Array {
+  const { tokens, tensors = decoder.tensors, layers = plainLayers } = options;
+  const graph = createGraph();
+  const inputs = new Map(
+    tensors.map(({ name, shape }) => [name, graph.input(name, { dtype: 'f32', shape })]),
+  );
+  const weights = (name: string): Value => {
+    const tensor = inputs.get(name);
+    if (!tensor) throw new TypeError(`the model has no tensor ${name}`);
+    return tensor;
+  };
+  const own = layers(weights);
+  const text = graph.input('tokens', { dtype: 'i32', shape: [1, tokens] });
+  const start = graph.input('start', { dtype: 'i32', shape: [1] });
+  const last = graph.input('last', { dtype: 'i32', shape: [1] });
+  const hidden = decoder.hidden(own, text, openPast(graph, decoder, options, start));
+  const asked = gather(hidden, last);
+  graph.output('logits', gemm(asked, own.weights(decoder.head), { transB: true }));
+  return encodeModel(lower(graph, 'decode', { portable: false }));
+}
+
+function openPast(
+  graph: Graph,
+  decoder: Decoder,
+  { capacity, tokens }: DecodingOptions,
+  start: Value,
+): Past {
+  const positions = add(count(graph, tokens), start);
+  const masks = new Map<number, Value>();
+  const maskOf = (window: number) => {
+    const known = masks.get(window) ?? mask(graph, { capacity, positions, start, window });
+    masks.set(window, known);
+    return known;
+  };
+  const type = { dtype: 'f32', shape: cacheShape(decoder, capacity) } as const;
+  return {
+    capacity,
+    positions,
+    attend(layer, heads, { scale, window }) {
+      const keys = graph.input(`past.keys.${layer}`, type);
+      const values = graph.input(`past.values.${layer}`, type);
+      graph.output(`keys.${layer}`, heads.k);
+      graph.output(`values.${layer}`, heads.v);
+      return attendBoth(heads, { keys, values }, { scale, mask: maskOf(window) });
+    },
+  };
+}
+
+/** 0 .. length - 1. */
+const count = (graph: Graph, length: number): Value =>
+  graph.constant({ dtype: 'i32', shape: [length] }, [...Array(length).keys()]);
+
+interface Seen {
+  readonly capacity: number;
+  readonly positions: Value;
+  readonly start: Value;
+  readonly window: number;
+}
+
+/** What is added to the scores of the window's tokens (n) against the stored positions and each other (capacity + n). */
+function mask(graph: Graph, { capacity, positions, start, window }: Seen): Value {
+  const tokens = positions.shape[0]!;
+  const number = (fill: number) => graph.constant({ dtype: 'f32', shape: [] }, [fill]);
+  const unless = (hidden: Value) => where(hidden, number(NEVER), number(0));
+  const rows = reshape(positions, [tokens, 1]);
+  const stored = reshape(count(graph, capacity), [1, capacity]);
+  const fresh = reshape(positions, [1, tokens]);
+  // stored positions from `start` on are empty, or left over from another text
+  const isEmpty = greater(stored, sub(reshape(start, [1, 1]), integer(graph, 1)));
+  const empty = expand(unless(isEmpty), [tokens, capacity]);
+  const before = concat([empty, unless(greater(fresh, rows))], 1);
+  if (window === 0) return before;
+  const first = sub(rows, integer(graph, window - 1));
+  return add(before, unless(less(concat([stored, fresh], 1), first)));
+}
+
+const integer = (graph: Graph, value: number): Value =>
+  graph.constant({ dtype: 'i32', shape: [] }, [value]);
+
+/** Attention over stored and fresh keys, without joining them: only their scores are. */
+function attendBoth(
+  { q, k, v }: Heads,
+  past: { readonly keys: Value; readonly values: Value },
+  { scale, mask }: Pick<Scoring, 'scale'> & { readonly mask: Value },
+): Value {
+  const [batch, queries, tokens, size] = q.shape;
+  const heads = k.shape[1]!;
+  const groups = queries! / heads;
+  const capacity = past.keys.shape[2]!;
+  const rows = groups * tokens!;
+  const stacked = reshape(q, [batch!, heads, rows, size!]);
+  const scores = [past.keys, k].map((keys) =>
+    matmul(stacked, keys, { transB: true, alpha: scale }),
+  );
+  const joined = concat([scores[0]!, scores[1]!], 3);
+  const grouped = reshape(joined, [batch!, heads, groups, tokens!, capacity + tokens!]);
+  const shares = reshape(softmax(add(grouped, mask)), joined.shape);
+  const [stored, fresh] = split(shares, 3, [capacity, tokens!]);
+  return reshape(add(matmul(stored!, past.values), matmul(fresh!, v)), q.shape);
+}
