@@ -1,4 +1,5 @@
 /** Which devices can train here, found out by training on each: lists of supported backends promise too much. */
+import { fork } from 'node:child_process';
 import { deriveKey } from '../base/rng.ts';
 import type { Device } from './trainer/messages.ts';
 import { createTrainer } from './trainer/trainer.ts';
@@ -12,20 +13,43 @@ export interface DeviceReport {
 
 const DEVICES: readonly Device[] = ['cpu', 'cuda', 'webgpu'];
 
-/** Takes two steps of a small model on every device. */
+/** Takes two steps of a small model on every device, each in a process of its own: drivers write to stderr, or end the process. */
 export async function probeDevices(): Promise<readonly DeviceReport[]> {
   const reports: DeviceReport[] = [];
-  for (const device of DEVICES) {
-    try {
-      const seconds = await trainBriefly(device);
-      const message = `two training steps took ${(1000 * seconds).toFixed(1)} ms`;
-      reports.push({ device, works: true, message });
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      reports.push({ device, works: false, message });
-    }
-  }
+  for (const device of DEVICES) reports.push(await probeApart(device));
   return reports;
+}
+
+function probeApart(device: Device): Promise<DeviceReport> {
+  const isSource = import.meta.url.endsWith('.ts');
+  const entry = new URL(`./device-process.${isSource ? 'ts' : 'js'}`, import.meta.url);
+  const child = fork(entry, [device], {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    execArgv: isSource ? ['--import', 'tsx', '--conditions=nostrain:source'] : [],
+  });
+  return new Promise((resolve) => {
+    child.once('message', (report) => resolve(report as DeviceReport));
+    child.once('error', (error) => resolve({ device, works: false, message: error.message }));
+    child.once('exit', (code, signal) => {
+      const message = `the engine ended its process (${signal ?? `exit ${code}`})`;
+      resolve({ device, works: false, message });
+    });
+  });
+}
+
+/** Takes two steps of a small model there. */
+export async function probeDevice(device: Device): Promise<DeviceReport> {
+  try {
+    const seconds = await trainBriefly(device);
+    const message = `two training steps took ${(1000 * seconds).toFixed(1)} ms`;
+    return { device, works: true, message };
+  } catch (error) {
+    return {
+      device,
+      works: false,
+      message: error instanceof Error ? error.message : String(error),
+    };
+  }
 }
 
 async function trainBriefly(device: Device): Promise<number> {

@@ -9,6 +9,7 @@ import { wordError } from '../../../src/cli/main.ts';
 import { parseSecretKey, publicKeyOf, toNpub } from '../../../src/node/keys.ts';
 import { fetchRelayInfo } from '../../../src/node/relay-info.ts';
 import { runCommand } from '../../support/command-line.ts';
+import { runProgram } from '../../support/processes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const file = temporaryFolder();
@@ -207,6 +208,14 @@ describe('run-training', () => {
     const printed = await start('--settings', file('none.json'));
     expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
     expect(printed.stderr).toContain(`cannot read the settings file ${file('none.json')}`);
+  });
+});
+
+describe('doctor', () => {
+  it('prints one document, whatever the drivers of devices have to say', async () => {
+    const { code, stdout, stderr } = await runProgram(['doctor', '--json']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true });
   });
 });
 

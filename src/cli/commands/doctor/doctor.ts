@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
-import { formatChecks } from './check.ts';
+import { type Check, formatChecks } from './check.ts';
 import { checkMachine } from './machine.ts';
 import { checkRelays } from './relays.ts';
 
@@ -11,6 +11,9 @@ interface Flags {
   readonly relay: readonly string[];
   readonly json?: boolean;
 }
+
+const isGoodRelay = ({ name, level }: Check): boolean =>
+  name.startsWith('relay ') && level !== 'broken';
 
 export const doctor = (): Command =>
   new Command('doctor')
@@ -26,5 +29,12 @@ export const doctor = (): Command =>
       writeOut(json ? asJson({ ok: broken.length === 0, checks }) : formatChecks(checks));
       if (broken.length === 0) return;
       const names = broken.map(({ name }) => name).join(', ');
-      throw new ConfigError('doctor/broken', `training will not work here: ${names}`);
+      const isHindered =
+        broken.some(({ name }) => !name.startsWith('relay ')) || !checks.some(isGoodRelay);
+      throw new ConfigError(
+        'doctor/broken',
+        isHindered
+          ? `training will not work here: ${names}`
+          : `training will work over the other relays only: ${names}`,
+      );
     });

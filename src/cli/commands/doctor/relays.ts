@@ -29,8 +29,10 @@ export async function checkRelays(urls: readonly string[]): Promise<readonly Che
   if (urls.length === 0) return [];
   const probes = await Promise.all(parseRelayUrls(urls).map(probe));
   const problems = probes.map(problemOf);
-  const level = problems.includes(undefined) ? 'note' : 'broken';
-  const relays = probes.map((each, i) => wordRelay(each, problems[i], level));
+  const canMiss = problems.includes(undefined);
+  const relays = probes.map((each, i) =>
+    wordRelay(each, problems[i], canMiss && isReached(each) ? 'note' : 'broken'),
+  );
   return [...relays, checkClock(probes)];
 }
 
@@ -59,6 +61,8 @@ async function timeToOpen(url: string): Promise<number | string> {
   socket.close();
   return opened;
 }
+
+const isReached = ({ opened }: Probe): boolean => typeof opened === 'number';
 
 /** Why a run cannot use the relay; undefined when nothing speaks against it. */
 function problemOf({ opened, info }: Probe): string | undefined {

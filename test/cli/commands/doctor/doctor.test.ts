@@ -78,6 +78,16 @@ describe('doctor', () => {
     expect(stderr).toContain(`training will not work here: relay ${NOWHERE}`);
   });
 
+  it('exits 1 for a dead relay among others, with one document on stdout and one line of ours on stderr', async () => {
+    const args = ['--relay', await startRelay(), '--relay', NOWHERE, '--json'];
+    const { exitCode, stdout, stderr } = await runCommand('doctor', ...args);
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({ ok: false });
+    expect(stderr).toBe(
+      `error (doctor/broken): training will work over the other relays only: relay ${NOWHERE}\n`,
+    );
+  });
+
   it('refuses what is no relay address', async () => {
     const { exitCode, stdout, stderr } = await runCommand('doctor', '--relay', 'http://x');
     expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
@@ -96,11 +106,13 @@ describe('relays', () => {
     expect(clock).toEqual({ name: 'clock', level: 'ok', words: 'agrees with the relays' });
   });
 
-  it('that cannot be used are broken only where none can', async () => {
+  it('that cannot be reached are broken, those that ask too much only where no other will do', async () => {
     const levels = async (...urls: string[]) =>
       (await checkRelays(urls)).slice(0, urls.length).map(({ level }) => level);
     expect(await levels(NOWHERE)).toEqual(['broken']);
-    expect(await levels(NOWHERE, await startRelay())).toEqual(['note', 'ok']);
+    expect(await levels(NOWHERE, await startRelay())).toEqual(['broken', 'ok']);
+    const paid = await pretend({ limitation: { payment_required: true } });
+    expect(await levels(paid, await startRelay())).toEqual(['note', 'ok']);
     expect(await levels()).toEqual([]);
   });
 
