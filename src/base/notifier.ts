@@ -1,4 +1,5 @@
 /** Wakes everybody who waits for something to change; carries no state, so who wakes looks again. */
+import { anySignal } from './abort.ts';
 import type { Clock } from './clock.ts';
 
 export interface Notifier {
@@ -36,6 +37,9 @@ export function createNotifier(): Notifier {
   };
 }
 
+/** Reason of waits that nobody waits for any more. */
+const OVER = new Error('over');
+
 /** Waits for the next `notify`, but not past `untilMs` of the clock; rejects with `signal.reason` when aborted first. */
 export async function notifiedOrDeadline(
   notifier: Notifier,
@@ -44,12 +48,13 @@ export async function notifiedOrDeadline(
   signal: AbortSignal,
 ): Promise<void> {
   const done = new AbortController();
-  const either = AbortSignal.any([signal, done.signal]);
+  const { signal: either, release } = anySignal(signal, done.signal);
   const waits = [notifier.next(either), clock.sleep(Math.max(0, untilMs - clock.now()), either)];
   try {
     await Promise.race(waits);
   } finally {
-    done.abort();
+    done.abort(OVER);
     await Promise.allSettled(waits);
+    release();
   }
 }

@@ -2,8 +2,9 @@
  * Forks of a certified run: on evidence of another branch, everything relays have of who decided what is followed from round 0, and both
  * branches are compared by the fork rule (consensus/round/fork-choice.ts).
  */
+
 import { type Clock, systemClock } from '../base/clock.ts';
-import { type Deferred, deferred } from '../base/deferred.ts';
+import { type Deferred, deferred, firstOf } from '../base/deferred.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
@@ -91,7 +92,7 @@ export class Branches {
     this.#at = state;
     await this.#look;
     await this.#begin();
-    return Promise.race([this.better, Promise.resolve(undefined)]);
+    return firstOf<Better | undefined>([this.better, Promise.resolve(undefined)]);
   }
 
   /** Called on evidence of another branch; triggers a comparison. With a key it counts only from the roster. */

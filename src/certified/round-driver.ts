@@ -3,10 +3,12 @@
  * asks for: signs, sends, receives and re-sends messages. What the machine signs is on disk before it leaves. It goes on answering others
  * until it is closed.
  */
+import { anySignal } from '../base/abort.ts';
 import { deferred } from '../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../base/notifier.ts';
 import { beginRound, step } from '../consensus/round/machine.ts';
 import type { Certificate, Effect, Input, RoundState } from '../consensus/round/round-state.ts';
+import { hasSigned } from '../consensus/round/round-state.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { OwnEvent, RoundListening } from '../network/wire/control.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
@@ -41,6 +43,7 @@ class RoundDriver implements DrivenRound {
   readonly #changed = createNotifier();
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
+  readonly #release: () => void;
   readonly #inputs: Input[] = [];
   readonly #pending = new PendingActions();
   readonly #own: Record<string, SignedEvent>;
@@ -57,7 +60,9 @@ class RoundDriver implements DrivenRound {
     const { context, ports, entry, beginning, voteFrom } = options;
     this.#options = options;
     this.#refusals = createRefusals(context.round, ports);
-    this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
+    const { signal, release } = anySignal(ports.signal, this.#stop.signal);
+    this.#signal = signal;
+    this.#release = release;
     this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
     this.#own = { ...entry?.own };
     const isResumed = entry !== undefined;
@@ -101,14 +106,7 @@ class RoundDriver implements DrivenRound {
   }
 
   get hasCommitted(): boolean {
-    const { decided, sent } = this.#machine;
-    return sent.some(
-      (said) =>
-        said.type !== 'ballot' &&
-        said.step === 'commit' &&
-        said.attempt === decided?.attempt &&
-        said.view === decided.view,
-    );
+    return this.isCertified && hasSigned({ ...this.#machine, ...this.#machine.decided }, 'commit');
   }
 
   get refused(): readonly Rejection[] {
@@ -143,6 +141,7 @@ class RoundDriver implements DrivenRound {
 
   close(): void {
     this.#stop.abort(new Error('closed'));
+    this.#release();
     this.#observer.close();
     this.#listening.close();
   }

@@ -4,6 +4,7 @@
  * docs/rounds.md has the rules.
  */
 
+import { firstOf } from '../base/deferred.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { type Beginning, comeBack } from '../consensus/round/timing.ts';
@@ -23,7 +24,7 @@ import {
 } from './chain.ts';
 import type { CertifiedSession } from './events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
-import type { DrivenRound, Member, ReadyRound } from './member.ts';
+import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
 import { driveRound } from './round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 import { assignmentOf, known, termsOf } from './terms.ts';
@@ -85,7 +86,7 @@ async function openCertified(
     async finish(played) {
       const waitedMs = clock.now();
       const { conflict } = member.keyWatch;
-      const end = await Promise.race([branches.better, driven.decided, conflict]);
+      const end = await firstOf<Better | Decision>([branches.better, driven.decided, conflict]);
       if ('path' in end) return switchBranch(end, played, member, session);
       const secondsWaiting = (clock.now() - waitedMs) / 1000;
       attendance.note({ isOver, isLate }, end.outcome);

@@ -1,4 +1,5 @@
 /** Proof of work for events (NIP-13): leading zero bits of the id, and a `nonce` tag that commits to how many were aimed at. */
+import { anySignal } from '../base/abort.ts';
 import type { Clock } from '../base/clock.ts';
 import { type EventDraft, eventId, type SignedEvent, type Signer } from './event.ts';
 import { pureCrypto } from './event-crypto.ts';
@@ -77,13 +78,13 @@ export function createWorkingSigner({
     }
     if (leftMs <= 0) return signer.sign(draft);
     const over = new AbortController();
-    const either = AbortSignal.any([signal, over.signal]);
+    const { signal: either, release } = anySignal(signal, over.signal);
     const work = mine({ ...draft, pubkey: signer.publicKey }, bits, either);
     try {
       return signer.sign((await within(work, leftMs, clock, signal)) ?? draft);
     } finally {
       over.abort(new Error('too much work'));
-      work.catch(() => undefined);
+      work.catch(() => undefined).finally(release);
       leftMs -= clock.now() - begunMs;
     }
   };

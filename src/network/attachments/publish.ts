@@ -2,6 +2,7 @@
  * Publishes events with what is too large to be inside them: the chunks go first, the event that names them follows as soon as the
  * relays together hold enough. Every relay gets the whole payload, or its shard of a striped one; slow ones are still served after that.
  */
+import { anySignal } from '../../base/abort.ts';
 import { deferred } from '../../base/deferred.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -173,20 +174,24 @@ async function sendTo(
   let away = false;
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
-    const own = AbortSignal.any([signal]); // few listeners each
-    while (next < count && !isUseless && !own.aborted) {
-      const index = next++;
-      const [outcome] = await relays.publish(eventOf(index), {
-        ...{ only: [relay], signal: own, isPatient },
-      });
-      if (outcome && isTaken(outcome)) {
-        taken++;
-        onTaken(index);
-        continue;
+    const { signal: own, release } = anySignal(signal); // few listeners each
+    try {
+      while (next < count && !isUseless && !own.aborted) {
+        const index = next++;
+        const [outcome] = await relays.publish(eventOf(index), {
+          ...{ only: [relay], signal: own, isPatient },
+        });
+        if (outcome && isTaken(outcome)) {
+          taken++;
+          onTaken(index);
+          continue;
+        }
+        if (message === '') away = isAway(outcome, relay, relays);
+        message ||= wordsOf(outcome, relay, relays);
+        isUseless ||= outcome === undefined || outcome.attempts === 0;
       }
-      if (message === '') away = isAway(outcome, relay, relays);
-      message ||= wordsOf(outcome, relay, relays);
-      isUseless ||= outcome === undefined || outcome.attempts === 0;
+    } finally {
+      release();
     }
   };
   await Promise.all(Array.from({ length: Math.min(window, count) }, sendSome)).catch(() => {

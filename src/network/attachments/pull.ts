@@ -3,14 +3,16 @@
  * chunk proves itself, so nobody who serves one is trusted; first those its author signed are asked for. Relays are shared by turns
  * among authors, so one who names many payloads that never come holds up nobody else's.
  */
+
 import { chunk } from '../../../kinds/chunk.ts';
+import { onAbort } from '../../base/abort.ts';
 import type { Clock } from '../../base/clock.ts';
 import { deferred } from '../../base/deferred.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { onAbort, within } from '../transport/deadline.ts';
+import { within } from '../transport/deadline.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';

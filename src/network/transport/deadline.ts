@@ -1,21 +1,6 @@
 /** Waiting for a promise, but not for ever and not past an abort. */
+import { onAbort } from '../../base/abort.ts';
 import type { Clock } from '../../base/clock.ts';
-
-/** What each signal's abort sets off; platforms complain about many listeners on one signal, so each gets one. */
-const callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
-
-/** Calls back when the signal aborts, not when it did before; the function returned takes that back. */
-export function onAbort(signal: AbortSignal, callback: () => void): () => void {
-  const callbacks = callbacksOf.get(signal) ?? new Set();
-  if (!callbacksOf.has(signal)) {
-    callbacksOf.set(signal, callbacks);
-    signal.addEventListener('abort', () => {
-      for (const each of callbacks) each();
-    });
-  }
-  callbacks.add(callback);
-  return () => callbacks.delete(callback);
-}
 
 /** The promise's value, or undefined when `ms` pass first; rejects with `signal.reason` when aborted. */
 export async function within<T>(
@@ -48,22 +33,4 @@ export async function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal
   } finally {
     release();
   }
-}
-
-/** Aborts as soon as one of the signals does, for the same reason; `release` lets go of them. */
-export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
-  readonly signal: AbortSignal;
-  release(): void;
-} {
-  const any = new AbortController();
-  const releases = sources.map((source) => {
-    if (source?.aborted) any.abort(source.reason);
-    return source && onAbort(source, () => any.abort(source.reason));
-  });
-  return {
-    signal: any.signal,
-    release: () => {
-      for (const release of releases) release?.();
-    },
-  };
 }

@@ -1,11 +1,12 @@
 /** One event to one relay: sent when its turn comes, answered, and tried again while that can help. */
+import { anySignal } from '../../base/abort.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Answer } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
-import { anySignal, unlessAborted, within } from './deadline.ts';
+import { unlessAborted, within } from './deadline.ts';
 import type { Foreseen, Limits, Parcel } from './limits.ts';
 import { askFor, type ReadBack } from './read-back.ts';
 import type { SignIn } from './sign-in.ts';

@@ -1,9 +1,10 @@
 /** Asking relays for events by id: after silence, and now and then after an OK, which does not prove that an event is kept. */
+import { anySignal } from '../../base/abort.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Found } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
-import { anySignal, within } from './deadline.ts';
+import { within } from './deadline.ts';
 
 /** Whether a relay has been found to keep what it accepts. */
 export type Stores = 'unknown' | 'yes' | 'no';

@@ -2,6 +2,7 @@
  * Sends events of a round once more, to relays that do not have them: each is asked first, since a rate is for what is new. They give way to
  * all else, and what is on its way already is not sent twice.
  */
+import { anySignal } from '../../base/abort.ts';
 import type { SignedEvent } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
@@ -39,7 +40,7 @@ export class Resending {
     const stop = new AbortController();
     this.#rounds.set(stop, round);
     for (const { id } of events) this.#underWay.set(`${relay} ${id}`, stop);
-    const signal = AbortSignal.any([this.#options.signal, stop.signal]);
+    const { signal, release } = anySignal(this.#options.signal, stop.signal);
     try {
       const lacking = await this.#lackingAt(relay, events, signal);
       const { relays } = this.#options;
@@ -48,6 +49,7 @@ export class Resending {
     } catch {
       // the round, or the run, is over
     } finally {
+      release();
       for (const { id } of events) this.#underWay.delete(`${relay} ${id}`);
       this.#rounds.delete(stop);
     }

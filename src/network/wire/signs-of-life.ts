@@ -1,4 +1,5 @@
 /** What this worker sends so that others know it is there: heartbeats, and gradients where peers take those for heartbeats. */
+import { anySignal } from '../../base/abort.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import { type Sending, trackOutcomes, watchLater } from '../transport/delivery.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
@@ -50,12 +51,13 @@ export function createSignsOfLife(
         relays: [...new Set((advertised ?? advertise).map(withoutSecrets))],
         createdAt: lastHeartbeatSeconds,
       };
-      const sendOptions = { signal: AbortSignal.any([signal, replaced]) };
+      const { signal: either, release } = anySignal(signal, replaced);
       const { taken, ...sending } = watchLater(
         signWorked(buildHeartbeat(heartbeat)).then((event) =>
-          trackOutcomes(event, relays.send(event, sendOptions), relays),
+          trackOutcomes(event, relays.send(event, { signal: either }), relays),
         ),
       );
+      void sending.settled.then(release);
       const isSaid = taken.then((isTaken) => {
         isKnown ||= isTaken;
         return isTaken || replaced.aborted;
