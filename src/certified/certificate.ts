@@ -5,7 +5,7 @@
 
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../network/event.ts';
-import { signedAgain } from '../network/wire/signatures.ts';
+import { signedAgain } from '../network/wire/votes.ts';
 import type { Committee } from '../run/committee.ts';
 import { withFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';

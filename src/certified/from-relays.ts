@@ -15,8 +15,7 @@ import {
 import { type CopiesClaim, copiesFilters, openCopies, readCopies } from '../network/wire/copies.ts';
 import { readManifest } from '../network/wire/manifests.ts';
 import { toProposal } from '../network/wire/proposals.ts';
-import { MOST_CLAIMS } from '../network/wire/snapshot-exchange.ts';
-import { readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
+import { MOST_CLAIMS, readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
 import { chunksFilter, specFilter } from '../network/wire/stored-run.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import { anyFeatures, featureSet } from '../run/features.ts';

@@ -11,7 +11,7 @@ import { completeDocument, contradictions } from '../run/complete-spec.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { combineSettings, presets } from '../run/presets.ts';
-import { readSpec } from '../run/read-spec.ts';
+import { readSpec, weightCapOf } from '../run/read-spec.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import {
   fields,
@@ -23,7 +23,6 @@ import {
 } from '../run/settings.ts';
 import { readKey } from '../run/spec-fields.ts';
 import { isObject, type Untyped } from '../run/spec-readers.ts';
-import { weightCapOf } from '../run/spec-rules.ts';
 import type { Evaluation } from '../run/spec-table.ts';
 
 /** A text that everybody trains on, as a spec names it. */

@@ -11,7 +11,7 @@ import type { RosterChange } from '../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../consensus/round/roster-change.ts';
 import { type ModelState, modelRoot } from '../consensus/state-root.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
-import { signedAgain } from '../network/wire/signatures.ts';
+import { signedAgain } from '../network/wire/votes.ts';
 import { withFeatures } from '../run/features.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';

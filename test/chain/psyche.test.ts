@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import type { Endpoint } from '../../src/chain/json-rpc.ts';
-import { readCoordinator } from '../../src/chain/psyche/coordinator.ts';
 import {
   fromBase58,
   isLink,
@@ -15,7 +14,11 @@ import {
   parseLinks,
   type SignedLink,
 } from '../../src/chain/psyche/links.ts';
-import { createPsycheSource, type PsychePlace } from '../../src/chain/psyche/psyche-source.ts';
+import {
+  createPsycheSource,
+  type PsychePlace,
+  readCoordinator,
+} from '../../src/chain/psyche/psyche-source.ts';
 import { stakeRows } from '../../src/run/stake-snapshot.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { type FakeAccount, fakeAccount } from '../support/psyche-account.ts';

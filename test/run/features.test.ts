@@ -8,9 +8,8 @@ import { firstLedger } from '../../src/consensus/round/membership.ts';
 import type { EventDraft } from '../../src/network/event.ts';
 import { publishedDraft, toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
 import { buildManifest, readManifest } from '../../src/network/wire/manifests.ts';
-import { buildMember, toMember } from '../../src/network/wire/members.ts';
 import { buildPresence, toPresence } from '../../src/network/wire/presences.ts';
-import { buildVote, toVote } from '../../src/network/wire/votes.ts';
+import { buildMember, buildVote, toMember, toVote } from '../../src/network/wire/votes.ts';
 import {
   type Feature,
   type FeatureSet,

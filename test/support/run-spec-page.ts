@@ -2,10 +2,9 @@
 import { table } from '../../kinds/_render.ts';
 import { type FeatureName, features, ownedSpecFields } from '../../src/run/features.ts';
 import { presets } from '../../src/run/presets.ts';
-import { trainingFields } from '../../src/run/read-spec.ts';
+import { specRules, trainingFields } from '../../src/run/read-spec.ts';
 import { fields, joinNames, type SettingName, unspecifiedNames } from '../../src/run/settings.ts';
 import type { Group } from '../../src/run/spec-fields.ts';
-import { specRules } from '../../src/run/spec-rules.ts';
 import {
   evaluationFields,
   groupFields,

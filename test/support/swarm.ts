@@ -12,7 +12,7 @@ import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import type { Zstd } from '../../src/python/codec/zstd.ts';
-import { createPythonWire } from '../../src/python/wire/python-wire.ts';
+import { createPythonWire } from '../../src/python/wire/reference-profile.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';

@@ -1,16 +1,24 @@
-/** Stakes of the registry contract: its events, checked against one storage proof of the rolling hash; see docs/stake.md. */
+/**
+ * Stakes of the registry contract (docs/stake.md): all of its events, in ranges that shrink until the endpoint serves them, replayed in
+ * sequence, without a gap, into the rolling hash that one storage proof shows. The block number is part of what is hashed, so one proof at a
+ * late block proves the table of every block before it.
+ */
+
+import { keccak_256 } from '@noble/hashes/sha3.js';
+import { toHex } from '../../base/bytes.ts';
 import { ChainError } from '../../base/errors.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake-json.ts';
-import type { StakeRow } from '../../run/stake-snapshot.ts';
+import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake-source.ts';
 import { assertEnough, firstProved } from '../agree.ts';
 import type { Endpoint } from '../json-rpc.ts';
+import { encodeWords, eventTopic, wordAt } from './abi.ts';
 import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
 import type { Header } from './header.ts';
-import { toData } from './hex.ts';
-import { readLogs } from './logs.ts';
+import { dataOf, numberOf, toData, toQuantity } from './hex.ts';
 import { readStorageProof, slotKey } from './proof.ts';
-import { type Accumulator, CHANGED, registryRows } from './registry-table.ts';
 
 export interface RegistryPlace {
   /** 20 bytes. */
@@ -78,4 +86,146 @@ async function readAccumulator(
     throw new ChainError('chain/unproved', `${endpoint.name}: ${values.issue.message}`);
   const [rollingHash, sequence] = values.value;
   return { rollingHash: rollingHash!, sequence: sequence! };
+}
+
+/** First topic of the registry's only event. */
+export const CHANGED = eventTopic('Changed(uint256,bytes32,address,uint256,uint256)');
+
+/** What slots 0 and 1 of the registry say at the block of the proof. */
+export interface Accumulator {
+  readonly rollingHash: bigint;
+  readonly sequence: bigint;
+}
+
+/** Rows as of block `height`, or by what the logs differ from the accumulator. */
+function registryRows(
+  logs: readonly Log[],
+  { rollingHash, sequence }: Accumulator,
+  height: number,
+): Result<readonly StakeRow[]> {
+  const broken = (message: string) => refuse('bad-logs', 'logs', message);
+  const changes = logs.map(readChange);
+  const totals = new Map<WorkerId, bigint>();
+  let hash = 0n;
+  let block = 0n;
+  for (const [i, change] of changes.entries()) {
+    if (change === undefined) return broken(`log ${i + 1} is not of the registry's event`);
+    const { npub, funder, total } = change;
+    if (change.sequence !== BigInt(i + 1)) {
+      return broken(
+        `a log is missing or out of order: change ${change.sequence} where ${i + 1} is due`,
+      );
+    }
+    if (change.blockNumber < block)
+      return broken(`change ${i + 1} is of an earlier block than the one before`);
+    block = change.blockNumber;
+    const words = encodeWords(hash, change.sequence, npub, funder, block, total);
+    hash = wordAt(keccak_256(words), 0)!;
+    if (total > MAX_STAKE) return broken(`change ${i + 1} has a total beyond 2^128`);
+    if (block <= BigInt(height)) totals.set(toHex(npub), total);
+  }
+  if (BigInt(changes.length) !== sequence) {
+    return broken(`${changes.length} of ${sequence} changes are there`);
+  }
+  if (hash !== rollingHash) return broken('the changes do not hash to what the contract stores');
+  return ok(stakeRows(totals));
+}
+
+interface Change {
+  readonly sequence: bigint;
+  readonly npub: Uint8Array;
+  readonly funder: Uint8Array;
+  readonly blockNumber: bigint;
+  readonly total: bigint;
+}
+
+function readChange({ topics, data, blockNumber: logged }: Log): Change | undefined {
+  const [sequence, npub, funder] = topics;
+  const [blockNumber, total] = [wordAt(data, 0), wordAt(data, 1)];
+  if (sequence === undefined || npub === undefined || funder === undefined) return undefined;
+  if (blockNumber === undefined || total === undefined || data.length !== 64) return undefined;
+  if (blockNumber !== BigInt(logged)) return undefined;
+  return { sequence: wordAt(sequence, 0)!, npub, funder, blockNumber, total };
+}
+
+export interface Log {
+  readonly blockNumber: number;
+  /** Without the event's own topic; 32 bytes each. */
+  readonly topics: readonly Uint8Array[];
+  readonly data: Uint8Array;
+}
+
+export interface LogQuery {
+  /** Lower-case hex with `0x`. */
+  readonly address: string;
+  readonly topic: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+const FIRST_RANGE = 10_000;
+const MOST_LOGS = 1_000_000;
+/** An endpoint that serves a few blocks at a time is of no use for millions of them. */
+const MOST_CALLS = 20_000;
+
+/** Logs in the order the endpoint gives them; throws what the endpoint says when it does not even serve one block. */
+async function readLogs(
+  endpoint: Endpoint,
+  { address, topic, from, to }: LogQuery,
+  signal: AbortSignal,
+): Promise<readonly Log[]> {
+  const logs: Log[] = [];
+  let range = FIRST_RANGE;
+  let calls = 0;
+  for (let start = from; start <= to; ) {
+    const end = Math.min(to, start + range - 1);
+    const filter = {
+      ...{ address, topics: [topic] },
+      ...{ fromBlock: toQuantity(start), toBlock: toQuantity(end) },
+    };
+    if (++calls > MOST_CALLS) {
+      throw new ChainError('chain/answer', `${endpoint.name}: not done after ${MOST_CALLS} ranges`);
+    }
+    let page: unknown;
+    try {
+      page = await endpoint.call('eth_getLogs', [filter], signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof ChainError) || end === start) throw error;
+      range = Math.ceil((end - start + 1) / 2);
+      continue;
+    }
+    for (const log of readPage(endpoint, page, { address, topic, from: start, to: end }))
+      logs.push(log);
+    if (logs.length > MOST_LOGS) {
+      throw new ChainError('chain/answer', `${endpoint.name}: more than ${MOST_LOGS} logs`);
+    }
+    start = end + 1;
+    range = Math.min(FIRST_RANGE, 2 * range);
+  }
+  return logs;
+}
+
+function readPage(endpoint: Endpoint, page: unknown, query: LogQuery): readonly Log[] {
+  if (!Array.isArray(page))
+    throw new ChainError('chain/answer', `${endpoint.name}: logs are no list`);
+  return page.map((each: unknown) => {
+    const log = readLog(each, query);
+    if (log === undefined)
+      throw new ChainError('chain/answer', `${endpoint.name}: a log nobody asked for`);
+    return log;
+  });
+}
+
+function readLog(log: unknown, { address, topic, from, to }: LogQuery): Log | undefined {
+  if (typeof log !== 'object' || log === null) return undefined;
+  const said = log as Readonly<Record<string, unknown>>;
+  const blockNumber = numberOf(said.blockNumber);
+  const data = dataOf(said.data);
+  const list: readonly unknown[] = Array.isArray(said.topics) ? said.topics : [];
+  const topics = list.map((each) => dataOf(each, 32)).filter((each) => each !== undefined);
+  if (blockNumber === undefined || blockNumber < from || blockNumber > to) return undefined;
+  if (data === undefined || topics.length !== list.length || list[0] !== topic) return undefined;
+  if (String(said.address).toLowerCase() !== address || said.removed === true) return undefined;
+  return { blockNumber, topics: topics.slice(1), data };
 }

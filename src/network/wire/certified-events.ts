@@ -27,9 +27,8 @@ import type { Filter } from '../transport/filter.ts';
 import { type Accusation, toAccusation } from './faults.ts';
 import { type Judged, reject } from './judged.ts';
 import { type Manifest, readManifest } from './manifests.ts';
-import { buildMember, toMember } from './members.ts';
 import { buildProposal, toProposal } from './proposals.ts';
-import { buildVote, toVote } from './votes.ts';
+import { buildMember, buildVote, toMember, toVote } from './votes.ts';
 
 /** A worker's commitment to a payload for a round. */
 export interface Submission {

@@ -30,7 +30,7 @@ import {
   refuseShortLived,
   roundFilter,
 } from './certified-events.ts';
-import { findCopies, publishCopies } from './copies-exchange.ts';
+import { findCopies, publishCopies } from './copies.ts';
 import { buildFault, pairBody } from './faults.ts';
 import { KeptEvents } from './kept-events.ts';
 import type { Manifest } from './manifests.ts';

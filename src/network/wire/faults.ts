@@ -12,9 +12,8 @@ import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../e
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { accept, type Judged, reject } from './judged.ts';
 import { readManifest } from './manifests.ts';
-import { toMember } from './members.ts';
 import { type Proposed, toProposed } from './proposals.ts';
-import { toVote } from './votes.ts';
+import { toMember, toVote } from './votes.ts';
 
 /** A manifest, as far as faults are concerned. */
 export interface Submitted {

@@ -1,14 +1,17 @@
 /**
- * Profile `nostrain/1`: a manifest (7810) per worker and round, the payload inside it or in chunks (7811) that go before it,
- * presence (37811) between them. Nothing here is larger than 64 KiB, whatever the model.
+ * Profile `nostrain/1`: a manifest (7810) per worker and round, the payload inside it or in chunks (7811) that go before it, presence (37811)
+ * between them. Nothing here is larger than 64 KiB, whatever the model. A manifest is sent as soon as the relays together hold its payload.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import { stripeOf } from '../attachments/parts.ts';
+import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
 import type { SignedEvent } from '../event.ts';
+import { type Sending, watchOutcomes } from '../transport/delivery.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
@@ -17,7 +20,6 @@ import {
   manifestFilter,
   toManifest,
 } from './manifests.ts';
-import { createNativeSending, type NativeSending } from './native-sending.ts';
 import { createPacker, type Packer } from './packer.ts';
 import { buildPresence, toPresence } from './presences.ts';
 import {
@@ -27,7 +29,7 @@ import {
   type Reading,
   type RoundReader,
 } from './profile.ts';
-import type { RoundRequest } from './wire.ts';
+import type { RoundRequest, Sealed } from './wire.ts';
 
 /** How long relays are asked to keep payloads. */
 const KEPT_SECONDS = 7 * 86_400;
@@ -139,5 +141,69 @@ function openReader(
       return { worker: said.worker, done: pulled(said, done), progress, stop };
     },
     close: () => over.abort(new Error('closed')),
+  };
+}
+
+export interface NativeSending {
+  send(sealed: Sealed): Sending;
+  /** What was sent last, when it is the event of this id. */
+  own(eventId: string): Sealed | undefined;
+  /** Ends uploads to relays that are still behind. */
+  close(): void;
+}
+
+/** Chunks go on to slow relays while the next round is trained, and no longer; a manifest that is all there is, for longer. */
+const UPLOADS_IN_CHUNKS = 2;
+const UPLOADS_WHOLE = 16;
+
+function createNativeSending({ relays, signer, sha256 }: ProfileOptions): NativeSending {
+  const inChunks = createUploads(UPLOADS_IN_CHUNKS);
+  const whole = createUploads(UPLOADS_WHOLE);
+  let last: { readonly id: string; readonly sealed: Sealed } | undefined;
+
+  function sendInChunks(event: SignedEvent, payload: Uint8Array): Sending {
+    const said = manifest.parse(event);
+    if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
+    const signal = inChunks.begin();
+    const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
+    return publishWithAttachments(event, [{ payload, stripe: stripeOf(said.value) }], {
+      relays,
+      sign: (draft) => signer.sign(draft),
+      sha256,
+      lifetime,
+      signal,
+    });
+  }
+
+  return {
+    send(sealed) {
+      const { event } = sealed;
+      last = { id: event.id, sealed };
+      return sealed.payload
+        ? sendInChunks(event, sealed.payload)
+        : watchOutcomes(relays.send(event, { signal: whole.begin() }), relays);
+    },
+    own: (eventId) => (last?.id === eventId ? last.sealed : undefined),
+    close() {
+      inChunks.close();
+      whole.close();
+    },
+  };
+}
+
+/** Signals of the latest uploads; older ones are aborted. */
+function createUploads(most: number) {
+  let open: readonly AbortController[] = [];
+  return {
+    begin(): AbortSignal {
+      const upload = new AbortController();
+      const all = [...open, upload];
+      for (const old of all.slice(0, -most)) old.abort(new Error('later rounds began'));
+      open = all.slice(-most);
+      return upload.signal;
+    },
+    close() {
+      for (const upload of open) upload.abort(new Error('closed'));
+    },
   };
 }

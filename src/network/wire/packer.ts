@@ -1,14 +1,17 @@
-/** Packs a worker's delta into the bytes of a `nostrain/1` payload (docs/payload.md) and opens the payloads of others. */
+/**
+ * Packs a worker's delta into the bytes of a `nostrain/1` payload (docs/payload.md) and opens the payloads of others. Under a byte budget it
+ * takes the richest packing that fits, known before anything is encoded.
+ */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
-import { choosePacking, payloadBudget } from '../codec/budget.ts';
-import { codecs, type Packing } from '../codec/codecs.ts';
+import { codecs, type Packing, payloadBytesAtMost } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -103,3 +106,35 @@ function rawBudget(eventBudget: number): number {
 const isKnown = (name: string): boolean => Object.hasOwn(codecs, name.replace(/-\d+$/, ''));
 
 const nameOf = ({ codec, kept }: Packing): string => (kept === 0 ? codec : `${codec}-${kept}`);
+
+/** Codecs that send every value, by how little of a delta's energy they leave, least first. */
+const DENSE = ['int8', 'int4', 'q2', 'ternary'] as const;
+/** Beyond two fifths of a chunk, one level for all that is sent loses more than the added values bring. */
+const MOST_KEPT = 1638;
+
+/**
+ * The packing that leaves least behind of those that take at most `maxBytes` for this many chunks: a dense one if it fits,
+ * else the signs of as many largest values as do. Throws when not even one value per chunk fits.
+ */
+export function choosePacking(maxBytes: number, chunks: number): Packing {
+  const fits = (packing: Packing) => payloadBytesAtMost(packing, chunks) <= maxBytes;
+  for (const codec of DENSE) {
+    const packing = { codec, kept: 0 };
+    if (fits(packing)) return packing;
+  }
+  let [kept, beyond] = [0, MOST_KEPT + 1];
+  while (beyond - kept > 1) {
+    const middle = (kept + beyond) >>> 1;
+    if (fits({ codec: 'topk-sign', kept: middle })) kept = middle;
+    else beyond = middle;
+  }
+  if (kept > 0) return { codec: 'topk-sign', kept };
+  const least = payloadBytesAtMost({ codec: 'topk-sign', kept: 1 }, chunks);
+  throw new ConfigError('codec/budget', `${maxBytes} bytes cannot hold ${chunks} chunks`, {
+    hint: `allow at least ${least} bytes per payload, or let each worker own less`,
+  });
+}
+
+/** Raw bytes of payload in an event of this many bytes that has `envelopeBytes` beside its base64. */
+export const payloadBudget = (eventBytes: number, envelopeBytes: number): number =>
+  Math.max(0, 3 * Math.floor((eventBytes - envelopeBytes) / 4));

@@ -2,7 +2,7 @@
 import type { Protocol } from '../../node/protocol.ts';
 import { noMembers } from '../../worker/worker-record.ts';
 import type { BlockCodec } from '../codec/container.ts';
-import { createPythonWire } from '../wire/python-wire.ts';
+import { createPythonWire } from '../wire/reference-profile.ts';
 import { runPythonWorker } from '../worker/strategy.ts';
 import { openZstd } from './zstd.ts';
 

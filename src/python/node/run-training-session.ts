@@ -17,7 +17,7 @@ import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import { type Plan, planOf } from '../../worker/plan.ts';
 import type { Store, Trainer } from '../../worker/ports.ts';
 import { readModel } from '../regression/layout.ts';
-import { createPythonWire } from '../wire/python-wire.ts';
+import { createPythonWire } from '../wire/reference-profile.ts';
 import { flipped } from '../wire/sign.ts';
 import { type History, noHistory } from '../worker/history.ts';
 import { createRegressionTrainer } from '../worker/regression-trainer.ts';

@@ -1,12 +1,13 @@
-/** Profile `nostrain/0`: the events of the Python reference, one gradient (33333) per worker and round, whole. */
+/** Profile `nostrain/0`: the events of the Python reference, one gradient (33333) per worker and round, whole; and the core's wire over it. */
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { Sending } from '../../network/transport/delivery.ts';
-import { trackOutcomes } from '../../network/transport/delivery.ts';
+import { type Sending, trackOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/filter.ts';
+import { createWire } from '../../network/wire/create-wire.ts';
 import { contextOf, type Profile } from '../../network/wire/profile.ts';
+import type { Wire } from '../../network/wire/wire.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import {
   buildCheckpoint,
@@ -22,6 +23,7 @@ import type {
   CheckpointSent,
   OwnCheckpoint,
   PythonEvents,
+  PythonWireOptions,
   ReferenceProfileOptions,
 } from './python-events.ts';
 import { roundRecord } from './round-record.ts';
@@ -33,7 +35,7 @@ const LOOKBACK_SECONDS = 3600;
 /** Gradients that are later than this many rounds are not looked for. */
 const LATE_ROUNDS = 8;
 
-export function createReferenceProfile(
+function createReferenceProfile(
   options: ReferenceProfileOptions,
 ): PythonEvents & { readonly profile: Profile } {
   const { run, layout, relays, signer, clock, ratio, signal, reference } = options;
@@ -163,4 +165,18 @@ function trainingCheckpoint(
     lateGradientSince: lateSince ?? nowSeconds,
     updatedAt: nowSeconds,
   };
+}
+
+export function createPythonWire(options: PythonWireOptions): {
+  readonly wire: Wire;
+  readonly events: PythonEvents;
+} {
+  const { reference, codec, zstd } = options;
+  let events: PythonEvents | undefined;
+  const wire = createWire(options, (wired) => {
+    const { profile, ...own } = createReferenceProfile({ ...wired, reference, codec, zstd });
+    events = own;
+    return profile;
+  });
+  return { wire, events: events! };
 }

@@ -2,9 +2,9 @@
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256 } from '../../../src/base/hash.ts';
 import { ownedChunks, seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
-import { choosePacking } from '../../../src/network/codec/budget.ts';
 import type { Packing } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { choosePacking } from '../../../src/network/wire/packer.ts';
 import { chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { scopeOf } from '../../support/drawn-delta.ts';
 import { drawnForBench, nameOf } from './measure.ts';

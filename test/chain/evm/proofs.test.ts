@@ -3,10 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
 import { callData, eventTopic } from '../../../src/chain/evm/abi.ts';
 import { readHeader } from '../../../src/chain/evm/header.ts';
-import { readStorageProof, slotKey } from '../../../src/chain/evm/proof.ts';
-import { CHANGED } from '../../../src/chain/evm/registry-table.ts';
+import { proveTrieValue, readStorageProof, slotKey } from '../../../src/chain/evm/proof.ts';
+import { CHANGED } from '../../../src/chain/evm/registry-source.ts';
 import { decodeRlp, encodeRlp, type Rlp } from '../../../src/chain/evm/rlp.ts';
-import { proveTrieValue } from '../../../src/chain/evm/trie.ts';
 import { stakeRegistry } from '../../../src/chain/registry/stake-registry.ts';
 import { buildTrie } from '../../support/trie-builder.ts';
 

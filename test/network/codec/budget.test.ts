@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
 import { seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
-import { choosePacking, payloadBudget } from '../../../src/network/codec/budget.ts';
 import { payloadBytesAtMost } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { choosePacking, payloadBudget } from '../../../src/network/wire/packer.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 

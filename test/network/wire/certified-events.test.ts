@@ -7,7 +7,7 @@ import {
   toCertifiedEvent,
 } from '../../../src/network/wire/certified-events.ts';
 import { buildFault } from '../../../src/network/wire/faults.ts';
-import { signedAgain } from '../../../src/network/wire/signatures.ts';
+import { signedAgain } from '../../../src/network/wire/votes.ts';
 import type {
   Commit,
   Join,

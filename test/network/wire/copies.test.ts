@@ -9,7 +9,7 @@ import {
   openCopies,
   readCopies,
 } from '../../../src/network/wire/copies.ts';
-import { buildMember } from '../../../src/network/wire/members.ts';
+import { buildMember } from '../../../src/network/wire/votes.ts';
 import { forgedTwin, signerOf } from '../../support/signers.ts';
 
 const run = '5a'.repeat(32);

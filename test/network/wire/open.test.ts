@@ -4,7 +4,7 @@ import { philox, unit } from '../../../src/base/rng.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
 import type { ProfileName } from '../../../src/network/wire/profile.ts';
 import type { Sealed } from '../../../src/network/wire/wire.ts';
-import { createPythonWire } from '../../../src/python/wire/python-wire.ts';
+import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
 import type { PackingName } from '../../../src/run/settings.ts';
 import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { openOne, PRIVATE } from '../../support/one-relay.ts';

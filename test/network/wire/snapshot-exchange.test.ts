@@ -7,7 +7,7 @@ import { sha256Hex } from '../../../src/base/hash.ts';
 import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { findSnapshot, publishSnapshot } from '../../../src/network/wire/snapshot-exchange.ts';
+import { findSnapshot, publishSnapshot } from '../../../src/network/wire/snapshots.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';

@@ -1,7 +1,7 @@
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { inflateAtMost } from '../../../src/python/codec/inflate.ts';
+import { inflateAtMost } from '../../../src/python/codec/container.ts';
 import { decodeNstr } from '../../../src/python/codec/nstr.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import {

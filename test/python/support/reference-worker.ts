@@ -6,7 +6,7 @@ import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { readModel } from '../../../src/python/regression/layout.ts';
 import { evaluateRegression } from '../../../src/python/regression/train.ts';
-import { createPythonWire } from '../../../src/python/wire/python-wire.ts';
+import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
 import { noHistory } from '../../../src/python/worker/history.ts';
 import type { LateRule } from '../../../src/python/worker/reconcile.ts';
 import { createRegressionTrainer } from '../../../src/python/worker/regression-trainer.ts';

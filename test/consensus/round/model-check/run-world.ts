@@ -31,7 +31,7 @@ import type {
   RoundContext,
   RoundState,
 } from '../../../../src/consensus/round/round-state.ts';
-import { signedAgain } from '../../../../src/network/wire/signatures.ts';
+import { signedAgain } from '../../../../src/network/wire/votes.ts';
 import type { Digest, WorkerId } from '../../../../src/run/ids.ts';
 import { ledgerRoot } from '../../../../src/run/ledger.ts';
 import type { ListedJoin, ListedVotes } from '../../../../src/run/listed.ts';
