@@ -87,7 +87,12 @@ const elementOf = (checker: ts.TypeChecker, type: ts.Type): ts.Type | undefined 
     ? checker.getIndexTypeOfType(type, ts.IndexKind.Number)
     : undefined;
 
+/** Branded texts too. */
+const isText = (type: ts.Type): boolean =>
+  type.isIntersection() ? type.types.some(isText) : (type.flags & ts.TypeFlags.StringLike) !== 0;
+
 const isRecord = (checker: ts.TypeChecker, type: ts.Type): boolean =>
+  !isText(type) &&
   (type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection)) !== 0 &&
   !checker.isArrayType(type) &&
   type.getCallSignatures().length === 0;
@@ -106,7 +111,7 @@ function wordsOf(checker: ts.TypeChecker, type: ts.Type, written: string | undef
     if ((part.flags & ts.TypeFlags.BooleanLike) !== 0) return 'yes/no';
     if ((part.flags & ts.TypeFlags.NumberLike) !== 0)
       return part.isNumberLiteral() ? `${part.value}` : 'number';
-    return (part.flags & ts.TypeFlags.StringLike) !== 0 ? 'text' : 'object';
+    return isText(part) ? 'text' : 'object';
   });
   const told = [...new Set(words)].join(' or ');
   return type !== shown && acceptsNull(type) ? `${told} or null` : told;
