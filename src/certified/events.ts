@@ -119,6 +119,10 @@ export interface Reporter {
   unavailable(round: number, what: string, why: string): void;
   /** It does not train in this round, so that it is not late for ever. */
   resting(round: number): void;
+  /** This worker has asked to join, and no outcome lists it yet. */
+  unlisted(): void;
+  /** This worker has no part of the model in the round: its key has no stake, or it has its turn later. */
+  partless(hasStake: boolean): void;
   /** Its key signed something in this round that this worker did not. */
   keyInUse(round: number): void;
   /** It sits the round out, for it may have signed in it before. */
@@ -140,6 +144,10 @@ export interface Reporter {
   /** No relay has the whole checkpoint. */
   unkept(round: number): void;
 }
+
+const NO_PART_YET = 'sent nothing yet: new workers are given parts of the model later';
+const NO_STAKE =
+  'sends nothing: its key has no stake in this run, so that its work counts for nothing';
 
 export function createReporter(report: (event: RunEvent) => void): Reporter {
   const told = new Set<string>();
@@ -174,6 +182,8 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
       notice(`has nothing to propose for ${roundName(round)} yet: ${message}`),
     resting: (round) =>
       notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
+    unlisted: () => notice('asked to join: it sends from the round on that lists it'),
+    partless: (hasStake) => notice(hasStake ? NO_PART_YET : NO_STAKE),
     keyInUse: (round) =>
       notice(
         `${roundName(round)}: another process signs with this key; stop it, or the key is thrown out of the run`,

@@ -146,6 +146,13 @@ export async function playCertified(
   options: CertifiedOptions,
   parts: Parts,
 ): Promise<CertifiedState> {
+  const { spec, trust, sha256 } = options;
+  // what is on disk may be of another history
+  if (trust !== undefined && start.round > 0) {
+    const { ports, signal } = given;
+    const sources = { ...options, relays: parts.relays, clock: ports.clock, signal };
+    await assertTrusted(spec, genesisOf(spec, startOf(spec), sha256), trust, sources);
+  }
   const member = memberOf(options, given, parts);
   // the spec is the agreement
   const session = { ...given, plan: { ...given.plan, terms: undefined } };

@@ -27,7 +27,7 @@ import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
 import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
 import { driveRound } from './round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
-import { assignmentOf, known, termsOf } from './terms.ts';
+import { assignmentOf, known, termsOf, weighingOf } from './terms.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
@@ -72,6 +72,7 @@ async function openCertified(
   const { isSittingOut } = member.keyWatch;
   const isPlaying = isAllowed && !isOver && !attendance.isResting && !isSittingOut;
   if (isAllowed && !isOver && !isPlaying) tellAbsence(member, start.state.round);
+  if (!isOver) tellPart(start, member, wire.me);
   let isLate = false;
   return {
     start: isPlaying ? roundStart(start, member.evidence) : undefined,
@@ -103,6 +104,19 @@ async function openCertified(
 
 const tellAbsence = ({ keyWatch, reporter }: Member, round: number): void =>
   keyWatch.isSittingOut ? reporter.sittingOut(round) : reporter.resting(round);
+
+/** Says why a worker whose steps run sends nothing. */
+function tellPart({ state, electorate }: ReadyRound, member: Member, me: WorkerId): void {
+  const { reporter, evidence, attendance } = member;
+  if (!electorate.roster.includes(me)) {
+    if (!attendance.hasLeft && !state.ledger.faulted.includes(me)) reporter.unlisted();
+    return;
+  }
+  const terms = known(termsOf(state, evidence));
+  const { moving, chunksOf } = assignmentOf(terms);
+  const hasStake = weighingOf(terms.spec, terms.stakes, [me]).length > 0;
+  if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
+}
 
 const roundStart = ({ state, electorate }: ReadyRound, evidence: StakeEvidence): RoundStart => ({
   base: state.modelRoot,

@@ -72,6 +72,6 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     const joined = roundsOf(again).flatMap(({ certified }) => certified!.joined);
     expect(joined).toEqual([me]);
     for (const { child } of [stays, again]) child.kill('SIGINT');
-    expect(await again.exit).toBe(1);
+    expect(await again.exit).toBe(130);
   });
 });

@@ -1,0 +1,76 @@
+/** `run join --trust DIGEST`: a worker begins only where relays have a certified history with the outcome that somebody vouches for. */
+import { writeFile } from 'node:fs/promises';
+import { afterAll, describe, expect, it } from 'vitest';
+import { createRelay } from '../../relay/server.ts';
+import { toHex } from '../../src/base/bytes.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { chainHeadOf } from '../../src/certified/chain.ts';
+import { firstCertified, joinCertifiedRun } from '../../src/certified/join.ts';
+import type { CertifiedState } from '../../src/certified/state.ts';
+import { canonicalSpec } from '../../src/run/run-spec.ts';
+import { genesis } from '../../src/worker/state.ts';
+import { certifiedSpec, generateRun } from '../support/certified-run.ts';
+import { runCommand } from '../support/command-line.ts';
+import { createMemoryRelay } from '../support/memory-relays.ts';
+import { publishRaw } from '../support/publish-raw.ts';
+import { arithmeticTrainer, secretOf } from '../support/swarm.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const spec = certifiedSpec();
+const run = generateRun([{}, {}, {}], spec);
+const foreign = 'c'.repeat(64);
+const known = run.rounds[1]!.digest;
+
+const inFolder = temporaryFolder();
+const closing: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const close of closing) await close();
+});
+
+const relay = createMemoryRelay('ws://memory.test');
+for (const event of run.events) relay.put(event);
+const asked = () => ({
+  ...{ relays: relay.connect(), clock: systemClock, onNotice: () => undefined },
+  signal: new AbortController().signal,
+});
+const refusal = {
+  code: 'run/untrusted',
+  message: `these relays have no certified history with outcome ${foreign}`,
+  hint: expect.stringContaining('--relay URL'),
+};
+
+describe('attack: relays show a newcomer the run of whoever owned its whole roster once', () => {
+  it('a worker that names an outcome does not begin where no history has it', async () => {
+    await expect(firstCertified({ spec, trust: foreign }, 1, asked())).rejects.toMatchObject(
+      refusal,
+    );
+    await expect(firstCertified({ spec, trust: known }, 1, asked())).resolves.toBeDefined();
+  });
+
+  it('nor does one with a state on its disk go on', async () => {
+    const { state } = run;
+    const head = chainHeadOf(state, null);
+    const { round, params, momentum } = state;
+    const saved: CertifiedState = { ...genesis(params, 1), round, params, momentum, head };
+    const worker = await joinCertifiedRun({
+      ...{ spec, trust: foreign, secretKey: secretOf(7), ...asked() },
+      trainer: arithmeticTrainer(7, params.layout, { clock: systemClock, trainMs: 0 }),
+      store: { load: async () => saved, save: async () => undefined },
+    });
+    await expect(worker.run()).rejects.toMatchObject(refusal);
+    await worker.close();
+  });
+
+  it('run join says so and ends', async () => {
+    const server = await createRelay();
+    closing.push(() => server.close());
+    await publishRaw(server.url, run.events);
+    const file = inFolder('run.json');
+    await writeFile(file, canonicalSpec(spec));
+    const key = ['--sec-key', toHex(secretOf(7)), '--dir', inFolder('dir')];
+    const asking = ['run', 'join', file, '--relay', server.url, '--trust', foreign, ...key];
+    const { exitCode, stderr } = await runCommand(...asking);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain(`error (run/untrusted): ${refusal.message}`);
+  });
+});
