@@ -47,11 +47,13 @@ export interface Window {
   readonly limit?: number;
 }
 
+/** A REQ filter for relays, as `Kind.filter` gives it. */
 export interface Filter extends Window {
   readonly kinds: readonly number[];
   readonly [tag: `#${string}`]: readonly string[];
 }
 
+/** One kind of event: builds, parses and filters events whose value is `T`. */
 export interface Kind<T> {
   readonly kind: number;
   readonly name: string;

@@ -16,6 +16,7 @@ export interface Issue {
   readonly message: string;
 }
 
+/** What `Kind.parse` gives: the value, or why the event is refused. */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly issue: Issue };

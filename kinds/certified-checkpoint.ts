@@ -32,6 +32,7 @@ const members = {
   features: featuresMember,
 };
 
+/** 7812: where the state after a certified outcome can be had. */
 export const certifiedCheckpoint = defineKind({
   kind: 7812,
   name: 'certified-checkpoint',

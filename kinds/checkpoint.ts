@@ -23,6 +23,7 @@ A state is \`{"parameters": {"<name>": {"shape": [...], "values": [...]}}}\`, va
 Only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and \`current_state\` are needed to accept one.
 `;
 
+/** 33335: the whole training state of a worker after a round. */
 export const checkpoint = defineKind({
   kind: 33335,
   name: 'checkpoint',

@@ -33,6 +33,7 @@ of RFC 6962 section 2.1). \`top\` is what remains. \`path\` has the neighbours m
 lowest first; a level at which the node has no neighbour adds nothing. It is left out when there is only one chunk.
 `;
 
+/** 7811: a piece of a large payload and the proof that it belongs there. */
 export const chunk = defineKind({
   kind: 7811,
   name: 'chunk',

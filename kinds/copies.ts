@@ -23,6 +23,7 @@ that has its body apart are sent again by the same key (kind 7811). ${CHUNK_BYTE
 the event, which then names their \`root\` and all their \`bytes\` and has no content. Readers ask for copies by members of the run only.
 `;
 
+/** 7815: events that decided a round, kept by another key. */
 export const copies = defineKind({
   kind: 7815,
   name: 'copies',

@@ -38,6 +38,7 @@ or when one is a commit and the other a prepare of something else in a later vie
 The proof counts whoever signed it. A proposal proves it without its outcome: what is in the event is enough.
 `;
 
+/** 7817: two events that prove their author broke the rules. */
 export const fault = defineKind({
   kind: 7817,
   name: 'fault',

@@ -29,6 +29,7 @@ four decimals (exact ties to even), \`-int8-\` and the codec's name. A receiver 
 -128, and a scale that is not a positive finite number.
 `;
 
+/** 33333: one worker's compressed pseudo-gradient for one round. */
 export const gradient = defineKind({
   kind: 33333,
   name: 'gradient',

@@ -9,6 +9,7 @@ import { count, hex32, index, integer, word } from './_text.ts';
 
 const DAY = 86_400;
 
+/** 33334: a worker is alive, in which round, and on which bits. */
 export const heartbeat = defineKind({
   kind: 33334,
   name: 'heartbeat',

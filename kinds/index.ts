@@ -37,6 +37,7 @@ export {
   vote,
 };
 
+/** All kinds by number. */
 export const kinds = {
   [manifest.kind]: manifest,
   [chunk.kind]: chunk,

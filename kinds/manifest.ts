@@ -81,6 +81,7 @@ end; shard k+i is the sum over j < k of shard j times 1 / ((k+i) + j) in GF(2^8)
 XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked for.
 `;
 
+/** 7810: one worker's commitment to its payload for one round. */
 export const manifest = defineKind({
   kind: 7810,
   name: 'manifest',

@@ -95,6 +95,7 @@ function isOfType(said: Said): boolean {
   return isNoJoin && lacks(said, LEAVE) && has(said, BALLOT) && isWhole;
 }
 
+/** 7818: a key joins a run, leaves it, or votes to leave a recovery epoch. */
 export const memberKind = defineKind({
   kind: 7818,
   name: 'member',

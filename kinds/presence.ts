@@ -46,6 +46,7 @@ const members = {
   features: featuresMember,
 };
 
+/** 37811: a worker is alive, in which round, and on which bits. */
 export const presence = defineKind({
   kind: 37811,
   name: 'presence',

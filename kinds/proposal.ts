@@ -44,6 +44,7 @@ there is nothing to vote on. One that is in chunks although there is room is ref
 One proposal has one place with its author's prepare of the same view: two different contents there are a fault, whatever their bodies.
 `;
 
+/** 7814: an outcome put to the vote. */
 export const proposal = defineKind({
   kind: 7814,
   name: 'proposal',

@@ -18,6 +18,7 @@ const hashOf = (text: string): string =>
     byte.toString(16).padStart(2, '0'),
   ).join('');
 
+/** 37810: the spec of a run: everything that all its workers do alike. */
 export const run = defineKind({
   kind: 37810,
   name: 'run',

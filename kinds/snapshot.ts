@@ -19,6 +19,7 @@ sent before the event, which then names their \`root\` and all their \`bytes\` a
 the snapshot only if it hashes to \`x\`: anybody can name any root.
 `;
 
+/** 7816: who had how much at stake at one block. */
 export const snapshot = defineKind({
   kind: 7816,
   name: 'snapshot',

@@ -39,6 +39,7 @@ committee, is a certificate. The next outcome lists the commits with their dates
 again from that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13) at the end. Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
 `;
 
+/** 7813: a committee member prepares or commits an outcome. */
 export const vote = defineKind({
   kind: 7813,
   name: 'vote',

@@ -31,6 +31,7 @@ const CHECK_MS = 1000;
 /** How long an HTTP request may take to arrive. */
 const REQUEST_MS = 10_000;
 
+/** What `createRelay` takes: address, limits, policies, faults to play. */
 export interface RelayOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string;
@@ -64,6 +65,7 @@ export interface RelayOptions {
   readonly nowMs?: () => number;
 }
 
+/** Counters of a running relay. */
 export interface RelayStats extends Readonly<Counts> {
   /** Open now. */
   readonly connections: number;
@@ -79,6 +81,7 @@ export interface RelayStats extends Readonly<Counts> {
   readonly tornBytesCut: number;
 }
 
+/** A running relay, as `createRelay` gives it. */
 export interface Relay {
   /** `ws://host:port`. */
   readonly url: string;

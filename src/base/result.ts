@@ -8,6 +8,7 @@ export interface Issue {
   readonly message: string;
 }
 
+/** What parsing gives: a value, or an issue that says what is wrong. */
 export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly issue: Issue };

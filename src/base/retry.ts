@@ -13,6 +13,7 @@ export interface RetryPolicy {
   readonly jitter: 'full' | 'none';
 }
 
+/** Four tries, with random waits from a quarter of a second up to two. */
 export const defaultRetry: RetryPolicy = {
   maxAttempts: 4,
   initialMs: 250,

@@ -49,6 +49,7 @@ export interface ArchiveFile extends Archive {
   readonly beacons: readonly BeaconLine[];
 }
 
+/** What `archiveRun` takes: the relays to read from, and what is known already. */
 export interface ArchiveOptions extends Asked {
   /** What is archived already: only later events are asked for. */
   readonly known?: Archive | undefined;
@@ -214,6 +215,7 @@ function placeOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, '
   return root === undefined ? {} : { root };
 }
 
+/** What is known of a run beside its events, where it is read again. */
 export interface HistoryOptions extends Hashing {
   /** Which run, where the archive has several. */
   readonly run?: Digest | undefined;

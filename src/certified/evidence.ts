@@ -111,6 +111,7 @@ export const lacking = (
   ...missing: readonly Missing[]
 ): { readonly ok: false; readonly missing: readonly Missing[] } => ({ ok: false, missing });
 
+/** Functions that hash and verify; default pure JavaScript. */
 export interface Hashing {
   /** Default pure JavaScript. */
   readonly sha256?: Sha256 | undefined;

@@ -13,6 +13,7 @@ import { hasModel, type ReplayedRound, replay } from './replay.ts';
 import { judgeManifest, judgeSubmission } from './rows.ts';
 import { assignmentOf, termsOf } from './terms.ts';
 
+/** What `explainRound` gives: whether a contribution counted, and why. */
 export interface Explanation {
   readonly counted: boolean;
   /** Sentences, the most important first. */

@@ -32,6 +32,7 @@ import { pathOf } from './replay.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
+/** What a worker of a certified run needs to know beside its machine. */
 export interface CertifiedOptions extends Hashing {
   readonly spec: RunSpec;
   /** Where stake tables come from; needed in a run with stakes. */
@@ -64,6 +65,7 @@ export interface JoinOptions extends CertifiedOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A worker that has caught up and is ready to train, as `joinCertifiedRun` gives it. */
 export interface CertifiedWorker {
   /** Its public key. */
   readonly me: WorkerId;

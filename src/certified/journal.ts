@@ -14,6 +14,7 @@ import type { Chain } from './chain.ts';
 import type { EvidenceStore, ProtocolMessage } from './evidence.ts';
 import type { CertifiedState } from './state.ts';
 
+/** What a worker signed in the round in progress. */
 export interface Entry {
   readonly round: number;
   /** The outcome it follows. */
@@ -25,6 +26,7 @@ export interface Entry {
   readonly delays: readonly number[];
 }
 
+/** Where a worker keeps what it signed, so that it never contradicts itself after a restart. */
 export interface Journal {
   /** The last entry; undefined where there is none, or none that can be read. */
   load(): Promise<Entry | undefined>;

@@ -31,6 +31,7 @@ export interface NamedCorpus {
   readonly bytes: number;
 }
 
+/** What `makeSpec` takes: parts of a spec, and who makes it. */
 export interface SpecRequest {
   /** Fields of a spec, as a file has them. */
   readonly document?: Untyped;
@@ -49,6 +50,7 @@ export interface SpecRequest {
   readonly sha256?: Sha256 | undefined;
 }
 
+/** What `makeSpec` gives. */
 export interface Made {
   readonly spec: RunSpec;
   /** The evaluation slice, to be published. */

@@ -33,6 +33,7 @@ export interface RoundReport {
   readonly missing?: readonly string[];
 }
 
+/** What `replayRun` gives: whether a run is right, and each of its rounds. */
 export interface ReplayReport {
   /**
    * Every round is certified, nothing is wrong, the outcome to trust is among them, and the model after the last one is at hand:
@@ -56,6 +57,7 @@ export interface ReplayReport {
   readonly lines: readonly RoundReport[];
 }
 
+/** What `replayRun` takes beside the archive. */
 export interface ReplayOptions extends HistoryOptions {
   /** Where the run forks: an outcome of the branch to follow; default the one that the fork rule prefers. */
   readonly through?: Digest | undefined;

@@ -8,6 +8,7 @@ import type { HiddenMatrix } from './optimizers/optimizer.ts';
 /** All tensors end to end, sorted by code point of their names. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
+/** How many numbers a model has. */
 export const countParameters = (spec: AnyModel): number => modelLayout(spec).size;
 
 /** The matrices between hidden layers: not embeddings, not the last layer, no vectors. */

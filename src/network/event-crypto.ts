@@ -16,6 +16,7 @@ export interface Schnorr {
   sign(message: Uint8Array, secretKey: Uint8Array): Uint8Array;
 }
 
+/** Functions that hash, sign and verify events; `nativeCrypto` of `nostrain/node` is compiled. */
 export interface EventCrypto {
   readonly sha256Text: Sha256Text;
   readonly schnorr: Schnorr;

@@ -13,6 +13,7 @@ export interface EventDraft {
   readonly content: string;
 }
 
+/** A Nostr event (NIP-01) with its id and signature. */
 export interface SignedEvent extends EventDraft {
   readonly id: string;
   readonly pubkey: string;

@@ -10,6 +10,7 @@ import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { writePlay } from '../model/data/playwright.ts';
 
+/** A text to train on, as `loadCorpus` gives it. */
 export interface Corpus {
   /** What to call it in front of a person. */
   readonly name: string;

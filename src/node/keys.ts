@@ -41,6 +41,7 @@ function fromNsec(text: string): Uint8Array | undefined {
 
 const isSecretKey = (key: Uint8Array): boolean => secp256k1.utils.isValidSecretKey(key);
 
+/** A new secret key, 32 random bytes. */
 export const createSecretKey = (): Uint8Array => secp256k1.utils.randomSecretKey();
 
 /** The x-only public key of a secret key, hex. */

@@ -17,4 +17,5 @@ export const nativeSchnorr: Schnorr = {
   sign: (message, secretKey) => signSchnorr(message, secretKey, NO_RANDOMNESS),
 };
 
+/** Compiled hashing and signatures, in place of JavaScript where `crypto` is asked for. */
 export const nativeCrypto: EventCrypto = { sha256Text: nativeSha256Text, schnorr: nativeSchnorr };

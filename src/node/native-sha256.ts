@@ -6,6 +6,7 @@ import type { Sha256, Sha256Text } from '../network/event-crypto.ts';
 /** An incremental one. */
 export const createNativeSha256: CreateSha256 = () => createHash('sha256');
 
+/** SHA-256 by Node.js. */
 export const nativeSha256: Sha256 = (bytes) =>
   new Uint8Array(createHash('sha256').update(bytes).digest());
 

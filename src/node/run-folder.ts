@@ -18,6 +18,7 @@ import { takeLock } from './run-lock.ts';
 import { encodeState, loadState } from './state-file.ts';
 import { cannotWrite, writeWhole } from './whole-file.ts';
 
+/** The folder of one worker, as `openRunFolder` gives it: its state, its log, its votes. */
 export interface RunFolder<M extends object> {
   readonly dir: string;
   readonly store: Store<WorkerState & M>;

@@ -23,6 +23,7 @@ const PAUSE_MS = 13_000;
 /** Fetches what a relay says of itself and how far its clock is off; empty where it does not say. */
 export type DescribeRelay = (url: string, signal: AbortSignal) => Promise<RelayDescription>;
 
+/** What `checkRelays` takes beside the addresses. */
 export interface CheckOptions {
   readonly openSocket: OpenSocket;
   readonly clock: Clock;

@@ -4,6 +4,7 @@ import type { RelayInfo } from '../network/transport/relay-info.ts';
 /** `yes`: accepted, and there when asked for. `lost`: accepted, and never seen again. `unknown`: not tried, or no verdict. */
 export type KindVerdict = 'yes' | 'lost' | 'refused' | 'unknown';
 
+/** Whether a relay takes one kind of event, and in which words it refused. */
 export interface KindReport {
   readonly verdict: KindVerdict;
   /** The relay's words, or ours when it had none. */
@@ -13,6 +14,7 @@ export interface KindReport {
 /** Whether a tag filter brings exactly the events it should. */
 export type FilterVerdict = 'works' | 'brings too much' | 'finds nothing' | 'refused' | 'unknown';
 
+/** How many events a relay took before it asked for slower ones. */
 export interface RateReport {
   /** Events accepted before the first `rate-limited`, or in all when there was none. */
   readonly accepted: number;
@@ -24,6 +26,7 @@ export interface RateReport {
   readonly againAfterSeconds?: number;
 }
 
+/** The largest event that a relay took and brought back. */
 export interface SizeReport {
   /** The largest event accepted and read back; 0 when there was none. */
   readonly keptBytes: number;
@@ -32,6 +35,7 @@ export interface SizeReport {
   readonly words?: string;
 }
 
+/** What a relay says of itself (NIP-11), and how far its clock is off. */
 export interface RelayDescription {
   /** What the relay says of itself (NIP-11). */
   readonly stated?: RelayInfo;
@@ -39,6 +43,7 @@ export interface RelayDescription {
   readonly skewSeconds?: number;
 }
 
+/** Everything that a trial found out about a relay. */
 export interface RelayReport extends RelayDescription {
   readonly url: string;
   /** Why there is nothing else. */

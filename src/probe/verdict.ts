@@ -6,8 +6,10 @@ import { presence } from '../../kinds/presence.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../network/proof-of-work.ts';
 import type { RelayReport } from './report.ts';
 
+/** The most that a relay can carry of a run. */
 export type Carries = 'chunks' | 'manifests' | 'heartbeats' | 'nothing';
 
+/** What follows from a trial for a run. */
 export interface Verdict {
   readonly carries: Carries;
   /** Why it carries no more than that; empty for one that carries chunks. */

@@ -2,6 +2,7 @@
 import type { PartialVector } from '../tensor/partial-vector.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
+/** What one worker sent for a round, verified and decoded. */
 export interface Contribution {
   readonly worker: WorkerId;
   readonly eventId: string;
@@ -49,6 +50,7 @@ export type RejectReason =
   | 'too-early'
   | 'too-many';
 
+/** A contribution that does not count, and why. */
 export interface Rejection {
   readonly reason: RejectReason;
   /** The key that signed it; absent when the signature itself is wrong, since then nobody is to blame. */

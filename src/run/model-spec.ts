@@ -90,6 +90,7 @@ export interface Gpt2Spec {
 /** Decoders under the tensor names of Hugging Face's files, whose weights can come from published models. */
 export type DecoderSpec = LlamaSpec | Gpt2Spec;
 
+/** A built-in model with its sizes. */
 export type ModelSpec = LinearSpec | MlpSpec | GptSpec | DecoderSpec;
 
 /** Learning rate by global step: linear warm-up, then a cosine from `learningRate` to `finalShare` of it. */
@@ -128,4 +129,5 @@ export interface MuonSpec extends Omit<AdamWSpec, 'optimizer'> {
   readonly stepSize: number;
 }
 
+/** An inner optimizer with its settings. */
 export type OptimizerSpec = SgdSpec | AdamWSpec | MuonSpec;

@@ -101,6 +101,7 @@ const alone: PartialSettings = {
   residual: 'feedback',
 };
 
+/** Settings to start from, by model; layers over them go to `completeSettings`. */
 export const presets = {
   'char-gpt': gpt,
   gpt,

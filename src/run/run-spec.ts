@@ -10,6 +10,7 @@ import type { Digest } from './ids.ts';
 import { type SharedSettings, writeSettings } from './settings.ts';
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
 
+/** A checked run spec, as `parseRunSpec` or `makeSpec` gives it; `runIdOf` is its id. */
 export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly version: 2;
   /** Ascending. What each owns is in `features.ts`; a field of one that is not named has the value its absence means. */

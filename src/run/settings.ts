@@ -230,6 +230,7 @@ function rate0(to: number): { from: number; to: number; open: 'from' } {
 
 export type SettingName = keyof typeof fields;
 
+/** Every setting with a checked value, as `completeSettings` gives them. */
 export type Settings = { readonly [K in SettingName]: ReturnType<(typeof fields)[K]['read']> };
 
 export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };

@@ -7,6 +7,7 @@ import { ConfigError } from '../base/errors.ts';
 /** f32 for everything we train; f64 for states of the Python reference. */
 export type Vector = Float32Array | Float64Array;
 
+/** Where one tensor of a layout is in the flat vector. */
 export interface TensorSlot {
   readonly name: string;
   /** Row-major dimensions; `[]` is a scalar. */
@@ -22,6 +23,7 @@ export interface Layout {
   readonly size: number;
 }
 
+/** Parameters: one flat vector, and the layout that says which tensor is where. */
 export interface Params {
   readonly layout: Layout;
   readonly values: Vector;

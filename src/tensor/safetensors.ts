@@ -7,6 +7,7 @@ import { ok, type Result, refuse } from '../base/result.ts';
 import { bytesOf, readNumbers, type StoredType } from './dtype.ts';
 import type { Vector } from './params.ts';
 
+/** One tensor with its name and shape. */
 export interface NamedTensor {
   readonly name: string;
   readonly shape: readonly number[];

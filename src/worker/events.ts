@@ -31,6 +31,7 @@ export interface RoundSummary {
   readonly seconds: number;
 }
 
+/** What a worker reports: plain data, in the order things happen. */
 export type WorkerEvent =
   | {
       readonly type: 'hello';

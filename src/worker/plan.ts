@@ -5,6 +5,7 @@ import type { Normalization, ResidualRule, Settings } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
 
+/** What a worker is to do, as `completePlan` gives it. */
 export interface Plan {
   readonly run: string;
   /** What is trained, in words, for people. */

@@ -9,6 +9,7 @@ import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
 
+/** What a worker needs from the machine it runs on. */
 export interface Ports {
   readonly clock: Clock;
   readonly trainer: Trainer;
@@ -65,6 +66,7 @@ export interface SampleRequest {
   readonly seed: number;
 }
 
+/** A training engine: `createTrainer` of `nostrain/node`, or one of your own. */
 export interface Trainer {
   readonly device: { readonly device: string; readonly threads: number; readonly notice?: string };
   readonly layout: Layout;

@@ -17,6 +17,11 @@ it('every exported type is used by something that has an example', () => {
   expect(called(({ isType, isShown, isReached }) => isType && !isShown && !isReached)).toEqual([]);
 });
 
+it('every exported name says what it is', () => {
+  // `ops` is a module, described where its file begins
+  expect(called(({ name, says }) => says === '' && name !== 'ops')).toEqual([]);
+});
+
 it('the examples compile', { timeout: 120_000 }, () => {
   const blocks = examples.map(({ where, code }) => ({ name: where, code: typed(code) }));
   expect(typeErrors(blocks, ['nostrain:source'])).toEqual([]);

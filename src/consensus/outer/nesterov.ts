@@ -6,6 +6,7 @@ import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import type { Mean } from '../aggregate/mean.ts';
 
+/** The outer step of a plan: how far the shared model follows the mean delta. */
 export interface OuterSettings {
   /** Above 0. */
   readonly learningRate: number;

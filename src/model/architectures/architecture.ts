@@ -3,6 +3,7 @@ import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import type { Shape } from '../onnx/model.ts';
 
+/** One tensor of a model: name, shape and how it starts. */
 export interface TensorSpec {
   readonly name: string;
   readonly shape: Shape;
@@ -49,6 +50,7 @@ export interface RowForm {
   readonly features: number;
 }
 
+/** What a model reads: rows of numbers or windows of tokens. */
 export type DataForm = TokenForm | RowForm;
 
 /** A user-defined model: its input format, its tensors, and the losses of a batch, written with the graph's `ops`. */

@@ -6,8 +6,10 @@ import { ConfigError } from '../../base/errors.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
 import type { Shard } from '../../run/field.ts';
 
+/** The regression models of the Python program, by the name in its documents. */
 export type RegressionTask = 'linear-regression' | 'mlp-regression';
 
+/** Examples of a regression, row after row. */
 export interface RegressionSet {
   /** Examples in all. */
   readonly size: number;
@@ -18,6 +20,7 @@ export interface RegressionSet {
   readonly targets: Float64Array;
 }
 
+/** Examples of a regression with their task, as `parseRegressionDataset` gives them. */
 export interface RegressionDataset extends RegressionSet {
   /** Absent when the file does not say; the reference then means linear regression. */
   readonly task: RegressionTask | undefined;

@@ -11,6 +11,7 @@ interface Encoded {
   readonly replaced: number;
 }
 
+/** Text to token ids and back; `tokenizers` has those that are built in. */
 export interface Tokenizer {
   readonly name: string;
   /** Ids are 0 .. vocabulary - 1. */
@@ -67,6 +68,7 @@ const bytes: Tokenizer = {
   },
 };
 
+/** The tokenizers that are built in: characters of English text, or bytes. */
 export const tokenizers = { chars, bytes } satisfies Record<string, Tokenizer>;
 
 function checked(token: number, { name, vocabulary }: Tokenizer): number {

@@ -27,6 +27,7 @@ export interface PublishOutcome {
   readonly kept?: false;
 }
 
+/** How `RelaySet.publish` sends an event. */
 export interface SendOptions {
   /** Ends waiting; without one a relay that keeps asking for pauses is given up like one that keeps failing. */
   readonly signal?: AbortSignal | undefined;

@@ -5,6 +5,7 @@
 import type { EventDraft } from '../event.ts';
 import { isRelayUrl, withoutSecrets } from './relay-urls.ts';
 
+/** Where somebody reads and writes, as `parseRelayList` gives it. */
 export interface RelayList {
   readonly read: readonly string[];
   readonly write: readonly string[];

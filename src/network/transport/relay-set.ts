@@ -17,6 +17,7 @@ import { namesOf, parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
 import { Subscriptions } from './subscriptions.ts';
 
+/** What `createRelaySet` takes beside the addresses. */
 export interface RelaySetOptions
   extends Pick<OutboxOptions, 'eventsPerMinute' | 'maxEventBytes' | 'fetchInfo' | 'auth'> {
   readonly openSocket: OpenSocket;
@@ -41,12 +42,14 @@ export interface RelaySetOptions
   readonly reconnectMaxMs?: number;
 }
 
+/** What a subscription to a relay set is told. */
 export interface Subscription {
   /** Every reachable relay has sent what it had stored. */
   readonly caughtUp: boolean;
   close(): void;
 }
 
+/** How one relay of a set is doing. */
 export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly relay: string;
   readonly state: ConnectionState;
@@ -71,6 +74,7 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly heardMs: number;
 }
 
+/** Connections to several relays, as `createRelaySet` gives them: publish, subscribe, close. */
 export interface RelaySet {
   /** The addresses in use, in order, each once and without secrets: the names of the relays in all that is said of them. */
   readonly relays: readonly string[];

@@ -80,6 +80,7 @@ export interface RoundInbox {
   close(): void;
 }
 
+/** Sends and collects the messages of a run, as `createWire` gives it. */
 export interface Wire {
   readonly me: WorkerId;
   /** Notifies when a heartbeat, a contribution or a rejection arrives. */
@@ -111,6 +112,7 @@ export interface Wire {
   close(): Promise<void>;
 }
 
+/** What `createWire` takes: the run, its layout, the relays, a signer and limits. */
 export interface WireOptions {
   /** The workers of the run, where they are named: what others say is refused. Empty or absent: anybody. */
   readonly peers?: readonly WorkerId[] | undefined;

@@ -22,6 +22,7 @@ export type TrainerData =
       readonly validation?: RegressionRows;
     } & RegressionRows);
 
+/** What `createTrainer` takes: model, optimizer, data and device. */
 export interface TrainerSetup {
   readonly model: AnyModel;
   readonly optimizer: OptimizerSpec;

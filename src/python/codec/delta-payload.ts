@@ -6,6 +6,7 @@ import { type EncodedNstr, encodeNstr } from './nstr.ts';
 import { type ForeignNstr, type ForeignNstrLimits, readNstr } from './nstr-foreign.ts';
 import type { Zstd } from './zstd.ts';
 
+/** What `compressDelta` takes beside the delta. */
 export interface CompressionOptions {
   /** Share of the values that is sent, in (0, 1]; default 0.01. */
   readonly ratio?: number;

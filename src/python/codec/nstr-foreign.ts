@@ -9,11 +9,13 @@ import { type ContainerLimits, openContainer } from './container.ts';
 import { ENTRY_BYTES, FIXED_HEADER_BYTES, type NstrStats, readHeader } from './header.ts';
 import { decodeNstr } from './nstr.ts';
 
+/** How large a payload of a stranger may be. */
 export interface ForeignNstrLimits extends ContainerLimits {
   /** Of the whole model, sent or not. */
   readonly maxValues: number;
 }
 
+/** A payload read without knowing its layout, as `decompressPayload` gives it. */
 export interface ForeignNstr {
   readonly layout: Layout;
   /** Improvement (after - before), as the wire has it. */

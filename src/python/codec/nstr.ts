@@ -28,6 +28,7 @@ import {
 import { selectedCount, selectLargest } from './selection.ts';
 import type { Zstd } from './zstd.ts';
 
+/** What `compressDelta` gives: the payload, and what receivers decode from it. */
 export interface EncodedNstr {
   /** Base64 of the container: the content of the event. */
   readonly payload: string;

@@ -5,6 +5,7 @@
  */
 import { ok, type Result, refuse } from '../../base/result.ts';
 
+/** A zstd codec, as `openZstd` of `nostrain/python/node` gives it. */
 export interface Zstd {
   /** One frame with its content size, level 9. */
   compress(block: Uint8Array): Uint8Array;

@@ -6,6 +6,7 @@ import { type Collection, collect, type Patience } from './collect.ts';
 import type { Kept } from './event-collector.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
+/** Which checkpoints `collectCheckpointEvents` asks for. */
 export interface CheckpointsQuery extends Patience {
   readonly run: string;
   /** Only of this worker. */
@@ -20,6 +21,7 @@ export interface CheckpointsQuery extends Patience {
 
 export type CheckpointEvent = EventOf<'checkpoint'>;
 
+/** What `collectCheckpointEvents` gives. */
 export interface CheckpointsFound extends Collection<CheckpointEvent> {
   readonly run: string;
 }

@@ -12,6 +12,7 @@ import { discoverWorkers, type WorkersFound, workersOf } from './workers.ts';
 /** What a collection waits for besides silence; the names are the Python reference's. */
 export type SyncStrategy = 'timeout' | 'strict' | 'quorum' | 'async';
 
+/** Which gradients `collectGradientEvents` asks for, and when it is done. */
 export interface GradientsQuery extends Patience {
   readonly run: string;
   readonly round: number;
@@ -34,6 +35,7 @@ export interface GradientsQuery extends Patience {
     | undefined;
 }
 
+/** What `collectGradientEvents` gives. */
 export interface GradientsFound extends Collection<EventOf<'gradient'>> {
   readonly run: string;
   readonly round: number;

@@ -4,6 +4,7 @@ import type { EventOf, ReferenceEvent } from '../wire/reference-event.ts';
 import { type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
+/** Which gradients `collectLateGradientEvents` asks for. */
 export interface LateGradientsQuery extends Patience {
   readonly run: string;
   /** Only gradients of rounds before this one. */
@@ -12,6 +13,7 @@ export interface LateGradientsQuery extends Patience {
   readonly since?: number | undefined;
 }
 
+/** What `collectLateGradientEvents` gives. */
 export interface LateGradientsFound extends Collection<EventOf<'gradient'>> {
   readonly run: string;
   readonly currentRound: number;

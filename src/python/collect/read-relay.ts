@@ -14,6 +14,7 @@ import type { RejectReason } from '../../run/contribution.ts';
 import type { Zstd } from '../codec/zstd.ts';
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retry-telemetry.ts';
 
+/** What collecting needs of a machine, as `createRelayPorts` gives it. */
 export interface ReadingPorts {
   /** A relay set of this relay alone, with the same number of attempts; it is closed after use. */
   open(relay: string): RelaySet;

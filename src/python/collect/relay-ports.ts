@@ -8,6 +8,7 @@ import type { OpenSocket } from '../../network/transport/socket.ts';
 import type { Zstd } from '../codec/zstd.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
+/** What `createRelayPorts` takes. */
 export interface RelayPortsOptions {
   /** On Node `openSocket` of `nostrain/node`. */
   readonly openSocket: OpenSocket;

@@ -7,6 +7,7 @@ import { type Collection, collect, type Patience } from './collect.ts';
 import type { Kept } from './event-collector.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
+/** Which heartbeats `collectHeartbeatEvents` asks for. */
 export interface WorkersQuery extends Patience {
   readonly run: string;
   /** Only workers that say they are in this round or a later one. */
@@ -17,6 +18,7 @@ export interface WorkersQuery extends Patience {
   readonly maxMissed?: number | undefined;
 }
 
+/** What `collectHeartbeatEvents` gives. */
 export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
   readonly run: string;
   readonly round: number | undefined;

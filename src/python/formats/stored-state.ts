@@ -26,6 +26,7 @@ export interface StoredState extends Params {
 
 export const torchPayloads = ['state-dict', 'module'] as const;
 
+/** What `encodeStoredState` and `decodeStoredState` take beside the file's name. */
 export interface StorageOptions {
   /** `auto` goes by the file's name. */
   readonly format?: StateFormat | 'auto' | undefined;
@@ -193,6 +194,7 @@ function attempt<T>(read: () => T): Result<T> {
  */
 export const stateFormats = ['json', 'numpy-npz', 'pytorch-state-dict', 'safetensors'] as const;
 
+/** A file format of states; `stateFormats` lists them. */
 export type StateFormat = (typeof stateFormats)[number];
 
 /** The endings of a file name, in lower case: `.pt` and `.npz` of `x.PT.npz`. */

@@ -32,6 +32,7 @@ import {
  */
 export const regressionBackends = ['python', 'numpy', 'torch', 'onnx'] as const;
 
+/** An engine of `trainOnBackend`; `regressionBackends` lists them. */
 export type RegressionBackend = (typeof regressionBackends)[number];
 
 /**

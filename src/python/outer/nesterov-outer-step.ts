@@ -7,11 +7,13 @@ import type { OuterSettings } from '../../consensus/outer/nesterov.ts';
 import type { Params } from '../../tensor/params.ts';
 import { arranged } from '../formats/arithmetic.ts';
 
+/** What `nesterovOuterStep` takes beside state and delta. */
 export interface OuterStepOptions extends Partial<OuterSettings> {
   /** Momentum after the step before; zeros when absent. */
   readonly previousMomentum?: Params | undefined;
 }
 
+/** What `nesterovOuterStep` gives. */
 export interface OuterStepResult {
   /** As it was given: the improvement, after - before. */
   readonly aggregatedDelta: Params;

@@ -6,6 +6,7 @@
 import type { Params } from '../../tensor/params.ts';
 import { arranged } from '../formats/arithmetic.ts';
 
+/** A delta with its weight, for `aggregateWeightedDeltas`. */
 export interface WeightedDelta {
   readonly delta: Params;
   /** Above 0. */

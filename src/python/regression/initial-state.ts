@@ -5,6 +5,7 @@ import type { Params } from '../../tensor/params.ts';
 import { linearLayout, mlpLayout } from './layout.ts';
 import { createMersenneTwister } from './mersenne-twister.ts';
 
+/** What `initializeMlpRegressionState` takes. */
 export interface MlpStateOptions {
   /** Inputs of an example. */
   readonly features: number;
@@ -16,6 +17,7 @@ export interface MlpStateOptions {
   readonly weightScale?: number;
 }
 
+/** What `initializeTrainingState` takes. */
 export interface InitialStateOptions extends Omit<MlpStateOptions, 'hiddenSize'> {
   /** `mlp-regression` needs it. */
   readonly hiddenSize?: number | undefined;

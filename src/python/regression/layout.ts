@@ -9,6 +9,7 @@ import { createLayout, type Layout, type Params } from '../../tensor/params.ts';
 /** A state taken apart, f64, copies. */
 export type RegressionModel = LinearModel | MlpModel;
 
+/** The parameters of a linear regression by name, as `readRegressionModel` gives them. */
 export interface LinearModel {
   readonly runtime: 'linear-regression';
   readonly features: number;
@@ -18,6 +19,7 @@ export interface LinearModel {
   readonly bias: Float64Array;
 }
 
+/** The parameters of a network with one hidden layer by name, as `readRegressionModel` gives them. */
 export interface MlpModel {
   readonly runtime: 'mlp-regression';
   readonly features: number;

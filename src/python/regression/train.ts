@@ -14,6 +14,7 @@ import type { Batch } from './linear.ts';
 import { predictLinear, stepLinear } from './linear.ts';
 import { predictMlp, stepMlp } from './mlp.ts';
 
+/** What `trainRegression` takes: steps, batch size, learning rate. */
 export interface RegressionOptions {
   readonly steps: number;
   readonly learningRate: number;
@@ -23,6 +24,7 @@ export interface RegressionOptions {
   readonly runtime?: RegressionTask | undefined;
 }
 
+/** What `trainRegression` gives. */
 export interface RegressionTraining {
   readonly runtime: RegressionTask;
   readonly params: Params;

@@ -8,6 +8,7 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import { type EventDraft, eventId, parseDraft, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 
+/** An event that may lack its author, id or signature. */
 export interface LooseEvent extends EventDraft {
   /** With an author there is always an id. */
   readonly pubkey?: string;

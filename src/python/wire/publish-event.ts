@@ -6,6 +6,7 @@ import type { LooseEvent } from './loose-event.ts';
 import { type PublishingReport, reportPublishing } from './publishing-report.ts';
 import { retryTotals } from './retry-telemetry.ts';
 
+/** What `publishNostrainEvent` needs of a machine, as `createRelayPorts` gives it. */
 export interface PublishingPorts {
   /** A set of these relays; it is closed after use. */
   openAll(relays: readonly string[]): RelaySet;

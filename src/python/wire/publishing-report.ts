@@ -19,6 +19,7 @@ export interface Accepted extends RelayAttempts {
   readonly notices: readonly string[];
 }
 
+/** What `publishNostrainEvent` gives: one result for each relay. */
 export interface PublishingReport {
   readonly relays: readonly string[];
   readonly eventId: string;

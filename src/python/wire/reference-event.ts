@@ -32,6 +32,7 @@ export type ReferenceEvent = { readonly event: LooseEvent } & (
     }
 );
 
+/** What `parseNostrainEvent` takes beside the event. */
 export interface ReferenceEventOptions {
   /** Bounds of a payload, which may be of any model; default 64 MiB packed and 2^24 values. zstd is read where they bring it. */
   readonly limits?: ForeignNstrLimits;

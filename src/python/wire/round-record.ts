@@ -5,6 +5,7 @@ import type { Digest } from '../../run/ids.ts';
 import { isJsonObject, type Json, type JsonObject } from '../json.ts';
 import { type RetryTotals, retryTotals } from './retry-telemetry.ts';
 
+/** One round as the summary of a session tells it. */
 export interface RoundRecord {
   readonly round: number;
   readonly digestBefore: Digest;
