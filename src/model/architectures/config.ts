@@ -9,14 +9,15 @@ import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/mo
 /** Options that do not reach the logits: of generation, of heads for other tasks, of training by others, of file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   [
-    'model_type _name_or_path architectures auto_map transformers_version torch_dtype dtype tokenizer_class',
-    'bos_token_id eos_token_id pad_token_id decoder_start_token_id sep_token_id prefix use_cache gradient_checkpointing',
-    'attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop classifier_dropout pretraining_tp is_llama_config',
-    'summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout n_ctx',
-    'id2label label2id num_labels problem_type task_specific_params chunk_size_feed_forward output_attentions',
-    'output_hidden_states return_dict reorder_and_upcast_attn transformers.js_config unsloth_version unsloth_fixed',
+    'model_type architectures auto_map transformers_version torch_dtype dtype tokenizer_class prefix use_cache n_ctx',
+    'gradient_checkpointing pretraining_tp is_llama_config reorder_and_upcast_attn transformers.js_config',
+    'summary_type summary_use_proj summary_activation summary_proj_to_labels id2label label2id num_labels problem_type',
+    'task_specific_params chunk_size_feed_forward output_attentions output_hidden_states return_dict',
+    'unsloth_version unsloth_fixed',
   ].flatMap((line) => line.split(' ')),
 );
+/** Dropout, which is not applied, special tokens, and what `transformers` notes for itself. */
+const ALSO_WITHOUT_EFFECT = /^_|_token_ids?$|_(pdrop|dropout)$/;
 
 /** The families whose configs can be read, by `model_type`. */
 const families: Readonly<Record<string, (config: ConfigReader, context: number) => DecoderSpec>> = {
@@ -249,8 +250,8 @@ class ConfigReader {
   finish(): void {
     for (const [key, value] of Object.entries(this.#config)) {
       const isOff = value === null || value === false;
-      if (!isOff && !this.#read.has(key) && !WITHOUT_EFFECT.has(key))
-        throw this.refusal(key, value);
+      const isInert = WITHOUT_EFFECT.has(key) || ALSO_WITHOUT_EFFECT.test(key);
+      if (!isOff && !isInert && !this.#read.has(key)) throw this.refusal(key, value);
     }
   }
 }
