@@ -178,8 +178,7 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
       notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
     invalid: ({ round, proposer }, { message }) =>
       notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
-    uncomposable: (round, { message }) =>
-      notice(`has nothing to propose for ${roundName(round)} yet: ${message}`),
+    uncomposable: (round, why) => notice(wordUncomposable(round, why)),
     resting: (round) =>
       notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
     unlisted: () => notice('asked to join: it sends from the round on that lists it'),
@@ -207,9 +206,19 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
     unlooked: (round, why) =>
       notice(`${roundName(round)}: cannot look for other branches of the run: ${why}`),
     unkept: (round) => notice(`the checkpoint after ${roundName(round)} is on no relay as a whole`),
-    unavailable: (round, what, why) => notice(`${roundName(round)} waits for its ${what}: ${why}`),
+    unavailable: (round, what, why) => notice(wordUnavailable(round, what, why)),
   };
 }
+
+const wordUncomposable = (round: number, { code, message }: Invalid): string =>
+  code === 'nothing-accepted'
+    ? `Nobody's work for ${roundName(round)} has arrived yet.`
+    : `Nothing can be proposed for ${roundName(round)} yet: ${message}`;
+
+const wordUnavailable = (round: number, what: string, why: string): string =>
+  what === 'snapshot'
+    ? `The stake table of this run is on none of its relays. Ask its author to publish it, or add --stake FILE. (${why})`
+    : `${roundName(round)} waits for its ${what}: ${why}`;
 
 function listOf(missing: readonly Missing[]): string {
   const counts = new Map<string, number>();

@@ -107,7 +107,10 @@ export function explain(
   const made = manifestsOf(worker, round, events);
   if (index < 0) return no(`Not in the roster of ${roundName(round)}.`, ...joinsOf(worker, events));
   if (made.length === 0) {
-    return no(`No manifest of this worker for ${roundName(round)} is here, and ${by} lists none.`);
+    return no(
+      `Not counted: nothing from this worker arrived for ${roundName(round)}.`,
+      `It was decided by ${by}, which lists no manifest of it.`,
+    );
   }
   const judged = made.map((manifest) => judge(manifest, replayed, events));
   if (decided.outcome.result === 'void') {

@@ -19,7 +19,7 @@ export function assertEnough({ all, need }: Endpoints): void {
 /** One endpoint's answer, or what went wrong. */
 export type Said<T> =
   | { readonly endpoint: Endpoint; readonly value: T }
-  | { readonly endpoint: Endpoint; readonly problem: string };
+  | { readonly endpoint: Endpoint; readonly problem: string; readonly code: string };
 
 /** Everybody's answer; failures of others are values, ours are thrown. */
 export async function askAll<T>(
@@ -32,7 +32,7 @@ export async function askAll<T>(
         return { endpoint, value: await ask(endpoint) };
       } catch (error) {
         if (!(error instanceof NostrainError)) throw error;
-        return { endpoint, problem: error.message };
+        return { endpoint, problem: error.message, code: error.code };
       }
     }),
   );
@@ -58,6 +58,11 @@ export async function agree<T>(
   const words = said.map((each) =>
     'problem' in each ? each.problem : `${each.endpoint.name}: ${spell(each.value)}`,
   );
+  if (said.every((each) => 'problem' in each && each.code === 'chain/unreachable')) {
+    const who =
+      said.length === 1 ? 'The chain endpoint does not answer' : 'No chain endpoint answers';
+    throw new ChainError('chain/too-few', `${who}: ${words.join('; ')}`, { hint });
+  }
   const code = groups.size > 1 ? 'chain/disagree' : 'chain/too-few';
   throw new ChainError(
     code,

@@ -1,6 +1,6 @@
 /** Problems of a certified round, in words. */
 import type { RunEvent } from '../certified/events.ts';
-import { roundName } from '../run/round-name.ts';
+import { roundName, roundNumber } from '../run/round-name.ts';
 
 type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
 
@@ -9,12 +9,13 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
   const at = roundName(event.round);
   switch (event.type) {
     case 'stalled': {
-      const attempt = event.attempt === 0 ? '' : ` of recovery epoch ${event.attempt}`;
-      const missing = event.missing.map(short).join(' ');
-      return `${at}: no certificate in view ${event.view}${attempt}; not heard from ${missing}`;
+      const attempt = event.attempt === 0 ? '' : ` in recovery epoch ${event.attempt}`;
+      const silent = event.missing.map(short).join(', ');
+      const why = silent === '' ? '' : `: no vote from ${silent}`;
+      return `Round ${roundNumber(event.round)} is not decided yet${attempt}${why}. Trying again.`;
     }
     case 'voids':
-      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; give them more time, or find out who is missing`;
+      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; find out who is missing, or make a new run that waits longer (run create with a larger --timing-grace-min-ms)`;
     case 'fault':
       return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
     case 'conflict':

@@ -101,6 +101,9 @@ describe('several endpoints', () => {
     [[1, 2, 3], 2, /no one answer from 2 endpoints on it: e0: 1; e1: 2; e2: 3/],
     [[1, 1, 2, 2], 2, /no one answer/],
     [[1, gone, gone], 2, /c: gone/],
+    [[gone], 1, /^The chain endpoint does not answer: c: gone$/],
+    [[gone, gone], 2, /^No chain endpoint answers: c: gone; c: gone$/],
+    [[new ChainError('chain/refused', 'c: no such method')], 1, /no one answer from 1 endpoints/],
   ])('%j of which %i must agree', async (values, need, expected) => {
     const all = values.map((value, i) => saying(`e${i}`, value));
     const agreed = agree({ all, need }, 'it', ask, String);

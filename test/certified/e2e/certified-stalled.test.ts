@@ -75,7 +75,7 @@ describe('T-10: two of three are killed', () => {
     expect(times).toEqual([1, 3, 7, 15, 23, 31].map((views) => GRACE + views * VIEW));
     // each view names who was to propose in it, or who did not follow the one that is left
     const named = (index: number) =>
-      noticesOf(left!).some((each) => /not heard from/.test(each) && each.includes(short(index)));
+      noticesOf(left!).some((each) => /no vote from/.test(each) && each.includes(short(index)));
     expect([1, 2].map(named)).toEqual([true, true]);
     expect(stallsOf(left!).slice(0, 3)).toMatchObject([{ view: 0 }, { view: 1 }, { view: 2 }]);
   });

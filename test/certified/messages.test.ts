@@ -1,0 +1,37 @@
+/** What people read of a certified run that does not go on. */
+import { expect, it } from 'vitest';
+import { createReporter, type RunEvent } from '../../src/certified/events.ts';
+import { troubleOf } from '../../src/dashboard/trouble.ts';
+
+const peer = '32cad8c2'.padEnd(64, '0');
+
+it('names who has not voted, in words', () => {
+  const stalled = { type: 'stalled', round: 3, attempt: 0, view: 0, missing: [peer] } as const;
+  expect(troubleOf(stalled)).toBe(
+    'Round 4 is not decided yet: no vote from 32cad8c2. Trying again.',
+  );
+  expect(troubleOf({ ...stalled, attempt: 2, missing: [] })).toBe(
+    'Round 4 is not decided yet in recovery epoch 2. Trying again.',
+  );
+});
+
+it('says how a run gets more time', () => {
+  expect(troubleOf({ type: 'voids', round: 2, count: 3 })).toBe(
+    "round 3: ALERT, 3 rounds in a row were void: nobody's work counts; find out who is missing, or make a new run that waits longer (run create with a larger --timing-grace-min-ms)",
+  );
+});
+
+it('says what is waited for, and who can bring it', () => {
+  const told: RunEvent[] = [];
+  const reporter = createReporter((event) => void told.push(event));
+  reporter.uncomposable(3, { code: 'nothing-accepted', at: 'accepted', message: 'm' });
+  reporter.uncomposable(3, { code: 'other', at: 'joins', message: 'joins are missing' });
+  reporter.unavailable(0, 'snapshot', 'no event says it is');
+  reporter.unavailable(4, 'beacon', 'not yet');
+  expect(told.map((event) => event.type === 'notice' && event.message)).toEqual([
+    "Nobody's work for round 4 has arrived yet.",
+    'Nothing can be proposed for round 4 yet: joins are missing',
+    'The stake table of this run is on none of its relays. Ask its author to publish it, or add --stake FILE. (no event says it is)',
+    'round 5 waits for its beacon: not yet',
+  ]);
+});
