@@ -1,6 +1,6 @@
 /** From settings to something to train: the model's numbers, the optimizer's, and this worker's data. */
 import { join } from 'node:path';
-import { linearExamples, type RegressionSet } from '../model/data/regression.ts';
+import { dealRows, linearExamples, type RegressionSet } from '../model/data/regression.ts';
 import { type ShardForm, shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
@@ -11,7 +11,7 @@ import type { Layout } from '../tensor/params.ts';
 import { mostChunks } from '../worker/chunk-assignment.ts';
 import { type Corpus, loadCorpus } from './corpus.ts';
 import { dataHome } from './data-home.ts';
-import { readDataset } from './dataset-file.ts';
+import { readRows } from './dataset-file.ts';
 import type { TrainerData } from './trainer/setup.ts';
 
 export interface Task {
@@ -27,8 +27,10 @@ export interface Task {
 export interface Sources {
   /** A text to train on. */
   readonly corpus?: string | undefined;
-  /** A regression dataset in the reference's JSON form. */
+  /** A regression dataset, as CSV or in the reference's JSON form. */
   readonly dataset?: string | undefined;
+  /** The column of a CSV that is to be predicted. */
+  readonly target?: string | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
   readonly onNotice: (message: string) => void;
@@ -49,26 +51,33 @@ export async function prepareTask(settings: Settings, sources: Sources): Promise
   if (settings.model === 'gpt' || settings.model === 'char-gpt') {
     return { ...(await prepareText(settings, sources)), optimizer };
   }
-  return { ...(await prepareRegression(settings, sources.dataset)), optimizer };
+  return { ...(await prepareRegression(settings, sources)), optimizer };
 }
 
-/** Examples of a file, or made-up ones; those past the last shard are for validation. */
 async function prepareRegression(
   settings: Settings,
-  dataset: string | undefined,
+  sources: Sources,
 ): Promise<Omit<Task, 'optimizer'>> {
-  const { seed, shard } = settings;
-  const set = dataset === undefined ? linearExamples({ seed, shard }) : await readDataset(dataset);
+  const { own, validation } = await regressionData(settings, sources);
+  const { features } = own;
   const model: ModelSpec =
     settings.model === 'linear'
-      ? { architecture: 'linear', features: set.features }
-      : { architecture: 'mlp', features: set.features, hidden: settings.hidden };
-  const { features } = set;
-  const { count } = shard;
-  const held = { seed, shard: { index: count + 1, count: count + 1 } };
-  const validation = dataset === undefined ? { validation: asRows(linearExamples(held)) } : {};
-  const data = { kind: 'regression', features, ...asRows(set), ...validation } as const;
+      ? { architecture: 'linear', features }
+      : { architecture: 'mlp', features, hidden: settings.hidden };
+  const held = validation && { validation: asRows(validation) };
+  const data = { kind: 'regression', features, ...asRows(own), ...held } as const;
   return { name: settings.model, model, data, tokensPerExample: 1 };
+}
+
+/** This worker's rows of a file, or made-up ones, of which those past the last shard are for validation. */
+async function regressionData({ seed, shard }: Settings, { dataset, target }: Sources) {
+  if (dataset !== undefined) return dealRows(await readRows(dataset, target), shard);
+  const { count } = shard;
+  const held = { index: count + 1, count: count + 1 };
+  return {
+    own: linearExamples({ seed, shard }),
+    validation: linearExamples({ seed, shard: held }),
+  };
 }
 
 const asRows = ({ inputs, targets }: RegressionSet) => ({

@@ -33,7 +33,9 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;
   readonly dir: string;
   readonly corpus?: string | undefined;
+  /** Rows of a regression, as CSV or JSON; of a CSV `target` is the column to predict. */
   readonly dataset?: string | undefined;
+  readonly target?: string | undefined;
   /** Parameters to start from instead of the seeded ones. */
   readonly start?: Params | undefined;
   readonly secKey?: string | undefined;

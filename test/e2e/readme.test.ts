@@ -25,6 +25,8 @@ beforeAll(async () => {
   relays.push(await createRelay(), await createRelay());
   const words = 'to be or not to be, that is the question\n'.repeat(400);
   for (const name of [text, join(cwd, 'anything.bin')]) writeFileSync(name, words);
+  const rows = Array.from({ length: 60 }, (_, i) => `${i % 7},${(i % 5) / 5},${(i % 7) - i / 60}`);
+  writeFileSync(join(cwd, 'flats.csv'), ['rooms,distance,price', ...rows].join('\n'));
 });
 afterAll(async () => {
   for (const one of relays) await one.close();
@@ -58,12 +60,12 @@ async function runs(args: readonly string[]): Promise<string> {
 }
 
 /** All workers that `--sync strict:N` waits for, each with its shard, on one machine; without shards each on a machine of its own. */
-async function trains(args: readonly string[]): Promise<void> {
+async function trains(args: readonly string[], small = SMALL): Promise<void> {
   const workers = Number(args[args.indexOf('--sync') + 1]!.split(':')[1]);
   const shard = args.indexOf('--shard');
   const programs: Program[] = Array.from({ length: workers }, (_, i) => {
     const own = shard < 0 ? args : args.with(shard + 1, `${i + 1}/${workers}`);
-    return startProgram([...own, ...SMALL], i === 0 || shard >= 0 ? home : temporaryFolder(), cwd);
+    return startProgram([...own, ...small], i === 0 || shard >= 0 ? home : temporaryFolder(), cwd);
   });
   for (const { exit, output } of programs) {
     expect(await exit, output.stderr.slice(-2000)).toBe(0);
@@ -76,7 +78,8 @@ const plays: readonly (readonly [
   play: (args: readonly string[]) => Promise<unknown>,
 ])[] = [
   ['relay --host', serves],
-  ['run-training', trains],
+  ['run-training --model mlp', (args) => trains(args, ['--rounds', '2', '--inner-steps', '3'])],
+  ['run-training', (args) => trains(args)],
   ['relays check', (args) => runs([...args, '--seconds', '10'])],
   ['plan', runs],
   ['run create', creates],

@@ -124,6 +124,31 @@ describe('nostrain run-training', () => {
     expect(JSON.parse(heartbeat?.content ?? '')).toMatchObject({ round: 0, status: 'leaving' });
   });
 
+  it('learns a column of a table from the others, each worker from its share of the rows', async () => {
+    const [url, dir] = [await relay(), temporaryFolder()];
+    const file = join(dir, 'flats.csv');
+    const rows = Array.from({ length: 80 }, (_, i) => {
+      const [x, z] = [Math.sin(i), Math.cos(3 * i)];
+      return `${x},${2 * x - z + 0.5},${z}`;
+    });
+    writeFileSync(file, ['rooms,price,distance', ...rows].join('\n'));
+    const programs = [0, 1].map((index) =>
+      start(worker(index, url, join(dir, `${index}`), ['--dataset', file, '--target', 'price'])),
+    );
+    for (const program of programs) {
+      const done = await program.event(({ type }) => type === 'done');
+      if (done.type !== 'done') throw new Error('not done');
+      expect(done.lossAfter).toBeLessThan(0.01 * done.lossBefore);
+      expect(done.validationLoss).toBeLessThan(0.05);
+    }
+    const wrong = await runProgram([
+      ...worker(0, url, join(dir, 'wrong')),
+      ...['--dataset', file, '--target', 'prize'],
+    ]);
+    expect(wrong.code).toBe(1);
+    expect(wrong.stderr).toContain('has no column "prize"; its columns are "rooms", "price"');
+  });
+
   it('trains a small GPT on a text of ours, which then writes', async () => {
     const [url, dir] = [await relay(), temporaryFolder()];
     const corpus = join(dir, 'text.txt');

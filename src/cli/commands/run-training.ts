@@ -44,6 +44,11 @@ const command = (): Command =>
         )
         .addArgument(new Argument('[dataset]', 'JSON dataset to train on')),
     )
+      .option(
+        '--dataset <file>',
+        'linear, mlp: rows to train on, as CSV or JSON (default: made-up)',
+      )
+      .option('--target <column>', 'linear, mlp: the column of the CSV that is to be predicted')
       .option('--spec <run>', 'file, naddr1… or name of a run with a spec; the same as `run join`')
       .addOption(hintOption()),
     '--dir; with --spec in your data folder',
@@ -53,9 +58,11 @@ export const runTraining = (): Command =>
   addReferenceFlags(addMemberFlags(addStateInput(addStateOutput(command())))).action(train);
 
 /** What the trainer of regressions in the Python reference's ways has no use for. */
-const byModel = ['corpus', 'device', 'threads'];
+const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
 
 interface Flags extends WorkerFlags, ReferenceFlags, MemberFlags {
+  readonly dataset?: string;
+  readonly target?: string;
   readonly spec?: string;
 }
 
@@ -86,7 +93,9 @@ async function train(
     if (flags.output !== undefined) assertWritable(flags);
     const dir = flags.dir ?? (await folderOf(settingsOf(asked, command)));
     const settings = settingsOf(asked, command, await keptSettings(dir));
-    await runWorkerCommand({ settings, dir, protocol: protocolOf(settings) }, flags, {
+    refuseUnused(command, dataRules(settings, flags));
+    const data = { dataset: flags.dataset, target: flags.target };
+    await runWorkerCommand({ settings, dir, protocol: protocolOf(settings), ...data }, flags, {
       title: `run ${settings.run}`,
       interrupt,
     });
@@ -106,6 +115,8 @@ function trainBySpec(
   command: Command,
 ): Promise<void> {
   assertNoReferenceFlags(command);
+  const rows = { flags: ['dataset', 'target'], goesWith: '--model linear or mlp', holds: false };
+  refuseUnused(command, [rows]);
   if (state === undefined) return trainIn(spec, flags, command);
   throw new ConfigError('flag/spec', 'a run with a spec starts from what its spec says', {
     hint: 'leave STATE and DATASET out',
@@ -141,3 +152,12 @@ async function folderOf({ run, shard: { index, count } }: Settings): Promise<str
   const isThere = shard?.index === index && shard.count === count;
   return isThere ? dir : `${dir}-${index}-of-${count}`;
 }
+
+const dataRules = ({ model }: Settings, { dataset }: Flags) => [
+  {
+    flags: ['dataset', 'target'],
+    goesWith: '--model linear or mlp',
+    holds: model === 'linear' || model === 'mlp',
+  },
+  { flags: ['target'], goesWith: '--dataset FILE', holds: dataset !== undefined },
+];

@@ -65,6 +65,37 @@ export function linearExamples(options: LinearExamplesOptions): RegressionSet {
   return { size, features, inputs, targets };
 }
 
+/** Of the rows of a file every tenth is held out, where there are so many. */
+const HELD_OUT = 10;
+const FEWEST_TO_HOLD_OUT = 20;
+
+/** A worker's rows of a file that all workers have, dealt in turn, and those that nobody trains on. */
+export function dealRows(
+  set: RegressionSet,
+  { index, count }: Shard,
+): { readonly own: RegressionSet; readonly validation: RegressionSet | undefined } {
+  const all = [...Array(set.size).keys()];
+  const isHeld = (row: number) => set.size >= FEWEST_TO_HOLD_OUT && row % HELD_OUT === 9;
+  const own = all.filter((row) => !isHeld(row)).filter((_, i) => i % count === index - 1);
+  if (own.length === 0) {
+    throw new ConfigError('data/dataset', `the dataset has no rows for shard ${index}/${count}`, {
+      hint: 'give more rows, or deal them to fewer workers with --shard',
+    });
+  }
+  const held = all.filter(isHeld);
+  const validation = held.length === 0 ? undefined : rowsOf(set, held);
+  return { own: rowsOf(set, own), validation };
+}
+
+const rowsOf = ({ features, inputs, targets }: RegressionSet, rows: readonly number[]) => ({
+  size: rows.length,
+  features,
+  inputs: Float64Array.from(
+    rows.flatMap((row) => [...inputs.subarray(row * features, (row + 1) * features)]),
+  ),
+  targets: Float64Array.from(rows, (row) => targets[row]!),
+});
+
 /**
  * The dataset in JSON that was parsed: `{"task", "examples": [{"inputs", "target"}]}`. Throws a ConfigError (`data/dataset`) that
  * says where it is wrong.
