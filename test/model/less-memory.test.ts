@@ -1,8 +1,10 @@
 /** What saves memory while training changes nothing else: recomputed layers, micro-batches, logits in slices. */
 import { describe, expect, test } from 'vitest';
+import { llama as llamaDecoder } from '../../src/model/architectures/llama.ts';
+import { modelOf } from '../../src/model/architectures/table.ts';
 import { createGraph } from '../../src/model/graph/builder.ts';
 import { gradients } from '../../src/model/graph/grad.ts';
-import type { Value } from '../../src/model/graph/value.ts';
+import { sizeOf, type Value } from '../../src/model/graph/value.ts';
 import {
   crossEntropy,
   gemm,
@@ -93,6 +95,40 @@ describe.each([llama, gpt2, gpt])('$architecture', (spec) => {
     const off = plain['first.next']!.map((value, i) => value - both['first.next']![i]!);
     expect(norm(off) / norm(plain['first.next']!)).toBeLessThan(1e-6);
   });
+});
+
+test('a large vocabulary is never laid out for all tokens', async () => {
+  const large: LlamaSpec = { ...llama, vocabulary: 50_000, width: 4, layers: 1, context: 100 };
+  const [rows, tokens] = [2, 2 * large.context];
+  const graph = createGraph();
+  const tensors = new Map(
+    llamaDecoder(large).tensors.map(({ name, shape }) => [
+      name,
+      graph.input(name, { dtype: 'f32', shape }),
+    ]),
+  );
+  const window = { dtype: 'i32', shape: [rows, large.context] } as const;
+  const batch = { inputs: graph.input('inputs', window), targets: graph.input('targets', window) };
+  const losses = modelOf(large).losses((name) => tensors.get(name)!, batch);
+  gradients(graph, reduceSum(losses), [...tensors.values()]);
+  const sizes = graph.steps.flatMap(({ outputs }) => outputs.map(({ shape }) => sizeOf(shape)));
+  expect(Math.max(...sizes)).toBe((tokens / 2) * large.vocabulary);
+
+  // a micro-batch of half the tokens needs no slices
+  const params = initialParameters(large, 1);
+  const wide = Int32Array.from(chainCorpus(400, 200), (token) => 200 * token + 90);
+  const gradient = async (accumulate: number) => {
+    const run = await load(compileTraining(large, adamwSpec, rows, { accumulate }).gradient());
+    return await run({
+      params: { dtype: 'f32', shape: [params.length], elements: params },
+      corpus: { dtype: 'i32', shape: [wide.length], elements: wide },
+      rows: { dtype: 'i32', shape: [rows], elements: [5, 200] },
+    });
+  };
+  const [sliced, whole] = [await gradient(1), await gradient(2)];
+  expect(sliced.loss![0]).toBeCloseTo(whole.loss![0]!, 5);
+  const off = whole.gradient!.map((value, i) => value - sliced.gradient![i]!);
+  expect(norm(off) / norm(whole.gradient!)).toBeLessThan(1e-6);
 });
 
 test('a batch that does not divide is refused', () => {
