@@ -52,7 +52,10 @@ export async function startLocalChain(
 }
 
 async function listening(child: ChildProcess, ended: Promise<void>): Promise<string> {
-  const failed = (why: string) => new ChainError('chain/local', `the local chain ${why}`);
+  const failed = (why: string) =>
+    new ChainError('chain/local', `the local chain ${why}`, {
+      hint: 'it is anvil of @foundry-rs/anvil: try `npx anvil --version`',
+    });
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(failed('did not start')), READY_MS);

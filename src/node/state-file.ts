@@ -56,7 +56,10 @@ export async function loadState<M extends object>(
 ): Promise<(WorkerState & M) | undefined> {
   const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
-    throw new CheckpointError('run/state', `cannot read ${file}`, { cause: error });
+    throw new CheckpointError('run/state', `cannot read ${file}`, {
+      hint: 'make it readable for you, or name another folder with --dir DIR',
+      cause: error,
+    });
   });
   if (!bytes) return undefined;
   const decoded = decodeSafetensors(bytes);

@@ -84,6 +84,9 @@ async function replaceFile(file: string, text: string): Promise<void> {
   await writeFile(beside, text)
     .then(() => rename(beside, file))
     .catch((cause: unknown) => {
-      throw new ConfigError('output/file', `cannot write ${file}`, { cause });
+      throw new ConfigError('output/file', `cannot write ${file}`, {
+        hint: 'name a file you may write with --out FILE',
+        cause,
+      });
     });
 }

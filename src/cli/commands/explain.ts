@@ -47,7 +47,9 @@ export const explain = (): Command =>
         const archive = await openSource(flags, options, signal);
         const told = await explainRound(archive, { ...options, worker, round });
         if (told === undefined) {
-          throw new ConfigError('flag/round', `the run has no ${roundName(round)} that is here`);
+          throw new ConfigError('flag/round', `the run has no ${roundName(round)} that is here`, {
+            hint: '`nostrain replay` with the same flags lists the rounds that are',
+          });
         }
         const text = `${told.why.join('\n')}\n`;
         writeOut(flags.json ? asJson({ worker, round, ...told }) : text);

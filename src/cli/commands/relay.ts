@@ -115,7 +115,9 @@ function publicUrlFlag(text: string): string {
 function faultsFlag(text: string): FaultSettings {
   const faults = parseFaults(text);
   if (typeof faults !== 'string') return faults;
-  throw new ConfigError('flag/value', `--faults is ${JSON.stringify(text)}: ${faults}`);
+  throw new ConfigError('flag/value', `--faults is ${JSON.stringify(text)}: ${faults}`, {
+    hint: 'write it like drop=0.1,delay=normal:50,10,forge=0.05',
+  });
 }
 
 /** By what name clients that prove a key must call the relay, where they might get it wrong. */

@@ -14,7 +14,9 @@ export function beaconSource({ beacon }: RunSpec, flags: EndpointFlags): BeaconS
   if (beacon.kind === 'drand' && drand.length > 0) {
     const bad = drand.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
     if (bad !== undefined) {
-      throw new ConfigError('flag/drand', `${bad} is no http:// or https:// address`);
+      throw new ConfigError('flag/drand', `${bad} is no http:// or https:// address`, {
+        hint: 'say it as --drand https://drand.example.org',
+      });
     }
     const [clock, get] = [systemClock, createGet(fetch)];
     return createDrandSource(beacon, { urls: drand, get, clock, timeoutMs: 1000 * rpcTimeout });

@@ -63,7 +63,13 @@ function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {
   }
   const all = [...new Set(rpc)].map((url) => {
     if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-      throw new ConfigError('flag/rpc', `${withoutSecrets(url)} is no http:// or https:// address`);
+      throw new ConfigError(
+        'flag/rpc',
+        `${withoutSecrets(url)} is no http:// or https:// address`,
+        {
+          hint: 'say it as --rpc https://rpc.example.org',
+        },
+      );
     }
     const post = createPost(fetch);
     return createEndpoint(url, { post, clock: systemClock, timeoutMs: 1000 * rpcTimeout });

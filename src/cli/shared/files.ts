@@ -8,13 +8,18 @@ import type { WorkerId } from '../../run/ids.ts';
 /** Text of a file, or a ConfigError that names it. */
 export const readText = (file: string): Promise<string> =>
   readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('stake/file', `cannot read ${file}`, { cause });
+    throw new ConfigError('stake/file', `cannot read ${file}`, {
+      hint: 'name a file that is there and that you may read',
+      cause,
+    });
   });
 
 /** The value, or a ConfigError that names the file and the place. */
 export function orRefuse<T>(file: string, result: Result<T>): T {
   if (result.ok) return result.value;
-  throw new ConfigError('stake/file', `${file}: ${result.issue.at}: ${result.issue.message}`);
+  throw new ConfigError('stake/file', `${file}: ${result.issue.at}: ${result.issue.message}`, {
+    hint: 'docs/stake.md says what such a file holds; `nostrain stake snapshot` makes one',
+  });
 }
 
 /** Keys of a file, one npub or hex key per line. */

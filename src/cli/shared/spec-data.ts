@@ -45,5 +45,7 @@ async function readSlice(file: string): Promise<Uint8Array> {
     });
   });
   if (buffer.length > 0) return new Uint8Array(buffer);
-  throw new ConfigError('spec/evaluation', `the evaluation slice ${file} is empty`);
+  throw new ConfigError('spec/evaluation', `the evaluation slice ${file} is empty`, {
+    hint: 'name a longer text with --evaluation FILE',
+  });
 }

@@ -147,7 +147,10 @@ function createTrainerLink(): TrainerLink {
   let calls = 0;
   let broken: TrainingError | undefined;
   const breakOff = (message: string, cause?: unknown) => {
-    broken ??= new TrainingError('training/thread', message, { cause });
+    broken ??= new TrainingError('training/thread', message, {
+      hint: 'the state before this round is kept: start again, with fewer --threads if memory is short',
+      cause,
+    });
     for (const { fail } of pending.values()) fail(broken);
     pending.clear();
   };

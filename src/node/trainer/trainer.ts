@@ -70,7 +70,9 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
       inTurn(async () => {
         const form = dataFormOf(model);
         if (form.kind !== 'tokens') {
-          throw new ConfigError('model/sample', `a ${model.architecture} model has no text`);
+          throw new ConfigError('model/sample', `a ${model.architecture} model writes no text`, {
+            hint: 'sample a model of text: char-gpt or gpt',
+          });
         }
         const { context, vocabulary } = form;
         await engine.hold(params);
@@ -224,7 +226,9 @@ async function evaluate(
   const { bound, stride } = rowsOf(setup, on);
   const rows = evenRows(bound, stride, batches * batch);
   if (rows.length === 0) {
-    throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`);
+    throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`, {
+      hint: 'train on a longer text (--corpus FILE), or with a smaller --batch-size or --context',
+    });
   }
   await engine.hold(asFloat32(params));
   let sum = 0;

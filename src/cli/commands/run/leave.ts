@@ -107,5 +107,7 @@ async function send(
   const outcomes = await relays.publish(event, { signal });
   if (outcomes.some(({ status }) => status === 'accepted')) return;
   const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
-  throw new RelayError('relay/refused', `no relay took the leave: ${words}`);
+  throw new RelayError('relay/refused', `no relay took the leave: ${words}`, {
+    hint: 'try again later, or over other relays with --relay URL',
+  });
 }

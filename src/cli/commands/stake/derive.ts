@@ -74,7 +74,9 @@ async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
 function eventSource(flags: SnapshotFlags): StakeSource {
   const id = needed(flags, 'id', '--id HEX, the id of the snapshot');
   if (!isHex32(id))
-    throw new ConfigError('flag/id', `${id} is no snapshot id: 64 lowercase hex digits`);
+    throw new ConfigError('flag/id', `--id ${id} is no snapshot id`, {
+      hint: 'give the 64 hex digits that `nostrain stake snapshot` printed',
+    });
   return createEventSource(id, findOver(flags.relay));
 }
 
@@ -82,7 +84,9 @@ async function chainSource(flags: SnapshotFlags, signal: AbortSignal): Promise<S
   const text = needed(flags, 'contract', '--contract 0x…');
   const contract = dataOf(text, 20);
   if (contract === undefined)
-    throw new ConfigError('flag/contract', `${text} is no contract address`);
+    throw new ConfigError('flag/contract', `--contract ${text} is no contract address`, {
+      hint: 'give 0x and 40 hex digits',
+    });
   const access = accessOf(flags);
   const spell = (number: number | undefined) => `eip155:${number}`;
   const ask = async (endpoint: (typeof access.endpoints.all)[number]) =>
@@ -120,5 +124,7 @@ function needed(flags: SnapshotFlags, name: TextFlag, how: string): string {
 function neededNumber(flags: SnapshotFlags, name: 'epoch' | 'cutoff'): number {
   const value = flags[name];
   if (value !== undefined) return value;
-  throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name} N`);
+  throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name} N`, {
+    hint: 'docs/stake.md has an example',
+  });
 }

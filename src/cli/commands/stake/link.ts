@@ -91,14 +91,16 @@ function linkOf(flags: Flags, account: string | undefined, key: string): Link {
     });
   }
   if (flags.account !== undefined && flags.account !== account) {
-    throw new ConfigError('flag/account', `--account-key is of ${account}, not ${flags.account}`);
+    throw new ConfigError('flag/account', `--account-key is of ${account}, not ${flags.account}`, {
+      hint: 'leave --account out, or name the key file of that account',
+    });
   }
   const made = flags.made ?? Math.floor(systemClock.now() / 1000);
   const { chain, run } = flags;
   const said = { chain, account, key, run, made, expires: made + DAY * flags.days };
   const issue = linkIssue(said);
   if (issue === undefined) return said;
-  throw new ConfigError('flag/link', issue);
+  throw new ConfigError('flag/link', issue, { hint: 'docs/stake.md has an example of a link' });
 }
 
 function givenSig({ accountSig, made }: Flags): string | undefined {
@@ -108,7 +110,9 @@ function givenSig({ accountSig, made }: Flags): string | undefined {
   }
   const hex = readAccountSig(accountSig);
   if (hex !== undefined) return hex;
-  throw new ConfigError('flag/account-sig', 'not a signature of 64 bytes in hex or base58');
+  throw new ConfigError('flag/account-sig', '--account-sig is no signature', {
+    hint: 'give its 64 bytes in hex or base58, as the wallet printed them',
+  });
 }
 
 /** A file that has links already keeps them; one with anything else is not written over. */
@@ -120,7 +124,10 @@ async function keep(made: SignedLink, output: string | undefined): Promise<void>
   const before = await readFile(output, 'utf8').catch(() => undefined);
   const links = before === undefined ? [] : orRefuse(output, parseLinks(before));
   await writeFile(output, asJson([...links, made])).catch((cause: unknown) => {
-    throw new ConfigError('output/file', `cannot write ${output}`, { cause });
+    throw new ConfigError('output/file', `cannot write ${output}`, {
+      hint: 'name a file you may write with -o FILE',
+      cause,
+    });
   });
   writeNote(`${made.account} counts for ${made.key} in ${made.run}: ${output}`);
 }

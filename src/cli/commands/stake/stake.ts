@@ -107,7 +107,9 @@ const verify = (): Command =>
       const said = await readDocument(file);
       const id = snapshotId(said);
       if (flags.id !== undefined && flags.id !== id) {
-        throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`);
+        throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
+          hint: 'ask whoever made the run for the document with that id',
+        });
       }
       writeOut(`snapshot ${id}: the document is whole\n`);
       if (said.strategy === 'file' || flags.rpc.length === 0) {
@@ -126,6 +128,7 @@ const verify = (): Command =>
       throw new ConfigError(
         'stake/differs',
         `${field} is ${one} in the document, ${other} by ${source.name}`,
+        { hint: 'trust neither before you have asked other endpoints with --rpc URL' },
       );
     });
   });

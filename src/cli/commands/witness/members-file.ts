@@ -16,7 +16,10 @@ const FORM = 'one JSON object a line, like {"key": "<64 hex digits or npub>", "s
 /** Stake by key, zeros left out. */
 export async function readMembers(file: string): Promise<ReadonlyMap<WorkerId, bigint>> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('members/file', `cannot read the members file ${file}`, { cause });
+    throw new ConfigError('members/file', `cannot read the members file ${file}`, {
+      hint: `name a file that is there: ${FORM}`,
+      cause,
+    });
   });
   const stakes = new Map<WorkerId, bigint>();
   const known = new Set<WorkerId>();
