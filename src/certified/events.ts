@@ -103,53 +103,12 @@ export interface CertifiedSession extends Session {
   readonly ports: CertifiedPorts;
 }
 
-export interface Reporter {
-  /** Contributions that are here, of those waited for. */
-  held(round: number, have: number, want: number, missing: readonly WorkerId[]): void;
-  /** A contribution is here in full and good: this is its manifest. */
-  arrived(worker: WorkerId, message: ProtocolMessage | undefined): void;
-  stalled(round: number, stall: Extract<Effect, { type: 'stalled' }>): void;
-  refused(round: number, rejection: Rejection): void;
-  conflict(round: number, expected: Digest, got: Digest): void;
-  fault(round: number, fault: FaultProof): void;
-  /** An outcome cannot be judged yet. */
-  lacking(round: number, missing: readonly Missing[]): void;
-  invalid(outcome: Outcome, why: Invalid): void;
-  uncomposable(round: number, why: Invalid): void;
-  unavailable(round: number, what: string, why: string): void;
-  /** It does not train in this round, so that it is not late for ever. */
-  resting(round: number): void;
-  /** This worker has asked to join, and no outcome lists it yet. */
-  unlisted(): void;
-  /** This worker has no part of the model in the round: its key has no stake, or it has its turn later. */
-  partless(hasStake: boolean): void;
-  /** Its key signed something in this round that this worker did not. */
-  keyInUse(round: number): void;
-  /** It sits the round out, for it may have signed in it before. */
-  sittingOut(round: number): void;
-  /** This worker is out of the roster, as it asked. */
-  left(round: number): void;
-  /** The next table of stakes cannot be read from its chain. */
-  unread(round: number, why: string): void;
-  /** No relay took that table. */
-  unpublished(round: number, snapshot: string): void;
-  /** Another branch is better, or may be, and this worker does not follow it by itself. */
-  forked(fork: Omit<Extract<RunEvent, { type: 'fork' }>, 'type'>): void;
-  /** It went over. */
-  switched(change: Omit<Extract<RunEvent, { type: 'switched' }>, 'type'>): void;
-  /** No relay has the outcome that was named. */
-  unknownBranch(outcome: Digest): void;
-  /** Relays could not be asked for other branches. */
-  unlooked(round: number, why: string): void;
-  /** No relay has the whole checkpoint. */
-  unkept(round: number): void;
-}
-
 const NO_PART_YET = 'sent nothing yet: new workers are given parts of the model later';
 const NO_STAKE =
   'sends nothing: its key has no stake in this run, so that its work counts for nothing';
 
-export function createReporter(report: (event: RunEvent) => void): Reporter {
+/** What happened, said to whoever watches; the same thing once. */
+export function createReporter(report: (event: RunEvent) => void) {
   const told = new Set<string>();
   const once = (key: string, event: RunEvent) => {
     if (told.has(key)) return;
@@ -158,57 +117,63 @@ export function createReporter(report: (event: RunEvent) => void): Reporter {
   };
   const notice = (message: string) => once(message, { type: 'notice', message });
   return {
-    held: (round, have, want, missing) =>
+    held: (round: number, have: number, want: number, missing: readonly WorkerId[]) =>
       report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
-    arrived(worker, message) {
+    arrived(worker: WorkerId, message: ProtocolMessage | undefined) {
       if (message?.type !== 'manifest') return;
       const { round, eventBytes } = message.manifest;
       const event = { type: 'peer', state: 'sent', worker, round, eventBytes } as const;
       once(`arrived ${round} ${worker}`, event);
     },
-    stalled: (round, { attempt, view, missing }) =>
+    stalled: (round: number, { attempt, view, missing }: Extract<Effect, { type: 'stalled' }>) =>
       report({ type: 'stalled', round, attempt, view, missing }),
-    refused: (round, { reason, worker, detail }) =>
+    refused: (round: number, { reason, worker, detail }: Rejection) =>
       report({ type: 'refused', round, reason, detail, ...(worker && { worker }) }),
-    conflict: (round, expected, got) =>
+    conflict: (round: number, expected: Digest, got: Digest) =>
       once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got }),
-    fault: (round, { culprit: worker, kind }) =>
+    fault: (round: number, { culprit: worker, kind }: FaultProof) =>
       once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
-    lacking: (round, missing) =>
+    lacking: (round: number, missing: readonly Missing[]) =>
       notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
-    invalid: ({ round, proposer }, { message }) =>
+    invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
       notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
-    uncomposable: (round, why) => notice(wordUncomposable(round, why)),
-    resting: (round) =>
+    uncomposable: (round: number, why: Invalid) => notice(wordUncomposable(round, why)),
+    resting: (round: number) =>
       notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
     unlisted: () => notice('asked to join: it sends from the round on that lists it'),
-    partless: (hasStake) => notice(hasStake ? NO_PART_YET : NO_STAKE),
-    keyInUse: (round) =>
+    partless: (hasStake: boolean) => notice(hasStake ? NO_PART_YET : NO_STAKE),
+    keyInUse: (round: number) =>
       notice(
         `${roundName(round)}: another process signs with this key; stop it, or the key is thrown out of the run`,
       ),
-    sittingOut: (round) =>
+    sittingOut: (round: number) =>
       notice(
         `${roundName(round)}: sits it out, for this key may have signed in it what is not on this disk`,
       ),
-    left: (round) =>
+    left: (round: number) =>
       notice(`left the run with ${roundName(round)}; the same command joins it again`),
-    unread: (round, why) =>
+    unread: (round: number, why: string) =>
       notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),
-    unpublished: (round, snapshot) =>
+    unpublished: (round: number, snapshot: string) =>
       notice(
         `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches no chain needs them as a file`,
       ),
-    forked: (fork) => once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
-    switched: (change) => report({ type: 'switched', ...change }),
-    unknownBranch: (outcome) =>
+    forked: (fork: Omit<Extract<RunEvent, { type: 'fork' }>, 'type'>) =>
+      once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
+    switched: (change: Omit<Extract<RunEvent, { type: 'switched' }>, 'type'>) =>
+      report({ type: 'switched', ...change }),
+    unknownBranch: (outcome: Digest) =>
       notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
-    unlooked: (round, why) =>
+    unlooked: (round: number, why: string) =>
       notice(`${roundName(round)}: cannot look for other branches of the run: ${why}`),
-    unkept: (round) => notice(`the checkpoint after ${roundName(round)} is on no relay as a whole`),
-    unavailable: (round, what, why) => notice(wordUnavailable(round, what, why)),
+    unkept: (round: number) =>
+      notice(`the checkpoint after ${roundName(round)} is on no relay as a whole`),
+    unavailable: (round: number, what: string, why: string) =>
+      notice(wordUnavailable(round, what, why)),
   };
 }
+
+export type Reporter = ReturnType<typeof createReporter>;
 
 const wordUncomposable = (round: number, { code, message }: Invalid): string =>
   code === 'nothing-accepted'

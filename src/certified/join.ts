@@ -5,7 +5,7 @@ import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { createControl } from '../network/wire/control.ts';
+import { Control } from '../network/wire/control.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import { settingsOf } from '../run/complete-spec.ts';
@@ -207,7 +207,7 @@ function memberOf(
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
-  const control = createControl<ProtocolMessage>({
+  const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),

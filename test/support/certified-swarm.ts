@@ -15,7 +15,7 @@ import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committe
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { createControl } from '../../src/network/wire/control.ts';
+import { Control } from '../../src/network/wire/control.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
@@ -158,7 +158,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   });
   const abort = new AbortController();
   const { signal } = abort;
-  const control = createControl<ProtocolMessage>({
+  const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto: nativeCrypto, signal },
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) =>

@@ -15,7 +15,7 @@ import { toProtocolMessage } from '../../src/certified/gather.ts';
 import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
-import { createControl } from '../../src/network/wire/control.ts';
+import { Control } from '../../src/network/wire/control.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
@@ -92,7 +92,7 @@ export async function memoryAfter({ junkBytes, wellMade: events }: Flood): Promi
   await relays.ready();
   const stop = new AbortController();
   const evidence = createEvidenceStore(nativeCrypto);
-  const control = createControl<ProtocolMessage>({
+  const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer: signerOf(1), clock: systemClock, sha256: nativeSha256 },
     read: (event, bodyOf) => toProtocolMessage(event, run, nativeCrypto, bodyOf),
     isKept: ({ type }) => type !== 'unreadable',

@@ -51,6 +51,7 @@ export interface Listening {
   readonly caughtUp: boolean;
   /** Asks for everything once more. */
   again(): void;
+  /** Pulls nothing any more; what is listened to has a `close` of its own. */
   close(): void;
 }
 
@@ -63,58 +64,6 @@ export interface RoundListening extends Listening {
 export interface OwnEvent<N> {
   readonly message: N;
   readonly event: SignedEvent;
-}
-
-/** Where messages of others come from. */
-export interface MessageSource<N> {
-  /** Manifests, votes, proposals and view-change votes of a round. */
-  listen(round: number, hearing: Hearing<N>): RoundListening;
-  /** Manifests of a round by these keys, and nothing else of it. */
-  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening;
-  /** Joins, leaves and faults of the run. */
-  listenToMembers(hearing: Hearing<N>): Listening;
-  /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
-  look(round: number, hearing: Hearing<N>): Promise<void>;
-  /** Asks all relays for these events. */
-  fetch(ids: readonly EventId[], hearing: Hearing<N>): void;
-  /** Asks all relays for proposals of an outcome. */
-  fetchOutcome(digest: Digest, hearing: Hearing<N>): void;
-  /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
-  fetchCopies(round: number, members: readonly WorkerId[], hearing: Hearing<N>): Promise<void>;
-}
-
-/** What this worker says. */
-export interface MessagePublisher<N> {
-  /** An event of it, kept here and not sent yet. */
-  sign(said: Message | Join | Leave): OwnEvent<N>;
-  /** A proof of equivocation: two events that are here, side by side; undefined when one of them is not. */
-  accuse(events: readonly [EventId, EventId]): OwnEvent<N> | undefined;
-  /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
-  restore(event: SignedEvent, said?: Message): N;
-  /** Sends an event to all relays, after its body where that travels in chunks. */
-  send(event: SignedEvent): Sending;
-  /** Sends events that are here once more, as they are, to relays that do not have them. */
-  resend(ids: readonly EventId[]): void;
-  /** Publishes copies of events that are here under this worker's key, with the bodies that travel beside them; resolves when relays have answered. */
-  copy(round: number, ids: readonly EventId[]): Promise<void>;
-  /** Publishes the run's spec under this worker's key. */
-  publishSpec(spec: RunSpec): Promise<void>;
-  /** What is published for later gives way to what a round needs; not from now on, since no round follows. */
-  hurry(): void;
-  /** Publishes a certified state; false when relays do not hold all of it. */
-  checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean>;
-}
-
-/** The messages of one certified run over its relays. */
-export interface Control<N> extends MessageSource<N>, MessagePublisher<N> {
-  /** Whose events of rounds are kept, and who may make this worker pull what they carry in chunks; of others only what is asked for by id. */
-  admit(members: readonly WorkerId[]): void;
-  /** What ends earlier is refused from now on, unless it was asked for. */
-  require(least: LeastLifetime): void;
-  /** Drops events of rounds before this one. */
-  forgetBefore(round: number): void;
-  /** Pulls nothing any more; what is listened to has a `close` of its own. */
-  close(): void;
 }
 
 export interface ControlOptions<N> {
@@ -146,11 +95,8 @@ interface Hear<N> {
 /** How long relays may take to answer a question for single events. */
 const FETCH_MS = 10_000;
 
-/** Opens no subscription by itself. */
-export const createControl = <N>(options: ControlOptions<N>): Control<N> =>
-  new RelayControl(options);
-
-class RelayControl<N> implements Control<N> {
+/** The messages of one certified run over its relays. Opens no subscription by itself. */
+export class Control<N> {
   readonly #options: ControlOptions<N>;
   readonly #kept: KeptEvents;
   readonly #puller: Puller;
@@ -169,6 +115,7 @@ class RelayControl<N> implements Control<N> {
     this.#resending = new Resending(options);
   }
 
+  /** Manifests, votes, proposals and view-change votes of a round. */
   listen(round: number, hearing: Hearing<N>): RoundListening {
     this.#latest = Math.max(this.#latest, round);
     const stop = new AbortController();
@@ -191,20 +138,24 @@ class RelayControl<N> implements Control<N> {
     };
   }
 
+  /** Manifests of a round by these keys, and nothing else of it. */
   listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening {
     return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
+  /** Joins, leaves and faults of the run. */
   listenToMembers(hearing: Hearing<N>): Listening {
     return this.#hear(membersFilter(this.#options.run), hearing, (event) =>
       this.#kept.keepForAll(event),
     );
   }
 
+  /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
   look(round: number, hearing: Hearing<N>): Promise<void> {
     return this.#ask(roundFilter(this.#options.run, round), hearing, false);
   }
 
+  /** Asks all relays for these events. */
   fetch(ids: readonly EventId[], asker: Hearing<N>): void {
     const hearing = answering(asker);
     for (const id of ids) {
@@ -215,10 +166,12 @@ class RelayControl<N> implements Control<N> {
     if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true);
   }
 
+  /** Asks all relays for proposals of an outcome. */
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
     void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false);
   }
 
+  /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
   fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
     const search = { ...this.#options, puller: this.#puller };
@@ -233,11 +186,13 @@ class RelayControl<N> implements Control<N> {
     await asking.catch(() => undefined); // nothing is asked any more
   }
 
+  /** An event of it, kept here and not sent yet. */
   sign(said: Message | Join | Leave): OwnEvent<N> {
     const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
     return { event, message: this.#own(event, bodyOfMessage(said)) };
   }
 
+  /** A proof of equivocation: two events that are here, side by side; undefined when one of them is not. */
   accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
     const [a, b] = ids.map((id) => this.#kept.get(id));
     const { run, signer } = this.#options;
@@ -246,10 +201,12 @@ class RelayControl<N> implements Control<N> {
     return { event, message: this.#own(event, pairBody([a, b])) };
   }
 
+  /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
   restore(event: SignedEvent, said?: Message): N {
     return this.#own(event, said && bodyOfMessage(said));
   }
 
+  /** Sends events that are here once more, as they are, to relays that do not have them. */
   resend(ids: readonly EventId[]): void {
     const again: SignedEvent[] = [];
     for (const id of ids) {
@@ -260,12 +217,14 @@ class RelayControl<N> implements Control<N> {
     this.#resending.send(again, this.#latest);
   }
 
+  /** Sends an event to all relays, after its body where that travels in chunks. */
   send(event: SignedEvent): Sending {
     const { relays, signal } = this.#options;
     const sending = this.#bodies.send(event, this.#latest);
     return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
   }
 
+  /** Publishes copies of events that are here under this worker's key, with the bodies that travel beside them; resolves when relays have answered. */
   copy(round: number, ids: readonly EventId[]): Promise<void> {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const bodies = events.flatMap((event) => {
@@ -275,12 +234,14 @@ class RelayControl<N> implements Control<N> {
     return publishCopies({ run: this.#options.run, round }, events, bodies, this.#sending());
   }
 
+  /** Publishes the run's spec under this worker's key. */
   async publishSpec(spec: RunSpec): Promise<void> {
     const sending = this.#sending(specLifetime(this.#options.clock));
     const event = sending.sign(buildRun(spec, sending.lifetime));
     await publishWithAttachments(event, [], sending).settled;
   }
 
+  /** Publishes a certified state; false when relays do not hold all of it. */
   checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
     return publishCheckpoint({ ...state, run: this.#options.run }, this.#sending());
   }
@@ -294,19 +255,23 @@ class RelayControl<N> implements Control<N> {
     return { relays, sha256, lifetime, signal, isPatient, sign: (draft) => signer.sign(draft) };
   }
 
+  /** What is published for later gives way to what a round needs; not from now on, since no round follows. */
   hurry(): void {
     this.#isHurrying = true;
   }
 
+  /** What ends earlier is refused from now on, unless it was asked for. */
   require(least: LeastLifetime): void {
     this.#least = least;
   }
 
+  /** Whose events of rounds are kept, and who may make this worker pull what they carry in chunks; of others only what is asked for by id. */
   admit(members: readonly WorkerId[]): void {
     this.#kept.admit(members);
     this.#bodies.admit(members, this.#latest);
   }
 
+  /** Drops events of rounds before this one. */
   forgetBefore(round: number): void {
     this.#bodies.forgetBefore(round);
     this.#resending.forgetBefore(round);

@@ -11,7 +11,7 @@ import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { type Control, createControl } from '../../../src/network/wire/control.ts';
+import { Control } from '../../../src/network/wire/control.ts';
 import { buildProposal } from '../../../src/network/wire/proposals.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
@@ -59,7 +59,7 @@ async function join(url: string, signer: Signer, admitted: readonly Signer[]): P
     close: () => relays.close(),
   };
   const stop = new AbortController();
-  const control = createControl<ProtocolMessage>({
+  const control = new Control<ProtocolMessage>({
     ...{ run, relays: watched, signer, clock: systemClock, sha256: nativeSha256 },
     read: (event, bodyOf) => toProtocolMessage(event, run, nativeCrypto, bodyOf),
     signal: stop.signal,
