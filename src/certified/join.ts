@@ -16,7 +16,7 @@ import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
 import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
-import type { Store, Trainer } from '../worker/ports.ts';
+import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
@@ -76,9 +76,6 @@ export interface CertifiedWorker {
   /** Ends listening, and closes the relays. */
   close(): Promise<void>;
 }
-
-/** Batches of its own shard on which a worker measures its loss before the first round. */
-const SHARD_BATCHES = 4;
 
 /**
  * Joins a run as one worker: catches up from relays, then trains, votes, and ends each round in the state that its committee certified.

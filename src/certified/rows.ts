@@ -2,9 +2,9 @@
 
 import { sha256 } from '../base/hash.ts';
 import type { Submission } from '../network/wire/certified-events.ts';
-import { accept, codecReason, type Judged, refusal } from '../network/wire/judged.ts';
+import { accept, type Judged, refusal } from '../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
-import { createPacker } from '../network/wire/packer.ts';
+import { createPacker, openContribution } from '../network/wire/packer.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../run/contribution.ts';
 import { type Ledger, lateOf } from '../run/ledger.ts';
@@ -215,20 +215,10 @@ function judgePayloadOf(
   if (!judged.ok) return judged;
   const untrue = judgePayload(said, payload, hash);
   if (untrue) return { ok: false, rejection: untrue };
-  const { worker, eventId, round, base, examples, steps, createdAt, eventBytes } = said;
   const { packing, eventBudget, topk } = terms.spec.training;
   const packer = createPacker({
     ...{ run: terms.run, layout: terms.layout, packing, eventBudget, ratio: topk },
     ...{ maxContainerBytes: terms.spec.limits.payloadBytes, sha256: hash },
   });
-  const opened = packer.open(payload, said.codec, { round, worker, assignment });
-  if (!opened.ok) {
-    const { code, at, message } = opened.issue;
-    return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
-  }
-  return accept({
-    ...{ worker, eventId, round, base, examples, steps, createdAt, eventBytes },
-    delta: opened.value,
-    payloadBytes: payload.length,
-  });
+  return openContribution(said, payload, packer, assignment);
 }

@@ -2,12 +2,9 @@
 import { stateDigest } from '../tensor/digest.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import type { Plan } from '../worker/plan.ts';
-import type { Trainer } from '../worker/ports.ts';
+import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { createNativeSha256 } from './native-sha256.ts';
-
-/** Batches of the own shard looked at before and after the run. */
-export const SHARD_BATCHES = 4;
 
 /** Who trains what, and from where. */
 export const hello = (

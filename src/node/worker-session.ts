@@ -1,4 +1,5 @@
 /** One worker on this machine, from settings to its final state: folder, key, relays, data, trainer and rounds. */
+
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { withScope } from '../base/scope.ts';
@@ -12,6 +13,7 @@ import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import type { Params } from '../tensor/params.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
+import { SHARD_BATCHES } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { type Connection, connectRelays } from './connect-relays.ts';
 import { dataHome } from './data-home.ts';
@@ -25,7 +27,7 @@ import type { Protocol } from './protocol.ts';
 import { assertRelaysFit, stripeOver } from './relay-fit.ts';
 import { openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
-import { finished, hello, SHARD_BATCHES, summary } from './session-events.ts';
+import { finished, hello, summary } from './session-events.ts';
 import type { TrainerSetup } from './trainer/setup.ts';
 import { createTrainer, type Trainer } from './trainer/trainer.ts';
 

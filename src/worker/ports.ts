@@ -66,6 +66,9 @@ export interface SampleRequest {
   readonly seed: number;
 }
 
+/** Batches of its own shard on which a worker measures its loss before the first round and after the last one. */
+export const SHARD_BATCHES = 4;
+
 /** A training engine: `createTrainer` of `nostrain/node`, or one of your own. */
 export interface Trainer {
   readonly device: { readonly device: string; readonly threads: number; readonly notice?: string };

@@ -12,7 +12,7 @@ import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
 import type { SignedEvent } from '../event.ts';
 import { type Sending, watchOutcomes } from '../transport/delivery.ts';
-import { accept, codecReason, type Judged, refusal } from './judged.ts';
+import { type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
   judgePayload,
@@ -20,7 +20,7 @@ import {
   manifestFilter,
   toManifest,
 } from './manifests.ts';
-import { createPacker, type Packer } from './packer.ts';
+import { createPacker, openContribution, type Packer } from './packer.ts';
 import { buildPresence, toPresence } from './presences.ts';
 import {
   contextOf,
@@ -95,21 +95,8 @@ function openReader(
   const { assignment } = request;
   const over = new AbortController();
 
-  /** The contribution inside a payload that is here whole and is what the manifest names, or why it does not count. */
-  function open(said: Manifest, payload: Uint8Array, eventBytes: number): Judged<Contribution> {
-    const { worker, eventId, round, base, examples, steps, createdAt } = said;
-    const opened = packer.open(payload, said.codec, { round, worker, assignment });
-    if (!opened.ok) {
-      const { code, at, message } = opened.issue;
-      return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
-    }
-    return accept({
-      ...{ worker, eventId, round, base, examples, steps, createdAt },
-      delta: opened.value,
-      payloadBytes: payload.length,
-      eventBytes,
-    });
-  }
+  const open = (said: Manifest, payload: Uint8Array): Judged<Contribution> =>
+    openContribution(said, payload, packer, assignment);
 
   async function pulled(said: Manifest, done: Pull['done']): Promise<Judged<Contribution>> {
     const found = await done;
@@ -118,7 +105,7 @@ function openReader(
     }
     const untrue = judgePayload(said, found.payload, sha256);
     if (untrue) return { ok: false, rejection: untrue };
-    return open(said, found.payload, said.eventBytes + found.eventBytes);
+    return open({ ...said, eventBytes: said.eventBytes + found.eventBytes }, found.payload);
   }
 
   return {
@@ -134,9 +121,9 @@ function openReader(
         const ours = assignment.digest ?? 'no roster';
         return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
       }
-      if (said.payload) return open(said, said.payload, said.eventBytes);
+      if (said.payload) return open(said, said.payload);
       const own = sending.own(said.eventId);
-      if (own?.payload) return open(said, own.payload, own.eventBytes);
+      if (own?.payload) return open({ ...said, eventBytes: own.eventBytes }, own.payload);
       const { done, progress, stop } = puller.pull(said, { signal: over.signal });
       return { worker: said.worker, done: pulled(said, done), progress, stop };
     },

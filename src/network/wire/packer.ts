@@ -2,11 +2,13 @@
  * Packs a worker's delta into the bytes of a `nostrain/1` payload (docs/payload.md) and opens the payloads of others. Under a byte budget it
  * takes the richest packing that fits, known before anything is encoded.
  */
+
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
+import type { Contribution } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -15,6 +17,8 @@ import { codecs, type Packing, payloadBytesAtMost } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import { accept, codecReason, type Judged, refusal } from './judged.ts';
+import type { Manifest } from './manifests.ts';
 
 export interface Packed {
   readonly payload: Uint8Array;
@@ -138,3 +142,23 @@ export function choosePacking(maxBytes: number, chunks: number): Packing {
 /** Raw bytes of payload in an event of this many bytes that has `envelopeBytes` beside its base64. */
 export const payloadBudget = (eventBytes: number, envelopeBytes: number): number =>
   Math.max(0, 3 * Math.floor((eventBytes - envelopeBytes) / 4));
+
+/** The contribution inside a payload that is what its manifest names, or why it does not count. */
+export function openContribution(
+  said: Manifest,
+  payload: Uint8Array,
+  packer: Packer,
+  assignment: ChunkAssignment,
+): Judged<Contribution> {
+  const { worker, eventId, round, base, examples, steps, createdAt, eventBytes } = said;
+  const opened = packer.open(payload, said.codec, { round, worker, assignment });
+  if (!opened.ok) {
+    const { code, at, message } = opened.issue;
+    return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
+  }
+  return accept({
+    ...{ worker, eventId, round, base, examples, steps, createdAt, eventBytes },
+    delta: opened.value,
+    payloadBytes: payload.length,
+  });
+}
