@@ -29,6 +29,8 @@ export interface LiveOptions {
 const SAMPLE_LINES = 8;
 const NOTICES = 3;
 const NOTICE_LINES = 3;
+/** Lines from which on notices need not be short. */
+const SPACIOUS = 36;
 /** Of the table, where a sample wants the room. */
 const ROUNDS_BEFORE_SAMPLE = 6;
 
@@ -38,7 +40,7 @@ export function renderLive(view: View, options: LiveOptions): string[] {
   const paint = createPaint(color);
   const most = rows === undefined ? Number.POSITIVE_INFINITY : Math.max(2, Math.floor(rows / 3));
   const head = [...headline(view, options, paint), ...workerRows(view, columns, most, paint)];
-  const notices = noticeLines(view, columns, paint);
+  const notices = noticeLines(view, columns, rows !== undefined && rows < SPACIOUS, paint);
   const sample = sampleLines(view, columns, paint);
   const table = roundTable(view, columns, paint);
   if (rows === undefined) {
@@ -133,14 +135,23 @@ function sampleLines({ finished }: View, columns: number, paint: Paint): readonl
   ];
 }
 
-function noticeLines(view: View, columns: number, paint: Paint): readonly string[] {
-  const notices = view.notices.slice(-NOTICES).flatMap(({ name, message }) => {
+/** The newest whole as far as three lines go; the ones before it too, or in one line each where room is short. */
+function noticeLines(
+  view: View,
+  columns: number,
+  isTight: boolean,
+  paint: Paint,
+): readonly string[] {
+  const notices = view.notices.slice(-NOTICES);
+  const lines = notices.flatMap(({ name, message }, i) => {
     const from = name === '' || view.workers.length === 1 ? '' : `${name}: `;
-    const lines = wrap(safeLine(`${from}${message}`), Math.max(1, columns - 2));
-    const last = lines.length > NOTICE_LINES ? ['…'] : [];
-    return [...lines.slice(0, NOTICE_LINES - last.length), ...last].map((line) =>
+    const text = safeLine(`${from}${message}`);
+    const most = isTight && i < notices.length - 1 ? 1 : NOTICE_LINES;
+    const told = wrap(text, Math.max(1, columns - 2));
+    const rest = told.slice(most - 1).join(' ');
+    return [...told.slice(0, most - 1), ...(told.length < most ? [] : [rest])].map((line) =>
       paint.yellow(clip(`  ${line}`, columns)),
     );
   });
-  return notices.length === 0 ? [] : ['', ...notices];
+  return lines.length === 0 ? [] : ['', ...lines];
 }

@@ -144,6 +144,7 @@ function doing(worker: WorkerView, rounds: number, layout: Layout): string {
       return isShort ? `joining ${of}` : `waiting for workers ${of}`;
     case 'collecting':
       if (chunks) return isShort ? `pulling ${chunks}` : `sent, pulling ${chunks}`;
+      if (have === 0) return 'sent';
       return isShort ? `sent, has ${of}` : `sent, gradients here ${of}`;
     case 'sending':
       return chunks ? `sending ${chunks}` : 'sending';
@@ -161,6 +162,10 @@ function doing(worker: WorkerView, rounds: number, layout: Layout): string {
 function waitingLine(view: View, columns: number, paint: Paint): readonly string[] {
   const waiting = view.workers.filter(({ phase, missing }) => phase === 'collecting' && missing[0]);
   const missing = new Set(waiting.flatMap((worker) => worker.missing));
+  // what a worker of this screen has sent is on its way
+  for (const { phase, worker } of view.workers) {
+    if (phase === 'collecting' && worker !== undefined) missing.delete(worker);
+  }
   if (missing.size === 0) return [];
   const names = [...missing].map((id) => nameOf(id, view)).join(', ');
   return [paint.dim(clip(`  waiting for ${names}`, columns))];

@@ -163,6 +163,19 @@ describe('a worker among others on their own screens', () => {
     expect(lines.join('\n')).toContain('sent, gradients here 2/4');
   });
 
+  it('keeps the rounds in view however much there is to tell', () => {
+    const long = { type: 'notice', message: 'something goes on and on '.repeat(20) } as const;
+    const noisy = [long, long, { ...long, message: `the newest ${long.message}` }].reduce(
+      (seen, event) => fold(seen, 'me', event),
+      view,
+    );
+    const lines = renderLive(noisy, { ...options, columns: 80, rows: 24 });
+    expect(lines.filter((line) => /^ {6}\d {2}/.test(line))).toHaveLength(3);
+    const told = lines.filter((line) => line.includes('goes on and on'));
+    expect(told).toHaveLength(5);
+    expect(told.slice(2).join(' ')).toContain('the newest something');
+  });
+
   it('counts those there is no room for', () => {
     const many = Array.from({ length: 30 }, (_, i) =>
       peer((i + 32).toString(16).repeat(32), i % 2 ? 'sent' : 'training', 3),
