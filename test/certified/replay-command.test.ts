@@ -9,6 +9,7 @@ import { decisionsOf } from '../../src/certified/from-relays.ts';
 import { toEvents } from '../../src/cli/shared/stake-refresh.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { encodeRunAddress } from '../../src/network/wire/runs.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
 import { toNpub } from '../../src/node/keys.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
@@ -23,6 +24,7 @@ import {
   signerOf,
 } from '../support/certified-run.ts';
 import { runCommand } from '../support/command-line.ts';
+import { publishRaw } from '../support/publish-raw.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const made = generateRun();
@@ -314,6 +316,38 @@ describe('archived and replayed', () => {
 });
 
 describe('nostrain archive', () => {
+  it('takes relays from the address of the run; without the spec it does not end well', async () => {
+    const [relay, bare, empty] = await Promise.all([createRelay(), createRelay(), createRelay()]);
+    try {
+      await publishRaw(relay.url, made.events);
+      await publishRaw(
+        bare.url,
+        made.events.filter(({ kind }) => kind !== 37810),
+      );
+      const { run, spec } = made;
+      const naddr = (url: string) => encodeRunAddress({ run, author: spec.author, relays: [url] });
+      const ask = (url: string, name: string) =>
+        runCommand(
+          ...['archive', '--run', naddr(url), '--allow-private-relays', '--out', inFolder(name)],
+        );
+      expect((await ask(relay.url, 'naddr.jsonl')).exitCode).toBe(0);
+      const { exitCode, stdout, stderr } = await ask(bare.url, 'bare.jsonl');
+      expect({ exitCode, stdout }).toEqual({
+        exitCode: 1,
+        stdout: expect.stringContaining('; no relay has the spec'),
+      });
+      expect(stderr).toContain(`no relay has the spec of run ${run}`);
+      const nothing = await ask(empty.url, 'empty.jsonl');
+      expect(nothing.stderr).toContain(
+        `error (archive/empty): no relay has anything of run ${run}`,
+      );
+      const address = ['--run', naddr(relay.url), '--out', inFolder('private.jsonl')];
+      expect((await runCommand('archive', ...address)).stderr).toContain('relay/private-hint');
+    } finally {
+      for (const each of [relay, bare, empty]) await each.close();
+    }
+  });
+
   it('writes what relays have, once, and what is new when it is called again', async () => {
     const relay = await createRelay();
     try {

@@ -170,7 +170,7 @@ const INTRO = [
   'specs by (`test/support/run-spec-page.ts`; `npx vitest run test/run -u` writes it again).',
   '',
   '```sh',
-  'nostrain run create --model char-gpt --founder npub1… --relay wss://relay.example.org   # writes, explains and publishes it',
+  'nostrain run create --model char-gpt --founder npub1… --relay wss://relay.example.org   # writes it, says what it costs, publishes it',
   'nostrain run inspect naddr1…                                                             # what it says, field by field',
   'nostrain run list --relay wss://relay.example.org                                        # which runs there are',
   'nostrain run join naddr1…                                                                # train in it; `run-training --spec naddr1…` is the same',

@@ -2,14 +2,17 @@
 
 import { rename, stat, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { ConfigError } from '../../base/errors.ts';
+import { ConfigError, RelayError } from '../../base/errors.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/archive.ts';
 import { specsOf } from '../../certified/gather.ts';
-import { connectionOf } from '../../terminal/connection.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import type { Digest } from '../../run/ids.ts';
+import { exitCodes } from '../../terminal/exit-codes.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { writeOut } from '../../terminal/output.ts';
+import { writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
+  askedRelays,
   historyOptions,
   readArchiveFile,
   type SourceFlags,
@@ -32,19 +35,19 @@ export const archive = (): Command =>
       await interruptibly(async (signal) => {
         const options = await historyOptions(flags, signal);
         const { run } = options;
-        if (run === undefined || flags.relay.length === 0) {
+        const { relays: urls, connection } = askedRelays(flags);
+        if (run === undefined || urls.length === 0) {
           throw new ConfigError('flag/run', 'archive needs a run and a relay that has it', {
-            hint: 'say --run ID (or --spec FILE) and --relay URL',
+            hint: 'say --run naddr1…, or --run ID (or --spec FILE) and --relay URL',
           });
         }
         const known = await readKept(flags.out);
         const report = slowly();
         const onProgress = (have: number) => report(`${have} events`);
-        const all = await withRelays(
-          flags.relay,
-          { connection: connectionOf(flags), signal },
-          ({ relays }) => archiveRun(run, { ...options, relays, known, onProgress, signal }),
+        const all = await withRelays(urls, { connection, signal }, ({ relays }) =>
+          archiveRun(run, { ...options, relays, known, onProgress, signal }),
         );
+        if (all.events.length === 0) throw nothingFound(run, urls);
         await replaceFile(flags.out, formatArchive(all));
         const { events, beacons } = all;
         const added = events.length - known.events.length;
@@ -56,8 +59,19 @@ export const archive = (): Command =>
             : [`; ${beacons.length} beacon values`]),
         ];
         writeOut(`${flags.out}: ${events.length} events, ${added} new${notes.join('')}\n`);
+        // nobody can replay what nobody has the rules of
+        if (published === undefined && options.spec === undefined) {
+          writeNote(`no relay has the spec of run ${run}: ask others, or keep its file beside`);
+          process.exitCode = exitCodes.failed.code;
+        }
       });
     });
+
+const nothingFound = (run: Digest, relays: readonly string[]): RelayError =>
+  new RelayError('archive/empty', `no relay has anything of run ${run}`, {
+    hint: 'ask the relays that its workers use, with --relay URL',
+    data: { relays: relays.map(withoutSecrets) },
+  });
 
 const NO_BEACON = { beacon: { kind: 'none' } } as const;
 

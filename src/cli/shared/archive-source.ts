@@ -12,6 +12,7 @@ import {
   readArchive,
 } from '../../certified/archive.ts';
 import { decodeRunAddress } from '../../network/wire/runs.ts';
+import type { Connection } from '../../node/connect-relays.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -29,6 +30,7 @@ import { connectionFlagNames, type FlagRule } from '../../terminal/unused-flags.
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
+import { hintOption, relaysFor } from './find-run.ts';
 import { readDocument } from './spec-file.ts';
 import { toEvents } from './stake-refresh.ts';
 import { withRelays } from './with-relays.ts';
@@ -39,6 +41,7 @@ export interface SourceFlags extends ConnectionFlags, EndpointFlags {
   readonly relay: readonly string[];
   readonly events?: string;
   readonly stake?: string;
+  readonly allowPrivateRelays?: boolean;
 }
 
 /** `--run`, `--spec`, `--relay`, `--stake`, the endpoints of chains, and how to deal with relays. */
@@ -49,13 +52,16 @@ export const addSourceFlags = (command: Command): Command =>
         .option('--run <id>', 'the run: its id, or naddr1…')
         .option('--spec <file>', 'spec of the run, where no event has it')
         .option('--stake <file>', 'stake snapshot of the run, where no event has it')
-        .addOption(repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'none')),
+        .addOption(hintOption())
+        .addOption(
+          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of naddr1…'),
+        ),
     ),
   );
 
 /** A file is read without asking any relay. */
 export const askingRule = ({ events }: SourceFlags): FlagRule => ({
-  flags: connectionFlagNames,
+  flags: [...connectionFlagNames, 'allowPrivateRelays'],
   goesWith: 'relays that are asked; --events FILE is read alone',
   holds: events === undefined,
 });
@@ -86,17 +92,33 @@ export async function openSource(
   const { events: file } = flags;
   const { run } = options;
   if (file !== undefined) return readArchiveFile(file);
-  if (run === undefined || flags.relay.length === 0) {
+  const { relays: urls, connection } = askedRelays(flags);
+  if (run === undefined || urls.length === 0) {
     throw new ConfigError('flag/events', 'there is nothing to read', {
-      hint: 'say --events FILE, or --run ID --relay URL',
+      hint: 'say --events FILE, --run naddr1…, or --run ID --relay URL',
     });
   }
   const report = slowly();
   const onProgress = (have: number) => report(`${have} events`);
-  const reach = { connection: connectionOf(flags), signal };
-  return withRelays(flags.relay, reach, ({ relays }) =>
+  return withRelays(urls, { connection, signal }, ({ relays }) =>
     archiveRun(run, { ...options, relays, onProgress, signal }),
   );
+}
+
+/** The relays that flags or the address of the run name, and how to deal with them. */
+export function askedRelays(flags: SourceFlags): {
+  readonly relays: readonly string[];
+  readonly connection: Connection;
+} {
+  const { relay, allowPrivateRelays, run = '' } = flags;
+  const address = decodeRunAddress(run);
+  const { relays, publicOnly } = address.ok
+    ? relaysFor(address.value, {
+        relays: relay.length > 0 ? relay : undefined,
+        allowPrivateRelays,
+      })
+    : { relays: relay, publicOnly: false };
+  return { relays, connection: { ...connectionOf(flags), publicOnly } };
 }
 
 /** An archive from the disk; throws `events/file` where it cannot be read. */

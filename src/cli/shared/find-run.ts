@@ -57,13 +57,22 @@ export async function findRun(source: string, options: FindOptions): Promise<Fou
     });
   }
   const { run } = address.value;
-  const publicOnly = options.relays === undefined && options.allowPrivateRelays !== true;
-  const hints = address.value.relays.slice(0, MOST_HINTS);
-  const relays = options.relays ?? (publicOnly ? dialable(hints) : hints);
+  const { relays, publicOnly } = relaysFor(address.value, options);
   const connection = { ...options.connection, publicOnly };
   const kept = await readKept(options.dir ?? runDir(run), run);
   const spec = kept ?? (await askRelays(address.value, relays, { ...options, connection }));
   return { run, spec, relays, connection };
+}
+
+/** Relays to ask for the run of an address: those asked for, else those it names, of which none of a private network unless that is allowed. */
+export function relaysFor(
+  { relays: named }: RunAddress,
+  { relays, allowPrivateRelays }: Pick<FindOptions, 'relays' | 'allowPrivateRelays'>,
+): { readonly relays: readonly string[]; readonly publicOnly: boolean } {
+  if (relays !== undefined) return { relays, publicOnly: false };
+  const hints = named.slice(0, MOST_HINTS);
+  const publicOnly = allowPrivateRelays !== true;
+  return { relays: publicOnly ? dialable(hints) : hints, publicOnly };
 }
 
 /** The run of a file, or the one kept on this machine under that name with the relays it was joined over. */

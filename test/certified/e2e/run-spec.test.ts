@@ -80,6 +80,31 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect((await endOf(again)).digest).toBe(one!.digest);
   });
 
+  it('the line of a run with stakes works as printed: the table is where the run is', async () => {
+    const url = await relay();
+    const folder = temporaryFolder();
+    const [list, table] = [join(folder, 'list.txt'), join(folder, 'stakes.json')];
+    const keys = [1, 2].map((number) => signerOf(number).publicKey);
+    writeFileSync(list, keys.map((key, i) => `${key} ${100 * (i + 1)}\n`).join(''));
+    const snapshot = ['stake', 'snapshot', '--from', 'file', '--list', list, '-o', table];
+    expect(await runProgram(snapshot)).toMatchObject({ stderr: expect.stringContaining('2 keys') });
+    const file = join(folder, 'run.json');
+    const flags = ['--model', 'linear', '--rounds', '3', '--committee-weights', 'stake'];
+    const made = await runProgram([
+      ...['run', 'create', '--relay', url, '-o', file, '--stake', table, ...flags],
+      ...['--founder', keys[1]!, ...keyOf(1)],
+    ]);
+    const line = made.stdout.trimEnd().split('\n').at(-1)!.trim().split(' ');
+    expect(line.slice(0, 3)).toEqual(['nostrain', 'run', 'join']);
+    const [one, two] = [1, 2].map((number) => {
+      const program = startProgram([...line.slice(1), '--report', 'ndjson', ...keyOf(number)]);
+      programs.push(program);
+      return program;
+    });
+    const [first, second] = await Promise.all([endOf(one!), endOf(two!)]);
+    expect(first.digest).toBe(second.digest);
+  });
+
   it('refuses what contradicts the spec, by name, and a wrong text with both hashes', async () => {
     const url = await relay();
     const folder = temporaryFolder();

@@ -12,6 +12,9 @@ import { encodeRunAddress } from '../../../network/wire/runs.ts';
 import { presets } from '../../../run/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
 import { type Settings, sharedNames } from '../../../run/settings.ts';
+import { isObject, type Untyped } from '../../../run/spec-readers.ts';
+import { type StakeSnapshot, snapshotId } from '../../../run/stake-snapshot.ts';
+import { quoteWords } from '../../../terminal/command-line.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
@@ -30,8 +33,9 @@ import { measuring } from '../../shared/estimate.ts';
 import { homeSigner } from '../../shared/member-flags.ts';
 import { dataOfSpec } from '../../shared/spec-data.ts';
 import { readDocument } from '../../shared/spec-file.ts';
+import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
-import { describeReport, describeSpec } from './describe.ts';
+import { summarizeReport } from './describe.ts';
 import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
 
 interface Flags extends ConnectionFlags {
@@ -44,6 +48,7 @@ interface Flags extends ConnectionFlags {
   readonly workersPerIp: number;
   readonly roundSeconds?: number;
   readonly output?: string;
+  readonly stake?: string;
   readonly json?: boolean;
 }
 
@@ -77,6 +82,7 @@ export const createRun = (): Command =>
             ),
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
+          .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
           .option('--json', 'print JSON'),
         [...sharedNames, 'relay'],
       ),
@@ -87,9 +93,10 @@ async function create(file: string | undefined, flags: Flags, command: Command):
   const onNotice = writeNote;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, onNotice);
+    const stakes = await readStakeFile(flags.stake);
     const made = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
-      typed: documentFromFlags(command),
+      typed: withStakes(documentFromFlags(command), stakes),
       training: settingsFromFlags(command),
       me: signer.publicKey,
       ...(await dataOfSpec(flags, { onNotice, signal })),
@@ -103,10 +110,13 @@ async function create(file: string | undefined, flags: Flags, command: Command):
     });
     const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
     if (relays.length > 0) assertAuthor(made.spec, signer);
+    if (stakes) assertSomebodySits(made.spec, stakes);
     await writeSpec(output, made.spec);
+    if (relays.length > 0) await publishStakes(made.spec, stakes, { flags, relays, signal });
     const published =
       relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
-    tell({ spec: made.spec, securityReport, output, published }, flags.json === true);
+    const told = { spec: made.spec, securityReport, output, published, stakeFile: flags.stake };
+    tell(told, flags.json === true);
   });
 }
 
@@ -149,11 +159,62 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
   );
 }
 
+/** What a table of stakes says of the run. */
+function withStakes(typed: Untyped, table: StakeSnapshot | undefined): Untyped {
+  if (table === undefined) return typed;
+  const snapshot = snapshotId(table);
+  const said = isObject(typed.stake) ? typed.stake : {};
+  if (said.snapshot !== undefined && said.snapshot !== snapshot) {
+    throw new ConfigError(
+      'stake/other',
+      `--stake-snapshot is ${String(said.snapshot)}, the table of --stake is ${snapshot}`,
+      { hint: 'say --stake FILE alone: it names its id' },
+    );
+  }
+  const source = SOURCES[table.strategy] ?? 'evm';
+  return { ...typed, stake: { source, ...said, snapshot } };
+}
+
+/** What a spec calls the strategies of tables; others are of an EVM chain. */
+const SOURCES: Readonly<Record<string, string>> = { file: 'file', psyche: 'psyche' };
+
+/** Without a founder that may sit nobody decides the first round. */
+function assertSomebodySits({ founders, committee }: RunSpec, table: StakeSnapshot): void {
+  const rows = new Map(table.rows.map(({ key, stake }) => [key, stake]));
+  const least = BigInt(committee.minStake);
+  if (founders.some((key) => (rows.get(key) ?? -1n) >= least)) return;
+  throw new ConfigError('run/no-seats', 'no founder of the run has stake enough for a seat', {
+    hint: 'name founders of the table with --founder KEY, or a lower --committee-min-stake',
+  });
+}
+
+/** So that the line to send works: workers ask the relays of the run for its table. */
+async function publishStakes(
+  { stake }: RunSpec,
+  table: StakeSnapshot | undefined,
+  { relays, signal }: Sending,
+): Promise<void> {
+  if (stake.source === 'none') return;
+  if (table !== undefined) return publishOver(relays, table, signal);
+  await findOver(relays)(stake.snapshot, signal).catch((cause: unknown) => {
+    throw new ConfigError('stake/missing', `no relay here has the stakes ${stake.snapshot}`, {
+      hint: 'name their document with --stake FILE: it is published with the run',
+      cause,
+    });
+  });
+}
+
+interface Sending {
+  readonly flags: Flags;
+  readonly relays: readonly string[];
+  readonly signal: AbortSignal;
+}
+
 /** The relays that took it. Throws when none did. */
 async function publish(
   { spec, slice }: Made,
   signer: Signer,
-  { flags, relays: urls, signal }: { flags: Flags; relays: readonly string[]; signal: AbortSignal },
+  { flags, relays: urls, signal }: Sending,
 ): Promise<readonly string[]> {
   return withRelays(urls, { connection: connectionOf(flags), signer, signal }, async (board) => {
     const sign = signer.sign.bind(signer);
@@ -172,9 +233,13 @@ interface Told {
   readonly securityReport: SecurityReport;
   readonly output: string;
   readonly published: readonly string[];
+  readonly stakeFile: string | undefined;
 }
 
-function tell({ spec, securityReport, output, published }: Told, isJson: boolean): void {
+/** Lines of what a run asks for and warnings, so that there are eight before the one to send. */
+const MOST_REPORTED = 5;
+
+function tell({ spec, securityReport, output, published, stakeFile }: Told, isJson: boolean): void {
   const run = runIdOf(spec);
   const isPublished = published.length > 0;
   const naddr = isPublished
@@ -182,7 +247,12 @@ function tell({ spec, securityReport, output, published }: Told, isJson: boolean
     : undefined;
   // on a stranger's word nobody dials a private address; who sends this line is none
   const isPrivate = isPublished && published.every((url) => hintProblem(url) !== undefined);
-  const line = `nostrain run join ${naddr ?? output}${isPrivate ? ' --allow-private-relays' : ''}`;
+  const line = quoteWords([
+    ...['nostrain', 'run', 'join', naddr ?? output],
+    ...(isPrivate ? ['--allow-private-relays'] : []),
+    // relays have it where they have the run
+    ...(stakeFile === undefined || isPublished ? [] : ['--stake', stakeFile]),
+  ]);
   if (isJson) {
     const address = naddr === undefined ? {} : { naddr };
     writeOut(
@@ -190,16 +260,12 @@ function tell({ spec, securityReport, output, published }: Told, isJson: boolean
     );
     return;
   }
+  const files = stakeFile === undefined || isPublished ? 'the file' : 'both files';
   const lines = [
     `run id   ${run}`,
-    `file     ${output}`,
-    ...(naddr === undefined ? [] : [`address  ${naddr}`]),
-    '',
-    ...describeSpec(spec),
-    '',
-    ...describeReport(securityReport),
-    '',
-    isPublished ? 'send this line to your friends:' : 'send them the file and this line:',
+    `file     ${output}; every field: nostrain run inspect ${quoteWords([output])}`,
+    ...summarizeReport(securityReport, MOST_REPORTED),
+    isPublished ? 'send this line to your friends:' : `send them ${files} and this line:`,
     `  ${line}`,
   ];
   writeOut(`${lines.join('\n')}\n`);

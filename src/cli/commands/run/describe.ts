@@ -83,7 +83,29 @@ function formatValue(value: unknown, isKey = false): string {
 }
 
 /** What rounds will ask of relays, in sentences. */
-export function describeReport(report: SecurityReport): readonly string[] {
+export const describeReport = (report: SecurityReport): readonly string[] => [
+  ...costWords(report),
+  ...(report.stakeRule === undefined ? [] : wrap(report.stakeRule, WIDTH)),
+  ...report.warnings.flatMap((warning) =>
+    wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
+  ),
+];
+
+/** The same in at most so many lines, which a terminal may wrap: what does not fit is counted. */
+export function summarizeReport(report: SecurityReport, lines: number): readonly string[] {
+  const { stakeRule, warnings } = report;
+  const head = [costWords(report).join('; '), ...(stakeRule === undefined ? [] : [stakeRule])];
+  const room = lines - head.length;
+  const shown = warnings.length <= room ? warnings : warnings.slice(0, room - 1);
+  const left = warnings.length - shown.length;
+  return [
+    ...head,
+    ...shown.map((warning) => `warning: ${warning}`),
+    ...(left > 0 ? [`and ${left} more warnings, which \`nostrain run inspect\` shows`] : []),
+  ];
+}
+
+function costWords(report: SecurityReport): readonly string[] {
   const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = report;
   const floor = Number.isFinite(report.floorSeconds)
     ? `at least ${wholeSeconds(report.floorSeconds)} s on public relays`
@@ -92,9 +114,5 @@ export function describeReport(report: SecurityReport): readonly string[] {
     `${workers} worker${workers === 1 ? '' : 's'}: ${seats} seat${seats === 1 ? '' : 's'}, ${quorum} decide`,
     `${eventsPerRound} events a round, ${eventsPerMember} of each member, payload at most ${formatBytes(payloadBytes)}`,
     `a round lasts ${floor}`,
-    ...(report.stakeRule === undefined ? [] : wrap(report.stakeRule, WIDTH)),
-    ...report.warnings.flatMap((warning) =>
-      wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
-    ),
   ];
 }

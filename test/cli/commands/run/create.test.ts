@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../../src/base/hash.ts';
 import { assertAdmitted, placeIn } from '../../../../src/certified/make-spec.ts';
@@ -23,6 +23,10 @@ afterEach(() => vi.unstubAllEnvs());
 
 const create = (...flags: readonly string[]) =>
   runCommand('run', 'create', '--sec-key', KEY, '-o', file('run.json'), ...flags);
+const listOf = async (...keys: readonly string[]) => {
+  await writeFile(file('stakes.txt'), keys.map((key) => `${toNpub(key)} 100\n`).join(''));
+  return file('stakes.txt');
+};
 const written = async () => parseRunSpec(await readFile(file('run.json'), 'utf8'));
 
 describe('nostrain run create', () => {
@@ -37,13 +41,53 @@ describe('nostrain run create', () => {
       ...{ data: { kind: 'made', shards: 1 }, stake: { source: 'none' }, evaluation: null },
     });
     expect(stdout).toContain(`run id   ${runIdOf(spec)}`);
-    expect(stdout).toMatch(/timing\.viewMs +10000 +time for one proposal/);
     expect(stdout).toContain('3 events a round');
     expect(stdout).toContain(`nostrain run join ${file('run.json')}`);
     expect((await create('--model', 'linear')).exitCode).toBe(0);
     const again = await create('--model', 'linear', '--rounds', '9');
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
     expect(again.stderr).toContain('exists and is left as it is');
+  });
+
+  it('prints at most eight lines and the line to send', async () => {
+    const noisy = [
+      '--timing-grace-max-ms',
+      '20000',
+      '--round-seconds',
+      '5',
+      '--workers-per-ip',
+      '4',
+    ];
+    const forking = ['--timing-recovery-floor-permille', '0', '--founder', bob!];
+    for (const flags of [[], noisy, [...noisy, ...forking]]) {
+      await rm(file('run.json'), { force: true });
+      const { exitCode, stdout } = await create('--model', 'linear', ...flags);
+      expect(exitCode).toBe(0);
+      const lines = stdout.trimEnd().split('\n');
+      expect(lines.length).toBeLessThanOrEqual(9);
+      expect(lines.at(-1)).toBe(`  nostrain run join ${file('run.json')}`);
+    }
+    const { stdout } = await create('--model', 'linear', ...noisy, ...forking);
+    expect(stdout).toMatch(/and \d more warnings, which `nostrain run inspect` shows/);
+  });
+
+  it('with a table of stakes: the spec names it, the line carries it, and who weighs is said', async () => {
+    const table = await runCommand(
+      ...['stake', 'snapshot', '--from', 'file', '--list', await listOf(alice!), '-o'],
+      file('stakes.json'),
+    );
+    expect(table.exitCode).toBe(0);
+    const { stdout } = await create('--model', 'linear', '--stake', file('stakes.json'));
+    const { stake } = await written();
+    expect(stake).toEqual({ source: 'file', snapshot: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(stdout).toContain('own nothing and count for nothing');
+    expect(stdout).toContain('send them both files and this line');
+    const line = `nostrain run join ${file('run.json')} --stake ${file('stakes.json')}`;
+    expect(stdout.trimEnd().endsWith(line)).toBe(true);
+    const other = ['--stake-snapshot', 'c'.repeat(64), '--stake', file('stakes.json')];
+    expect((await create('--model', 'linear', ...other)).stderr).toContain('stake/other');
+    const without = ['--author', bob!, '--stake', file('stakes.json')];
+    expect((await create('--model', 'linear', ...without)).stderr).toContain('run/no-seats');
   });
 
   it('makes the key that a founder needs, once', async () => {
@@ -149,6 +193,7 @@ describe('nostrain run inspect and list', () => {
   it('shows a file', async () => {
     await create('--model', 'linear');
     const { stdout } = await runCommand('run', 'inspect', file('run.json'), '--workers', '16');
+    expect(stdout).toMatch(/timing\.viewMs +10000 +time for one proposal/);
     expect(stdout).toContain('16 workers: 16 seats, 11 decide');
     expect(stdout).toContain('48 events a round, 3 of each member');
     const shown = await runCommand('run', 'inspect', file('run.json'), '--json');
