@@ -1,6 +1,6 @@
 /** EVENT, stage by stage: read, known, judged, kept, answered, delivered. */
 
-import type { Connection } from './core.ts';
+import type { Connection, Core } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
 import { EventFrames } from './frames.ts';
 import type { Work } from './turns.ts';
@@ -98,7 +98,18 @@ function* keep(session: Connection, arrival: Arrival): Work<string | undefined> 
   if (kept === 'deleted') return 'deleted: its author has deleted this event';
   if (kept === 'too-large') return 'error: the event is more than this relay can keep';
   if (kept === 'full') return 'error: there is no room for more events of this author';
+  forgetLater(core, id);
   return undefined;
+}
+
+/** Loses the event after a while, if the faults say so. */
+function forgetLater({ faults, store }: Core, id: string): void {
+  if (faults.forgetAfter === undefined) return;
+  const forget = () => {
+    const entry = store.find(id);
+    if (entry) store.remove(entry);
+  };
+  setTimeout(forget, faults.forgetAfter * 1000).unref();
 }
 
 function refuse(session: Connection, id: unknown, message: string): void {

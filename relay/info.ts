@@ -8,11 +8,22 @@ const CORS = {
   'Access-Control-Allow-Methods': 'GET, HEAD, OPTIONS',
 };
 
+/** Limits under which no run is possible. */
+const NOTHING = {
+  max_message_length: 512,
+  max_content_length: 64,
+  max_subscriptions: 1,
+  max_filters: 1,
+  max_limit: 1,
+  min_pow_difficulty: 60,
+};
+
 /** The NIP-11 document: the profile's, and what was asked of this relay. */
-function describeRelay({ name, profile, limits, auth }: Core): Record<string, unknown> {
+function describeRelay({ name, profile, limits, auth, faults }: Core): Record<string, unknown> {
   const document = profile.document(limits);
   const limitation = document.limitation as Record<string, unknown>;
-  return { name, ...document, limitation: { ...limitation, auth_required: auth !== 'none' } };
+  const said = { ...limitation, auth_required: auth !== 'none' };
+  return { name, ...document, limitation: faults.falseLimits ? { ...said, ...NOTHING } : said };
 }
 
 /** Answers plain HTTP: the document to whoever asks for it, one line of text to browsers. */

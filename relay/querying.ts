@@ -26,6 +26,10 @@ export function* openSubscription(
 ): Work<void> {
   const { core, adversary } = session;
   const asked = readQuery(session, rest);
+  if (asked && adversary.closesReq()) {
+    refuse(session, asked.id, 'error: shutting down idle subscriptions');
+    return;
+  }
   const subscription = asked && hold(session, asked, bytes);
   if (!subscription) return;
   const { id, filters } = subscription;

@@ -15,6 +15,7 @@ import { answerHttp } from './info.ts';
 import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
 import { LiveIndex } from './live-index.ts';
 import type { AuthMode, Policy } from './policies/policy.ts';
+import { proofOfWork } from './policies/proof-of-work.ts';
 import { createStandardPolicies } from './policies/standard.ts';
 import { Buckets, Meter } from './rates.ts';
 import { hostOf, Session } from './session.ts';
@@ -172,7 +173,7 @@ function createCore(
     connections: new Meter(limits.connectionRates),
     publicMessages: new Buckets(limits.publicAddress?.messages),
     publicBytes: new Buckets(limits.publicAddress?.bytes),
-    policies: options.policies ?? createStandardPolicies(limits),
+    policies: [...(options.policies ?? createStandardPolicies(limits)), ...secret(options.faults)],
     faults: options.faults ?? {},
     seed: options.seed ?? 0,
     store,
@@ -185,6 +186,10 @@ function createCore(
     nowMs: options.nowMs ?? Date.now,
   };
 }
+
+/** Work that the document says nothing of. */
+const secret = ({ work = 0 }: FaultSettings = {}): readonly Policy[] =>
+  work === 0 ? [] : [(event) => proofOfWork(event, { limits: { minPow: work } })];
 
 const listen = (server: Server, host: string, port: number): Promise<void> =>
   new Promise((resolve, reject) => {

@@ -220,7 +220,7 @@ export class Session implements Connection {
   }
 
   #write(frame: Frame): void {
-    if (!this.isOpen) return;
+    if (!this.isOpen || this.core.faults.silent) return;
     if (this.#outbox.unsent > this.limits.maxUnsentBytes) {
       this.#ws.terminate();
       return;

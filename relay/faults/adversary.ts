@@ -16,6 +16,8 @@ export interface Adversary {
   liesAtEose(): boolean;
   /** Whether the next EOSE that is due never comes. */
   stallsEose(): boolean;
+  /** Whether the next REQ is closed at once. */
+  closesReq(): boolean;
   /** False versions of an event's JSON, to go out before the true one. */
   twinsOf(json: Buffer): readonly Buffer[];
 }
@@ -64,6 +66,7 @@ export function createAdversary(
     hangsUp: chance('disconnect', settings.disconnect),
     liesAtEose: chance('falseEose', settings.falseEose),
     stallsEose: chance('noEose', settings.noEose),
+    closesReq: chance('closeReqs', settings.closeReqs),
     twinsOf: (json) => [
       ...(forges() ? [forge(json)] : []),
       ...(postdates() ? [postdate(json)] : []),

@@ -46,6 +46,16 @@ export interface FaultSettings {
   readonly falseEose?: number;
   /** Share of REQs whose EOSE never comes; what is stored does. */
   readonly noEose?: number;
+  /** Share of REQs that are closed at once. */
+  readonly closeReqs?: number;
+  /** Takes connections and events, and never says a word. */
+  readonly silent?: boolean;
+  /** Leading zero bits wanted of each event (NIP-13) that the relay's document says nothing of. */
+  readonly work?: number;
+  /** Seconds after which a stored event is forgotten. */
+  readonly forgetAfter?: number;
+  /** The relay's document (NIP-11) names limits that it does not have: next to nothing is allowed. */
+  readonly falseLimits?: boolean;
 }
 
 /** Makes the fault that the settings ask for, or nothing. */

@@ -39,6 +39,11 @@ const checks: Readonly<Record<keyof FaultSettings, Check>> = {
   postdate: share,
   falseEose: share,
   noEose: share,
+  closeReqs: share,
+  silent: [isFlag, 'true or false'],
+  work: count,
+  forgetAfter: positive,
+  falseLimits: [isFlag, 'true or false'],
 };
 
 const RANGE = /^(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)$/;

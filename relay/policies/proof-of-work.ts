@@ -1,4 +1,5 @@
 /** Refuses an id with too few leading zero bits, or one whose author committed to fewer (NIP-13). */
+import type { Arrival } from '../event.ts';
 import type { Policy } from './policy.ts';
 
 /** Leading zero bits of a hex id. */
@@ -8,7 +9,10 @@ function zeroBits(id: string): number {
   return zeros * 4 + (digit === undefined ? 0 : Math.clz32(Number.parseInt(digit, 16)) - 28);
 }
 
-export const proofOfWork: Policy = ({ id, tags }, { limits }) => {
+export const proofOfWork = (
+  { id, tags }: Pick<Arrival, 'id' | 'tags'>,
+  { limits }: { readonly limits: { readonly minPow: number } },
+): ReturnType<Policy> => {
   const { minPow } = limits;
   if (minPow === 0) return undefined;
   const bits = zeroBits(id);

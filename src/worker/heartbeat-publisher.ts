@@ -14,11 +14,16 @@ export interface HeartbeatPublisher {
   say(content: HeartbeatContent): void;
   /** Sends a heartbeat that says this now; true as soon as a relay took it. */
   send(content: HeartbeatContent): Promise<boolean>;
+  /** Until it is told otherwise, comes oftener at relays that take any rate: some of them forget what is half a minute old. */
+  hurry(isWaiting: boolean): void;
   /** Sends the latest content once more, now. */
   again(): void;
   /** Sends the leaving heartbeat and stops. */
   stop(): Promise<void>;
 }
+
+/** Between two heartbeats while others are waited for. */
+const WAITING_MS = 5000;
 
 /** A relay that is slower than this does not hear the goodbye. */
 const FAREWELL_MS = 3000;
@@ -27,6 +32,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
   const { clock, wire, report } = ports;
   const intervalMs = plan.heartbeatSeconds * 1000;
   const stopping = new AbortController();
+  let isWaiting = false;
   let content: HeartbeatContent | undefined;
   let running: Promise<void> | undefined;
 
@@ -49,9 +55,10 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
 
   async function publishWhenSilent(): Promise<void> {
     while (!stopping.signal.aborted) {
-      const dueMs = intervalMs - wire.silentMs;
+      const everyMs = isWaiting && !wire.isPaced ? Math.min(WAITING_MS, intervalMs) : intervalMs;
+      const dueMs = everyMs - wire.silentMs;
       if (dueMs <= 0) void publish(false);
-      await clock.sleep(dueMs <= 0 ? intervalMs : dueMs, stopping.signal).catch(() => undefined);
+      await clock.sleep(dueMs <= 0 ? everyMs : dueMs, stopping.signal).catch(() => undefined);
     }
   }
 
@@ -64,6 +71,9 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
     send(next) {
       content = next;
       return publish(false);
+    },
+    hurry(waits) {
+      isWaiting = waits;
     },
     again: () => void publish(false),
     async stop() {

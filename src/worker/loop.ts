@@ -39,8 +39,11 @@ export async function runWorker<S extends WorkerState>(
         await hearPeers(state, heartbeats.send(content), session);
         return state;
       }
+      const isFirst = round === 0 && !state.sent;
+      heartbeats.hurry(isFirst);
       heartbeats.say(content);
-      if (round === 0 && !state.sent) await waitForWorkers(session);
+      if (isFirst) await waitForWorkers(session, heartbeats.again);
+      heartbeats.hurry(false);
       state = await playRound(state, strategy, watch, session);
     }
   } finally {

@@ -14,13 +14,17 @@ import type { WorkerState } from './state.ts';
 /** How long the end of a run waits for the peers' digests of the final state. */
 const FAREWELL_MS = 10_000;
 
-/** Returns once enough workers of the run are alive. Throws `round/no-peers` when they do not come. */
-export async function waitForWorkers(session: Session): Promise<void> {
+/**
+ * Returns once enough workers of the run are alive; `answer` tells each new one that this one is there too, whatever relays have forgotten.
+ * Throws `round/no-peers` when they do not come.
+ */
+export async function waitForWorkers(session: Session, answer: () => void): Promise<void> {
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
   const deadlineMs = clock.now() + plan.joinTimeoutMs;
   for (let told = 0; ; ) {
     const have = liveWorkers(session).length;
+    if (have > Math.max(1, told) && !wire.isPaced) answer();
     if (have >= plan.waitFor) return tellOfMore(have, session);
     if (clock.now() >= deadlineMs) throw noPeers(have, session);
     if (have !== told) {

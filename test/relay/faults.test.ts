@@ -185,6 +185,41 @@ describe('a dishonest relay', () => {
     expect((await reader.publish(eventOf('b')))[3]).toBe('rate-limited: slow down');
   });
 
+  test('closes each request, asks for work it did not name, or names limits it does not have', async () => {
+    const relay = await createRelay({ faults: { closeReqs: 1, work: 60, falseLimits: true } });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    reader.say('REQ', 'r', {});
+    expect((await reader.until(([verb]) => verb === 'CLOSED'))[1]).toBe('r');
+    const [, , accepted, words] = await reader.publish(eventOf('lazy'));
+    expect([accepted, words]).toEqual([false, expect.stringMatching(/^pow: .* less than 60$/)]);
+    const document = await fetch(relay.url.replace('ws:', 'http:'), {
+      headers: { Accept: 'application/nostr+json' },
+    });
+    expect(await document.json()).toMatchObject({
+      limitation: { max_limit: 1, min_pow_difficulty: 60, max_content_length: 64 },
+    });
+  });
+
+  test('says nothing at all, and keeps what it is sent', async () => {
+    const relay = await createRelay({ faults: { silent: true } });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    reader.say('EVENT', eventOf('a'));
+    reader.say('REQ', 'r', {});
+    await expect.poll(() => relay.stats().eventsStored).toBe(1);
+    expect(reader.frames).toEqual([]);
+  });
+
+  test('forgets what it has kept for a while', async () => {
+    const relay = await createRelay({ faults: { forgetAfter: 0.2 } });
+    const reader = await openReader(relay.url);
+    opened.push(relay, reader);
+    await reader.publish(eventOf('a'));
+    expect(relay.stats().eventsStored).toBe(1);
+    await expect.poll(() => relay.stats().eventsStored).toBe(0);
+  });
+
   test('a slow line delays all frames and keeps their order', async () => {
     const begin = performance.now();
     const { frames } = await answer({ bandwidth: 8000 });
@@ -205,6 +240,10 @@ test.each([
   [
     'drop=0.1, delay=20..80,oks',
     { drop: 0.1, delay: { shape: 'uniform', minMs: 20, maxMs: 80 }, oks: true },
+  ],
+  [
+    'silent,falseLimits,work=12,forgetAfter=30,closeReqs=1',
+    { silent: true, falseLimits: true, work: 12, forgetAfter: 30, closeReqs: 1 },
   ],
   [
     'delay=normal:50,10,drop=0.1',

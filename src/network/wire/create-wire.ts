@@ -103,7 +103,7 @@ const optionsOf = (options: WireOptions, signal: AbortSignal): ProfileOptions =>
 });
 
 /** How long relays may take to show what they hold. */
-const LOOK_MS = 5000;
+const LOOK_MS = 3000;
 
 async function lookAround(
   { relays, peers }: WireOptions,

@@ -1,0 +1,14 @@
+/** What a relay may do wrong beside an honest one without harm to a run: one mode each, by name. */
+import type { RelayOptions } from '../../relay/server.ts';
+
+export const hostileModes: Readonly<Record<string, RelayOptions>> = {
+  'wants work that its document does not name': { faults: { work: 40 } },
+  'wants work that can be done': { faults: { work: 8 } },
+  'says that it allows next to nothing': { faults: { falseLimits: true } },
+  'never says that it is through': { faults: { noEose: 1 } },
+  'never says a word': { faults: { silent: true } },
+  'hangs up after each message': { faults: { disconnectAfter: 1 } },
+  'forgets after a while': { faults: { forgetAfter: 1 } },
+  'closes every request': { faults: { closeReqs: 1 } },
+  'hands nothing out': { faults: { drop: 1 } },
+};
