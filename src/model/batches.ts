@@ -45,13 +45,19 @@ export function evenRows(bound: number, stride: number, count: number): Int32Arr
   return Int32Array.from({ length: taken }, (_, i) => Math.floor((i * available) / taken) * stride);
 }
 
-/** Beyond so many numbers every part's own gradient is more memory than its thread is worth. */
+/** Beyond so many numbers a gradient, or frozen tensors, of its own is more memory than a thread is worth. */
 const MOST_COPIED = 2 ** 24;
 
-/** Only decoders of published models: what others train has been in parts at any size. */
-const isLarge = (model: AnyModel): boolean =>
-  (model.architecture === 'llama' || model.architecture === 'gpt2') &&
-  countParameters(model) > MOST_COPIED;
+/** Only where tensors are frozen, and decoders of published models: what others train has been in parts at any size. */
+function isLarge(model: AnyModel): boolean {
+  const frozen = (model.architecture === 'own' && model.frozen) || [];
+  if (frozen.length > 0) return sizeOf(frozen) > MOST_COPIED;
+  const isPublished = model.architecture === 'llama' || model.architecture === 'gpt2';
+  return isPublished && countParameters(model) > MOST_COPIED;
+}
+
+const sizeOf = (tensors: readonly { readonly shape: readonly number[] }[]): number =>
+  tensors.reduce((sum, { shape }) => sum + shape.reduce((size, dim) => size * dim, 1), 0);
 
 /**
  * Microbatches per batch, one or more for each data-parallel thread: the largest power of two that divides the batch into parts of

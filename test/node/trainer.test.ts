@@ -2,7 +2,10 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { TrainingError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
+import type { OwnModel } from '../../src/model/architectures/architecture.ts';
 import { drawRows } from '../../src/model/batches.ts';
+import { sizeOf } from '../../src/model/graph/value.ts';
+import { crossEntropy, flatten, gather, gemm, reshape } from '../../src/model/graph/verbs.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
@@ -223,6 +226,48 @@ test('a linear model finds the line its data lie on', async () => {
   expect(params[1]).toBeCloseTo(3, 3); // linear.weight
   expect(await trainer.evaluate(params, 'shard')).toBeLessThan(1e-6);
   await expect(trainer.evaluate(params, 'validation')).rejects.toThrow(/too short/);
+});
+
+describe('a head on a frozen table', () => {
+  const [vocabulary, width] = [30, 12];
+  const predict: OwnModel['predict'] = (weights, inputs) => {
+    const rows = flatten(gather(weights('table'), inputs));
+    return gemm(reshape(rows, [sizeOf(inputs.shape), width]), weights('head'));
+  };
+  const model: OwnModel = {
+    architecture: 'own',
+    data: { kind: 'tokens', vocabulary, context: 32 },
+    tensors: [{ name: 'head', shape: [width, vocabulary], start: 'zeros' }],
+    frozen: [{ name: 'table', shape: [vocabulary, width] }],
+    predict,
+    losses: (weights, { inputs, targets }) =>
+      reshape(crossEntropy(predict(weights, inputs), flatten(targets)), inputs.shape),
+  };
+  const frozen = async () => ({
+    table: Float32Array.from({ length: vocabulary * width }, (_, i) => Math.sin(i * i)),
+  });
+  const own = { model, frozen, batch: 64, optimizer: { ...adamwSpec, weightDecay: 0 } };
+  const params = new Float32Array(width * vocabulary);
+
+  test('learns, with the same bits on one thread and in replicas', async () => {
+    const [one, two] = [await start({ ...own, threads: 1 }), await start({ ...own, threads: 2 })];
+    const first = await one.train(task({ params, steps: 20 }), quiet, never);
+    expect(first.losses[0]).toBeCloseTo(Math.log(vocabulary), 4);
+    expect(first.losses[19]).toBeLessThan(first.losses[0]! - 0.1);
+    const second = await two.train(task({ params, steps: 20 }), quiet, never);
+    expect(digest(second.params)).toBe(digest(first.params));
+    expect(await two.evaluate(first.params, 'validation')).toBeLessThan(Math.log(vocabulary));
+    const request = { prompt: Uint8Array.of(1), length: 2, temperature: 0, seed: 1 };
+    expect(await one.sample(first.params, request)).toHaveLength(3);
+  });
+
+  test('needs that table', async () => {
+    const refused = { code: 'training/frozen' };
+    const { frozen: _, ...without } = own;
+    await expect(start(without)).rejects.toMatchObject(refused);
+    const short = async () => ({ table: new Float32Array(5) });
+    await expect(start({ ...own, frozen: short })).rejects.toMatchObject(refused);
+  });
 });
 
 test('data that does not fit the model is refused', async () => {

@@ -11,6 +11,7 @@ import type {
   Calls,
   DataName,
   Feed,
+  Feeds,
   OpenRequest,
   ReplicaTraining,
   SharedState,
@@ -32,7 +33,10 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-type Opening = Omit<OpenRequest, 'training'>;
+type Opening = Omit<OpenRequest, 'training' | 'frozen'> & {
+  /** Makes the frozen tensors, once for each thread, which takes them over. */
+  readonly frozen: () => Promise<Feeds>;
+};
 
 /** One thread, with as many threads inside onnxruntime as it is given. */
 export async function openSingle(opening: Opening, training: SingleTraining): Promise<Engine> {
@@ -104,15 +108,28 @@ function reading(links: readonly TrainerLink[], rows: number) {
 }
 
 /** One thread per request; all of them end when one does not open. */
-async function openLinks(requests: readonly OpenRequest[]): Promise<readonly TrainerLink[]> {
+async function openLinks(
+  requests: readonly (Opening & Pick<OpenRequest, 'training'>)[],
+): Promise<readonly TrainerLink[]> {
   const links = requests.map(() => createTrainerLink());
   try {
-    await Promise.all(requests.map((request, i) => links[i]!.call('open', request)));
+    await Promise.all(
+      requests.map(async (request, i) => {
+        const frozen = await request.frozen();
+        await links[i]!.call('open', { ...request, frozen }, buffersOf(frozen));
+      }),
+    );
     return links;
   } catch (error) {
     await Promise.all(links.map((link) => link.close()));
     throw error;
   }
+}
+
+/** Each buffer once, to be handed over rather than copied. */
+function buffersOf(feeds: Feeds): readonly ArrayBuffer[] {
+  const buffers = Object.values(feeds).map(({ elements }) => elements.buffer);
+  return [...new Set(buffers.filter((buffer) => buffer instanceof ArrayBuffer))];
 }
 
 function shareState(
@@ -131,7 +148,11 @@ function shareState(
 }
 
 interface TrainerLink {
-  call<K extends CallName>(call: K, ask: Calls[K]['ask']): Promise<Calls[K]['answer']>;
+  call<K extends CallName>(
+    call: K,
+    ask: Calls[K]['ask'],
+    handOver?: readonly ArrayBuffer[],
+  ): Promise<Calls[K]['answer']>;
   close(): Promise<void>;
 }
 
@@ -163,12 +184,16 @@ function createTrainerLink(): TrainerLink {
   worker.on('error', (error) => breakOff(`the trainer thread failed: ${error.message}`, error));
   worker.on('exit', (code) => breakOff(`the trainer thread ended with code ${code}`));
   return {
-    call: async <K extends CallName>(call: K, ask: Calls[K]['ask']) => {
+    call: async <K extends CallName>(
+      call: K,
+      ask: Calls[K]['ask'],
+      handOver: readonly ArrayBuffer[] = [],
+    ) => {
       if (broken) throw broken;
       const id = calls++;
       const answer = await new Promise<unknown>((settle, fail) => {
         pending.set(id, { settle, fail });
-        worker.postMessage({ id, call, ask });
+        worker.postMessage({ id, call, ask }, handOver);
       });
       return answer as Calls[K]['answer'];
     },

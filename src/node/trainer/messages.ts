@@ -22,6 +22,8 @@ export interface OpenRequest {
   readonly device: Device;
   readonly threads: number;
   readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
+  /** The model's frozen tensors, the same for every run. */
+  readonly frozen: Feeds;
   readonly evaluate: Uint8Array;
   readonly forward: Uint8Array;
   /** Rows per run of `evaluate`. */

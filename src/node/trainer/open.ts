@@ -10,6 +10,7 @@ export interface Opening {
   /** The program for batches of `rows`, with portable operators only or with all of them. */
   readonly compile: (rows: number, portable: boolean) => TrainingProgram;
   readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
+  readonly frozen: () => Promise<Feeds>;
   /** Rows per step. */
   readonly batch: number;
   /** Into how many parts a batch is cut on the CPU; 1 leaves it whole. */
@@ -69,7 +70,8 @@ function noDevice(device: Device, cause: unknown): TrainingError {
 }
 
 /** Several threads, each with parts of the batch. */
-function prepareParts({ compile, data, batch, parts, threads }: Opening): () => Promise<Opened> {
+function prepareParts(opening: Opening): () => Promise<Opened> {
+  const { compile, data, frozen, batch, parts, threads } = opening;
   const rows = batch / parts;
   const program = compile(rows, false);
   const { layout, optimizer } = program;
@@ -84,15 +86,15 @@ function prepareParts({ compile, data, batch, parts, threads }: Opening): () => 
     clipNorm: optimizer.clipNorm,
   };
   return async () => {
-    const opening = { device: 'cpu', threads, data, rows, ...models } as const;
-    return { engine: await openReplicas(opening, work, layout.size), program };
+    const replicas = { device: 'cpu', threads, data, frozen, rows, ...models } as const;
+    return { engine: await openReplicas(replicas, work, layout.size), program };
   };
 }
 
 /** One thread with the whole batch, in a Loop where the device has one. */
 function prepareSingle(
   device: Device,
-  { compile, data, batch, threads }: Opening,
+  { compile, data, frozen, batch, threads }: Opening,
 ): () => Promise<Opened> {
   const program = compile(batch, device === 'webgpu');
   const { layout, optimizer } = program;
@@ -103,7 +105,7 @@ function prepareSingle(
   const model = loops ? program.loop() : program.step();
   return async () => {
     const engine = await openSingle(
-      { device, threads, data, rows: batch, ...models },
+      { device, threads, data, frozen, rows: batch, ...models },
       { kind: 'single', loops, model, state, batch, rateCount },
     );
     try {

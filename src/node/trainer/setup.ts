@@ -1,12 +1,12 @@
 /** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
 import { ConfigError } from '../../base/errors.ts';
-import type { AnyModel } from '../../model/architectures/table.ts';
+import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { assertTokens, type Tokens } from '../../model/data/tokens.ts';
 import { dataFormOf } from '../../model/data-form.ts';
 import { initialParameters } from '../../model/parameters.ts';
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Engine } from './engine.ts';
-import type { Device } from './messages.ts';
+import type { Device, Feeds } from './messages.ts';
 
 export interface RegressionRows {
   /** Row after row. */
@@ -31,6 +31,8 @@ export interface TrainerSetup {
   readonly data: TrainerData;
   /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
   readonly device: 'auto' | Device;
+  /** Makes the model's frozen tensors by name; called once for each thread, which takes the arrays over. */
+  readonly frozen?: () => Promise<Readonly<Record<string, Float32Array>>>;
   /** Computes the inside of layers again for backward: less memory, a third more time. */
   readonly recompute?: boolean;
   /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
@@ -65,6 +67,21 @@ export function checkSetup({ model, data, batch }: TrainerSetup): void {
   }
   checkRows(data, form.features, '');
   if (data.validation) checkRows(data.validation, form.features, 'validation ');
+}
+
+/** The frozen tensors in the shapes of the model. Throws a ConfigError when one is missing or of another size. */
+export async function frozenOf({ model, frozen }: TrainerSetup): Promise<Feeds> {
+  const tensors = modelOf(model).frozen ?? [];
+  const arrays = tensors.length === 0 ? {} : await frozen?.();
+  return Object.fromEntries(
+    tensors.map(({ name, shape }) => {
+      const elements = arrays?.[name];
+      const size = shape.reduce((product, dim) => product * dim, 1);
+      if (elements?.length === size) return [name, { elements, shape }];
+      const found = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
+      throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`);
+    }),
+  );
 }
 
 function checkRows({ inputs, targets }: RegressionRows, features: number, of: string): void {

@@ -12,6 +12,7 @@ import { createSingleStepper, type Stepper } from './single.ts';
 interface Opened {
   readonly rows: number;
   readonly data: Readonly<Record<DataName, Tensors>>;
+  readonly frozen: Tensors;
   readonly stepper: Stepper;
   /** Loaded when first needed. */
   readonly session: (name: 'evaluate' | 'forward') => Promise<InferenceSession>;
@@ -27,14 +28,16 @@ function current(): Opened {
 
 async function open(request: OpenRequest): Promise<null> {
   const { device, threads, training } = request;
+  const frozen = tensorsOf(request.frozen);
   const data = {
-    shard: tensorsOf(request.data.shard),
-    validation: tensorsOf(request.data.validation),
+    shard: { ...frozen, ...tensorsOf(request.data.shard) },
+    validation: { ...frozen, ...tensorsOf(request.data.validation) },
   };
   const sessions = new Map<string, Promise<InferenceSession>>();
   opened = {
     rows: request.rows,
     data,
+    frozen,
     stepper:
       training.kind === 'single'
         ? await createSingleStepper(training, device, threads, data.shard)
@@ -62,9 +65,9 @@ async function evaluate({ on, rows }: Calls['evaluate']['ask']): Promise<Float32
 }
 
 async function forward(inputs: Feed): Promise<Float32Array> {
-  const { session, held } = current();
+  const { session, held, frozen } = current();
   const model = await session('forward');
-  const results = await model.run({ params: held, inputs: tensorOf(inputs) });
+  const results = await model.run({ ...frozen, params: held, inputs: tensorOf(inputs) });
   return floats(results.predictions);
 }
 

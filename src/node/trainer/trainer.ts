@@ -15,7 +15,13 @@ import type {
 import type { DataName, Device, Feeds } from './messages.ts';
 import { type OpenTrainer, openTrainer } from './open.ts';
 import { physicalCores } from './physical-cores.ts';
-import { checkFirstLosses, checkSetup, type RegressionRows, type TrainerSetup } from './setup.ts';
+import {
+  checkFirstLosses,
+  checkSetup,
+  frozenOf,
+  type RegressionRows,
+  type TrainerSetup,
+} from './setup.ts';
 
 export interface TrainerDevice {
   readonly device: Device;
@@ -47,6 +53,7 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
     compile: (rows, portable) =>
       compileTraining(model, optimizer, rows, { portable, recompute, accumulate }),
     data: feedsOf(setup),
+    frozen: () => frozenOf(setup),
     batch,
     parts: accumulate > 1 ? 1 : countParts(model, batch),
     threads,
