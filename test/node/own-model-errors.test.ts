@@ -3,6 +3,8 @@ import { NostrainError } from '../../src/base/errors.ts';
 import type { OwnModel, Weights } from '../../src/model/architectures/architecture.ts';
 import type { Value } from '../../src/model/graph/value.ts';
 import * as ops from '../../src/model/graph/verbs.ts';
+import { compileTraining } from '../../src/model/training-program.ts';
+import { openTrainer } from '../../src/node/trainer/open.ts';
 import type { TrainerData, TrainerSetup } from '../../src/node/trainer/setup.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import { constantRate } from '../support/ort-models.ts';
@@ -100,5 +102,22 @@ describe('data is at fault, not the device', () => {
 
   it('where it has no rows', async () => {
     expect(await failure({ data: data(0) })).toMatchObject({ code: 'training/data' });
+  });
+});
+
+it.each([
+  [true, 'model/engine', /^onnxruntime does not run your model: /],
+  [false, 'training/no-device', /^cpu does not work here: /],
+])('what the engine cannot open is a model of the user: %s', async (isOwn, code, message) => {
+  const program = compileTraining(model, sgd, 4);
+  const opening = {
+    compile: () => ({ ...program, loop: () => Uint8Array.of(1, 2, 3) }),
+    data: {},
+    frozen: async () => ({}),
+    ...{ isOwn, batch: 4, parts: 1, threads: 1 },
+  };
+  await expect(openTrainer('cpu', opening)).rejects.toMatchObject({
+    code,
+    message: expect.stringMatching(message),
   });
 });

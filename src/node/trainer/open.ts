@@ -11,6 +11,8 @@ export interface Opening {
   readonly compile: (rows: number, portable: boolean) => TrainingProgram;
   readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
   readonly frozen: () => Promise<Feeds>;
+  /** The model is the user's own: what the CPU cannot open is more likely its fault. */
+  readonly isOwn: boolean;
   /** Rows per step. */
   readonly batch: number;
   /** Into how many parts a batch is cut on the CPU; 1 leaves it whole. */
@@ -57,8 +59,16 @@ async function openOn(device: Device, opening: Opening): Promise<OpenTrainer> {
     return { ...(await open()), device };
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    throw noDevice(device, error);
+    throw device === 'cpu' && opening.isOwn ? notRunnable(error) : noDevice(device, error);
   }
+}
+
+function notRunnable(cause: unknown): TrainingError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new TrainingError('model/engine', `onnxruntime does not run your model: ${reason}`, {
+    hint: 'look at the ops that it names; `nostrain doctor` tells whether other models train here',
+    cause,
+  });
 }
 
 type Opened = Pick<OpenTrainer, 'engine' | 'program'>;

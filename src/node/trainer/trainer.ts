@@ -54,6 +54,7 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
       compileTraining(model, optimizer, rows, { portable, recompute, accumulate }),
     data: feedsOf(setup),
     frozen: () => frozenOf(setup),
+    isOwn: model.architecture === 'own',
     batch,
     parts: accumulate > 1 ? 1 : countParts(model, batch),
     threads,

@@ -79,15 +79,12 @@ function headline(view: View, { title, columns }: LiveOptions, paint: Paint): re
 function factsOf(view: View): string[] {
   const { workers, peers, rounds, parameters } = view;
   const round = Math.min(rounds - 1, ...workers.map((worker) => worker.round));
-  const left = secondsLeft(view);
-  const isDone = workers.every(({ phase }) => phase === 'done' || phase === 'failed');
   const count = workers.length + peers.length;
   const away = peers.filter(
     (peer) => peer.state === 'away' && !(rounds > 0 && peer.round >= rounds),
   );
   return [
     ...(rounds === 0 ? [] : [`${roundName(round)} of ${rounds}`]),
-    ...(left === undefined || isDone ? [] : [`${roughTime(left)} left`]),
     `${count} worker${count === 1 ? '' : 's'}${away.length === 0 ? '' : `, ${away.length} away`}`,
     ...(parameters === 0 ? [] : [`${formatCount(parameters)} parameters`]),
   ];
@@ -100,21 +97,23 @@ function roughTime(seconds: number): string {
   return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Whole, over several lines where needed: a path that is cut is of no use. */
+/** Time left, where the model is, how to use it: whole, over several lines where needed, for a path that is cut is of no use. */
 function savedLines(
-  { finished }: View,
+  view: View,
   saved: Saved | undefined,
   columns: number,
   paint: Paint,
 ): readonly string[] {
-  if (saved === undefined || finished.length === 0) return [];
-  const { folder, sample } = saved;
+  const left = secondsLeft(view);
+  if (left === undefined) return [];
   const told = [
-    `the model is saved in ${safeLine(folder)}`,
-    ...(sample === undefined ? [] : [`write more text with: ${safeLine(sample)}`]),
+    ...(left > 0 ? [`about ${roughTime(left)} left`] : []),
+    ...(saved === undefined ? [] : [`the model so far is in ${safeLine(saved.folder)}`]),
   ];
-  const lines = told.flatMap((line) => wrap(line, Math.max(1, columns - 2)));
-  return ['', ...lines.map((line) => paint.dim(`  ${line}`))];
+  const sample = saved?.sample && [`write more text with: ${safeLine(saved.sample)}`];
+  const lines = [told.join('; '), ...(sample ?? [])].filter((line) => line !== '');
+  const wrapped = lines.flatMap((line) => wrap(line, Math.max(1, columns - 2)));
+  return wrapped.length === 0 ? [] : ['', ...wrapped.map((line) => paint.dim(`  ${line}`))];
 }
 
 /** One line of what the model wrote after a round, to see it learn. */

@@ -18,7 +18,7 @@ it('shows a run in the middle of its second round', () => {
   ]);
   expect(`\n${renderLive(view, { ...plain, rows: 30 }).join('\n')}\n`).toMatchInlineSnapshot(`
     "
-    nostrain demo gpt  round 2 of 2 · 20 s left · 2 workers · 834,048 parameters
+    nostrain demo gpt  round 2 of 2 · 2 workers · 834,048 parameters
       alice  ████▌░░░░░░░   37/100        2.7100  401.2 kB  19.3k tok/s  █▆▁
       bob    sent, gradients here 1/2     2.4000  401.2 kB  20.5k tok/s  █▇▂▁
       waiting for alice
@@ -31,6 +31,8 @@ it('shows a run in the middle of its second round', () => {
       │ KING:
       │ The ship is salt,
       │ and so am I.
+
+      about 20 s left
     "
   `);
 });
