@@ -13,7 +13,6 @@ import { featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { keptSeconds } from '../run/lifetime.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
-import { stakeOf } from '../run/stake-snapshot.ts';
 import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
@@ -218,7 +217,6 @@ function memberOf(
   return createMember({
     ...{ spec, control, journal, ports, signal, crypto },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
-    stakes: async (id) => stakeOf(await stakes.find(id)),
     ...{ refresh: stakes, history, through: options.trust ?? branch },
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');

@@ -27,7 +27,7 @@ import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 
 /** What a member needs beside the ports of any worker. */
-export interface MemberOptions extends InputSources {
+export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly spec: RunSpec;
   readonly control: Control<ProtocolMessage>;
   readonly journal: Journal;
@@ -74,11 +74,7 @@ export function createMember(options: MemberOptions): Member {
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
   const shared = { control, evidence, reporter, refresh, clock, signal };
-  const inputs = new RoundInputs({
-    ...shared,
-    stakes: (id) => options.stakes(id),
-    beacon: (time) => options.beacon(time),
-  });
+  const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
   const { tip } = chain;
@@ -222,18 +218,12 @@ export interface ReadyRound {
   readonly electorate: Electorate;
 }
 
-/** Where what a round is drawn with comes from. */
-export interface InputSources {
-  /** The table of stakes of that id. Rejects when it cannot be had. */
-  stakes(snapshot: Digest): Promise<ReadonlyMap<WorkerId, bigint>>;
+interface InputPorts {
   /** The beacon value after an outcome of this time. Rejects while nobody has it. */
   beacon(time: number): Promise<Digest>;
-}
-
-interface InputPorts extends InputSources {
   readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit' | 'require'>;
   readonly evidence: EvidenceStore;
-  readonly refresh: Pick<Refresh, 'begin'>;
+  readonly refresh: Pick<Refresh, 'begin' | 'obtain'>;
   readonly reporter: Reporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -288,10 +278,10 @@ export class RoundInputs {
 
   /** Gets a stake table or a beacon value, however long it takes. */
   async obtain({ what, id }: Missing, { round }: Pick<Certified, 'round'>): Promise<void> {
-    const { evidence, stakes, beacon, reporter, clock, signal } = this.#ports;
+    const { evidence, refresh, beacon, reporter, clock, signal } = this.#ports;
     for (;;) {
       try {
-        if (what === 'snapshot') evidence.addStakes(id, await stakes(id));
+        if (what === 'snapshot') await refresh.obtain(id);
         else if (what === 'beacon') evidence.addBeacon(Number(id), await beacon(Number(id)));
         return;
       } catch (error) {

@@ -82,6 +82,11 @@ export class Refresh {
     this.#reporter = reporter;
   }
 
+  /** Gets the table with this id, from whoever has it. Rejects when nobody does. */
+  async obtain(id: Digest): Promise<void> {
+    this.#evidence.addStakes(id, stakeOf(await this.#port.find(id)));
+  }
+
   /** Starts reading what a round may name. */
   begin({ round, parent, ledger }: Chain): void {
     const epoch = this.#epochOf(round);

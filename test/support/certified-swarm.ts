@@ -28,7 +28,6 @@ import { readSpec } from '../../src/run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
 import type { Untyped } from '../../src/run/spec-readers.ts';
-import { stakeOf } from '../../src/run/stake-snapshot.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
@@ -115,7 +114,6 @@ export interface CertifiedOptions {
   readonly openSocket?: OpenSocket;
   /** How a hostile worker is made. */
   readonly attack?: Attack;
-  readonly stakes?: ReadonlyMap<string, bigint>;
   /** Documents of stakes: read from a chain, found, published. */
   readonly refresh?: RefreshPort;
   /** The beacon's value after an outcome of this time. */
@@ -184,8 +182,6 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const member = createMember({
     ...{ spec, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
-    stakes: async (id) =>
-      options.refresh ? stakeOf(await options.refresh.find(id)) : (options.stakes ?? new Map()),
     refresh: options.refresh ?? {
       find: () => Promise.reject(new Error('no stakes here')),
       publish: async () => undefined,
