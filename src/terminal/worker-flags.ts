@@ -30,7 +30,12 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
         '--key-file <file>',
         `secret key of this worker (default: made once, kept in ${keyHome})`,
       )
-      .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it')
+      .addOption(
+        new Option(
+          '--sec-key <key>',
+          'secret key as hex or nsec; other users of this machine see it',
+        ).conflicts('keyFile'),
+      )
       .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
       .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024))
       .addOption(

@@ -113,7 +113,11 @@ describe('a flag that would do nothing', () => {
     [['replay', '--events', 'x', '--relay', 'ws://127.0.0.1:9'], '--relay goes with relays'],
     [['explain', '--events', 'x', '--round', '1', '--worker', 'w', '--timeout', '3'], '--timeout goes with relays'], // biome-ignore format: one line
     [['witness', 'who', '--spec', 'x', '--members', 'y'], '--members goes with a draw'],
-    [['witness', 'who', '--run', 'x', '--trust', 'b'.repeat(64)], '--trust goes with --spec'],
+    [['witness', 'who', '--run', 'x', '--stake', 'y'], '--stake goes with --spec'],
+    [['demo', 'linear', '--reference', '--seed', '2'], '--seed goes with demos without'],
+    [['plan', '--model', 'linear', '--check'], '--check goes with --relay'],
+    [[...train, 'mlp', '--output-format', 'json'], '--output-format goes with -o FILE'],
+    [[...train, 'mlp', '--state-format', 'json'], '--state-format goes with STATE and DATASET'],
     [['witness', 'inspect', '--relay', 'ws://127.0.0.1:9'], '--relay goes with --spec'],
     [['stake', 'snapshot', '--from', 'file', '--rpc', 'http://127.0.0.1:9'], '--rpc goes with'],
     [
@@ -130,4 +134,26 @@ describe('a flag that would do nothing', () => {
     expect(stderr).toContain(`error (flag/unused): ${says}`);
     expect(exitCode).toBe(2);
   });
+});
+
+it.each([
+  [['run', 'join', 'x.json', '--sec-key', '1'.repeat(64), '--key-file', 'k'], '--sec-key'],
+  [['witness', 'inspect', '--keys', '3', '--members', 'm'], '--keys'],
+  [['witness', 'who', '--round', '3', '--epoch', '2'], '--epoch'],
+])('%j: one of two is refused', async (words, flag) => {
+  const { exitCode, stderr } = await runCommand(...words);
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(flag);
+  expect(stderr).toContain('cannot be used with');
+});
+
+it('run leave and witness who take no branch, which they could not follow', async () => {
+  for (const words of [
+    ['run', 'leave'],
+    ['witness', 'who'],
+  ]) {
+    const { stdout } = await runCommand(...words, '--help');
+    expect(stdout).not.toContain('--branch');
+    expect(stdout).not.toContain('--trust');
+  }
 });

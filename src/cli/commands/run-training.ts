@@ -27,7 +27,7 @@ import {
   settingsFromFlags,
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
-import { refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
+import { type FlagRule, refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../terminal/worker-flags.ts';
 import { hintOption } from '../shared/find-run.ts';
 import { addMemberFlags, type MemberFlags, memberFlagNames } from '../shared/member-flags.ts';
@@ -56,6 +56,16 @@ const command = (): Command =>
 
 export const runTraining = (): Command =>
   addReferenceFlags(addMemberFlags(addStateInput(addStateOutput(command())))).action(train);
+
+/** Forms of states that this run neither reads nor writes. */
+const formRules = (command: Command): readonly FlagRule[] => [
+  { flags: ['stateFormat'], goesWith: 'STATE and DATASET', holds: false },
+  {
+    flags: ['outputFormat', 'torchCheckpointPayload'],
+    goesWith: '-o FILE',
+    holds: command.getOptionValue('output') !== undefined,
+  },
+];
 
 /** What the trainer of regressions in the Python reference's ways has no use for. */
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
@@ -138,7 +148,7 @@ function settingsOf(
   }
   const usual = combineSettings(presets[asked.model], asked);
   const settings = completeSettings(usual, kept, asked);
-  refuseUnused(command, settingRules(settings));
+  refuseUnused(command, [...settingRules(settings), ...formRules(command)]);
   assertAgreeable(settings);
   return settings;
 }

@@ -11,25 +11,33 @@ import { nativeCrypto } from '../../node/native-crypto.ts';
 import type { Digest } from '../../run/ids.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 
-export interface MemberFlags extends EndpointFlags {
+/** What following a run from its relays takes: its stakes, and endpoints of chains. */
+export interface FollowFlags extends EndpointFlags {
   readonly stake?: string;
+}
+
+export interface MemberFlags extends FollowFlags {
   readonly branch?: Digest;
   readonly trust?: Digest;
 }
 
 /** Adds `--stake`, `--branch`, `--trust` and the endpoints of chains. */
 export const addMemberFlags = (command: Command): Command =>
+  addFollowFlags(command.addOption(branchOption()).addOption(trustOption()));
+
+/** Adds `--stake` and the endpoints of chains. */
+export const addFollowFlags = (command: Command): Command =>
   addEndpointFlags(
-    command
-      .option('--stake <file>', 'stake snapshot of the run (default: from its relays)')
-      .addOption(branchOption())
-      .addOption(trustOption()),
+    command.option('--stake <file>', 'stake snapshot of the run (default: from its relays)'),
   );
 
-/** All of them, and the leave to dial private relays. */
-export const memberFlagNames: readonly string[] = [
-  ...['stake', 'branch', 'trust', 'rpc', 'agree', 'rpcTimeout', 'drand', 'allowPrivateRelays'],
+/** Those that follow a run, and the leave to dial private relays. */
+export const followFlagNames: readonly string[] = [
+  ...['stake', 'rpc', 'agree', 'rpcTimeout', 'drand', 'allowPrivateRelays'],
 ];
+
+/** All of them. */
+export const memberFlagNames: readonly string[] = [...followFlagNames, 'branch', 'trust'];
 
 /** An outcome by its digest. */
 export const branchOption = (): Option =>

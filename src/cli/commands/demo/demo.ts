@@ -30,14 +30,14 @@ export const demo = (): Command =>
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
     .action(async (name: DemoName | 'certified', flags: DemoFlags, command: Command) => {
-      refuseUnused(command, demoRules(name));
+      refuseUnused(command, demoRules(name, flags));
       process.exitCode = await (name === 'certified'
         ? runCertifiedDemo(flags)
         : runDemo(name, flags));
     });
 
 /** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
-const demoRules = (name: DemoName | 'certified'): readonly FlagRule[] => [
+const demoRules = (name: DemoName | 'certified', { reference }: DemoFlags): readonly FlagRule[] => [
   {
     flags: ['workers', 'rounds', 'innerSteps', 'relay', 'profile', 'settings', 'long'],
     goesWith: 'demo gpt and demo linear',
@@ -45,4 +45,5 @@ const demoRules = (name: DemoName | 'certified'): readonly FlagRule[] => [
   },
   { flags: ['corpus'], goesWith: 'demo gpt and demo certified', holds: name !== 'linear' },
   { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
+  { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },
 ];

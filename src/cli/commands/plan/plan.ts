@@ -80,7 +80,10 @@ export const plan = (): Command =>
   ).action(async (flags: Flags, command: Command) => {
     await interruptibly(async (signal) => {
       const settings = await readAll(command, flags);
-      refuseUnused(command, settingRules(settings));
+      refuseUnused(command, [
+        ...settingRules(settings),
+        { flags: ['check'], goesWith: '--relay', holds: settings.relay.length > 0 },
+      ]);
       const made = await makePlan(settings, flags, signal);
       writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
       const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);

@@ -22,11 +22,11 @@ import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
-import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
+import { addFollowFlags, type FollowFlags, homeSigner } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 
-interface Flags extends ConnectionFlags, MemberFlags {
+interface Flags extends ConnectionFlags, FollowFlags {
   readonly relay?: readonly string[];
   readonly keyFile?: string;
   readonly secKey?: string;
@@ -38,7 +38,7 @@ const tell = writeNote;
 
 /** The command. */
 export const leaveRun = (): Command =>
-  addMemberFlags(
+  addFollowFlags(
     addConnectionFlags(
       addSettingFlags(
         new Command('leave')

@@ -38,7 +38,7 @@ export const witnessInspect = (): Command =>
       .option('--spec <run>', 'file, naddr1… or name of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
       .addOption(hintOption())
-      .addOption(whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS))
+      .addOption(whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS).conflicts('members'))
       .option('--members <file>', 'count them from a file instead')
       .option('--hostile <share>', 'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
       .option('-k, --seats <n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', many(seatsFlag)) // biome-ignore format: one option

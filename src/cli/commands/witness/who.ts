@@ -25,7 +25,7 @@ import {
 } from '../../../terminal/unused-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { findRun, hintOption } from '../../shared/find-run.ts';
-import { addMemberFlags, type MemberFlags, memberFlagNames } from '../../shared/member-flags.ts';
+import { addFollowFlags, type FollowFlags, followFlagNames } from '../../shared/member-flags.ts';
 import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from './flags.ts';
@@ -47,7 +47,7 @@ interface DrawFlags {
 interface WhoFlags
   extends Omit<DrawFlags, 'run' | 'members' | 'round'>,
     ConnectionFlags,
-    MemberFlags {
+    FollowFlags {
   readonly relay?: readonly string[];
   readonly run?: string;
   readonly members?: string;
@@ -58,7 +58,7 @@ interface WhoFlags
 }
 
 export const witnessWho = (): Command =>
-  addMemberFlags(
+  addFollowFlags(
     addConnectionFlags(
       new Command('who')
         .description('print the keys on the committee of a round, best first')
@@ -102,7 +102,7 @@ const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
     holds: spec === undefined,
   },
   {
-    flags: [...connectionFlagNames, ...memberFlagNames],
+    flags: [...connectionFlagNames, ...followFlagNames],
     goesWith: '--spec',
     holds: spec !== undefined,
   },
