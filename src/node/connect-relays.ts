@@ -17,6 +17,8 @@ export interface Connection {
   readonly eventsPerMinute?: number;
   /** The largest event to try, 0 for no limit; without it the relay set decides. */
   readonly maxEventBytes?: number;
+  /** Hears of relays that a question waits for, each once. */
+  readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** A stranger named the relays: what leads to a private address is not dialled. */
   readonly publicOnly?: boolean | undefined;
 }

@@ -86,7 +86,8 @@ export const runWorkerSession = <M extends object>(
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
-    const relays = await connectRelays(settings.relay, options.connection, signer, signal);
+    const connection = { onWaiting: wordWait(onNotice), ...options.connection };
+    const relays = await connectRelays(settings.relay, connection, signer, signal);
     scope.defer(() => relays.close());
 
     const task = await prepareTask(settings, { ...options, onNotice });
@@ -133,6 +134,9 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+const wordWait = (onNotice: (message: string) => void) => (relays: readonly string[]) =>
+  onNotice(`waiting for an answer from ${relays.join(', ')}`);
 
 /** The lock of the key in this run; a data folder that cannot be written to is told of, and keeps nobody from training. */
 async function lockKey(

@@ -94,6 +94,7 @@ export async function probeRelay(url: string, options: RelayTrialOptions): Promi
       auth: sender.auth,
       rate: sender.rate,
       ...(sender.work === undefined ? {} : { work: sender.work }),
+      ...(sender.hangUps === undefined ? {} : { hangUps: sender.hangUps }),
       ...(sender.clockWords === undefined ? {} : { clockWords: sender.clockWords }),
       spent: { ...sender.spent, seconds: (clock.now() - startMs) / 1000 },
     };

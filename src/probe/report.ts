@@ -59,6 +59,8 @@ export interface RelayReport extends RelayDescription {
   };
   /** Present when proof of work was asked for. */
   readonly work?: { readonly bits?: number; readonly words: string };
+  /** Present when the relay ended the connection after most messages. */
+  readonly hangUps?: { readonly times: number; readonly messages: number };
   readonly size: SizeReport;
   readonly rate: RateReport;
   readonly kinds: Readonly<Record<number, KindReport>>;

@@ -66,6 +66,8 @@ const LOOKS_MS = [0, 300, 1200] as const;
 /** A relay that answers neither of so many events, or hangs up so often, is given up. */
 const MOST_SILENT = 2;
 const MOST_HUNG_UP = 12;
+/** Connections that ended, from which on a relay that hangs up after most messages does so on principle. */
+const HABIT = 5;
 /** Characters of content that may be what a relay hangs up for. */
 const LARGE = 10_000;
 /** Bytes hashed on average before proof of work is found, about a second; more is not begun. */
@@ -87,6 +89,8 @@ export class Sender {
   #reader: Conversation;
   #silent = 0;
   #hungUp = 0;
+  #messages = 0;
+  #reopened = 0;
 
   constructor(
     url: string,
@@ -106,6 +110,12 @@ export class Sender {
     return this.#pace.rate;
   }
 
+  /** Messages, and how often the connection had ended before the next one; absent where that is no habit. */
+  get hangUps(): { readonly times: number; readonly messages: number } | undefined {
+    const [times, messages] = [this.#reopened, this.#messages];
+    return times >= HABIT && 2 * times >= messages ? { times, messages } : undefined;
+  }
+
   get isMute(): boolean {
     return this.#silent >= MOST_SILENT || this.#hungUp >= MOST_HUNG_UP;
   }
@@ -122,6 +132,7 @@ export class Sender {
       const event = this.#options.signer.sign(worked);
       const bytes = JSON.stringify(event).length;
       this.spent.events++;
+      this.#messages++;
       this.spent.bytes += bytes;
       const answer = await this.#writer.publish(event, this.#patience(bytes));
       const judged = await this.#judge(event, answer, how, authenticated);
@@ -142,7 +153,9 @@ export class Sender {
       const opened = await Conversation.open(this.#url, this.#options);
       if (typeof opened === 'string') return { events: [], end: 'gone', message: opened };
       this.#reader = opened;
+      this.#reopened++;
     }
+    this.#messages++;
     const found = await this.#reader.ask(filter, timeoutMs);
     const isGuarded =
       found.end === 'closed' && judgeAnswer(false, found.message).status === 'auth-needed';
@@ -176,6 +189,7 @@ export class Sender {
     const opened = await Conversation.open(this.#url, this.#options);
     if (typeof opened === 'string') return `not tried: it cannot be reached again: ${opened}`;
     this.#writer = opened;
+    this.#reopened++;
     return undefined;
   }
 

@@ -89,12 +89,16 @@ const wordSmall = ({ keptBytes, refusedBytes, words }: RelayReport['size']): str
 
 /** What keeps a worker out altogether. */
 function findBar(
-  { problem, auth, work, clockWords, kinds }: RelayReport,
+  { problem, auth, work, clockWords, kinds, hangUps }: RelayReport,
   abilities: Abilities,
 ): Omit<Verdict, 'carries'> | undefined {
   const tried = kinds[manifest.kind];
   if (problem !== undefined) {
     return { why: [`cannot be reached: ${problem}`], next: 'check the address and try again' };
+  }
+  if (hangUps !== undefined) {
+    const { times, messages } = hangUps;
+    return { why: [`hangs up after ${times} of ${messages} messages`], next: OWN_RELAY };
   }
   if (auth.letIn === false) {
     return { why: ['asks for authentication and does not let new keys in'], next: OWN_RELAY };

@@ -212,6 +212,15 @@ describe('a relay that', () => {
     });
   });
 
+  it('hangs up after each message carries nothing, however well it keeps', async () => {
+    const report = await probeOurs({ faults: { disconnectAfter: 1 } });
+    expect(report.hangUps?.times).toBeGreaterThan(4);
+    expect(judgeRelay(report)).toMatchObject({
+      carries: 'nothing',
+      why: [expect.stringMatching(/^hangs up after \d+ of \d+ messages$/)],
+    });
+  });
+
   it('hangs up is called again, and its large events count as too large', async () => {
     const answer = ({ kind }: { readonly kind: number }) =>
       kind === 7810 ? ('hang-up' as const) : ([true, ''] as const);

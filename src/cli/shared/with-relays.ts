@@ -9,6 +9,7 @@ import { type Connection, connectRelays } from '../../node/connect-relays.ts';
 import { createSecretKey } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
+import { writeNote } from '../../terminal/output.ts';
 
 export interface Reach {
   readonly connection: Connection;
@@ -20,13 +21,17 @@ export interface Reach {
 /** A signer for whoever needs no key of their own. */
 export const passingSigner = (): Signer => createSigner(createSecretKey(), nativeCrypto);
 
+const wordWait = (relays: readonly string[]): void =>
+  writeNote(`waiting for an answer from ${relays.join(', ')}`);
+
 /** Does the work with these relays; it is handed what most readers of relays need. */
 export async function withRelays<T>(
   urls: readonly string[],
   { connection, signer = passingSigner(), signal }: Reach,
   work: (board: BoardOptions & { readonly relays: RelaySet }) => Promise<T>,
 ): Promise<T> {
-  const relays = await connectRelays(parseRelayUrls(urls), connection, signer, signal);
+  const told = { onWaiting: wordWait, ...connection };
+  const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);
   try {
     return await work({ relays, clock: systemClock, sha256: nativeSha256, signal });
   } finally {

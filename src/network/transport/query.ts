@@ -26,6 +26,10 @@ export interface QueryResult {
 
 /** What of a relay set a question needs. */
 export interface QueriedRelays {
+  /** Relays that others were through before, and that never answered: nobody waits for them a second time. Kept here. */
+  readonly silent?: Set<string>;
+  /** Hears which relays a question still waits for, once it has taken a moment. */
+  onWaiting?(relays: readonly string[]): void;
   subscribe(
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
@@ -41,6 +45,10 @@ export interface QueriedRelays {
 /** How long a relay is waited for after the others were through and it brought anything new: when most are, and when some are. */
 const GRACE_MOST_MS = 2000;
 const GRACE_SOME_MS = 10_000;
+/** For relays that have been silent before. */
+const GRACE_SILENT_MS = 200;
+/** People are told of a wait from then on. */
+const TELL_MS = 1500;
 
 /** Rejects only with `signal.reason`. */
 export async function queryRelays(
@@ -56,6 +64,7 @@ export async function queryRelays(
   const changed = createNotifier();
   const untilMs = clock.now() + waitMs;
   let isEnough = false;
+  let tellMs = relays.onWaiting ? clock.now() + TELL_MS : Number.POSITIVE_INFINITY;
   let newestMs = clock.now();
   const note = (act: () => void) => {
     act();
@@ -71,7 +80,11 @@ export async function queryRelays(
       if (isEnough) changed.notify();
     },
     onAsked: (relay) => void lost.delete(relay),
-    onCaughtUp: (relay) => note(() => through.add(relay)),
+    onCaughtUp: (relay) =>
+      note(() => {
+        through.add(relay);
+        relays.silent?.delete(relay);
+      }),
     onLost: (relay) => note(() => lost.add(relay)),
     ...(onRefused && { onRefused }),
   };
@@ -87,20 +100,29 @@ export async function queryRelays(
       .map(({ relay }) => relay);
   const dueMs = () => {
     if (through.size === 0) return untilMs;
-    const left = waitedFor().length;
-    if (left === 0) return 0;
-    const graceMs = through.size > left ? GRACE_MOST_MS : GRACE_SOME_MS;
+    const left = waitedFor();
+    if (left.length === 0) return 0;
+    const areSilent = left.every((relay) => relays.silent?.has(relay));
+    const usualMs = through.size > left.length ? GRACE_MOST_MS : GRACE_SOME_MS;
+    const graceMs = areSilent ? GRACE_SILENT_MS : usualMs;
     return Math.min(untilMs, newestMs + graceMs);
   };
   const subscription = relays.subscribe(filters, handlers, { ...which, recheck: false });
   try {
     while (!isEnough && clock.now() < dueMs()) {
-      await notifiedOrDeadline(changed, clock, dueMs(), signal ?? NEVER);
+      const isDue = clock.now() >= tellMs;
+      if (isDue) {
+        tellMs = Number.POSITIVE_INFINITY;
+        relays.onWaiting?.(waitedFor());
+      }
+      await notifiedOrDeadline(changed, clock, Math.min(tellMs, dueMs()), signal ?? NEVER);
     }
   } finally {
     subscription.close();
   }
-  return { events, unanswered: isEnough ? [] : waitedFor() };
+  const unanswered = isEnough ? [] : waitedFor();
+  if (through.size > 0) for (const relay of unanswered) relays.silent?.add(relay);
+  return { events, unanswered };
 }
 
 const NEVER = new AbortController().signal;

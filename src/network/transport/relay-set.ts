@@ -38,6 +38,8 @@ export interface RelaySetOptions
   readonly openTimeoutMs?: number;
   /** Wait for an OK, besides the time the event needs at 64 kB/s; default 10 s. */
   readonly publishTimeoutMs?: number;
+  /** Hears of relays that a question waits for, each once. */
+  readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** Longest wait between attempts to reach a relay that stays away; default 30 s. */
   readonly reconnectMaxMs?: number;
 }
@@ -124,6 +126,9 @@ type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DE
 
 class Relays implements RelaySet {
   readonly relays: readonly string[];
+  /** Relays that a question waited for in vain. */
+  readonly silent = new Set<string>();
+  readonly #waitedFor = new Set<string>();
   readonly #settings: Settings;
   readonly #connections: readonly RelayConnection[];
   readonly #outboxes = new Map<RelayConnection, Outbox>();
@@ -170,6 +175,13 @@ class Relays implements RelaySet {
 
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult> {
     return queryRelays(filters, options, this, this.#settings.clock);
+  }
+
+  /** Told once of each. */
+  onWaiting(relays: readonly string[]): void {
+    const anew = relays.filter((relay) => !this.#waitedFor.has(relay));
+    for (const relay of anew) this.#waitedFor.add(relay);
+    if (anew.length > 0) this.#settings.onWaiting?.(anew);
   }
 
   status(): readonly RelayStatus[] {

@@ -58,6 +58,29 @@ describe('a query', () => {
     expect([tookMs(), isClosed()]).toEqual([1000, true]);
   });
 
+  it('waits for a relay that was silent before no second time, and tells who is waited for', async () => {
+    const clock = createManualClock();
+    const { relays, told } = fakeRelays('a', 'b', 'silent');
+    const waited: (readonly string[])[] = [];
+    const asked = {
+      ...relays,
+      silent: new Set<string>(),
+      onWaiting: (names: readonly string[]) => waited.push(names),
+    };
+    const tookMs = async (): Promise<number> => {
+      const startedMs = clock.now();
+      const result = queryRelays(filters, { waitMs: 60_000 }, asked, clock).then(() => clock.now());
+      told().onCaughtUp?.('a');
+      told().onCaughtUp?.('b');
+      await clock.advance(5000);
+      return (await result) - startedMs;
+    };
+    expect(await tookMs()).toBe(2000);
+    expect(waited).toEqual([['silent']]);
+    expect(await tookMs()).toBe(200);
+    expect([...asked.silent]).toEqual(['silent']);
+  });
+
   it('attack: a relay that never says EOSE costs two seconds, not a minute, and is named', async () => {
     const { told, clock, result, tookMs } = await ask(['a', 'b', 'silent']);
     told().onCaughtUp?.('a');

@@ -1,5 +1,7 @@
 /** Whether a relay can carry a run: from what it says of itself, or from what it did when it was tried. */
 
+import { systemClock } from '../../../base/clock.ts';
+import { within } from '../../../network/transport/deadline.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import {
   type FloorInput,
@@ -10,6 +12,7 @@ import {
 } from '../../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../../network/wire/event-size.ts';
 import { fetchRelayInfo } from '../../../node/relay-info.ts';
+import { openSocket } from '../../../node/sockets.ts';
 import type { CheckedRelay } from '../../../probe/index.ts';
 import { workerAbilities, workLimit } from '../../../probe/verdict.ts';
 
@@ -66,9 +69,9 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
   };
   if (!info.ok) {
     const { code, message } = info.issue;
-    return code === 'unreachable'
-      ? { ...assumed, problem: `cannot be reached: ${message}` }
-      : assumed;
+    // many relays answer no plain HTTP: only the WebSocket tells whether they are there
+    const isThere = code !== 'unreachable' || (await opens(url, signal));
+    return isThere ? assumed : { ...assumed, problem: `cannot be reached: ${message}` };
   }
   const { limitation, software } = info.value;
   const { maxMessageLength, maxContentLength, authRequired, paymentRequired } = limitation;
@@ -90,6 +93,22 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
     ...(isOwn ? { ...UNMETERED, rateBasis: 'stated' } : {}),
     ...(problem === undefined ? {} : { problem }),
   };
+}
+
+const OPEN_MS = 5000;
+
+/** Whether a WebSocket to the relay opens. */
+async function opens(url: string, signal: AbortSignal): Promise<boolean> {
+  const socket = openSocket(url);
+  const opened = new Promise<boolean>((resolve) => {
+    socket.onopen = () => resolve(true);
+    socket.onclose = () => resolve(false);
+  });
+  try {
+    return (await within(opened, OPEN_MS, systemClock, signal)) ?? false;
+  } finally {
+    socket.close();
+  }
 }
 
 /** What a relay did when it was tried. */

@@ -1,5 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { WebSocketServer } from 'ws';
 import { createRelay, type RelayOptions } from '../../../../relay/server.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
@@ -115,6 +118,23 @@ describe('relays', () => {
     expect(relays[5].why).toEqual([expect.stringContaining('cannot be reached')]);
     expect(advice.join('\n')).toContain('longer rounds: at least 60 s');
     expect(advice.join('\n')).toContain('nostrain relay');
+  });
+
+  it('without a document are there all the same, as long as a WebSocket opens', async () => {
+    const server = createServer((request) => request.socket.destroy());
+    const sockets = new WebSocketServer({ server });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    stops.push(
+      () => sockets.close(),
+      () => server.close(),
+    );
+    const { port } = server.address() as AddressInfo;
+    const { relays } = await planned(
+      ...[...HUNDRED.slice(1), '--round-seconds', '60', '--relay', `ws://127.0.0.1:${port}`],
+    );
+    expect(relays).toMatchObject([
+      { manifests: true, carries: true, rateBasis: 'assumed', why: [] },
+    ]);
   });
 
   it('are tried with --check', async () => {
