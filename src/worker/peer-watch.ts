@@ -25,7 +25,8 @@ export function watchPeers({ plan, ports: { clock, wire, report } }: Session): P
   function statusOf(worker: WorkerId, eventBytes: number | undefined): Status | undefined {
     const heartbeat = wire.heartbeats.get(worker);
     const digest = heartbeat?.digest && { digest: heartbeat.digest };
-    if (eventBytes !== undefined) return { state: 'sent', round, eventBytes };
+    const isAhead = heartbeat !== undefined && heartbeat.round > round;
+    if (eventBytes !== undefined && !isAhead) return { state: 'sent', round, eventBytes };
     if (!heartbeat) return undefined;
     const isAway = isStale(heartbeat, clock.now() / 1000, plan.maxMissedHeartbeats);
     return { state: isAway ? 'away' : 'training', round: heartbeat.round, ...digest };

@@ -46,7 +46,7 @@ const COLUMNS: readonly Column[] = [
 const MARKS = {
   same: ['✓', 'green', 'all hold the same model, bit for bit'],
   differ: ['✗', 'red', 'somebody holds another model'],
-  open: ['…', 'dim', 'not everybody has said yet what it holds'],
+  open: ['…', 'dim', 'not all have said so yet'],
   alone: ['·', 'dim', 'nobody here to compare with'],
 } as const satisfies Record<Agreement, readonly [string, keyof Paint, string]>;
 
