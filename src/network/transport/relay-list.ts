@@ -11,7 +11,7 @@ export interface RelayList {
   readonly write: readonly string[];
 }
 
-const RELAY_LIST_KIND = 10_002;
+export const RELAY_LIST_KIND = 10_002;
 /** More are not read: NIP-65 itself asks for two to four. */
 const MAX_RELAYS = 16;
 const MAX_URL_LENGTH = 256;

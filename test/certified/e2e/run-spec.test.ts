@@ -105,6 +105,19 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(first.digest).toBe(second.digest);
   });
 
+  it('--discover-relays adds relays that workers name, private ones only where that is allowed', async () => {
+    const [url, other] = [await relay(), await relay()];
+    const address = await create(url, '--model', 'linear', '--rounds', '3');
+    const both = ['--relay', url, '--relay', other, '--advertise-relay', other];
+    const one = joinRun(1, address, ...both);
+    await one.event(({ type }) => type === 'waiting');
+    const strict = ['run', 'join', address, '--relay', url, '--discover-relays', ...keyOf(2)];
+    expect((await runProgram(strict)).stderr).toContain('error (flag/discover-relays)');
+    const two = joinRun(2, address, '--discover-relays');
+    expect((await endOf(two)).digest).toBe((await endOf(one)).digest);
+    expect(two.output.stderr).toContain(`workers also use ${other}`);
+  });
+
   it('refuses what contradicts the spec, by name, and a wrong text with both hashes', async () => {
     const url = await relay();
     const folder = temporaryFolder();

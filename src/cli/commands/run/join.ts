@@ -12,9 +12,11 @@ import {
   placeIn,
 } from '../../../certified/make-spec.ts';
 import { type CertifiedState, certifiedMembers } from '../../../certified/state.ts';
-import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
+import { hintProblem } from '../../../network/transport/public-hosts.ts';
+import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
+import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
@@ -42,7 +44,7 @@ import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { accessOf } from '../../shared/endpoints.ts';
-import { findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
+import { type FoundRun, findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
 import {
@@ -83,6 +85,10 @@ const joining = (): Command =>
             .description('train as one worker of a run; repeat the command to go on after a stop')
             .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
             .addOption(hintOption())
+            .option(
+              '--discover-relays',
+              'use relays too that workers of the run name in heartbeats and relay lists (NIP-65)',
+            )
             .addOption(advertiseOption()),
         ),
         'your data folder',
@@ -100,6 +106,7 @@ const advertiseOption = (): Option =>
 interface JoinFlags extends WorkerFlags, MemberFlags, StateOutput {
   readonly advertiseRelay?: readonly string[];
   readonly allowPrivateRelays?: boolean;
+  readonly discoverRelays?: boolean;
 }
 
 /** Trains in the run of this file or address, to its end or to Ctrl-C. */
@@ -116,7 +123,8 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const { dir: folder, allowPrivateRelays } = flags;
     const find = { relays: asked.relay, dir: folder, allowPrivateRelays, signer, signal };
     const found = await findRun(source, { ...find, connection: connectionOf(flags) });
-    const { run, spec, relays, connection } = found;
+    const { run, spec } = found;
+    const { relays, connection } = await withDiscovered(found, flags, { signer, signal });
     assertNoContradiction(spec, asked);
     refuseUnused(command, joinRules(spec, asked));
     const beacon = neededBeacon(spec, flags);
@@ -151,6 +159,35 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   } finally {
     interrupt.dispose();
   }
+}
+
+const DISCOVER_MS = 10_000;
+
+/** The relays of a run, and with `--discover-relays` those that its workers name. */
+async function withDiscovered(
+  found: FoundRun,
+  { discoverRelays, allowPrivateRelays: allowPrivate = false }: JoinFlags,
+  reach: Pick<Reach, 'signer' | 'signal'>,
+): Promise<Pick<FoundRun, 'relays' | 'connection'>> {
+  const { run, spec, relays, connection } = found;
+  if (!discoverRelays || relays.length === 0) return found;
+  const own = relays.find((url) => hintProblem(url) !== undefined);
+  if (own !== undefined && !allowPrivate) {
+    throw new ConfigError(
+      'flag/discover-relays',
+      `--discover-relays dials what strangers name, and ${withoutSecrets(own)} is of a private network`,
+      {
+        hint: 'leave it out, or say --allow-private-relays: then theirs may lead into your network',
+      },
+    );
+  }
+  const asked = { run, founders: spec.founders, known: relays, allowPrivate, waitMs: DISCOVER_MS };
+  const more = await withRelays(relays, { ...reach, connection }, (board) =>
+    relaysOfWorkers({ ...asked, relays: board.relays, signal: board.signal }),
+  );
+  tell(more.length === 0 ? 'no worker names another relay' : `workers also use ${more.join(', ')}`);
+  const publicOnly = allowPrivate ? connection.publicOnly : true;
+  return { relays: [...relays, ...more], connection: { ...connection, publicOnly } };
 }
 
 /** How the next stakes are read, where the worker names endpoints; it waits for their block as long as a round may last. */

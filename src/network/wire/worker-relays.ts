@@ -1,0 +1,84 @@
+/**
+ * Relays that the workers of a run name: in their relay lists (NIP-65, kind 10002) and in their heartbeats. Whoever names them may be a
+ * stranger, so what is no public address is left out unless that is allowed, and nobody names many.
+ */
+import { presence } from '../../../kinds/presence.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { SignedEvent } from '../event.ts';
+import type { Filter } from '../transport/filter.ts';
+import { hintProblem } from '../transport/public-hosts.ts';
+import type { QueryOptions, QueryResult } from '../transport/query.ts';
+import { parseRelayList, RELAY_LIST_KIND } from '../transport/relay-list.ts';
+import { isRelayUrl, withoutSecrets } from '../transport/relay-urls.ts';
+
+export interface WorkersAsked {
+  readonly run: string;
+  /** Named by the run itself: theirs come first. */
+  readonly founders: readonly WorkerId[];
+  readonly relays: {
+    query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
+  };
+  /** Known already: they are left out. */
+  readonly known: readonly string[];
+  readonly allowPrivate: boolean;
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Workers whose relay lists are asked for, and relays that one of them may name. */
+const MOST_WORKERS = 64;
+const MOST_OF_ONE = 2;
+/** Each is a connection. */
+const MOST_FOUND = 8;
+
+/** Those of founders first, then those that most name; at most eight. */
+export async function relaysOfWorkers(asked: WorkersAsked): Promise<readonly string[]> {
+  const { run, founders, relays, waitMs, signal } = asked;
+  const heard = await relays.query([presenceFilter(run)], { waitMs, signal, maxPerAuthor: 1 });
+  const present = heard.events.map(({ pubkey }) => pubkey);
+  const authors = [...new Set([...founders, ...present])].slice(0, MOST_WORKERS);
+  const lists = await relays.query([{ kinds: [RELAY_LIST_KIND], authors }], { waitMs, signal });
+  const named = [...heard.events, ...newestOfEach(lists.events)].flatMap((event) =>
+    usable(relaysIn(event), asked).map((url) => ({
+      url,
+      isOfFounder: founders.includes(event.pubkey),
+    })),
+  );
+  const scores = new Map<string, number>();
+  for (const { url, isOfFounder } of named) {
+    scores.set(url, (scores.get(url) ?? 0) + (isOfFounder ? MOST_WORKERS : 1));
+  }
+  const ranked = [...scores].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
+  return ranked.map(([url]) => url).slice(0, MOST_FOUND);
+}
+
+const presenceFilter = (run: string): Filter => presence.filter({ scope: [run] });
+
+/** Relays name themselves in any order, and may have an old list beside the new one. */
+function newestOfEach(events: readonly SignedEvent[]): readonly SignedEvent[] {
+  const newest = new Map<WorkerId, SignedEvent>();
+  for (const event of events) {
+    const before = newest.get(event.pubkey);
+    if (before === undefined || event.created_at > before.created_at)
+      newest.set(event.pubkey, event);
+  }
+  return [...newest.values()];
+}
+
+function relaysIn(event: SignedEvent): readonly string[] {
+  const list = parseRelayList(event);
+  if (list) return [...list.write, ...list.read];
+  const said = presence.parse(event);
+  return said.ok ? (said.value.relays ?? []) : [];
+}
+
+const usable = (
+  urls: readonly string[],
+  { known, allowPrivate }: WorkersAsked,
+): readonly string[] => {
+  const ours = new Set(known.map(withoutSecrets));
+  const good = urls.filter(
+    (url) => !ours.has(url) && isRelayUrl(url) && (allowPrivate || hintProblem(url) === undefined),
+  );
+  return [...new Set(good)].slice(0, MOST_OF_ONE);
+};
