@@ -12,11 +12,10 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
-  askedRelays,
-  historyOptions,
   readArchiveFile,
   type SourceFlags,
   slowly,
+  sourceOf,
 } from '../shared/archive-source.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
@@ -33,9 +32,9 @@ export const archive = (): Command =>
     .requiredOption('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
     .action(async (flags: Flags) => {
       await interruptibly(async (signal) => {
-        const options = await historyOptions(flags, signal);
+        const { options, reach } = await sourceOf(flags, signal);
         const { run } = options;
-        const { relays: urls, connection } = askedRelays(flags);
+        const { relays: urls } = reach;
         if (run === undefined || urls.length === 0) {
           throw new ConfigError('flag/run', 'archive needs a run and a relay that has it', {
             hint: 'say --run naddr1…, or --run ID (or --spec FILE) and --relay URL',
@@ -44,7 +43,7 @@ export const archive = (): Command =>
         const known = await readKept(flags.out);
         const report = slowly();
         const onProgress = (have: number) => report(`${have} events`);
-        const all = await withRelays(urls, { connection, signal }, ({ relays }) =>
+        const all = await withRelays(urls, reach, ({ relays }) =>
           archiveRun(run, { ...options, relays, known, onProgress, signal }),
         );
         if (all.events.length === 0) throw nothingFound(run, urls);

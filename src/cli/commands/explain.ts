@@ -12,9 +12,9 @@ import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   askingRule,
-  historyOptions,
   openSource,
   type SourceFlags,
+  sourceOf,
 } from '../shared/archive-source.ts';
 
 interface Flags extends SourceFlags {
@@ -43,9 +43,9 @@ export const explain = (): Command =>
           });
         }
         const { round } = flags;
-        const options = await historyOptions(flags, signal);
-        const archive = await openSource(flags, options, signal);
-        const told = await explainRound(archive, { ...options, worker, round });
+        const source = await sourceOf(flags, signal);
+        const archive = await openSource(flags, source);
+        const told = await explainRound(archive, { ...source.options, worker, round });
         if (told === undefined) {
           throw new ConfigError('flag/round', `the run has no ${roundName(round)} that is here`, {
             hint: '`nostrain replay` with the same flags lists the rounds that are',

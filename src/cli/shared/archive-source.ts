@@ -11,11 +11,8 @@ import {
   type Opened,
   readArchive,
 } from '../../certified/archive.ts';
-import { decodeRunAddress } from '../../network/wire/runs.ts';
-import type { Connection } from '../../node/connect-relays.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
-import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
 import { parseStakeJson } from '../../run/stake-json.ts';
@@ -30,10 +27,10 @@ import { connectionFlagNames, type FlagRule } from '../../terminal/unused-flags.
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
-import { hintOption, relaysFor } from './find-run.ts';
+import { hintOption, locateRun } from './find-run.ts';
 import { readDocument } from './spec-file.ts';
 import { toEvents } from './stake-refresh.ts';
-import { withRelays } from './with-relays.ts';
+import { type Reach, withRelays } from './with-relays.ts';
 
 export interface SourceFlags extends ConnectionFlags, EndpointFlags {
   readonly run?: string;
@@ -49,13 +46,13 @@ export const addSourceFlags = (command: Command): Command =>
   addEndpointFlags(
     addConnectionFlags(
       command
-        .option('--run <id>', 'the run: its id, or naddr1…')
+        .option('--run <run>', 'the run: its id, naddr1…, or its name on this machine')
         .option('--spec <file>', 'spec of the run, where no event has it')
         .option('--stake <file>', 'stake snapshot of the run, where no event has it')
-        .addOption(hintOption())
         .addOption(
-          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of naddr1…'),
-        ),
+          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of --run'),
+        )
+        .addOption(hintOption()),
     ),
   );
 
@@ -66,59 +63,53 @@ export const askingRule = ({ events }: SourceFlags): FlagRule => ({
   holds: events === undefined,
 });
 
-/** What the flags say of a run beside its events. */
-export async function historyOptions(
-  flags: SourceFlags,
-  signal: AbortSignal,
-): Promise<HistoryOptions> {
-  const { stake } = flags;
-  const spec = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
+/** What the flags say of a run beside its events, and which relays have those. */
+export interface Source {
+  readonly options: HistoryOptions;
+  readonly reach: Reach & { readonly relays: readonly string[] };
+}
+
+/** Reads the files that the flags name, and finds the run that `--run` means. */
+export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise<Source> {
+  const { stake, relay, allowPrivateRelays, events } = flags;
+  // a file is read without asking those that an address names
+  const isNamed = relay.length > 0 || events !== undefined;
+  const asked = { relays: isNamed ? relay : undefined, allowPrivateRelays };
+  const place = flags.run === undefined ? undefined : await locateRun(flags.run, asked);
+  const own = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
+  const spec = own ?? place?.spec;
   const table = stake && orRefuse(stake, parseStakeJson(await readText(stake)));
+  const connection = { ...connectionOf(flags), ...(place?.publicOnly ? { publicOnly: true } : {}) };
   return {
-    ...{ spec, signal, crypto: nativeCrypto, sha256: nativeSha256 },
-    run: runOf(flags, spec),
-    snapshots: table ? toEvents(table) : [],
-    beacon: (run: RunSpec) => beaconSource(run, flags),
-    onNotice: writeNote,
+    options: {
+      ...{ spec, signal, crypto: nativeCrypto, sha256: nativeSha256 },
+      run: place?.run ?? (own && runIdOf(own)),
+      snapshots: table ? toEvents(table) : [],
+      beacon: (run: RunSpec) => beaconSource(run, flags),
+      onNotice: writeNote,
+    },
+    reach: { connection, signal, relays: place?.relays ?? relay },
   };
 }
 
 /** Reads the file, or asks the relays. */
 export async function openSource(
-  flags: SourceFlags,
-  options: HistoryOptions,
-  signal: AbortSignal,
+  { events: file }: SourceFlags,
+  { options, reach }: Source,
 ): Promise<Opened> {
-  const { events: file } = flags;
   const { run } = options;
   if (file !== undefined) return readArchiveFile(file);
-  const { relays: urls, connection } = askedRelays(flags);
-  if (run === undefined || urls.length === 0) {
+  if (run === undefined || reach.relays.length === 0) {
     throw new ConfigError('flag/events', 'there is nothing to read', {
       hint: 'say --events FILE, --run naddr1…, or --run ID --relay URL',
     });
   }
+  const { signal } = reach;
   const report = slowly();
   const onProgress = (have: number) => report(`${have} events`);
-  return withRelays(urls, { connection, signal }, ({ relays }) =>
+  return withRelays(reach.relays, reach, ({ relays }) =>
     archiveRun(run, { ...options, relays, onProgress, signal }),
   );
-}
-
-/** The relays that flags or the address of the run name, and how to deal with them. */
-export function askedRelays(flags: SourceFlags): {
-  readonly relays: readonly string[];
-  readonly connection: Connection;
-} {
-  const { relay, allowPrivateRelays, run = '' } = flags;
-  const address = decodeRunAddress(run);
-  const { relays, publicOnly } = address.ok
-    ? relaysFor(address.value, {
-        relays: relay.length > 0 ? relay : undefined,
-        allowPrivateRelays,
-      })
-    : { relays: relay, publicOnly: false };
-  return { relays, connection: { ...connectionOf(flags), publicOnly } };
 }
 
 /** An archive from the disk; throws `events/file` where it cannot be read. */
@@ -134,17 +125,6 @@ export function readArchiveFile(file: string): Promise<ArchiveFile> {
       hint: 'give a file that `nostrain archive` wrote',
       cause,
     });
-  });
-}
-
-/** The run that the flags name, if they do. */
-function runOf({ run }: SourceFlags, own: RunSpec | undefined): Digest | undefined {
-  if (run === undefined) return own && runIdOf(own);
-  if (/^[0-9a-f]{64}$/.test(run)) return run;
-  const address = decodeRunAddress(run);
-  if (address.ok) return address.value.run;
-  throw new ConfigError('flag/run', `--run ${run} is ${address.issue.message}`, {
-    hint: 'give the 64 hex digits of the run id, or its naddr1…',
   });
 }
 

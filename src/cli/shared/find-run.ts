@@ -2,6 +2,7 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Option } from 'commander';
+import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { hintProblem } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
@@ -49,30 +50,60 @@ const KEPT_AS = 'run.json';
 
 /** Reads a file, or asks relays; throws where there is none or it is not what the address says. */
 export async function findRun(source: string, options: FindOptions): Promise<FoundRun> {
-  if (!/^(?:nostr:)?naddr1/.test(source)) return findHere(source, options);
+  const place = placeOf(source, options);
+  if (place === undefined) return findHere(source, options);
+  const { address, relays, publicOnly } = place;
+  const connection = { ...options.connection, publicOnly };
+  const { run } = address;
+  const kept = await readKept(options.dir ?? runDir(run), run);
+  const spec = kept ?? (await askRelays(address, relays, { ...options, connection }));
+  return { run, spec, relays, connection };
+}
+
+type Asked = Pick<FindOptions, 'relays' | 'allowPrivateRelays'>;
+
+/** Which run an address is of, and which relays to ask; undefined of a text that is none. */
+function placeOf(source: string, { relays, allowPrivateRelays }: Asked) {
+  if (!/^(?:nostr:)?naddr1/.test(source)) return undefined;
   const address = decodeRunAddress(source);
   if (!address.ok) {
     throw new ConfigError('run/address', `${source.slice(0, 40)}… is ${address.issue.message}`, {
       hint: 'copy the whole line that `nostrain run create --relay URL` printed',
     });
   }
-  const { run } = address.value;
-  const { relays, publicOnly } = relaysFor(address.value, options);
-  const connection = { ...options.connection, publicOnly };
-  const kept = await readKept(options.dir ?? runDir(run), run);
-  const spec = kept ?? (await askRelays(address.value, relays, { ...options, connection }));
-  return { run, spec, relays, connection };
+  return { address: address.value, ...relaysFor(address.value, { relays, allowPrivateRelays }) };
 }
 
 /** Relays to ask for the run of an address: those asked for, else those it names, of which none of a private network unless that is allowed. */
-export function relaysFor(
+function relaysFor(
   { relays: named }: RunAddress,
-  { relays, allowPrivateRelays }: Pick<FindOptions, 'relays' | 'allowPrivateRelays'>,
+  { relays, allowPrivateRelays }: Asked,
 ): { readonly relays: readonly string[]; readonly publicOnly: boolean } {
   if (relays !== undefined) return { relays, publicOnly: false };
   const hints = named.slice(0, MOST_HINTS);
   const publicOnly = allowPrivateRelays !== true;
   return { relays: publicOnly ? dialable(hints) : hints, publicOnly };
+}
+
+/** A run and where its events are, as far as that is known without asking anybody. */
+export interface RunPlace {
+  readonly run: Digest;
+  readonly spec?: RunSpec;
+  readonly relays: readonly string[];
+  readonly publicOnly: boolean;
+}
+
+/** The run of an id, an address or a name on this machine. */
+export async function locateRun(source: string, asked: Asked): Promise<RunPlace> {
+  const place = placeOf(source, asked);
+  if (place !== undefined) return { ...place, run: place.address.run };
+  const kept = await findKept(source);
+  if (kept !== undefined)
+    return { run: runIdOf(kept.spec), ...keptRelays(kept, asked.relays), spec: kept.spec };
+  if (isHex32(source)) return { run: source, relays: asked.relays ?? [], publicOnly: false };
+  throw new ConfigError('flag/run', `--run ${source} is no run that is known here`, {
+    hint: 'give the 64 hex digits of its id, its naddr1…, or a name that `nostrain runs` lists',
+  });
 }
 
 /** The run of a file, or the one kept on this machine under that name with the relays it was joined over. */
@@ -83,18 +114,25 @@ async function findHere(source: string, options: FindOptions): Promise<FoundRun>
   );
   const kept = isFile ? undefined : await findKept(source);
   const spec = kept?.spec ?? readSpec(await readDocument(source));
-  const relays = options.relays ?? kept?.relays ?? [];
-  // those of an address are public; where one is not, its user named it
-  const isHinted = kept !== undefined && options.relays === undefined;
-  const publicOnly = isHinted && relays.every((url) => hintProblem(url) === undefined);
+  const { relays, publicOnly } = keptRelays(kept, options.relays);
   const connection = publicOnly ? { ...options.connection, publicOnly } : options.connection;
   return { run: runIdOf(spec), spec, relays, connection };
 }
 
+/** Those asked for, else those a run was joined over: if all of them are public, a stranger's address may have named them. */
+function keptRelays(kept: Kept | undefined, asked: readonly string[] | undefined) {
+  const relays = asked ?? kept?.relays ?? [];
+  const isHinted = kept !== undefined && asked === undefined;
+  return { relays, publicOnly: isHinted && relays.every((url) => hintProblem(url) === undefined) };
+}
+
+interface Kept {
+  readonly spec: RunSpec;
+  readonly relays: readonly string[];
+}
+
 /** A certified run of this machine by its name or id; undefined where there is none. */
-async function findKept(
-  name: string,
-): Promise<{ readonly spec: RunSpec; readonly relays: readonly string[] } | undefined> {
+async function findKept(name: string): Promise<Kept | undefined> {
   const run = await findLocalRun(name).catch((error: unknown) => {
     if (error instanceof ConfigError && error.code === 'run/unknown') return undefined;
     throw error;

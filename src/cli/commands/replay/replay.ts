@@ -9,9 +9,9 @@ import { refuseUnused } from '../../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   askingRule,
-  historyOptions,
   openSource,
   type SourceFlags,
+  sourceOf,
 } from '../../shared/archive-source.ts';
 import { branchOption, trustOption } from '../../shared/member-flags.ts';
 import { formatEnd, formatLine } from './words.ts';
@@ -35,10 +35,10 @@ export const replay = (): Command =>
     .action(async (flags: Flags, command: Command) => {
       refuseUnused(command, [askingRule(flags)]);
       await interruptibly(async (signal) => {
-        const options = await historyOptions(flags, signal);
-        const archive = await openSource(flags, options, signal);
+        const source = await sourceOf(flags, signal);
+        const archive = await openSource(flags, source);
         const report = await replayRun(archive, {
-          ...options,
+          ...source.options,
           ...{ through: flags.branch, trust: flags.trust },
           onRound: (round) => {
             if (!flags.json) writeOut(formatLine(round));
