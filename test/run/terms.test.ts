@@ -30,7 +30,7 @@ describe('what workers must have in common', () => {
       { name: 'seed', flag: '--seed', ours: '1', theirs: '2' },
     ]);
     expect(differencesOf(of({ innerSteps: 7 }), of())).toEqual([
-      { name: 'inner steps', flag: '--inner-steps', ours: '7', theirs: '100' },
+      { name: 'inner steps', flag: '--inner-steps', ours: '7', theirs: '25' },
     ]);
     expect(differencesOf(of({ model: 'gpt', seed: 3 }), of())).toEqual([
       { name: 'model', flag: '--model', ours: 'gpt', theirs: 'char-gpt' },

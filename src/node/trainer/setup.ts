@@ -79,7 +79,9 @@ export async function frozenOf({ model, frozen }: TrainerSetup): Promise<Feeds> 
       const size = shape.reduce((product, dim) => product * dim, 1);
       if (elements?.length === size) return [name, { elements, shape }];
       const found = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
-      throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`);
+      throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`, {
+        hint: 'give the tensors of the model that the parameters belong to',
+      });
     }),
   );
 }
