@@ -1,7 +1,7 @@
 /** The runs kept in the data folder of this machine: which there are, how far each is, and which folder a name means. */
 import type { Dirent } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { ConfigError } from '../base/errors.ts';
 import type { CertifiedSummary } from '../certified/events.ts';
 import { readCanonical } from '../network/wire/runs.ts';
@@ -14,8 +14,9 @@ import { lockOwner } from './run-lock.ts';
 
 /** One run, or a demo with all its workers. */
 export interface LocalRun {
-  /** What commands take in place of a path. */
   readonly name: string;
+  /** What commands take for it: its name where no other run has that, else its folder. */
+  readonly word: string;
   /** `python` speaks nostrain/0; a demo is of several workers, the first of which tells of its rounds. */
   readonly kind: 'averaging' | 'certified' | 'python' | 'demo';
   readonly state: 'running' | 'finished' | 'stopped';
@@ -44,9 +45,10 @@ export async function listLocalRuns(home = dataHome()): Promise<readonly LocalRu
     readRun(join(home, 'runs', name)),
   );
   const demos = (await foldersIn(join(home, 'demos'))).map((name) => readDemo(home, name));
-  const found = await Promise.all([...runs, ...demos]);
+  const found = (await Promise.all([...runs, ...demos])).filter((run) => run !== undefined);
+  const isOnly = ({ name }: LocalRun) => found.filter((run) => run.name === name).length === 1;
   return found
-    .filter((run) => run !== undefined)
+    .map((run) => ({ ...run, word: isOnly(run) ? run.name : basename(run.dir) }))
     .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.dir < b.dir ? -1 : 1));
 }
 
@@ -60,7 +62,7 @@ export async function findLocalRun(
   { anyWorker = false }: { readonly anyWorker?: boolean } = {},
 ): Promise<LocalRun> {
   const all = await listLocalRuns(home);
-  const named = all.filter(({ name }) => name === nameOrPath);
+  const named = all.filter(({ word }) => word === nameOrPath);
   const found = named.length > 0 ? named : all.filter((run) => isMeant(run, nameOrPath));
   if (found.length > 1) {
     const one = anyWorker && furthestOf(found);
@@ -72,7 +74,7 @@ export async function findLocalRun(
   const run = found[0] ?? (await readRun(nameOrPath));
   if (run !== undefined) return run;
   const known =
-    all.length === 0 ? 'there are none yet' : `there are ${all.map(({ name }) => name).join(', ')}`;
+    all.length === 0 ? 'there are none yet' : `there are ${all.map(({ word }) => word).join(', ')}`;
   throw new ConfigError('run/unknown', `no run "${nameOrPath}" on this machine`, {
     hint: `\`nostrain runs\` lists them (${known}); one kept elsewhere is named by its folder`,
   });
@@ -112,10 +114,16 @@ function furthestOf(runs: readonly LocalRun[]): LocalRun | undefined {
 
 const SHORTEST_ID = 6;
 
-function isMeant({ dir, run }: LocalRun, word: string): boolean {
+/** Of a run without a spec. Several of its workers on one machine have folders like `winter-2-of-3`. */
+function nameOf(dir: string, run: string | undefined): string {
+  const folder = basename(dir);
+  return run === undefined || folder.startsWith(`${run}-`) ? folder : run;
+}
+
+function isMeant({ name, dir, run }: LocalRun, word: string): boolean {
   const isId =
     word.length >= SHORTEST_ID && /^[0-9a-f]{64}$/.test(run ?? '') && run!.startsWith(word);
-  return isId || run === word || dir.endsWith(`/${word}`) || dir.endsWith(`\\${word}`);
+  return isId || name === word || run === word || basename(dir) === word;
 }
 
 /** Names of the folders in a folder; links are none of ours. */
@@ -143,7 +151,8 @@ async function readRun(dir: string): Promise<LocalRun | undefined> {
   const history = kept?.rounds ?? [];
   const isOver = rounds !== undefined && (kept?.round ?? 0) >= rounds;
   return {
-    name: spec?.name ?? textIn(settings.run) ?? dir.split(/[\\/]/).findLast(Boolean) ?? dir,
+    name: spec?.name ?? nameOf(dir, textIn(settings.run)),
+    word: dir,
     kind: spec ? 'certified' : settings.profile === 'nostrain/0' ? 'python' : 'averaging',
     state: owner === undefined ? (isOver ? 'finished' : 'stopped') : 'running',
     ...{ dir, worker: dir, rounds, history, ...size },
@@ -170,7 +179,7 @@ async function readDemo(home: string, demo: string): Promise<LocalRun | undefine
   const isOver = all.every(({ state }) => state === 'finished');
   return {
     ...first,
-    ...{ name: `demos/${demo}`, kind: 'demo', dir, ...(await sizeOf(dir)) },
+    ...{ name: `demos/${demo}`, word: `demos/${demo}`, kind: 'demo', dir, ...(await sizeOf(dir)) },
     state: isRunning ? 'running' : isOver ? 'finished' : 'stopped',
   };
 }

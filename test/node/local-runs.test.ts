@@ -69,6 +69,18 @@ it('finds a run elsewhere by its folder, and leaves paths as they are', async ()
   expect(await runFolderOf(home('winter'), home())).toBe(home('winter'));
 });
 
+it('tells the workers of one run on this machine apart', async () => {
+  await keepRun(home('runs', 'winter'), { done: 1, rounds: 2 });
+  await keepRun(home('runs', 'winter-2-of-3'), {
+    ...{ done: 1, rounds: 2, settings: { run: 'winter' } },
+  });
+  expect((await listLocalRuns(home())).map(({ word }) => word)).toEqual([
+    'winter',
+    'winter-2-of-3',
+  ]);
+  expect((await findLocalRun('winter', home())).dir).toBe(home('runs', 'winter'));
+});
+
 it('says which runs there are where a name is unknown, and asks where two are meant', async () => {
   await keepRun(home('runs', 'winter'), { done: 2, rounds: 2 });
   await expect(findLocalRun('summer', home())).rejects.toMatchObject({
@@ -77,7 +89,11 @@ it('says which runs there are where a name is unknown, and asks where two are me
   });
   await expect(runFolderOf('summer', home())).rejects.toMatchObject({ code: 'run/unknown' });
   await keepRun(home('runs', 'x'), { done: 1, rounds: 2, settings: { run: 'winter' } });
-  await expect(findLocalRun('winter', home())).rejects.toMatchObject({ code: 'run/ambiguous' });
+  expect((await listLocalRuns(home())).map(({ word }) => word)).toEqual(['winter', 'x']);
+  expect((await findLocalRun('x', home())).rounds).toBe(2);
+  await keepRun(home('runs', 'y'), { done: 1, rounds: 2, settings: { run: 'spring' } });
+  await keepRun(home('runs', 'z'), { done: 1, rounds: 2, settings: { run: 'spring' } });
+  await expect(findLocalRun('spring', home())).rejects.toMatchObject({ code: 'run/ambiguous' });
 });
 
 it('leaves out what is no run: links, folders with a key alone, broken settings', async () => {

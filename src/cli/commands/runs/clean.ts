@@ -137,8 +137,8 @@ async function isKept(file: string): Promise<boolean> {
 function words(runs: readonly LocalRun[], bytes: number, isRemoved: boolean): string {
   if (runs.length === 0) return 'nothing to remove\n';
   const now = Date.now();
-  const rows = runs.map(({ name, state, bytes, changedAtMs }) => [
-    safeLine(name),
+  const rows = runs.map(({ word, state, bytes, changedAtMs }) => [
+    safeLine(word),
     state,
     formatBytes(bytes),
     `changed ${formatAge(now - changedAtMs)}`,

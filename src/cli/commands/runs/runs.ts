@@ -26,7 +26,7 @@ function words(found: readonly LocalRun[], home: string): string {
   const heading = ['name', 'kind', 'state', 'round', 'loss', 'size', 'last change'];
   const now = Date.now();
   const rows = found.map((run) => [
-    safeLine(run.name),
+    safeLine(run.word),
     run.kind,
     run.state,
     run.rounds === undefined ? `${run.history.length}` : `${run.history.length}/${run.rounds}`,

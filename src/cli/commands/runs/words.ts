@@ -75,15 +75,7 @@ export const roundRow = (round: CertifiedSummary) => ({
 });
 
 /** The line that writes more text with the model of a run; undefined for models that write none. */
-export function sampleCommand({
-  name,
-  kind,
-  worker,
-  dir,
-  model,
-  parameters,
-}: LocalRun): string | undefined {
+export function sampleCommand({ word, model, parameters }: LocalRun): string | undefined {
   if (parameters === undefined || (model !== 'char-gpt' && model !== 'gpt')) return undefined;
-  const isNamed = kind === 'demo' || dir === worker;
-  return commandLine(['sample', isNamed ? name : worker]);
+  return commandLine(['sample', word]);
 }
