@@ -172,4 +172,32 @@ describeWith(anvilMissing)('of a registry', () => {
     expect((await forge({ chain: 'eip155:1' })).stderr).toContain('chain/wrong-chain');
     expect((await forge({ height: 99 })).stderr).toContain('chain/not-final');
   });
+
+  test('all of it by commands: deploy, bond, a table, a run by it', async () => {
+    const at = ['--rpc', chain.url];
+    const deployed = await runCommand('stake', 'deploy', ...at, '--unbonding-seconds', '0');
+    expect(deployed).toMatchObject({ exitCode: 0 });
+    const contract = /registry (0x[0-9a-f]{40}), made in block/.exec(deployed.stdout)![1]!;
+    const place = ['--contract', contract, ...at];
+    const bonded = await runCommand('stake', 'bond', toNpub(ALICE), '300', ...place);
+    expect(bonded.stdout).toMatch(/^bonded 300 wei for npub1\w+ in block \d+\n$/);
+    const payer = ['--from', chain.accounts[1]!];
+    expect((await runCommand('stake', 'bond', BOB, '100', ...place, ...payer)).exitCode).toBe(0);
+    await chain.mine(2);
+    const line = /read with: {2}nostrain (.*)\n/.exec(deployed.stdout)![1]!.split(' ');
+    const out = file('commands.json');
+    expect(await runCommand(...line.slice(0, -1), out)).toMatchObject({ exitCode: 0 });
+    expect((await runCommand('stake', 'show', out)).stdout).toContain('2 keys, 400 wei in all');
+    const spec = ['-o', file('run.json'), '--sec-key', '01'.repeat(32), '--founder', ALICE];
+    const made = await runCommand('run', 'create', '--model', 'linear', '--stake', out, ...spec);
+    expect(made.exitCode, made.stderr).toBe(0);
+    expect(JSON.parse(await readFile(file('run.json'), 'utf8')).stake.source).toBe('evm');
+
+    expect((await runCommand('stake', 'exit', ALICE, ...place)).exitCode).toBe(0);
+    expect((await runCommand('stake', 'withdraw', ALICE, ...place)).stdout).toContain('paid out');
+    const none = await runCommand('stake', 'bond', ALICE, '0', ...place);
+    expect(none.stderr).toContain('stake/amount');
+    const nobody = await runCommand('stake', 'exit', ALICE, ...place, ...payer);
+    expect(nobody).toMatchObject({ exitCode: 1, stdout: '' });
+  });
 });

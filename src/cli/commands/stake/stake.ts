@@ -23,6 +23,7 @@ import { orRefuse, readKeys, readText } from '../../shared/files.ts';
 import { publishOver } from '../../shared/stake-refresh.ts';
 import { deriveSnapshot, type SnapshotFlags } from './derive.ts';
 import { link } from './link.ts';
+import { bond, deploy, exit, payOut } from './registry.ts';
 import { addSnapshotFlags } from './snapshot-flags.ts';
 
 export const stake = (): Command =>
@@ -33,7 +34,11 @@ export const stake = (): Command =>
     .addCommand(snapshot())
     .addCommand(verify())
     .addCommand(show())
-    .addCommand(link());
+    .addCommand(link())
+    .addCommand(deploy())
+    .addCommand(bond())
+    .addCommand(exit())
+    .addCommand(payOut());
 
 const snapshot = (): Command =>
   addSnapshotFlags(

@@ -1,0 +1,161 @@
+/**
+ * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: the stake registry from an account that the endpoint itself signs for, as local chains
+ * (anvil) do. For trying a staked run without a wallet; on a real chain any wallet sends the same transactions.
+ */
+import { Command, Option } from 'commander';
+import { fromHex, toHex } from '../../../base/bytes.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { createPost } from '../../../chain/http.ts';
+import { createEndpoint } from '../../../chain/json-rpc.ts';
+import {
+  bondFor,
+  deployRegistry,
+  requestExit,
+  type Sender,
+  sendTransaction,
+  type Transaction,
+  unlockedAccounts,
+  withdraw,
+} from '../../../chain/registry/registry-calls.ts';
+import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import { readKey } from '../../../run/spec-fields.ts';
+import { whole } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { writeOut } from '../../../terminal/output.ts';
+
+interface ChainFlags {
+  readonly rpc: string;
+  readonly from?: string;
+  readonly rpcTimeout: number;
+}
+
+interface RegistryFlags extends ChainFlags {
+  readonly contract: string;
+}
+
+/** Where anvil listens when nobody says otherwise. */
+const LOCAL = 'http://127.0.0.1:8545';
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+/** A day. */
+const UNBONDING_SECONDS = 86_400;
+
+const addChainFlags = (command: Command): Command =>
+  command
+    .option('--rpc <url>', 'JSON-RPC endpoint of the chain', LOCAL)
+    .option('--from <0x…>', 'account that pays; the endpoint signs for it (default: its first)')
+    .addOption(whole('--rpc-timeout <s>', 'seconds to wait for an answer', 1, 600).default(30));
+
+const addRegistryFlags = (command: Command): Command =>
+  addChainFlags(command).addOption(
+    new Option('--contract <0x…>', 'the registry').makeOptionMandatory(),
+  );
+
+export const deploy = (): Command =>
+  addChainFlags(
+    new Command('deploy')
+      .description('make a stake registry on a chain whose endpoint signs, as anvil does')
+      .addOption(
+        whole('--unbonding-seconds <s>', 'from an exit to its payment', 0).default(
+          UNBONDING_SECONDS,
+        ),
+      ),
+  ).action(async (flags: ChainFlags & { readonly unbondingSeconds: number }) => {
+    await withAccount(flags, async (sender, from) => {
+      const made = await deployRegistry(sender, from, BigInt(flags.unbondingSeconds));
+      const contract = `0x${toHex(made.contract)}`;
+      const place = `--contract ${contract} --from-block ${made.block} --rpc ${flags.rpc}`;
+      writeOut(
+        `registry ${contract}, made in block ${made.block}\n  bond with:  nostrain stake bond KEY WEI --contract ${contract} --rpc ${flags.rpc}\n  read with:  nostrain stake snapshot --from registry ${place} -o stakes.json\n`,
+      );
+    });
+  });
+
+export const bond = (): Command =>
+  addRegistryFlags(
+    new Command('bond')
+      .description('put stake behind a key in a registry')
+      .argument('<key>', 'whose stake it is: npub1… or hex')
+      .argument('<wei>', 'how much'),
+  ).action(async (text: string, amount: string, flags: RegistryFlags) => {
+    if (!/^[1-9]\d{0,38}$/.test(amount)) {
+      throw new ConfigError('stake/amount', `${amount} is no amount of wei`, {
+        hint: 'say a whole number, such as 1000000000000000000 for one coin',
+      });
+    }
+    const key = keyOf(text);
+    const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
+    await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
+  });
+
+export const exit = (): Command =>
+  addRegistryFlags(
+    new Command('exit')
+      .description('take what this account bonded for a key out of its stake')
+      .argument('<key>', 'whose stake it is: npub1… or hex'),
+  ).action(async (text: string, flags: RegistryFlags) => {
+    const key = keyOf(text);
+    const change: Change = (registry, from) => requestExit(registry, from, key);
+    await send(flags, change, (block) => `out of the stake of ${text} since block ${block}\n`);
+  });
+
+export const payOut = (): Command =>
+  addRegistryFlags(
+    new Command('withdraw')
+      .description('pay out what an exit has unlocked')
+      .argument('<key>', 'whose stake it was: npub1… or hex'),
+  ).action(async (text: string, flags: RegistryFlags) => {
+    const key = keyOf(text);
+    const change: Change = (registry, from) => withdraw(registry, from, key);
+    await send(flags, change, (block) => `paid out in block ${block}\n`);
+  });
+
+type Change = (registry: Parameters<typeof bondFor>[0], from: string) => Transaction;
+
+function send(flags: RegistryFlags, change: Change, words: (block: number) => string) {
+  const contract = fromHex(addressOf('contract', flags.contract).slice(2).toLowerCase())!;
+  return withAccount(flags, async (sender, from) => {
+    const { block } = await sendTransaction(sender, change({ contract, block: 0 }, from));
+    writeOut(words(block));
+  });
+}
+
+function withAccount(
+  { rpc, from, rpcTimeout }: ChainFlags,
+  work: (sender: Sender, from: string) => Promise<void>,
+): Promise<void> {
+  if (!/^https?:\/\//.test(rpc) || !URL.canParse(rpc)) {
+    throw new ConfigError('flag/rpc', `${withoutSecrets(rpc)} is no http:// or https:// address`, {
+      hint: `say it as --rpc ${LOCAL}`,
+    });
+  }
+  const clock = systemClock;
+  const how = { post: createPost(fetch), clock, timeoutMs: 1000 * rpcTimeout };
+  return interruptibly(async (signal) => {
+    const sender = { endpoint: createEndpoint(rpc, how), clock, signal };
+    const account =
+      from === undefined ? (await unlockedAccounts(sender))[0] : addressOf('from', from);
+    if (account === undefined) {
+      throw new ConfigError('chain/no-account', 'the endpoint signs for no account', {
+        hint: 'run a local chain (npx anvil), or send bondFor(bytes32) from a wallet, docs/stake.md',
+      });
+    }
+    await work(sender, account);
+  });
+}
+
+function addressOf(flag: string, text: string): string {
+  if (ADDRESS.test(text)) return text;
+  throw new ConfigError(`flag/${flag}`, `${text} is no address`, {
+    hint: 'give 0x and 40 hex digits',
+  });
+}
+
+function keyOf(text: string): WorkerId {
+  const key = readKey(text);
+  if (key !== undefined) return key;
+  throw new ConfigError('stake/key', `${text} is no public key`, {
+    hint: 'give npub1… or 64 hex digits',
+  });
+}
