@@ -138,9 +138,22 @@ export interface EvidenceStore extends Evidence {
 const MEMBER_BYTES = { perOwner: 32 << 20, inAll: 512 << 20 };
 /** Joins, leaves and proofs against members of everybody else. */
 const STRANGER_BYTES = { perOwner: 16 << 10, inAll: 32 << 20 };
+/** Payloads that travelled in chunks: of one key those of the rounds that are kept, two in each; of all no more than a machine has. */
+const PAYLOADS_PER_KEY = 8;
+const PAYLOAD_BYTES = 4 * 2 ** 30;
+
+export interface PayloadLimits {
+  /** The largest payload of the run. */
+  readonly payloadBytes?: number;
+  /** Of all keys together. */
+  readonly inAll?: number;
+}
 
 /** An empty store. */
-export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceStore {
+export function createEvidenceStore(
+  crypto: EventCrypto = pureCrypto,
+  { payloadBytes = PAYLOAD_BYTES / PAYLOADS_PER_KEY, inAll = PAYLOAD_BYTES }: PayloadLimits = {},
+): EvidenceStore {
   const ofMembers = new FairStore<ProtocolMessage>(MEMBER_BYTES);
   const ofStrangers = new FairStore<ProtocolMessage>(STRANGER_BYTES);
   let members: ReadonlySet<WorkerId> | undefined;
@@ -159,7 +172,10 @@ export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceS
         : message.type === 'join' || message.type === 'leave';
     return isOfUse ? ofStrangers : undefined;
   }
-  const payloads = new Map<Digest, { readonly round: number; readonly bytes: Uint8Array }>();
+  const payloads = new FairStore<{ readonly round: number; readonly bytes: Uint8Array }>({
+    perOwner: PAYLOADS_PER_KEY * payloadBytes,
+    inAll,
+  });
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
   const beacons = new Map<number, Digest>();
   return {
@@ -186,7 +202,9 @@ export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceS
         ofMembers.set(message.id, { value: message, owner: message.key, bytes: bytesOf(message) });
       }
     },
-    addPayload: ({ root, round }, bytes) => void payloads.set(root, { round, bytes }),
+    addPayload({ root, round, worker }, bytes) {
+      payloads.set(root, { value: { round, bytes }, owner: worker, bytes: bytes.length });
+    },
     addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
     addBeacon: (time, value) => void beacons.set(time, value),
     messages,
@@ -201,7 +219,9 @@ export function createEvidenceStore(crypto: EventCrypto = pureCrypto): EvidenceS
       for (const message of messages()) {
         if ((roundOf(message) ?? round) < round) ofMembers.delete(message.id);
       }
-      for (const [root, payload] of payloads) if (payload.round < round) payloads.delete(root);
+      for (const [root, { value }] of payloads.entries()) {
+        if (value.round < round) payloads.delete(root);
+      }
     },
   };
 }

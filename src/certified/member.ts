@@ -68,7 +68,7 @@ export function createMember(options: MemberOptions): Member {
   const { spec, control, journal, chain, signal, history, through } = options;
   const { clock, wire, report } = options.ports;
   const { me } = wire;
-  const evidence = createEvidenceStore(options.crypto);
+  const evidence = createEvidenceStore(options.crypto, spec.limits);
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });

@@ -21,6 +21,8 @@ export interface Connection {
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** A stranger named the relays: what leads to a private address is not dialled. */
   readonly publicOnly?: boolean | undefined;
+  /** Longer events are passed over unread. */
+  readonly longestEventBytes?: number | undefined;
 }
 
 /** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */

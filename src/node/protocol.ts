@@ -44,6 +44,8 @@ export interface Protocol<M extends object = object> {
   readonly members: AddedMembers<M>;
   /** Larger payloads are refused unread; default as large as the model may need. */
   readonly maxPayloadBytes?: number | undefined;
+  /** Longer events are passed over unread; default any that a frame holds. */
+  readonly longestEventBytes?: number | undefined;
   /** The state of a worker that has none yet. */
   first(
     genesis: WorkerState,
@@ -55,9 +57,13 @@ export interface Protocol<M extends object = object> {
   open(options: WireOptions): Promise<OpenProtocol<M>>;
 }
 
+/** Frames of events in this project's own wire: what is larger than 128 KiB travels in chunks, and a proof holds two events in its text. */
+export const LONGEST_EVENT_BYTES = 512 << 10;
+
 /** Everybody averages what they have when a round closes. */
 export const averagingProtocol: Protocol = {
   members: noMembers,
+  longestEventBytes: LONGEST_EVENT_BYTES,
   first: async (genesis) => genesis,
   open: async (options) => ({
     wire: createWire(options),

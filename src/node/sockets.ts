@@ -20,6 +20,10 @@ export const openSocket: OpenSocket = (url) => open(url, {});
 /** The same for relays that strangers named: a name that leads to a private address is not connected to. */
 export const openPublicSocket: OpenSocket = (url) => open(url, { lookup: publicLookup() });
 
+/** By how it begins: the rest would have to be copied to be read. */
+const isEvent = (message: Buffer): boolean =>
+  /^\s*\[\s*"EVENT"/.test(message.toString('latin1', 0, 64));
+
 const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket => {
   const ws = new WebSocket(url, {
     maxPayload: MAX_PAYLOAD_BYTES,
@@ -43,7 +47,9 @@ const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket =>
   ws.on('open', () => socket.onopen?.());
   ws.on('message', (data, isBinary) => {
     const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
-    socket.onmessage?.(isBinary ? undefined : bytes.toString(), bytes.length);
+    const { longestEventBytes = MAX_PAYLOAD_BYTES } = socket;
+    if (bytes.length > longestEventBytes && isEvent(bytes)) socket.onlong?.(bytes.length);
+    else socket.onmessage?.(isBinary ? undefined : bytes.toString(), bytes.length);
   });
   ws.on('error', (error) => socket.onerror?.(error.message || String(error)));
   ws.on('close', (code, reason) => socket.onclose?.(code, reason.toString()));

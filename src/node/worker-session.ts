@@ -86,7 +86,11 @@ export const runWorkerSession = <M extends object>(
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
-    const connection = { onWaiting: wordWait(onNotice), ...options.connection };
+    const { longestEventBytes } = protocol;
+    const connection = {
+      ...{ onWaiting: wordWait(onNotice), longestEventBytes },
+      ...options.connection,
+    };
     const relays = await connectRelays(settings.relay, connection, signer, signal);
     scope.defer(() => relays.close());
 

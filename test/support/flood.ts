@@ -1,4 +1,6 @@
-/** Strangers who flood a run over an honest relay, and a member that listens: what the member still has of it afterwards. */
+/** Strangers who flood a run over an honest relay, and a member that listens: what the member still has of it afterwards, and how much memory it took. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { WebSocket } from 'ws';
@@ -10,6 +12,7 @@ import { proposal } from '../../kinds/proposal.ts';
 import { vote } from '../../kinds/vote.ts';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { createNotifier } from '../../src/base/notifier.ts';
 import { createEvidenceStore, type ProtocolMessage } from '../../src/certified/evidence.ts';
 import { toProtocolMessage } from '../../src/certified/gather.ts';
 import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
@@ -20,6 +23,7 @@ import { createWire } from '../../src/network/wire/create-wire.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { LONGEST_EVENT_BYTES } from '../../src/node/protocol.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { smallLayout } from './swarm.ts';
@@ -75,19 +79,22 @@ interface Flood {
   readonly wellMade: number;
 }
 
-/** How much memory of what was said a member keeps; in MB. */
-export async function memoryAfter({ junkBytes, wellMade: events }: Flood): Promise<{
-  readonly heardMegabytes: number;
-  readonly keptMegabytes: number;
-  readonly residentMegabytes: number;
-}> {
-  const relay = await createRelay({
-    maxEventBytes: 4 << 20,
-    limits: { maxStoredBytes: 8 << 20 },
-  });
-  const relays = createRelaySet([relay.url], {
+/** A relay that takes what is sent here. */
+const startRelay = () =>
+  createRelay({ maxEventBytes: 4 << 20, limits: { maxStoredBytes: 8 << 20 } });
+
+export interface Member {
+  readonly heardBytes: () => number;
+  readonly knows: (id: string) => boolean;
+  close(): Promise<void>;
+}
+
+/** A member of a certified run that listens to a round in progress, with everything a worker has that hears events. */
+export async function startMember(url: string): Promise<Member> {
+  const relays = createRelaySet([url], {
     ...{ openSocket, clock: systemClock, crypto: nativeCrypto },
     quota: { bytesPerMinute: 64 * 2 ** 30, faultsPerMinute: 1e6, pauseMs: 1000 },
+    longestEventBytes: LONGEST_EVENT_BYTES,
   });
   await relays.ready();
   const stop = new AbortController();
@@ -111,41 +118,131 @@ export async function memoryAfter({ junkBytes, wellMade: events }: Flood): Promi
     ...{ run, round, base, roster: members, owners: 0, fragments: 1, size: smallLayout.size },
   });
   const inbox = wire.openRound({ round, base, assignment });
-  const { say, end } = await connect(relay.url);
-  const heardBytes = () => relays.status()[0]!.bytesIn;
+  return {
+    heardBytes: () => relays.status()[0]!.bytesIn,
+    knows: (id) => evidence.message(id) !== undefined,
+    async close() {
+      stop.abort(new Error('over'));
+      for (const each of listening) each.close();
+      inbox.close();
+      control.close();
+      await wire.close();
+    },
+  };
+}
 
-  const honest = signerOf(2).sign(
+/** What an honest member says first. */
+const honest = () =>
+  signerOf(2).sign(
     buildMessage({ type: 'join', run, after: run, tip: base, evidence: 'honest' }, lifetime()),
   );
-  await say(honest);
+
+/** Some junk of every kind, so that all code has run before anything is measured. */
+async function warmUp(say: (event: SignedEvent) => Promise<void>): Promise<void> {
   for (let i = 0; i < 30; i++) await say(signerOf(900).sign(junk(JUNK_KINDS[i % 6]!, 100_000)));
-  await quiet(heardBytes);
-  const before = memory();
-  const firstBytes = heardBytes();
-  let resident = 0;
+}
+
+async function pour(
+  say: (event: SignedEvent) => Promise<void>,
+  { junkBytes, wellMade: events }: Flood,
+  onSaid: (i: number) => void = () => undefined,
+): Promise<void> {
   const size = 2_000_000;
   for (let i = 0; i * size < junkBytes; i++) {
     await say(signerOf(900 + (i % 2)).sign(junk(JUNK_KINDS[i % 6]!, size + i)));
-    if (i % 16 === 0) resident = Math.max(resident, memory().resident - before.resident);
+    onSaid(i);
   }
   for (let i = 0; i < events; i++) await say(signerOf(1000 + (i % 500)).sign(wellMade(i)));
-  await quiet(heardBytes);
-  const after = memory();
-  const isHonestHere = evidence.message(honest.id) !== undefined;
-  const heardMegabytes = (heardBytes() - firstBytes) / 1e6;
-  stop.abort(new Error('over'));
-  for (const each of listening) each.close();
-  inbox.close();
-  control.close();
+}
+
+/** How much memory of what was said a member keeps, in this process; in MB. */
+export async function memoryAfter(flood: Flood): Promise<{
+  readonly heardMegabytes: number;
+  readonly keptMegabytes: number;
+}> {
+  const relay = await startRelay();
+  const member = await startMember(relay.url);
+  const { say, end } = await connect(relay.url);
+  const first = honest();
+  await say(first);
+  await warmUp(say);
+  await quiet(member.heardBytes);
+  const before = await keptMegabytes();
+  const firstBytes = member.heardBytes();
+  await pour(say, flood);
+  await quiet(member.heardBytes);
+  const after = await keptMegabytes();
+  const isHonestHere = member.knows(first.id);
+  const heardMegabytes = (member.heardBytes() - firstBytes) / 1e6;
+  await member.close();
   end();
-  await wire.close();
   await relay.close();
   if (!isHonestHere) throw new Error('the flood pushed out what a member said');
-  return {
-    heardMegabytes,
-    keptMegabytes: after.kept - before.kept,
-    residentMegabytes: resident,
+  return { heardMegabytes, keptMegabytes: after - before };
+}
+
+/** What a member in a process of its own says of itself; in MB. */
+export interface MemberMemory {
+  readonly heard: number;
+  readonly resident: number;
+  /** The most since it was asked last, every 20 ms. */
+  readonly mostResident: number;
+  readonly heap: number;
+  readonly external: number;
+}
+
+/** How much the resident memory of a member grows that is alone in its process; in MB. */
+export async function residentAfter(
+  flood: Flood,
+  execArgv: readonly string[] = [],
+): Promise<{ readonly before: MemberMemory; readonly after: MemberMemory }> {
+  const relay = await startRelay();
+  const program = fileURLToPath(new URL('./flood-member.ts', import.meta.url));
+  const child = fork(program, [relay.url], {
+    execArgv: ['--import', 'tsx', '--conditions=nostrain:source', ...execArgv],
+  });
+  const answers = messagesOf<MemberMemory>(child);
+  const measure = async (): Promise<MemberMemory> => {
+    child.send('measure');
+    return (await answers.next()).value;
   };
+  const settled = async () => {
+    for (let before = -1; ; ) {
+      const memory = await measure();
+      if (memory.heard === before) return memory;
+      before = memory.heard;
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+  };
+  await answers.next();
+  const { say, end } = await connect(relay.url);
+  await say(honest());
+  await warmUp(say);
+  await settled();
+  const before = await measure();
+  let most = 0;
+  await pour(say, flood);
+  const last = await measure();
+  most = Math.max(last.mostResident, (await settled()).mostResident);
+  const after = { ...(await measure()), mostResident: most };
+  end();
+  child.kill();
+  await relay.close();
+  return { before, after };
+}
+
+async function* messagesOf<T>(child: ChildProcess): AsyncGenerator<T, never> {
+  const waiting: T[] = [];
+  const changed = createNotifier();
+  child.on('message', (message) => {
+    waiting.push(message as T);
+    changed.notify();
+  });
+  const never = new AbortController().signal;
+  for (;;) {
+    while (waiting.length === 0) await changed.next(never);
+    yield waiting.shift()!;
+  }
 }
 
 /** One that waits for each answer. */
@@ -177,8 +274,12 @@ async function quiet(heardBytes: () => number): Promise<void> {
 setFlagsFromString('--expose-gc');
 const collect: () => void = runInNewContext('gc');
 
-function memory(): { readonly kept: number; readonly resident: number } {
-  collect();
-  const { heapUsed, external, rss } = process.memoryUsage();
-  return { kept: (heapUsed + external) / 1e6, resident: rss / 1e6 };
+/** Of what is still in use: freed buffers are swept a moment after a collection. */
+async function keptMegabytes(): Promise<number> {
+  for (let i = 0; i < 4; i++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  const { heapUsed, external } = process.memoryUsage();
+  return (heapUsed + external) / 1e6;
 }

@@ -20,6 +20,8 @@ export interface ConnectionOptions {
   readonly reconnectMaxMs: number;
   /** Longer frames are dropped unread. */
   readonly maxFrameBytes: number;
+  /** Longer events are as well, and the relay is not to blame: others said them, and nothing that counts here is so long. */
+  readonly longestEventBytes?: number | undefined;
   readonly quota: RelayQuota;
 }
 
@@ -208,6 +210,7 @@ export class RelayConnection {
     const { openSocket, clock, connectTimeoutMs } = this.#options;
     return new Promise((resolve) => {
       const socket = openSocket(this.url);
+      socket.longestEventBytes = this.#options.longestEventBytes;
       this.#socket = socket;
       const timer = new AbortController();
       let opened = false;
@@ -218,6 +221,7 @@ export class RelayConnection {
         if (this.#state !== 'closed') this.#open();
       };
       socket.onmessage = (text, bytes) => this.#read(text, bytes);
+      socket.onlong = (bytes) => this.#isWithinQuota(bytes);
       socket.onerror = (message) => {
         problem = message;
       };
@@ -245,15 +249,17 @@ export class RelayConnection {
     this.#settle({ open: true });
   }
 
-  #read(text: string | undefined, bytes: number): void {
-    if (this.#state !== 'open') return;
+  #isWithinQuota(bytes: number): boolean {
+    if (this.#state !== 'open') return false;
     this.counts.framesIn++;
     this.counts.bytesIn += bytes;
     const excess = this.#meter.takeFrame(bytes);
-    if (excess !== undefined) {
-      this.#hangUp(excess);
-      return;
-    }
+    this.#hangUp(excess);
+    return excess === undefined;
+  }
+
+  #read(text: string | undefined, bytes: number): void {
+    if (!this.#isWithinQuota(bytes)) return;
     const readable = text !== undefined && bytes <= this.#options.maxFrameBytes;
     const frame = readable ? parseFrame(text) : undefined;
     if (!frame) {

@@ -34,6 +34,8 @@ export interface RelaySetOptions
   readonly reconciles?: (relay: string) => boolean;
   /** Longer frames from relays are dropped unread; default 32 MiB. */
   readonly maxFrameBytes?: number;
+  /** Longer events are passed over, and the relay is not to blame: nothing that this set is for is so long. Default any are read. */
+  readonly longestEventBytes?: number | undefined;
   /** How long `ready`, and each attempt to connect, may take; default 10 s. */
   readonly openTimeoutMs?: number;
   /** Wait for an OK, besides the time the event needs at 64 kB/s; default 10 s. */

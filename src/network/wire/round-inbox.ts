@@ -1,4 +1,5 @@
 /** The gradients of one round as they come in: verified, judged, one per worker, refusals kept with their reason. */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { Notifier } from '../../base/notifier.ts';
 import type { Contribution, Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
@@ -17,6 +18,8 @@ const MAX_PENDING_PER_WORKER = 2;
 const MAX_PENDING = 1024;
 /** Workers of one run that are kept account of: a flood of made-up keys costs no more memory than this. */
 export const MAX_WORKERS = 1024;
+/** What updates of workers whom nobody named may have together, packed: those of the first that came, each as large as a run's may be. */
+export const MAX_UNNAMED_BYTES = 1 << 30;
 
 /** Whether a worker may be in the run: where nobody is named, anybody. */
 export const isPeer = (worker: WorkerId, peers: readonly WorkerId[] = []): boolean =>
@@ -46,6 +49,7 @@ export function openRoundInbox(
   const events = new Map<string, SignedEvent>();
   const rejections: Rejection[] = [];
   const pending = new Set<Pending>();
+  const room = new Room(peers);
   let closed = false;
 
   const reject = (rejection: Rejection) => {
@@ -62,6 +66,7 @@ export function openRoundInbox(
     const held = contributions.get(slot);
     if (!held && contributions.size >= MAX_WORKERS) return;
     if (held && !newer(judged.value, held)) return;
+    if (!room.take(judged.value, held)) return reject(noRoom(judged.value.worker));
     contributions.set(slot, judged.value);
     if (event && reader.keepsEvents) events.set(slot, event);
     changed.notify();
@@ -78,11 +83,9 @@ export function openRoundInbox(
     if (reader.concerns?.(event) === false) return;
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
-    if (!isPeer(event.pubkey, peers)) {
-      reject(notNamed(event.pubkey));
-      return;
-    }
+    if (!isPeer(event.pubkey, peers)) return reject(notNamed(event.pubkey));
     if (isFull(pending, event.pubkey)) return;
+    if (!room.has(pending)) return reject(noRoom(event.pubkey));
     const reading = reader.read(event, round);
     if (isOfTheRun(reading)) onHeard(event);
     if ('done' in reading) void settle(reading);
@@ -125,6 +128,34 @@ const notNamed = (worker: WorkerId): Rejection => ({
   ...{ reason: 'not-a-member', worker },
   detail: 'not among the workers that --peers names',
 });
+
+const noRoom = (worker: WorkerId): Rejection => ({
+  ...{ reason: 'too-large', worker },
+  detail: 'updates of workers whom --peers does not name fill the room for them',
+});
+
+/** Bytes that are left for workers whom nobody named; for those who are named there is room. */
+class Room {
+  readonly #isNamed: boolean;
+  #bytes = 0;
+
+  constructor(peers: readonly WorkerId[] = []) {
+    this.#isNamed = peers.length > 0;
+  }
+
+  /** Whether this one fits in, in place of an older one. */
+  take({ payloadBytes }: Contribution, before: Contribution | undefined): boolean {
+    const bytes = this.#bytes - (before?.payloadBytes ?? 0) + payloadBytes;
+    if (!this.#isNamed && bytes > MAX_UNNAMED_BYTES) return false;
+    this.#bytes = bytes;
+    return true;
+  }
+
+  /** Whether there is any beside what is on its way. */
+  has(pending: ReadonlySet<Pending>): boolean {
+    return this.#isNamed || this.#bytes + progressOf(pending).of * CHUNK_BYTES <= MAX_UNNAMED_BYTES;
+  }
+}
 
 /** How far all of them are together. */
 function progressOf(pending: ReadonlySet<Pending>): Progress {

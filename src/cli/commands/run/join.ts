@@ -21,7 +21,7 @@ import { dataHome } from '../../../node/data-home.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
 import type { FixedData } from '../../../node/prepare-task.ts';
-import type { Protocol } from '../../../node/protocol.ts';
+import { LONGEST_EVENT_BYTES, type Protocol } from '../../../node/protocol.ts';
 import {
   addStateOutput,
   assertWritable,
@@ -269,6 +269,7 @@ async function sliceOf(
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 
 const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> => ({
+  longestEventBytes: LONGEST_EVENT_BYTES,
   members: certifiedMembers,
   maxPayloadBytes: options.spec.limits.payloadBytes,
   first: ({ lossBefore }, parts) => firstCertified(options, lossBefore, parts),

@@ -1,0 +1,46 @@
+/** Updates of workers whom nobody named take no more memory than they may together. */
+import { expect, it } from 'vitest';
+import { createNotifier } from '../../../src/base/notifier.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
+import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
+import type { RoundReader } from '../../../src/network/wire/profile.ts';
+import { MAX_UNNAMED_BYTES, openRoundInbox } from '../../../src/network/wire/round-inbox.ts';
+import type { RoundRequest } from '../../../src/network/wire/wire.ts';
+import type { Contribution } from '../../../src/run/contribution.ts';
+
+const payloadBytes = MAX_UNNAMED_BYTES / 4;
+const eventOf = (pubkey: string, created_at = 1) => ({ pubkey, created_at }) as SignedEvent;
+
+function open(peers?: readonly string[]) {
+  const relays = { subscribe: () => ({ caughtUp: true, close: () => undefined }) };
+  const reader = {
+    filter: {},
+    read: ({ pubkey: worker, created_at: createdAt }: SignedEvent) => {
+      const said = { worker, eventId: `${worker}${createdAt}`, round: 0, createdAt, payloadBytes };
+      return { ok: true, value: said as Contribution };
+    },
+    close: () => undefined,
+  };
+  return openRoundInbox({ round: 0 } as RoundRequest, {
+    ...{ peers, relays: relays as unknown as RelaySet, changed: createNotifier() },
+    ...{ reader: reader as unknown as RoundReader, onHeard: () => undefined },
+    onClose: () => undefined,
+  });
+}
+
+it('keeps those that came first, refuses the rest by reason, and takes newer ones of who is in', () => {
+  const inbox = open();
+  for (const key of ['a', 'b', 'c', 'd', 'e']) inbox.take(eventOf(key));
+  inbox.take(eventOf('a', 2));
+  expect([...inbox.contributions.values()].map(({ eventId }) => eventId)).toEqual([
+    ...['a2', 'b1', 'c1', 'd1'],
+  ]);
+  expect(inbox.rejections).toMatchObject([{ worker: 'e', reason: 'too-large' }]);
+});
+
+it('keeps all of those whom somebody named', () => {
+  const peers = ['a', 'b', 'c', 'd', 'e'];
+  const inbox = open(peers);
+  for (const key of peers) inbox.take(eventOf(key));
+  expect(inbox.contributions.size).toBe(5);
+});
