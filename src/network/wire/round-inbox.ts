@@ -66,7 +66,10 @@ export function openRoundInbox(
     const held = contributions.get(slot);
     if (!held && contributions.size >= MAX_WORKERS) return;
     if (held && !newer(judged.value, held)) return;
-    if (!room.take(judged.value, held)) return reject(noRoom(judged.value.worker));
+    if (!room.take(judged.value, held)) {
+      reject(noRoom(judged.value.worker));
+      return;
+    }
     contributions.set(slot, judged.value);
     if (event && reader.keepsEvents) events.set(slot, event);
     changed.notify();
@@ -83,9 +86,14 @@ export function openRoundInbox(
     if (reader.concerns?.(event) === false) return;
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
-    if (!isPeer(event.pubkey, peers)) return reject(notNamed(event.pubkey));
+    const refusal = isPeer(event.pubkey, peers)
+      ? room.refusal(event.pubkey, pending)
+      : notNamed(event.pubkey);
+    if (refusal) {
+      reject(refusal);
+      return;
+    }
     if (isFull(pending, event.pubkey)) return;
-    if (!room.has(pending)) return reject(noRoom(event.pubkey));
     const reading = reader.read(event, round);
     if (isOfTheRun(reading)) onHeard(event);
     if ('done' in reading) void settle(reading);
@@ -106,15 +114,7 @@ export function openRoundInbox(
     },
     take,
     pulling: () => (pending.size === 0 ? undefined : progressOf(pending)),
-    giveUp() {
-      const given = [...pending];
-      pending.clear();
-      for (const { worker, progress, stop } of given) {
-        const { have, of } = progress();
-        stop();
-        reject({ reason: 'payload-missing', worker, detail: `${have} of ${of} chunks came` });
-      }
-    },
+    giveUp: () => giveUp(pending, reject),
     close() {
       closed = true;
       subscription.close();
@@ -122,6 +122,17 @@ export function openRoundInbox(
       onClose();
     },
   };
+}
+
+/** Those that are on their way do not count for this round any more. */
+function giveUp(pending: Set<Pending>, reject: (rejection: Rejection) => void): void {
+  const given = [...pending];
+  pending.clear();
+  for (const { worker, progress, stop } of given) {
+    const { have, of } = progress();
+    stop();
+    reject({ reason: 'payload-missing', worker, detail: `${have} of ${of} chunks came` });
+  }
 }
 
 const notNamed = (worker: WorkerId): Rejection => ({
@@ -151,9 +162,10 @@ class Room {
     return true;
   }
 
-  /** Whether there is any beside what is on its way. */
-  has(pending: ReadonlySet<Pending>): boolean {
-    return this.#isNamed || this.#bytes + progressOf(pending).of * CHUNK_BYTES <= MAX_UNNAMED_BYTES;
+  /** Why nothing more of this worker is pulled beside what is on its way. */
+  refusal(worker: WorkerId, pending: ReadonlySet<Pending>): Rejection | undefined {
+    const bytes = this.#bytes + progressOf(pending).of * CHUNK_BYTES;
+    return this.#isNamed || bytes <= MAX_UNNAMED_BYTES ? undefined : noRoom(worker);
   }
 }
 
