@@ -62,6 +62,11 @@ const EVALUATE_BATCHES = 8;
 /** Characters of the text written after each round. */
 const SAMPLE_LENGTH = 160;
 
+const connectionOf = <M extends object>(
+  { connection, protocol: { longestEventBytes } }: WorkerSessionOptions<M>,
+  onNotice: (message: string) => void,
+): Connection => ({ onWaiting: wordWait(onNotice), longestEventBytes, ...connection });
+
 /** Trains to the end of the run and returns the final state; a later call with the same folder goes on where it stopped. */
 export const runWorkerSession = <M extends object>(
   options: WorkerSessionOptions<M>,
@@ -86,11 +91,7 @@ export const runWorkerSession = <M extends object>(
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
-    const { longestEventBytes } = protocol;
-    const connection = {
-      ...{ onWaiting: wordWait(onNotice), longestEventBytes },
-      ...options.connection,
-    };
+    const connection = connectionOf(options, onNotice);
     const relays = await connectRelays(settings.relay, connection, signer, signal);
     scope.defer(() => relays.close());
 
