@@ -10,6 +10,7 @@ import { publishWithAttachments } from '../attachments/publish.ts';
 import { pullOnce } from '../attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import { within } from '../transport/deadline.ts';
 import type { Delivery } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import {
@@ -33,7 +34,10 @@ export interface BoardOptions {
 /** Of as many specs as relays are asked for in one go; each is at most an event. */
 const MOST_HELD = 500;
 
-/** Publishes the slice in chunks, then the spec; a relay took it when it took all of both. */
+/** How long other relays may take once one has all of it. */
+const OTHERS_MS = 8000;
+
+/** Publishes the slice in chunks, then the spec; a relay took it when it took all of both. One that says nothing is given up when others have it. */
 export async function publishRun(
   spec: RunSpec,
   slice: Uint8Array | undefined,
@@ -42,8 +46,14 @@ export async function publishRun(
   const lifetime = specLifetime(clock);
   const event = sign(buildRun(spec, lifetime));
   const attachments = slice ? [{ payload: slice }] : [];
-  const sending = { relays, sign, sha256, lifetime, signal };
-  return publishWithAttachments(event, attachments, sending).settled;
+  const slow = new AbortController();
+  const { taken, settled } = publishWithAttachments(event, attachments, {
+    ...{ relays, sign, sha256, lifetime },
+    signal: AbortSignal.any([signal, slow.signal]),
+  });
+  if (await taken) await within(settled, OTHERS_MS, clock, signal);
+  slow.abort(new Error('other relays have it'));
+  return settled;
 }
 
 /** The spec of that run id, whoever serves it; or why there is none after `timeoutMs`. */
