@@ -4,7 +4,7 @@ const rows = [
   ['tensor'],
   ['run'],
   ['model', 'consensus', 'network'],
-  ['worker'],
+  ['worker', 'pretrained'],
   ['certified', 'python', 'probe'],
   ['node', 'chain', 'dashboard'],
   ['terminal'],

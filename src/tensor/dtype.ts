@@ -53,7 +53,7 @@ export function readNumbers(type: StoredType, bytes: Uint8Array, isLittle = true
 }
 
 /** IEEE 754 binary16. */
-function halfToNumber(bits: number): number {
+export function halfToNumber(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
@@ -65,7 +65,7 @@ function halfToNumber(bits: number): number {
 const half = new DataView(new ArrayBuffer(4));
 
 /** The upper half of a binary32. */
-function brainToNumber(bits: number): number {
+export function brainToNumber(bits: number): number {
   half.setUint32(0, bits << 16);
   return half.getFloat32(0);
 }

@@ -59,23 +59,33 @@ export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
       `header of ${length} bytes does not fit the file`,
     );
   }
-  const header = parseHeader(bytes.subarray(8, 8 + length));
+  const data = bytes.subarray(8 + length);
+  const header = readSafetensorsEntries(bytes.subarray(8, 8 + length), data.length);
+  if (!header.ok) return header;
+  const { entries, metadata } = header.value;
+  return ok({ tensors: entries.map((entry) => readTensor(entry, data)), metadata });
+}
+
+/** Where the tensors lie that a JSON header describes, in file order; `dataBytes` is the length of what follows the header. */
+export function readSafetensorsEntries(
+  json: Uint8Array,
+  dataBytes: number,
+): Result<{ readonly entries: readonly SafetensorsEntry[]; readonly metadata: Metadata }> {
+  const header = parseHeader(json);
   if (!header) return refuse('safetensors/header', 'header', 'not a JSON object');
   const { [METADATA]: metadata, ...described } = header;
-  const entries: Entry[] = [];
+  const entries: SafetensorsEntry[] = [];
   for (const [name, description] of Object.entries(described)) {
     const entry = readEntry(name, description);
     if (!entry.ok) return entry;
     entries.push(entry.value);
   }
   entries.sort((a, b) => a.from - b.from || a.to - b.to);
-  const data = bytes.subarray(8 + length);
-  const gap = findGap(entries, data.length);
+  const gap = findGap(entries, dataBytes);
   if (gap !== undefined) {
     return refuse('safetensors/offsets', 'header', `byte ${gap} is in no tensor, or in two`);
   }
-  const tensors = entries.map((entry) => readTensor(entry, data));
-  return ok({ tensors, metadata: readMetadata(metadata) });
+  return ok({ entries, metadata: readMetadata(metadata) });
 }
 
 /** What a JSON header says without the tensors: their shapes by name, and the metadata; undefined where it is no header. */
@@ -96,8 +106,8 @@ export function readSafetensorsHeader(
 
 type Metadata = Readonly<Record<string, string>>;
 
-/** One tensor as the header describes it. */
-interface Entry {
+/** One tensor as the header describes it; `from` and `to` count from the end of the header. */
+export interface SafetensorsEntry {
   readonly name: string;
   readonly dtype: StoredType;
   readonly shape: readonly number[];
@@ -106,7 +116,7 @@ interface Entry {
 }
 
 /** Where tensors in file order leave a hole, overlap, or end before or after the data does. */
-function findGap(entries: readonly Entry[], length: number): number | undefined {
+function findGap(entries: readonly SafetensorsEntry[], length: number): number | undefined {
   let end = 0;
   for (const { from, to } of entries) {
     if (from !== end) return Math.min(from, end);
@@ -133,7 +143,7 @@ function readMetadata(value: unknown): Record<string, string> {
   );
 }
 
-function readEntry(name: string, description: unknown): Result<Entry> {
+function readEntry(name: string, description: unknown): Result<SafetensorsEntry> {
   const { dtype, shape, data_offsets: offsets } = (description ?? {}) as Record<string, unknown>;
   const stored = typeof dtype === 'string' ? storedTypes.get(dtype) : undefined;
   if (stored === undefined) {
@@ -151,7 +161,10 @@ function readEntry(name: string, description: unknown): Result<Entry> {
   return ok({ name, dtype: stored, shape, from, to });
 }
 
-function readTensor({ name, dtype, shape, from, to }: Entry, data: Uint8Array): NamedTensor {
+function readTensor(
+  { name, dtype, shape, from, to }: SafetensorsEntry,
+  data: Uint8Array,
+): NamedTensor {
   return { name, shape, values: readNumbers(dtype, data.subarray(from, to)) };
 }
 

@@ -1,0 +1,66 @@
+/** The files of a published model on this machine's disk. */
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { ConfigError } from '../../base/errors.ts';
+import type { ByteSource, ModelFiles } from '../../pretrained/byte-source.ts';
+import {
+  type OpenPretrained,
+  openPretrained,
+  type Pretrained,
+} from '../../pretrained/pretrained.ts';
+
+/** A model's folder or .gguf file. Throws a ConfigError that says what cannot be used, and why. */
+export async function openLocalModel(
+  path: string,
+  options: OpenPretrained = {},
+): Promise<Pretrained> {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory()) return openPretrained(folderOf(path), options);
+  if (found?.isFile() && path.endsWith('.gguf')) {
+    const files = folderOf(dirname(path), path);
+    return openPretrained(files, { ...options, gguf: basename(path) });
+  }
+  throw new ConfigError('model/files', `${path} is no folder and no .gguf file`, {
+    hint: 'name a folder with config.json, tokenizer.json and model.safetensors, or a .gguf file',
+  });
+}
+
+/** A folder's files; `name` is what people call the model. */
+export const folderOf = (folder: string, name = folder): ModelFiles => ({
+  name,
+  open: (file) => openSource(join(folder, file)),
+});
+
+/** A file is opened for each read, so that nothing has to be closed. */
+async function openSource(path: string): Promise<ByteSource | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile()) return undefined;
+  return {
+    name: path,
+    size: found.size,
+    read: async (from, to) => {
+      const handle = await open(path, 'r');
+      try {
+        return await readAll(handle, path, from, to);
+      } finally {
+        await handle.close();
+      }
+    },
+  };
+}
+
+async function readAll(
+  handle: FileHandle,
+  path: string,
+  from: number,
+  to: number,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(to - from);
+  let length = 0;
+  while (length < bytes.length) {
+    const { bytesRead } = await handle.read(bytes, length, bytes.length - length, from + length);
+    if (bytesRead === 0) throw new ConfigError('model/files', `${path} became shorter`);
+    length += bytesRead;
+  }
+  return bytes;
+}

@@ -1,0 +1,188 @@
+/**
+ * The weights of a published model: found by name in one safetensors file or in shards, read one tensor at a time, and held
+ * against the model's own list, so that every tensor of a file is used or named.
+ */
+import { ConfigError, type NostrainError } from '../base/errors.ts';
+import { safeLine } from '../base/safe-text.ts';
+import type { TensorSpec } from '../model/architectures/architecture.ts';
+import { readNumbers } from '../tensor/dtype.ts';
+import {
+  MAX_HEADER_BYTES,
+  readSafetensorsEntries,
+  type SafetensorsEntry,
+} from '../tensor/safetensors.ts';
+import type { ByteSource, ModelFiles } from './byte-source.ts';
+
+/** One tensor of a file. */
+export interface StoredTensor {
+  readonly shape: readonly number[];
+  /** The number format in the file, such as F32, bf16 or Q4_K. */
+  readonly format: string;
+  /** Length in the file. */
+  readonly bytes: number;
+  /** All numbers, row by row. */
+  read(): Promise<Float32Array>;
+}
+
+export type StoredTensors = ReadonlyMap<string, StoredTensor>;
+
+const SINGLE = 'model.safetensors';
+const INDEX = 'model.safetensors.index.json';
+
+/** Names that files hold beside a model's weights: tables that programs compute by themselves. */
+const COMPUTED = [/\brotary_emb\.inv_freq$/, /\battn\.(bias|masked_bias)$/];
+
+/** The names of the files that hold the weights, in order. Throws a ConfigError where there are none. */
+export async function weightFiles(files: ModelFiles): Promise<readonly string[]> {
+  if (await files.open(SINGLE)) return [SINGLE];
+  const index = await files.open(INDEX);
+  if (!index) {
+    throw new ConfigError('model/weights', `${files.name} has no ${SINGLE}, nor ${INDEX}`, {
+      hint: 'name the folder of a model whose weights are safetensors',
+    });
+  }
+  const { weight_map: map } = (await readJson(index)) as { weight_map?: unknown };
+  const names = typeof map === 'object' && map !== null ? Object.values(map) : [];
+  const shards = [...new Set(names)].sort();
+  if (shards.length === 0 || !shards.every(isFileName)) {
+    throw wrong(index, 'weight_map does not name files of this folder');
+  }
+  return shards;
+}
+
+const isFileName = (value: unknown): value is string =>
+  typeof value === 'string' && /^[\w][\w.-]*\.safetensors$/.test(value);
+
+/** The tensors of all files by name. Throws a ConfigError (`model/weights`) about a missing or broken one. */
+export async function openSafetensors(
+  files: ModelFiles,
+  names: readonly string[],
+): Promise<StoredTensors> {
+  const tensors = new Map<string, StoredTensor>();
+  for (const name of names) {
+    const source = await files.open(name);
+    if (!source) {
+      throw new ConfigError('model/weights', `${files.name} lacks ${name}, which its index names`, {
+        hint: 'get that file too',
+      });
+    }
+    for (const [tensor, stored] of await openShard(source)) {
+      if (tensors.has(tensor)) throw wrong(source, `${safeLine(tensor)} is in another file too`);
+      tensors.set(tensor, stored);
+    }
+  }
+  return tensors;
+}
+
+async function openShard(source: ByteSource): Promise<StoredTensors> {
+  const start = await headerEnd(source);
+  const header = readSafetensorsEntries(await source.read(8, start), source.size - start);
+  if (!header.ok) {
+    const { at, message } = header.issue;
+    throw wrong(source, safeLine(`${at}: ${message}`));
+  }
+  return new Map(
+    header.value.entries.map((entry) => [entry.name, storedTensor(source, entry, start)] as const),
+  );
+}
+
+async function headerEnd(source: ByteSource): Promise<number> {
+  if (source.size < 8) throw wrong(source, 'the file is shorter than 8 bytes');
+  const first = await source.read(0, 8);
+  const length = Number(new DataView(first.buffer, first.byteOffset, 8).getBigUint64(0, true));
+  if (length > MAX_HEADER_BYTES || 8 + length > source.size) {
+    throw wrong(source, `a header of ${length} bytes does not fit its ${source.size} bytes`);
+  }
+  return 8 + length;
+}
+
+const storedTensor = (
+  source: ByteSource,
+  { dtype, shape, from, to }: SafetensorsEntry,
+  start: number,
+): StoredTensor => ({
+  shape,
+  format: dtype,
+  bytes: to - from,
+  read: async () => {
+    const values = readNumbers(dtype, await source.read(start + from, start + to));
+    return values instanceof Float32Array ? values : Float32Array.from(values);
+  },
+});
+
+/**
+ * The tensors of a file under the names of the model, each of the right shape. Files of a model without its head leave out the
+ * first part of every name (`prefix`). Throws a ConfigError (`model/weights`) that names what is missing, left over or of another
+ * shape.
+ */
+export function matchTensors(
+  stored: StoredTensors,
+  wanted: readonly Pick<TensorSpec, 'name' | 'shape'>[],
+  { file, prefix, tiedHead }: { file: string; prefix: string; tiedHead?: string | undefined },
+): StoredTensors {
+  const full = (name: string): string =>
+    stored.has(name) && wanted.some((one) => one.name === prefix + name) ? prefix + name : name;
+  const named = new Map([...stored].map(([name, tensor]) => [full(name), tensor] as const));
+  const missing = wanted.filter(({ name }) => !named.has(name)).map(({ name }) => name);
+  if (missing.length > 0) throw mismatch(file, `lacks ${list(missing)}`);
+  const known = new Set(wanted.map(({ name }) => name));
+  const extra = [...named.keys()].filter(
+    (name) => !known.has(name) && name !== tiedHead && !COMPUTED.some((one) => one.test(name)),
+  );
+  if (extra.length > 0)
+    throw mismatch(file, `has ${list(extra)}, which config.json has no use for`);
+  return new Map(
+    wanted.map(({ name, shape }) => {
+      const tensor = named.get(name)!;
+      if (tensor.shape.join() === shape.join()) return [name, tensor] as const;
+      const [found, expected] = [tensor.shape.join(' x '), shape.join(' x ')];
+      throw mismatch(
+        file,
+        `has ${safeLine(name)} as ${found}, and config.json makes it ${expected}`,
+      );
+    }),
+  );
+}
+
+const list = (names: readonly string[]): string =>
+  safeLine(names.slice(0, 3).join(', ')) +
+  (names.length > 3 ? ` and ${names.length - 3} more` : '');
+
+const mismatch = (file: string, what: string): NostrainError =>
+  new ConfigError('model/weights', `${file} ${what}`, {
+    hint: 'take the config.json that was published with these weights',
+  });
+
+/** One tensor's numbers. Throws a ConfigError (`model/weights`) where one of them is not finite. */
+export async function readFinite(name: string, tensor: StoredTensor): Promise<Float32Array> {
+  const values = await tensor.read();
+  const at = values.findIndex((value) => !Number.isFinite(value));
+  if (at < 0) return values;
+  throw new ConfigError('model/weights', `${safeLine(name)} holds ${values[at]} at ${at}`, {
+    hint: 'these weights are broken: get the file again, or another one',
+  });
+}
+
+const MAX_JSON_BYTES = 64 * 1024 * 1024;
+
+/** A JSON object in a file. Throws a ConfigError (`model/json`). */
+export async function readJson(source: ByteSource): Promise<object> {
+  if (source.size > MAX_JSON_BYTES) throw wrong(source, `${source.size} bytes are too many`);
+  const bytes = await source.read(0, source.size);
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw wrong(source, 'it is not JSON', cause);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw wrong(source, 'it is not a JSON object');
+  }
+  return value;
+}
+
+const wrong = (source: ByteSource, reason: string, cause?: unknown): ConfigError =>
+  new ConfigError('model/weights', `${source.name}: ${reason}`, {
+    hint: 'the file may be cut short: get it again',
+    cause,
+  });
