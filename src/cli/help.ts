@@ -6,7 +6,7 @@ const SHELL = 'Shell:';
 
 /** Headings of commands, in this order. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  'Train:': ['demo', 'run-training', 'run', 'sample'],
+  'Train:': ['demo', 'run-training', 'run', 'sample', 'model'],
   'Runs on this machine:': ['runs', 'show', 'clean', 'keygen', 'doctor'],
   'Relays:': ['relay', 'relays', 'plan'],
   'Certified runs, checked by anybody:': ['replay', 'archive', 'explain', 'witness', 'stake'],

@@ -28,6 +28,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   runs: async () => (await import('./commands/runs/runs.ts')).runs(),
   show: async () => (await import('./commands/runs/show.ts')).show(),
   clean: async () => (await import('./commands/runs/clean.ts')).clean(),
+  model: async () => (await import('./commands/model/model.ts')).model(),
   sample: async () => (await import('./commands/sample.ts')).sample(),
   stake: async () => (await import('./commands/stake/stake.ts')).stake(),
   doctor: async () => (await import('./commands/doctor/doctor.ts')).doctor(),

@@ -16,6 +16,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],
+    'model/inspect.ts': [['nostrain model inspect --json', 'model-inspect']],
     'plan/plan.ts': [['nostrain plan --json', 'plan']],
     'relays/relays.ts': [['nostrain relays check --json', 'relays-check']],
     'replay/replay.ts': [['nostrain replay --json', 'replay']],

@@ -26,7 +26,7 @@ export async function openLocalModel(
 }
 
 /** A folder's files; `name` is what people call the model. */
-export const folderOf = (folder: string, name = folder): ModelFiles => ({
+const folderOf = (folder: string, name = folder): ModelFiles => ({
   name,
   open: (file) => openSource(join(folder, file)),
 });

@@ -1,0 +1,101 @@
+/** `nostrain model inspect`: what a published model is, whether it can be trained here, and which bytes it is made of. */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Command } from 'commander';
+import { safe } from '../../../base/safe-text.ts';
+import { countParameters } from '../../../model/parameters.ts';
+import { openLocalModel } from '../../../node/pretrained/folder.ts';
+import type { Pretrained } from '../../../pretrained/pretrained.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { asJson, writeOut } from '../../../terminal/output.ts';
+import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
+
+/** A file of the model: whoever has these bytes has the same model. */
+interface InspectedFile {
+  readonly name: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export const inspect = (): Command =>
+  new Command('inspect')
+    .description('say what a published model is and whether it can be trained here')
+    .argument(
+      '<path>',
+      'folder with config.json, tokenizer.json and model.safetensors, or a .gguf file',
+    )
+    .option('--json', 'print JSON')
+    .action((path: string, { json }: { readonly json?: boolean }) =>
+      interruptibly(async (signal) => {
+        const model = await openLocalModel(path);
+        const found = await stat(path);
+        const folder = found.isDirectory() ? path : dirname(path);
+        const files: InspectedFile[] = [];
+        for (const name of model.files) files.push(await hashed(join(folder, name), name, signal));
+        if (json) writeOut(asJson(documentOf(model, files)));
+        else writeOut(`${words(model, files).map(safe).join('\n')}\n`);
+      }),
+    );
+
+async function hashed(path: string, name: string, signal: AbortSignal): Promise<InspectedFile> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const part of createReadStream(path, { signal }) as AsyncIterable<Uint8Array>) {
+    hash.update(part);
+    bytes += part.length;
+  }
+  return { name, bytes, sha256: hash.digest('hex') };
+}
+
+/** How many bytes of the files each number format takes, the most first. */
+function formatsOf({ tensors }: Pretrained): readonly (readonly [string, number])[] {
+  const sums = new Map<string, number>();
+  for (const { format, bytes } of tensors.values()) {
+    sums.set(format, (sums.get(format) ?? 0) + bytes);
+  }
+  return [...sums].sort(([, a], [, b]) => b - a);
+}
+
+const documentOf = (model: Pretrained, files: readonly InspectedFile[]) => ({
+  family: String(model.config.model_type),
+  ...sizesOf(model),
+  parameters: countParameters(model.spec),
+  longestContext: model.longestContext,
+  formats: Object.fromEntries(formatsOf(model)),
+  tokenizer: { vocabulary: model.spec.vocabulary, special: model.tokenizer.special.size },
+  chat: model.chatTemplate !== undefined,
+  files,
+});
+
+const sizesOf = ({ spec: { layers, width, heads, ffn } }: Pretrained) => ({
+  layers,
+  width,
+  heads,
+  ffn,
+});
+
+const FLOAT_BYTES = 4;
+
+function words(model: Pretrained, files: readonly InspectedFile[]): readonly string[] {
+  const { spec, config, longestContext, tokenizer, chatTemplate } = model;
+  const parameters = countParameters(spec);
+  const shared = spec.architecture === 'llama' ? ` (${spec.keyValueHeads} of keys and values)` : '';
+  const sizes = `${spec.layers} layers of width ${spec.width}, ${spec.heads} heads${shared}, feed-forward ${spec.ffn}`;
+  const formats = formatsOf(model).map(([name, bytes]) => `${name} ${formatBytes(bytes)}`);
+  const rows: readonly (readonly [string, string])[] = [
+    ['family', String(config.model_type)],
+    ['parameters', `${formatCount(parameters)}, ${formatBytes(FLOAT_BYTES * parameters)} as f32`],
+    ['sizes', sizes],
+    ['context', `at most ${longestContext} tokens`],
+    ['vocabulary', `${spec.vocabulary} tokens, ${tokenizer.special.size} special`],
+    ['chats', chatTemplate === undefined ? 'no template' : 'has a template'],
+    ['weights', formats.join(', ')],
+    ...files.map(
+      ({ name, bytes, sha256 }) =>
+        ['file', `${name}, ${formatBytes(bytes)}, SHA-256 ${sha256}`] as const,
+    ),
+  ];
+  return rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
+}
