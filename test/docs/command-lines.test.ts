@@ -28,7 +28,7 @@ const lines = pages.flatMap((page) => {
       .flatMap((line) => line.split(/&&|;|\|/))
       .map((line) => /^\s*nostrain (.+)/.exec(line)?.[1]?.replace(/\s#.*$/, ''))
       // `nostrain link 1` begins a statement that an account signs
-      .filter((line) => line !== undefined && line !== 'link 1')
+      .filter((line): line is string => line !== undefined && line !== 'link 1')
       .map((line) => ({ page, line }))
   );
 });
