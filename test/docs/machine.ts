@@ -54,13 +54,15 @@ export const renderEnvironment = (): string =>
 /** What a worker's folder can hold; tests compare it with the folder of a real run. */
 export const runFiles: Readonly<Record<string, string>> = {
   'settings.json':
-    'all settings that the run was started with, in the form that `--settings FILE` reads; a start with others is refused',
+    'all settings that the run was started with, in the form that `--settings FILE` reads; a later start may ask for other relays, waits, `--sync` and more `--rounds`, and is refused otherwise',
   'state.safetensors':
     "the shared model, each tensor under its own name, and under `nostrain.…` the worker's outer momentum, optimizer moments, residual and history; replaced whole after every phase",
   'log.ndjson':
     'one line per [event](json-documents.md#lines-of---report-ndjson), as `--report ndjson` prints them but for `progress`; `at` is in ms since 1970',
   key: 'secret key of this worker, as nsec; made once, readable by you only',
   'run.json': "certified runs: the run's spec, in the exact bytes whose SHA-256 is its id",
+  'evaluation.txt':
+    'certified runs that evaluate on a text of their own: that text, checked by its SHA-256',
   'votes.json':
     'certified runs: what this worker has signed in the round in progress, so that it never contradicts itself',
   lock: 'the number of the process that plays the worker; a lock left by a dead one is taken over',
@@ -69,7 +71,7 @@ export const runFiles: Readonly<Record<string, string>> = {
 /** What the data folder holds. */
 const homeFiles: Readonly<Record<string, string>> = {
   'runs/NAME/':
-    'one worker per run: by the name of the run; a certified run by the first 16 digits of its id',
+    'one worker: by the name of the run, with its shard where several are here (`winter-2-of-3`); a certified run by the first 16 digits of its id',
   'demos/NAME/':
     'the newest demo of each kind, a folder per worker, and its text; replaced by the next one',
   'corpora/': 'texts that were downloaded, each checked by its SHA-256',

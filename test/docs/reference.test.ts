@@ -36,7 +36,10 @@ it('a worker leaves no file in its folder that the page does not name', async ()
   const left = readdirSync(dir);
   await lock.release();
   expect(left.filter((name) => !Object.hasOwn(runFiles, name))).toEqual([]);
-  expect(Object.keys(runFiles).filter((name) => !left.includes(name))).toEqual(['run.json']);
+  expect(Object.keys(runFiles).filter((name) => !left.includes(name))).toEqual([
+    'run.json',
+    'evaluation.txt',
+  ]);
 });
 
 describe('environment variables', () => {
