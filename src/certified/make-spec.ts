@@ -157,8 +157,12 @@ export function assertNoContradiction(spec: RunSpec, asked: PartialSettings): vo
     ({ name, asked, spec }) =>
       `${fields[name].flag.split(' ')[0]} is ${asked}, the run says ${spec}`,
   );
+  // the rounds are in its name, and reveal chains have one value for each
+  const isLonger = found.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);
   throw new ConfigError('flag/contradiction', words.join('; '), {
-    hint: 'leave these out: a run is the same for everybody',
+    hint: isLonger
+      ? 'a certified run ends with the rounds of its spec; make another with `nostrain run create --rounds N`'
+      : 'leave these out: a run is the same for everybody',
     data: { flags: found.map(({ name }) => name) },
   });
 }

@@ -129,6 +129,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     const odd = joinRun(1, address, ...flags);
     expect(await odd.exit).toBe(2);
     expect(odd.output.stderr).toContain('--rounds is 9, the run says 2');
+    expect(odd.output.stderr).toContain('make another with `nostrain run create --rounds N`');
     expect(odd.output.stderr).toContain('--momentum is 0.5, the run says 0');
 
     const other = joinRun(1, address, '--corpus', wrong);
