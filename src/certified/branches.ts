@@ -61,6 +61,8 @@ export class Branches {
   /** The look that is under way. */
   #look: Promise<void> | undefined;
   #wasHinted = false;
+  /** Since when the round in progress is decided and cannot be followed, for want of what nobody has. */
+  #isStuck = false;
   #inVain = 0;
   #againMs = 0;
 
@@ -77,6 +79,7 @@ export class Branches {
   begin(state: Certified): void {
     const isFirst = this.#at === undefined;
     this.#at = state;
+    this.#isStuck = false;
     if (isFirst && this.#options.through !== undefined) this.hint();
   }
 
@@ -103,6 +106,12 @@ export class Branches {
     if (this.#options.clock.now() >= this.#againMs) void this.#begin();
   }
 
+  /** What was decided lacks something that does not come: a state that is certified later may be had. */
+  stuck(): void {
+    this.#isStuck = true;
+    this.hint();
+  }
+
   /** One look. Never rejects. */
   #begin(): Promise<void> {
     const { clock, reporter, signal, spec } = this.#options;
@@ -127,6 +136,7 @@ export class Branches {
     // the certified state may have moved while relays were asked
     const state = this.#at!;
     const tip = path.tip.chain.parent;
+    if (this.#isStuck && path.stops.has(state.parent)) return this.#skip(path, state, restore);
     if (path.stops.has(state.parent) || state.recent.includes(tip)) return;
     const ours = pathOf(start, events, state.parent);
     const isSeen = ours.stops.has(state.parent);
@@ -139,6 +149,14 @@ export class Branches {
     const restored = await restore(path);
     if (restored === undefined) return reporter.forked({ ...told, obstacle: 'not-whole' });
     this.#better.settle({ path, state: restored, votes: path.tip.votes, fork });
+  }
+
+  /** Goes on from a later state of the same branch, where relays have one and all that follows it. */
+  async #skip(path: Path, { round }: Certified, restore: KnownPast['restore']): Promise<void> {
+    if (path.tip.chain.round <= round) return;
+    const restored = await restore(path);
+    if (!restored || !this.#isStuck || this.#at!.round !== round) return;
+    this.#better.settle({ path, state: restored, votes: path.tip.votes, fork: round });
   }
 }
 

@@ -192,12 +192,17 @@ export interface JudgeHost {
 /** Between two askings for what a judgment lacks. */
 export const ASK_MS = 1000;
 
+/** So long a certified round is looked for what it lacks before a later state is looked for. */
+const STUCK_MS = 30_000;
+
 export class Judge {
   readonly #options: DriverOptions;
   readonly #host: JudgeHost;
   /** States that valid outcomes lead to. */
   readonly #nexts = new Map<Digest, Certified>();
   #askedMs = 0;
+  /** Since when a certificate is here whose outcome cannot be followed. */
+  #lackingMs: number | undefined;
 
   constructor(options: DriverOptions, host: JudgeHost) {
     this.#options = options;
@@ -258,6 +263,9 @@ export class Judge {
     const verdict = this.#apply(certificate.digest, outcome);
     if (verdict.ok) return { outcome, certificate, next: verdict.value };
     if ('missing' in verdict) {
+      const nowMs = this.#options.ports.clock.now();
+      this.#lackingMs ??= nowMs;
+      if (nowMs - this.#lackingMs >= STUCK_MS) this.#options.ports.branches.stuck();
       this.#lacks(verdict.missing);
       return undefined;
     }

@@ -183,7 +183,7 @@ export interface DriverPorts {
   /** Which stake table an outcome may name. */
   readonly refresh: Pick<Refresh, 'offer' | 'judge'>;
   /** Called on evidence of another branch. */
-  readonly branches: { hint(key?: string): void };
+  readonly branches: { hint(key?: string): void; stuck(): void };
   readonly delays: Delays;
   /** Knows what this worker signed. */
   readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;

@@ -78,6 +78,23 @@ describe('authors delete what they sent', () => {
   });
 });
 
+describe('a payload is deleted after the last checkpoint', () => {
+  it('a newcomer that cannot follow that round goes on from the next checkpoint by itself', async () => {
+    const spec = specOf(16, 6);
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const { layout } = startOf(spec);
+    const founders = FOUNDERS.map((index) => swarm.start({ index, layout }));
+    const hasBegun = (member: CertifiedMember) => certifiedRounds(member).length >= 8;
+    await swarm.secondsUntil(() => founders.every(hasBegun), HOUR);
+    deleteAll(swarm, 3);
+    const newcomer = swarm.start({ index: 6, layout, looksForCheckpoint: true });
+    await swarm.finish([...founders, newcomer], HOUR);
+    expect(rootsOf(newcomer).at(-1)).toBe(rootsOf(founders[0]!).at(-1));
+    expect(newcomer.events.filter(({ type }) => type === 'switched')).toMatchObject([{ depth: 0 }]);
+    expect(certifiedRounds(newcomer).length).toBeGreaterThan(0);
+  });
+});
+
 describe('a member dates what it signs to be forgotten soon (NIP-40)', () => {
   it('its votes count for nobody, and the run goes on without them', async () => {
     const spec = specOf(2);
