@@ -18,6 +18,12 @@ export const renderExitCodes = (): string =>
 /** Every variable that the program reads itself. */
 export const environment: Readonly<Record<string, string>> = {
   NOSTRAIN_HOME: 'the [data folder](files-and-folders.md): runs, keys and downloads are kept there',
+  HF_ENDPOINT: 'the hub that `hf:` names are fetched from, instead of `https://huggingface.co`',
+  HF_TOKEN: 'sent to that hub, for models that are private or have a licence to accept',
+  HF_HUB_CACHE:
+    'where the Python programs keep models they downloaded; used as it is, by default `hub` in `HF_HOME`',
+  HF_HOME: 'the folder of that cache, by default `huggingface` in `XDG_CACHE_HOME`',
+  XDG_CACHE_HOME: 'by default `~/.cache`',
   XDG_DATA_HOME:
     'the data folder is `nostrain` in it, unless `NOSTRAIN_HOME` is set; on every system',
   LOCALAPPDATA:

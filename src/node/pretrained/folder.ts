@@ -26,7 +26,7 @@ export async function openLocalModel(
 }
 
 /** A folder's files; `name` is what people call the model. */
-const folderOf = (folder: string, name = folder): ModelFiles => ({
+export const folderOf = (folder: string, name = folder): ModelFiles => ({
   name,
   open: (file) => openSource(join(folder, file)),
 });
@@ -59,8 +59,13 @@ async function readAll(
   let length = 0;
   while (length < bytes.length) {
     const { bytesRead } = await handle.read(bytes, length, bytes.length - length, from + length);
-    if (bytesRead === 0) throw new ConfigError('model/files', `${path} became shorter`);
+    if (bytesRead === 0) throw shortened(path);
     length += bytesRead;
   }
   return bytes;
 }
+
+const shortened = (path: string): ConfigError =>
+  new ConfigError('model/files', `${path} became shorter while it was read`, {
+    hint: 'start again when nothing writes to it',
+  });

@@ -7,10 +7,12 @@ import { Command } from 'commander';
 import { safe } from '../../../base/safe-text.ts';
 import { countParameters } from '../../../model/parameters.ts';
 import { openLocalModel } from '../../../node/pretrained/folder.ts';
+import { fetchModel, isHubReference } from '../../../node/pretrained/hub.ts';
 import type { Pretrained } from '../../../pretrained/pretrained.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
+import { slowly } from '../../shared/archive-source.ts';
 
 /** A file of the model: whoever has these bytes has the same model. */
 interface InspectedFile {
@@ -23,12 +25,17 @@ export const inspect = (): Command =>
   new Command('inspect')
     .description('say what a published model is and whether it can be trained here')
     .argument(
-      '<path>',
-      'folder with config.json, tokenizer.json and model.safetensors, or a .gguf file',
+      '<model>',
+      'folder with config.json, tokenizer.json and model.safetensors, a .gguf file, or hf:owner/name[@revision]',
     )
     .option('--json', 'print JSON')
-    .action((path: string, { json }: { readonly json?: boolean }) =>
+    .action((named: string, { json }: { readonly json?: boolean }) =>
       interruptibly(async (signal) => {
+        const report = slowly();
+        const onProgress = (file: string, have: number, of: number) =>
+          report(`${file}: ${formatBytes(have)} of ${formatBytes(of)}`);
+        const isRemote = isHubReference(named);
+        const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
         const model = await openLocalModel(path);
         const found = await stat(path);
         const folder = found.isDirectory() ? path : dirname(path);

@@ -1,0 +1,269 @@
+/**
+ * Models on the Hugging Face hub, by plain HTTPS: `hf:owner/name`, `hf:owner/name@revision`, or one .gguf file of such a
+ * repository. Every file is held against the hash that the hub names, an interrupted download goes on where it was, and what
+ * the Python programs have in their cache is used as it is.
+ *
+ * Paths: https://huggingface.co/docs/hub/api; cache: https://huggingface.co/docs/huggingface_hub/guides/manage-cache.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { ConfigError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
+import type { ModelFiles } from '../../pretrained/byte-source.ts';
+import { weightFiles } from '../../pretrained/weights.ts';
+import { dataHome } from '../data-home.ts';
+import { folderOf } from './folder.ts';
+
+export interface HubOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  /** Told how far the download of a file is, in bytes. */
+  readonly onProgress?: (file: string, have: number, of: number) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface HubReference {
+  readonly repository: string;
+  readonly revision: string;
+  /** The .gguf file that is meant; else the folder's safetensors. */
+  readonly file: string | undefined;
+}
+
+const SCHEME = 'hf:';
+const COMMIT = /^[0-9a-f]{40}$/;
+/** Small files that are taken where the repository has them. */
+const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
+
+export const isHubReference = (text: string): boolean => text.startsWith(SCHEME);
+
+/** `hf:owner/name[@revision][/file.gguf]`; throws a ConfigError (`model/hub`) about anything else. */
+export function parseHubReference(text: string): HubReference {
+  const part = '[\\w][\\w.-]*';
+  const form = new RegExp(`^${SCHEME}(${part}/${part})(?:@(${part}))?(?:/(${part}\\.gguf))?$`);
+  const [, repository, revision = 'main', file] = form.exec(text) ?? [];
+  if (repository !== undefined) return { repository, revision, file };
+  throw new ConfigError('model/hub', `${safeLine(text)} names no model of the hub`, {
+    hint: 'say hf:owner/name, hf:owner/name@revision or hf:owner/name/file.gguf',
+  });
+}
+
+/** The folder or .gguf file on this machine that holds the model, after everything missing was downloaded. */
+export async function fetchModel(text: string, options: HubOptions = {}): Promise<string> {
+  const reference = parseHubReference(text);
+  const env = options.env ?? process.env;
+  const hub = new Hub(reference, env, options);
+  const commit = await hub.commit();
+  const { repository, file } = reference;
+  const shared = join(cacheOf(env), repoFolder(repository), 'snapshots', commit);
+  if (await isComplete(shared, file)) return file === undefined ? shared : join(shared, file);
+  const folder = join(dataHome(env), 'models', repoFolder(repository), commit);
+  await mkdir(folder, { recursive: true });
+  const files = hub.files(folder, commit);
+  for (const name of BESIDE) await files.open(name);
+  if (file !== undefined) {
+    await need(files, file);
+    return join(folder, file);
+  }
+  await need(files, 'config.json');
+  for (const name of await weightFiles(files)) await need(files, name);
+  return folder;
+}
+
+async function need(files: ModelFiles, name: string): Promise<void> {
+  if (await files.open(name)) return;
+  throw new ConfigError('model/hub', `${files.name} has no ${name}`, {
+    hint: 'look at its files on the hub: a model needs config.json and safetensors, or say which .gguf file',
+  });
+}
+
+const repoFolder = (repository: string): string => `models--${repository.replace('/', '--')}`;
+
+/** Where the Python programs keep what they download. */
+function cacheOf(env: NodeJS.ProcessEnv): string {
+  const home = env.HF_HOME ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'huggingface');
+  return env.HF_HUB_CACHE ?? join(home, 'hub');
+}
+
+/** A folder somebody else filled counts when nothing is missing in it. */
+async function isComplete(folder: string, file: string | undefined): Promise<boolean> {
+  const files = folderOf(folder);
+  const has = async (name: string) => (await files.open(name)) !== undefined;
+  if (file !== undefined) return has(file);
+  if (!(await has('config.json')) || !(await has('tokenizer.json'))) return false;
+  const weights = await weightFiles(files).catch(() => undefined);
+  if (!weights) return false;
+  const present = await Promise.all(weights.map(has));
+  return present.every(Boolean);
+}
+
+/** What the hub says about a file before it is downloaded. */
+interface Description {
+  readonly bytes: number;
+  /** Lowercase hex: SHA-256 of large files, the name of git's blob of small ones. */
+  readonly hash: string;
+}
+
+class Hub {
+  readonly #reference: HubReference;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #options: HubOptions;
+  readonly #endpoint: string;
+
+  constructor(reference: HubReference, env: NodeJS.ProcessEnv, options: HubOptions) {
+    this.#reference = reference;
+    this.#env = env;
+    this.#options = options;
+    this.#endpoint = (env.HF_ENDPOINT ?? 'https://huggingface.co').replace(/\/+$/, '');
+  }
+
+  /** The commit that the revision is; from the Python programs' cache where the hub cannot be reached. */
+  async commit(): Promise<string> {
+    const { repository, revision } = this.#reference;
+    if (COMMIT.test(revision)) return revision;
+    try {
+      const answer = await this.#ask(`/api/models/${repository}/revision/${revision}`);
+      if (!answer.ok) throw this.#refused(answer, `${repository}@${revision}`);
+      const { sha } = (await answer.json()) as { sha?: unknown };
+      if (typeof sha === 'string' && COMMIT.test(sha)) return sha;
+      throw new ConfigError('model/hub', `${this.#endpoint} names no commit of ${repository}`, {
+        hint: 'is HF_ENDPOINT a hub?',
+      });
+    } catch (error) {
+      if (error instanceof ConfigError && error.code !== 'model/hub-away') throw error;
+      const kept = join(cacheOf(this.#env), repoFolder(repository), 'refs', revision);
+      const sha = await readFile(kept, 'utf8').catch(() => '');
+      if (COMMIT.test(sha.trim())) return sha.trim();
+      throw error;
+    }
+  }
+
+  /** The repository's files at a commit, each downloaded when it is first opened. */
+  files(folder: string, commit: string): ModelFiles {
+    const local = folderOf(folder, `${this.#reference.repository}@${commit.slice(0, 8)}`);
+    return {
+      name: local.name,
+      open: async (name) =>
+        (await local.open(name)) ??
+        ((await this.#download(folder, commit, name)) ? local.open(name) : undefined),
+    };
+  }
+
+  /** False where there is no such file. */
+  async #download(folder: string, commit: string, name: string): Promise<boolean> {
+    const path = `/${this.#reference.repository}/resolve/${commit}/${name}`;
+    const described = await this.#describe(path);
+    if (!described) return false;
+    const part = join(folder, `${name}.part`);
+    await this.#append(path, name, part, described);
+    const found = await hashOf(part, described);
+    if (found !== described.hash) {
+      await rm(part);
+      throw new ConfigError('model/hub', `${name} arrived as ${found}, not ${described.hash}`, {
+        hint: 'start again; if it stays so, the server or something between alters files',
+      });
+    }
+    await rename(part, join(folder, name));
+    return true;
+  }
+
+  async #describe(path: string): Promise<Description | undefined> {
+    const answer = await this.#ask(path, { method: 'HEAD', redirect: 'manual' });
+    if (answer.status === 404) return undefined;
+    if (answer.status >= 400) throw this.#refused(answer, path);
+    const header = (name: string) => answer.headers.get(name) ?? undefined;
+    const tag = header('x-linked-etag') ?? header('etag') ?? '';
+    const hash = /^(?:W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(tag)?.[1];
+    const bytes = Number(header('x-linked-size') ?? header('content-length') ?? Number.NaN);
+    if (hash !== undefined && Number.isSafeInteger(bytes)) return { bytes, hash };
+    throw new ConfigError(
+      'model/hub',
+      `${this.#endpoint} does not say the hash and size of ${path}`,
+      {
+        hint: 'download the files by hand and name their folder',
+      },
+    );
+  }
+
+  /** Downloads what the file on disk lacks. */
+  async #append(path: string, name: string, part: string, { bytes }: Description): Promise<void> {
+    const { onProgress } = this.#options;
+    const kept = await stat(part).catch(() => undefined);
+    let have = kept && kept.size <= bytes ? kept.size : 0;
+    if (have === bytes && bytes > 0) return;
+    const answer = await this.#ask(path, have > 0 ? { headers: { range: `bytes=${have}-` } } : {});
+    if (!answer.ok || !answer.body) throw this.#refused(answer, name);
+    if (answer.status !== 206) have = 0;
+    const handle = await open(part, have > 0 ? 'a' : 'w', 0o600);
+    try {
+      const body = answer.body as unknown as AsyncIterable<Uint8Array>;
+      for await (const piece of body) {
+        have += piece.length;
+        if (have > bytes) break;
+        await handle.write(piece);
+        onProgress?.(name, have, bytes);
+      }
+    } catch (cause) {
+      this.#options.signal?.throwIfAborted();
+      throw this.#away(cause);
+    } finally {
+      await handle.close();
+    }
+    if (have === bytes) return;
+    if (have > bytes) await rm(part);
+    throw this.#away(new Error(`${name} ended after ${have} of ${bytes} bytes`));
+  }
+
+  async #ask(path: string, init: RequestInit = {}): Promise<Response> {
+    const env = this.#env;
+    const token = env.HF_TOKEN;
+    const identity = { 'accept-encoding': 'identity' };
+    const headers = {
+      ...identity,
+      ...init.headers,
+      ...(token && { authorization: `Bearer ${token}` }),
+    };
+    const { signal } = this.#options;
+    try {
+      return await fetch(this.#endpoint + path, { ...init, headers, ...(signal && { signal }) });
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw this.#away(cause);
+    }
+  }
+
+  #away(cause: unknown): ConfigError {
+    const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+    const reason = inner instanceof Error ? inner.message : String(inner);
+    return new ConfigError(
+      'model/hub-away',
+      `${this.#endpoint} does not answer (${safeLine(reason)})`,
+      { hint: 'try again: what has arrived is kept; or name a folder with the files', cause },
+    );
+  }
+
+  #refused({ status }: Response, what: string): ConfigError {
+    const hints: Readonly<Record<number, string>> = {
+      401: 'check the name; private models need a token in HF_TOKEN',
+      403: 'accept the licence of the model on its page, and set HF_TOKEN',
+      404: 'check the name and the revision',
+    };
+    return new ConfigError(
+      'model/hub',
+      `${this.#endpoint} answers ${status} for ${safeLine(what)}`,
+      {
+        hint: hints[status] ?? 'try again later',
+      },
+    );
+  }
+}
+
+/** SHA-256 of a large file, or the name of the blob that git makes of a small one. */
+async function hashOf(file: string, { bytes, hash }: Description): Promise<string> {
+  const isBlob = COMMIT.test(hash);
+  const digest = createHash(isBlob ? 'sha1' : 'sha256');
+  if (isBlob) digest.update(`blob ${bytes}\0`);
+  for await (const part of createReadStream(file) as AsyncIterable<Uint8Array>) digest.update(part);
+  return digest.digest('hex');
+}
