@@ -18,6 +18,7 @@ export type { Issue, Result } from './base/result.ts';
 export { defaultRetry, type RetryPolicy } from './base/retry.ts';
 export { deriveKey, type Key } from './base/rng.ts';
 export type { OuterSettings } from './consensus/outer/nesterov.ts';
+export { type LoraSpec, loraModel } from './model/adapters/lora.ts';
 export type {
   Batch,
   DataForm,

@@ -1,5 +1,5 @@
 /** Parameter layout, parameter count and initialization of a model. */
-import { deriveKey, type Key, philox } from '../base/rng.ts';
+import { deriveKey, type Key, philox, unit } from '../base/rng.ts';
 import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
@@ -28,16 +28,34 @@ const sorted = (spec: AnyModel): readonly TensorSpec[] =>
 export function initialParameters(spec: AnyModel, seed: number | string): Float32Array {
   const values = new Float32Array(modelLayout(spec).size);
   let offset = 0;
-  for (const { name, shape, start } of sorted(spec)) {
-    const size = shape.reduce((product, dim) => product * dim, 1);
-    const slice = values.subarray(offset, offset + size);
-    if (start === 'ones') slice.fill(1);
-    else if (start !== 'zeros') {
-      drawNormal(slice, deriveKey('nostrain/initial', seed, name), start.deviation);
-    }
-    offset += size;
+  for (const tensor of sorted(spec)) {
+    const start = initialTensor(tensor, seed);
+    values.set(start, offset);
+    offset += start.length;
   }
   return values;
+}
+
+/** One tensor's first values: they depend on its name, its shape and the seed alone. */
+export function initialTensor(
+  { name, shape, start }: TensorSpec,
+  seed: number | string,
+): Float32Array {
+  const values = new Float32Array(shape.reduce((product, dim) => product * dim, 1));
+  if (start === 'ones') return values.fill(1);
+  if (start === 'zeros') return values;
+  const key = deriveKey('nostrain/initial', seed, name);
+  if ('bound' in start) drawEven(values, key, start.bound);
+  else drawNormal(values, key, start.deviation);
+  return values;
+}
+
+/** Even draws, one for each word of a Philox block. */
+function drawEven(into: Float32Array, key: Key, bound: number): void {
+  for (let i = 0; i < into.length; i += 4) {
+    const drawn = philox(key, i / 4, 0, 0, 0).map((word) => (2 * unit(word) - 1) * bound);
+    into.set(drawn.slice(0, into.length - i), i);
+  }
 }
 
 /** Sum of 8 uniform 16-bit integers: its mean, and its variance 8 (2^32 - 1) / 12. */

@@ -7,8 +7,8 @@ import type { Shape } from '../onnx/model.ts';
 export interface TensorSpec {
   readonly name: string;
   readonly shape: Shape;
-  /** All zeros, all ones, or draws around 0 with this standard deviation. */
-  readonly start: 'zeros' | 'ones' | { readonly deviation: number };
+  /** All zeros, all ones, draws around 0 with this standard deviation, or even ones between -bound and bound. */
+  readonly start: 'zeros' | 'ones' | { readonly deviation: number } | { readonly bound: number };
   /** On hidden matrices only, not on embeddings or the last layer: how many of one width its columns hold side by side. */
   readonly abreast?: number;
 }

@@ -1,8 +1,8 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import { ConfigError, NostrainError } from '../../base/errors.ts';
-import type { LlamaSpec, ModelSpec } from '../../run/model-spec.ts';
+import type { DecoderSpec, LlamaSpec, ModelSpec } from '../../run/model-spec.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
-import { decoderModel } from './decoder.ts';
+import { type Decoder, decoderModel } from './decoder.ts';
 import { gpt } from './gpt.ts';
 import { gpt2 } from './gpt2.ts';
 import { linear } from './linear.ts';
@@ -28,6 +28,12 @@ export function modelOf(spec: AnyModel): Model {
   if (spec.architecture === 'own') return checkTensors(spec);
   checkSizes(spec);
   return build(spec);
+}
+
+/** The decoder a spec describes, for what adds to its layers. Throws a `ConfigError` when a size is impossible. */
+export function decoderOf(spec: DecoderSpec): Decoder {
+  checkSizes(spec);
+  return spec.architecture === 'llama' ? llama(spec) : gpt2(spec);
 }
 
 function build<A extends Name>(spec: SpecOf[A] & { readonly architecture: A }): Model {

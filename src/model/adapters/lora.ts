@@ -1,0 +1,211 @@
+/**
+ * Low-rank adapters (LoRA, arXiv 2106.09685) on a decoder whose own weights stay as they are, for everybody who fine-tunes a
+ * published model. Next to a linear layer x W stand two small matrices, A [rank, inputs] and B [outputs, rank]:
+ *
+ *   y = x W + bias + (alpha / rank) (x A^T) B^T
+ *
+ * Names, orientation and first values are those of Hugging Face's PEFT: A is uniform in +-1 / sqrt(inputs), B is zero, so an
+ * untrained adapter changes nothing. GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import type { DecoderSpec } from '../../run/model-spec.ts';
+import type { OwnModel, TensorSpec, Weights } from '../architectures/architecture.ts';
+import {
+  decoderLogits,
+  decoderLosses,
+  type Layers,
+  type LinearLayer,
+  plainLayers,
+} from '../architectures/decoder.ts';
+import { decoderOf } from '../architectures/table.ts';
+import { gemm } from '../graph/verbs.ts';
+import { initialTensor } from '../parameters.ts';
+
+/** Which layers get an adapter, how large, and what of it is trained. */
+export interface LoraSpec {
+  readonly rank: number;
+  /** What an adapter adds is multiplied by alpha / rank. */
+  readonly alpha: number;
+  /**
+   * `qv`, `attention`, `all-linear`, or names of layers with commas between them, each as much of the end of the name as PEFT
+   * asks for (`q_proj`, `mlp.down_proj`), with `*` for any characters (`layers.1*.q_proj`).
+   */
+  readonly targets: string;
+  /** Both matrices; or B alone, with A as it was drawn, so that the average of updates is the update of the average. */
+  readonly train: 'both' | 'b';
+}
+
+/** The layers that a word stands for. GPT-2's queries, keys and values are one layer. */
+const words: { readonly [A in DecoderSpec['architecture']]: Readonly<Record<string, string>> } = {
+  llama: { qv: 'q_proj,v_proj', attention: 'q_proj,k_proj,v_proj,o_proj', 'all-linear': '*' },
+  gpt2: { qv: 'attn.c_attn', attention: 'attn.c_attn,attn.c_proj', 'all-linear': '*' },
+};
+
+/** A layer with its adapter. */
+interface Adapted {
+  readonly layer: LinearLayer;
+  readonly a: TensorSpec;
+  readonly b: TensorSpec;
+}
+
+/** The decoder with adapters: they alone are trained, and all else is data to the graph. */
+export function loraModel(spec: DecoderSpec, adapter: LoraSpec): OwnModel {
+  const decoder = decoderOf(spec);
+  const adapted = adaptedLayers(spec, adapter);
+  const layers = loraLayers(spec, adapter);
+  const [first, second] = [adapted.map(({ a }) => a), adapted.map(({ b }) => b)];
+  const isFixed = adapter.train === 'b';
+  return {
+    architecture: 'own',
+    data: { kind: 'tokens', vocabulary: spec.vocabulary, context: spec.context },
+    tensors: isFixed ? second : [...first, ...second],
+    frozen: isFixed ? [...decoder.tensors, ...first] : decoder.tensors,
+    predict: (weights, inputs) => decoderLogits(decoder, layers(weights), inputs),
+    losses: (weights, batch) => decoderLosses(decoder, layers(weights), batch),
+  };
+}
+
+/** How a decoder reads its linear layers with these adapters. */
+export function loraLayers(spec: DecoderSpec, adapter: LoraSpec): (weights: Weights) => Layers {
+  const adapted = new Map(adaptedLayers(spec, adapter).map((one) => [one.layer.name, one]));
+  const alpha = adapter.alpha / adapter.rank;
+  return (weights) => {
+    const plain = plainLayers(weights);
+    return {
+      weights,
+      linear(layer, rows) {
+        const out = plain.linear(layer, rows);
+        const own = adapted.get(layer.name);
+        if (!own) return out;
+        const low = gemm(rows, weights(own.a.name), { transB: true }); // (N, rank)
+        return gemm(low, weights(own.b.name), { transB: true, alpha, c: out });
+      },
+    };
+  };
+}
+
+/** Every A and B, trained or not, by PEFT's names. */
+export const loraTensors = (spec: DecoderSpec, adapter: LoraSpec): readonly TensorSpec[] =>
+  adaptedLayers(spec, adapter).flatMap(({ a, b }) => [a, b]);
+
+/** What the seed says of the adapters' tensors that are not trained: the same A on every machine; nothing when both are. */
+export function fixedLora(
+  spec: DecoderSpec,
+  adapter: LoraSpec,
+  seed: number | string,
+): Readonly<Record<string, Float32Array>> {
+  if (adapter.train === 'both') return {};
+  return Object.fromEntries(
+    adaptedLayers(spec, adapter).map(({ a }) => [a.name, initialTensor(a, seed)]),
+  );
+}
+
+/**
+ * The decoder's own weights with the adapters added, one layer at a time: those that change, by name and as they are stored.
+ * `tensors` gives the numbers of the decoder's and the adapters' tensors.
+ */
+export function* mergeLora(
+  spec: DecoderSpec,
+  adapter: LoraSpec,
+  tensors: (name: string) => Float32Array,
+): Generator<readonly [name: string, values: Float32Array], void> {
+  const { rank, alpha } = adapter;
+  for (const { layer, a, b } of adaptedLayers(spec, adapter)) {
+    const name = `${layer.name}.weight`;
+    const numbers = { base: tensors(name), a: tensors(a.name), b: tensors(b.name) };
+    yield [name, merged(layer, rank, alpha / rank, numbers)];
+  }
+}
+
+interface Numbers {
+  readonly base: Float32Array;
+  readonly a: Float32Array;
+  readonly b: Float32Array;
+}
+
+/** W + scale B A, each number rounded once. */
+function merged(
+  { inputs, outputs, stored }: LinearLayer,
+  rank: number,
+  scale: number,
+  { base, a, b }: Numbers,
+): Float32Array {
+  const values = new Float32Array(base.length);
+  const [rowStep, columnStep] = stored === 'out-in' ? [inputs, 1] : [1, outputs];
+  const row = new Float64Array(inputs);
+  for (let o = 0; o < outputs; o++) {
+    row.fill(0);
+    for (let r = 0; r < rank; r++) {
+      const factor = b[o * rank + r]! * scale;
+      for (let i = 0; i < inputs; i++) row[i]! += factor * a[r * inputs + i]!;
+    }
+    for (let i = 0; i < inputs; i++) {
+      const at = o * rowStep + i * columnStep;
+      values[at] = base[at]! + row[i]!;
+    }
+  }
+  return values;
+}
+
+function adaptedLayers(spec: DecoderSpec, { rank, alpha, targets }: LoraSpec): readonly Adapted[] {
+  if (!Number.isFinite(alpha) || alpha <= 0) {
+    throw new ConfigError('adapter/alpha', `alpha must be positive, not ${alpha}`);
+  }
+  return targetsOf(spec, targets).map((layer) => {
+    const { name, inputs, outputs } = layer;
+    const most = Math.min(inputs, outputs);
+    if (!Number.isSafeInteger(rank) || rank < 1 || rank > most) {
+      throw new ConfigError(
+        'adapter/rank',
+        `rank ${rank} does not fit ${name}, which is ${inputs} x ${outputs}`,
+        { hint: `choose a rank from 1 to ${most}` },
+      );
+    }
+    const within = `base_model.model.${name}`;
+    const a = `${within}.lora_A.weight`;
+    const start = { bound: 1 / Math.sqrt(inputs) };
+    return {
+      layer,
+      a: { name: a, shape: [rank, inputs], start },
+      b: { name: `${within}.lora_B.weight`, shape: [outputs, rank], start: 'zeros' },
+    };
+  });
+}
+
+/** The layers that are meant, in the decoder's order. */
+function targetsOf(spec: DecoderSpec, targets: string): readonly LinearLayer[] {
+  const { linears } = decoderOf(spec);
+  const known = words[spec.architecture];
+  const patterns = (Object.hasOwn(known, targets) ? known[targets]! : targets)
+    .split(',')
+    .map((pattern) => pattern.trim());
+  for (const pattern of patterns) {
+    if (linears.some(({ name }) => matches(name, pattern))) continue;
+    throw new ConfigError(
+      'adapter/targets',
+      `no layer of the model is called ${JSON.stringify(pattern)}`,
+      {
+        hint: `a layer is called, for example, ${linears[0]!.name}; or use qv, attention or all-linear`,
+      },
+    );
+  }
+  return linears.filter(({ name }) => patterns.some((pattern) => matches(name, pattern)));
+}
+
+/** A layer's name is the pattern, or ends with it after a dot. Linear in time: a run's pattern can come from a stranger. */
+function matches(name: string, pattern: string): boolean {
+  const [first = '', ...rest] = `.${pattern}`.split('*');
+  const whole = `.${name}`;
+  const last = rest.pop();
+  if (last === undefined) return whole.endsWith(first);
+  const end = whole.length - last.length;
+  let at = whole.indexOf(first);
+  if (at < 0 || !whole.endsWith(last)) return false;
+  at += first.length;
+  for (const part of rest) {
+    const found = whole.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= end;
+}

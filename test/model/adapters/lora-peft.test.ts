@@ -1,0 +1,199 @@
+/** Low-rank adapters against PEFT, by a stored fixture (test/vectors/make_lora.py), and against the weights they are merged into. */
+import { describe, expect, test } from 'vitest';
+import {
+  type LoraSpec,
+  loraLayers,
+  loraModel,
+  loraTensors,
+  mergeLora,
+} from '../../../src/model/adapters/lora.ts';
+import { readModelConfig } from '../../../src/model/architectures/config.ts';
+import { decoderOf } from '../../../src/model/architectures/table.ts';
+import { cacheShape, compileDecoding } from '../../../src/model/decoding.ts';
+import { modelLayout } from '../../../src/model/parameters.ts';
+import { compileTraining } from '../../../src/model/training-program.ts';
+import { adamwSpec } from '../../support/ort-models.ts';
+import { load } from '../../support/ort-run.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+interface Case {
+  readonly name: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly adapter: { readonly rank: number; readonly alpha: number; readonly targets: string };
+  readonly seed: number;
+  readonly batch: number;
+  readonly context: number;
+  /** Of each sequence, those of some positions. */
+  readonly positions: readonly number[];
+  readonly logits: readonly number[];
+  readonly loss: number;
+  readonly tensors: readonly {
+    readonly name: string;
+    readonly shape: readonly number[];
+    readonly norm: number;
+    readonly samples: readonly number[];
+  }[];
+}
+
+const { cases } = readVectors<{ readonly cases: readonly Case[] }>('lora.json');
+const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
+
+/** The decoder's numbers, the adapters' and the tokens by the fixture's formula. */
+function draw({ seed, batch, context, config, adapter }: Case) {
+  const spec = readModelConfig(config, { context });
+  let state = seed;
+  const next = () => {
+    state = (Math.imul(1664525, state) + 1013904223) >>> 0;
+    return state >>> 16;
+  };
+  const fill = (model: Parameters<typeof modelLayout>[0]) => {
+    const { size, slots } = modelLayout(model);
+    const values = new Float32Array(size);
+    for (const slot of slots) {
+      const from = isNorm.test(slot.name) ? 1 : 0;
+      const end = slot.offset + slot.size;
+      for (let i = slot.offset; i < end; i++) values[i] = from + (next() - 32768) / 2 ** 17;
+    }
+    const tensors = slots.map(
+      ({ name, offset, size: length }) => [name, values.subarray(offset, offset + length)] as const,
+    );
+    return { values, tensors };
+  };
+  const base = fill(spec);
+  const own = fill(loraModel(spec, { ...adapter, train: 'both' }));
+  const tokens = Uint8Array.from({ length: batch * (context + 1) }, () => next() % spec.vocabulary);
+  const tensors = new Map([...base.tensors, ...own.tensors]);
+  return { spec, base: base.values, own: own.values, tensors, tokens };
+}
+
+const flat = (elements: ArrayLike<number>) =>
+  ({ dtype: 'f32', shape: [elements.length], elements }) as const;
+
+const norm = (values: ArrayLike<number>) =>
+  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
+
+/** |actual - expected| / |expected|. */
+const error = (actual: ArrayLike<number>, expected: readonly number[]) =>
+  norm(expected.map((value, i) => actual[i]! - value)) / norm(expected);
+
+describe.each(cases)('$name', (one) => {
+  const { batch, context, adapter } = one;
+  const { spec, base, own, tensors, tokens } = draw(one);
+  const read = (name: string) => tensors.get(name)!;
+  const feed = (named: readonly { name: string; shape: readonly number[] }[]) =>
+    Object.fromEntries(
+      named.map(({ name, shape }) => [
+        name,
+        { dtype: 'f32' as const, shape, elements: read(name) },
+      ]),
+    );
+  const model = loraModel(spec, { ...adapter, train: 'both' });
+  const program = compileTraining(model, adamwSpec, batch);
+  const rows = Array.from({ length: batch }, (_, i) => i * (context + 1));
+  const data = {
+    corpus: { dtype: 'u8', shape: [tokens.length], elements: tokens },
+    rows: { dtype: 'i32', shape: [batch], elements: rows },
+  } as const;
+  const window = (i: number) => ({
+    dtype: 'i32' as const,
+    shape: [1, context],
+    elements: tokens.slice(i * (context + 1), (i + 1) * (context + 1) - 1),
+  });
+
+  test('has the tensors that PEFT saves', () => {
+    const named = ({ name, shape }: { name: string; shape: readonly number[] }) => ({
+      name,
+      shape,
+    });
+    expect(program.layout.slots.map(named)).toEqual(one.tensors.map(named));
+  });
+
+  test('has the same logits, and so has the decoder they are merged into', async () => {
+    const weights = base.slice();
+    const merged = new Map(mergeLora(spec, { ...adapter, train: 'both' }, read));
+    for (const { name, offset } of modelLayout(spec).slots) {
+      const values = merged.get(name);
+      if (values) weights.set(values, offset);
+    }
+    expect(merged.size).toBe(one.tensors.length / 2);
+    expect(weights).not.toEqual(base);
+    const beside = await load(program.forward());
+    const within = await load(compileTraining(spec, adamwSpec, batch).forward());
+    for (let i = 0; i < batch; i++) {
+      const inputs = window(i);
+      const { predictions } = await beside({
+        ...{ params: flat(own), inputs },
+        ...feed(model.frozen as readonly { name: string; shape: readonly number[] }[]),
+      });
+      const some = one.positions.flatMap((t) => [
+        ...predictions!.subarray(t * spec.vocabulary, (t + 1) * spec.vocabulary),
+      ]);
+      const expected = one.logits.slice(i * some.length, (i + 1) * some.length);
+      expect(error(some, expected)).toBeLessThan(1e-5);
+      const plain = await within({ params: flat(weights), inputs });
+      expect(error(plain.predictions!, [...predictions!])).toBeLessThan(2e-6);
+    }
+  });
+
+  test('has the same gradient by every A and B', async () => {
+    const run = await load(program.gradient());
+    const { loss, gradient } = await run({ ...data, ...feed(model.frozen!), params: flat(own) });
+    expect(Math.abs(loss![0]! - one.loss)).toBeLessThan(1e-6);
+    program.layout.slots.forEach(({ name, offset, size }, k) => {
+      const tensor = one.tensors[k]!;
+      const values = gradient!.subarray(offset, offset + size);
+      expect(Math.abs(norm(values) / tensor.norm - 1), name).toBeLessThan(1e-5);
+      const { length } = tensor.samples;
+      const some = tensor.samples.map((_, j) => values[Math.floor((j * size) / length)]!);
+      expect(error(some, tensor.samples), name).toBeLessThan(1e-5);
+    });
+  });
+
+  test('has the same gradient by B where A is frozen', async () => {
+    const fixed = loraModel(spec, { ...adapter, train: 'b' });
+    const alone = compileTraining(fixed, adamwSpec, batch);
+    const { layout } = alone;
+    const params = Float32Array.from(layout.slots.flatMap(({ name }) => [...read(name)]));
+    const run = await load(alone.gradient());
+    const { gradient } = await run({ ...data, ...feed(fixed.frozen!), params: flat(params) });
+    expect(layout.slots.map(({ name }) => name)).toEqual(
+      one.tensors.map(({ name }) => name).filter((name) => name.endsWith('lora_B.weight')),
+    );
+    for (const { name, offset, size } of layout.slots) {
+      const tensor = one.tensors.find((other) => other.name === name)!;
+      const values = gradient!.subarray(offset, offset + size);
+      expect(Math.abs(norm(values) / tensor.norm - 1), name).toBeLessThan(1e-5);
+    }
+  });
+
+  test('continues a text with the same logits', async () => {
+    const decoder = decoderOf(spec);
+    const settings: LoraSpec = { ...adapter, train: 'both' };
+    const all = [...decoder.tensors, ...loraTensors(spec, settings)];
+    const run = await load(
+      compileDecoding(decoder, {
+        ...{ capacity: context, tokens: context },
+        ...{ tensors: all, layers: loraLayers(spec, settings) },
+      }),
+    );
+    const shape = cacheShape(decoder, context);
+    const past = Object.fromEntries(
+      Array.from({ length: decoder.layers }, (_, i) => i).flatMap((i) =>
+        ['keys', 'values'].map((kind) => [
+          `past.${kind}.${i}`,
+          {
+            dtype: 'f32' as const,
+            shape,
+            elements: new Float32Array(shape.reduce((a, b) => a * b)),
+          },
+        ]),
+      ),
+    );
+    const at = (elements: readonly number[]) => ({ dtype: 'i32' as const, shape: [1], elements });
+    const last = one.positions.at(-1)!;
+    const text = { tokens: window(0), start: at([0]), last: at([last]) };
+    const { logits } = await run({ ...feed(all), ...past, ...text });
+    const from = (one.positions.length - 1) * spec.vocabulary;
+    expect(error(logits!, one.logits.slice(from, from + spec.vocabulary))).toBeLessThan(1e-5);
+  });
+});
