@@ -123,7 +123,7 @@ describe.each(cases)('$name', (one) => {
       const inputs = window(i);
       const { predictions } = await beside({
         ...{ params: flat(own), inputs },
-        ...feed(model.frozen as readonly { name: string; shape: readonly number[] }[]),
+        ...feed(model.frozen!),
       });
       const some = one.positions.flatMap((t) => [
         ...predictions!.subarray(t * spec.vocabulary, (t + 1) * spec.vocabulary),
@@ -147,6 +147,10 @@ describe.each(cases)('$name', (one) => {
       const some = tensor.samples.map((_, j) => values[Math.floor((j * size) / length)]!);
       expect(error(some, tensor.samples), name).toBeLessThan(1e-5);
     });
+    const sparing = compileTraining(model, adamwSpec, batch, { recompute: true });
+    const again = await load(sparing.gradient());
+    const same = await again({ ...data, ...feed(model.frozen!), params: flat(own) });
+    expect(same.gradient).toEqual(gradient);
   });
 
   test('has the same gradient by B where A is frozen', async () => {
