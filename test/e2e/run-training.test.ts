@@ -223,7 +223,7 @@ describe('nostrain run-training', () => {
 
   it('names the worker that trains another model', async () => {
     const url = await relay();
-    const settings = ['--join-timeout', '5', '--rounds', '1'];
+    const settings = ['--join-timeout', '12', '--rounds', '1'];
     const mine = start(worker(0, url, temporaryFolder(), settings));
     const theirs = start(worker(1, url, temporaryFolder(), [...settings, '--model', 'mlp']));
     expect(await mine.exit).toBe(1);

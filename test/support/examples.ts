@@ -1,4 +1,4 @@
-/** The examples in comments of the library and on docs/library.md, as tests read them. */
+/** The examples in comments of the library and on pages about the library, as tests read them. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,12 +19,14 @@ const inComments = sources.flatMap((path) =>
   })),
 );
 
-const onPage = [
-  ...readFileSync(join(root, 'docs/library.md'), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms),
-].map(([, code], i) => ({ where: `docs/library.md ${i + 1}`, code: code! }));
+const onPages = ['docs/library.md', 'docs/models.md'].flatMap((page) =>
+  [...readFileSync(join(root, page), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms)].map(
+    ([, code], i) => ({ where: `${page} ${i + 1}`, code: code! }),
+  ),
+);
 
 /** Where each stands, and its code. */
-export const examples = [...inComments, ...onPage];
+export const examples = [...inComments, ...onPages];
 
 /** `expression; // => value` for the compiler, which takes both sides. */
 export const typed = (code: string): string =>
