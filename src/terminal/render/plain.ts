@@ -104,8 +104,8 @@ function describeEnd(event: Extract<RunEvent, { type: 'divergence' | 'done' | 'f
     const first =
       firstDiffering === undefined
         ? ''
-        : `; the first worker only one of us counted is ${short(firstDiffering)}`;
-    return `DIVERGENCE at the start of ${roundName(round)}: we hold ${short(ours)}, ${short(peer)} holds ${short(theirs)}${first}`;
+        : `; the first worker that only one of you counted is ${short(firstDiffering)}`;
+    return `DIFFERENT MODELS at the start of ${roundName(round)}: worker ${short(peer)} holds ${short(theirs)}, yours is ${short(ours)}${first}`;
   }
   if (event.type === 'failed') {
     const { code, message, hint } = event;

@@ -69,7 +69,7 @@ it.each<[RunEvent, string]>([
       theirs: digestOf(4),
       firstDiffering: alice,
     },
-    'DIVERGENCE at the start of round 4: we hold d3d3d3d3, b2b2b2b2 holds d4d4d4d4; the first worker only one of us counted is a1a1a1a1',
+    'DIFFERENT MODELS at the start of round 4: worker b2b2b2b2 holds d4d4d4d4, yours is d3d3d3d3; the first worker that only one of you counted is a1a1a1a1',
   ],
   [
     { type: 'failed', code: 'relay/none', message: 'no relay answered', hint: 'check --relay' },
