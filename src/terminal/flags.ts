@@ -60,7 +60,8 @@ export function checked(
   readers: readonly Pick<Field<unknown>, 'read'>[],
 ): Option {
   const made = option(flag, help);
-  return made.isBoolean() ? made : made.argParser(checking(longFlag(flag), readers));
+  const isSwitch = made.isBoolean() || made.negate;
+  return isSwitch ? made : made.argParser(checking(longFlag(flag), readers));
 }
 
 const checking =

@@ -19,14 +19,16 @@ interface Case {
   readonly option: Option;
 }
 
-const numbersOf = (command: Command, path: string): readonly Case[] => [
-  ...command.options
-    .filter(({ flags }) => NUMBERS.test(flags))
-    .map((option) => ({ name: `${path} ${option.flags}`, command, option })),
-  ...command.commands.flatMap((each) => numbersOf(each, `${path} ${each.name()}`)),
+const casesOf = (command: Command, path: string): readonly Case[] => [
+  ...command.options.map((option) => ({ name: `${path} ${option.flags}`, command, option })),
+  ...command.commands.flatMap((each) => casesOf(each, `${path} ${each.name()}`)),
 ];
 
-const cases = numbersOf(await createProgram(), 'nostrain');
+const all = casesOf(await createProgram(), 'nostrain');
+const cases = all.filter(({ option }) => NUMBERS.test(option.flags));
+const switches = all.filter(
+  ({ option }) => !/[<[]/.test(option.flags) && option.long !== '--version',
+);
 
 /** What happens to a command line that says so; undefined where it is taken. */
 function refusal({ command, option }: Case, value: string) {
@@ -65,6 +67,18 @@ describe('a flag that takes a number', () => {
       expect(told?.exitCode, code).toBe(REFERENCE.test(code) ? 1 : 2);
     },
   );
+});
+
+describe('a flag without a value', () => {
+  it('is one of many', () => {
+    expect(switches.length).toBeGreaterThan(50);
+  });
+
+  it.each(switches)('$name says yes, or no where it begins with no', ({ command, option }) => {
+    command.parseOptions([option.long!]);
+    expect(command.getOptionValue(option.attributeName())).toBe(!option.negate);
+    command.setOptionValueWithSource(option.attributeName(), undefined, undefined);
+  });
 });
 
 it('every setting is checked as it is typed', async () => {
