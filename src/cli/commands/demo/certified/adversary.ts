@@ -4,6 +4,7 @@
  */
 import type { AddressInfo } from 'node:net';
 import { WebSocket, WebSocketServer } from 'ws';
+import { copies } from '../../../../../kinds/copies.ts';
 import { proposal } from '../../../../../kinds/proposal.ts';
 import { vote } from '../../../../../kinds/vote.ts';
 import { utf8 } from '../../../../base/bytes.ts';
@@ -15,7 +16,7 @@ import { parseEvent, type SignedEvent, type Signer } from '../../../../network/e
 export interface Attack {
   /** From this round on each commit gets a twin for another, made-up outcome. */
   readonly equivocateFrom?: number;
-  /** Votes and proposals of these rounds never reach a relay. */
+  /** Votes and proposals of these rounds never reach a relay, nor do copies of them. */
   readonly silent?: { readonly from: number; readonly to: number };
 }
 
@@ -77,9 +78,11 @@ function tamper(text: string, signer: Signer, { equivocateFrom, silent }: Attack
   const parsed = parseEvent(JSON.parse(text)[1]);
   if (!parsed.ok) return {};
   const { kind, content, id } = parsed.value;
+  const isSilent = (round: number) => silent && round >= silent.from && round <= silent.to;
+  if (kind === copies.kind && isSilent(copiedRound(parsed.value))) return { withheld: id };
   if (kind !== vote.kind && kind !== proposal.kind) return {};
   const { round, step } = JSON.parse(content);
-  if (silent && round >= silent.from && round <= silent.to) return { withheld: id };
+  if (isSilent(round)) return { withheld: id };
   const isTwinned =
     equivocateFrom !== undefined &&
     round >= equivocateFrom &&
@@ -87,6 +90,10 @@ function tamper(text: string, signer: Signer, { equivocateFrom, silent }: Attack
     step === 'commit';
   return isTwinned ? { added: twinOf(parsed.value, signer) } : {};
 }
+
+/** The round whose events a copy holds: the last part of its place, `<run>/<round>`. */
+const copiedRound = ({ tags }: SignedEvent): number =>
+  Number(tags.findLast(([name]) => name === 's')?.[1]?.split('/')[1]);
 
 /** A commit of the same key in the same place to an outcome that nobody has. */
 function twinOf({ kind, created_at, tags, content }: SignedEvent, signer: Signer): SignedEvent {
