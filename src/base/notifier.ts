@@ -37,6 +37,29 @@ export function createNotifier(): Notifier {
   };
 }
 
+/** Something that goes on until it is stopped. */
+export interface Watch {
+  stop(): Promise<void>;
+}
+
+/** Looks now and after every `notify`, until stopped. */
+export function watchChanges(changed: Pick<Notifier, 'next'>, look: () => void): Watch {
+  const stopping = new AbortController();
+  async function keepLooking(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      look();
+      await changed.next(stopping.signal).catch(() => undefined);
+    }
+  }
+  const looking = keepLooking();
+  return {
+    async stop() {
+      stopping.abort();
+      await looking;
+    },
+  };
+}
+
 /** Reason of waits that nobody waits for any more. */
 const OVER = new Error('over');
 

@@ -1,4 +1,5 @@
 /** Compares what peers say they hold with what we hold: equal cohorts must give equal bits. */
+import { type Watch, watchChanges } from '../base/notifier.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
@@ -14,17 +15,15 @@ export interface KnownState {
 
 type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 
-export interface Comparison {
+export interface Comparison extends Watch {
   /** Remembers what we start a round from. */
   remember(state: KnownState): void;
-  stop(): Promise<void>;
 }
 
 /** Reports every peer whose heartbeat names other bits than ours for a round, once, until stopped. */
 export function compareWithPeers({ plan, ports: { wire, report } }: Session): Comparison {
   const known = new Map<number, KnownState>();
   const told = new Set<string>();
-  const stopping = new AbortController();
 
   function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
@@ -38,23 +37,15 @@ export function compareWithPeers({ plan, ports: { wire, report } }: Session): Co
     }
   }
 
-  async function keepChecking(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      check();
-      await wire.changed.next(stopping.signal).catch(() => undefined);
-    }
-    check();
-  }
-
-  const checking = keepChecking();
+  const watch = watchChanges(wire.changed, check);
   return {
     remember(mine) {
       known.set(mine.round, mine);
       check();
     },
     async stop() {
-      stopping.abort();
-      await checking;
+      await watch.stop();
+      check();
     },
   };
 }

@@ -2,14 +2,11 @@
  * Compares how the workers of a run were started, by what their heartbeats say: other settings, the same part of the data, the same key.
  * Each is told once, at once, with the flag and both values, before it costs anybody a round.
  */
+import { type Watch, watchChanges } from '../base/notifier.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import { differencesOf, type Terms } from '../run/terms.ts';
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
-
-export interface PeerCheck {
-  stop(): Promise<void>;
-}
 
 /** Differences that are named; more of them mean another run. */
 const MOST_NAMED = 4;
@@ -22,7 +19,7 @@ export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): bo
   terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
 
 /** Compares with every peer until stopped; `answer` lets the other process with this key know, once. */
-export function checkPeers(session: Session, answer: () => void): PeerCheck {
+export function checkPeers(session: Session, answer: () => void): Watch {
   const { ports } = session;
   const { wire, report } = ports;
   const stopping = new AbortController();
@@ -43,26 +40,22 @@ export function checkPeers(session: Session, answer: () => void): PeerCheck {
     for (const difference of differencesOfPeers(session)) tell(difference);
   }
 
-  async function watch(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      look();
-      await wire.changed.next(stopping.signal).catch(() => undefined);
-    }
-  }
-
-  const watching = watch();
+  const watch = watchChanges(wire.changed, look);
   return {
     async stop() {
       stopping.abort();
-      await watching;
+      await watch.stop();
     },
   };
 }
 
-/** What is wrong between this worker and its peers, one sentence each. */
-export const differencesOfPeers = ({ plan, ports: { wire } }: Session): readonly string[] =>
+/** What is wrong between this worker and its peers, one sentence each; of those that left too where nobody else is there. */
+export const differencesOfPeers = (
+  { plan, ports: { wire } }: Session,
+  { withLeft } = { withLeft: false },
+): readonly string[] =>
   [...wire.heartbeats.values()].flatMap(({ worker, leaving, terms }) => {
-    if (worker === wire.me || leaving || !plan.terms || !terms) return [];
+    if (worker === wire.me || (leaving && !withLeft) || !plan.terms || !terms) return [];
     return differenceIn(plan.terms, terms, worker.slice(0, 8)) ?? [];
   });
 

@@ -1,14 +1,14 @@
 /** Reports what the other workers do, for whoever watches: in which round each is, whose gradients are here, who is gone. */
+import { type Watch, watchChanges } from '../base/notifier.ts';
 import { isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
 import type { Session } from './ports.ts';
 import type { OpenRound } from './strategy.ts';
 
-export interface PeerWatch {
+export interface PeerWatch extends Watch {
   /** The round that gradients arrive for from now on. */
   follow(round: number, open: Pick<OpenRound<never>, 'arrived'>): void;
-  stop(): Promise<void>;
 }
 
 type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
@@ -18,7 +18,6 @@ const NONE: ReadonlyMap<WorkerId, number> = new Map();
 /** Reports each change of each peer once, until stopped. */
 export function watchPeers({ plan, ports: { clock, wire, report } }: Session): PeerWatch {
   const told = new Map<WorkerId, string>();
-  const stopping = new AbortController();
   let round = 0;
   let arrivals = (): ReadonlyMap<WorkerId, number> => NONE;
 
@@ -43,23 +42,13 @@ export function watchPeers({ plan, ports: { clock, wire, report } }: Session): P
     }
   }
 
-  async function keepLooking(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      look();
-      await wire.changed.next(stopping.signal).catch(() => undefined);
-    }
-  }
-
-  const looking = keepLooking();
+  const { stop } = watchChanges(wire.changed, look);
   return {
     follow(next, { arrived }) {
       round = next;
       arrivals = arrived ?? (() => NONE);
       look();
     },
-    async stop() {
-      stopping.abort();
-      await looking;
-    },
+    stop,
   };
 }

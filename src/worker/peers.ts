@@ -49,7 +49,8 @@ function noPeers(have: number, session: Session): RelayError {
   const { plan, ports } = session;
   const { wire } = ports;
   const troubles = wire.troubles();
-  const strange = differencesOfPeers(session);
+  // one that waited for this worker in vain may have left a moment earlier
+  const strange = differencesOfPeers(session, { withLeft: true });
   const few = `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ${plan.joinTimeoutMs / 1000} s`;
   return new RelayError('round/no-peers', [few, ...troubles, ...strange].join('; '), {
     hint: relaysAreAtFault(wire)

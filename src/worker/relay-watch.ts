@@ -2,12 +2,9 @@
  * Relays at fault, for people: tells when every relay of the run is away (the worker trains on and loses nothing, but hears and is heard
  * by nobody meanwhile), and says when an error is theirs and not that of the other workers.
  */
+import { type Watch, watchChanges } from '../base/notifier.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Session } from './ports.ts';
-
-export interface RelayWatch {
-  stop(): Promise<void>;
-}
 
 /** A relay that comes and goes is not told of more often than this. */
 const QUIET_MS = 60_000;
@@ -21,8 +18,7 @@ export const RELAY_HINT =
   'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay more; then run the same command again';
 
 /** Watches until stopped. */
-export function watchRelays({ ports: { clock, wire, report } }: Session): RelayWatch {
-  const stopping = new AbortController();
+export function watchRelays({ ports: { clock, wire, report } }: Session): Watch {
   let toldMs = Number.NEGATIVE_INFINITY;
   let isAway = false;
 
@@ -35,18 +31,5 @@ export function watchRelays({ ports: { clock, wire, report } }: Session): RelayW
     report({ type: 'notice', message });
   }
 
-  async function watch(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      look();
-      await wire.changed.next(stopping.signal).catch(() => undefined);
-    }
-  }
-
-  const watching = watch();
-  return {
-    async stop() {
-      stopping.abort();
-      await watching;
-    },
-  };
+  return watchChanges(wire.changed, look);
 }

@@ -103,6 +103,16 @@ describe('runWorker', () => {
     expect(error.hint).toContain('--run');
   });
 
+  it('names what a worker that has left was started with, when nobody else comes', async () => {
+    const terms = { settings: 'a', asked: ['model=linear'], shard: '1/1' };
+    const { clock, ports, outcome } = play({ waitFor: 2, terms });
+    const theirs = { settings: 'b', asked: ['model=mlp'], shard: '1/1' };
+    ports.hear({ worker: B, leaving: true, terms: theirs });
+    await clock.advance(6_000);
+    const { error } = await outcome;
+    expect(error.message).toContain('started with another model (mlp, yours is linear)');
+  });
+
   it('N-07: names the first member by which a peer holds other bits', async () => {
     const { clock, ports } = play({ rounds: 1, sync: { strategy: 'strict', workers: 2 } });
     await clock.advance(10);
