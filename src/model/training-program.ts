@@ -3,31 +3,22 @@
  *
  * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` (L), u8
  * or i32 by vocabulary, and window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N
- * are open. Frozen tensors of the model are inputs, by their names, of every program that runs it.
+ * are open. Where only some tokens count, `counted` (L) says which: 1 where predicting that token does, else 0. Frozen tensors of
+ * the model are inputs, by their names, of every program that runs it.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
+import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
+import { batchLoss, rowLosses } from './batch-loss.ts';
 import { dataFormOf } from './data-form.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
 import { lowerLoop, next } from './graph/loop.ts';
 import { lower } from './graph/lower.ts';
-import { ANY, isFloat, type Value } from './graph/value.ts';
-import {
-  add,
-  after,
-  gather,
-  gemm,
-  mul,
-  reduceMean,
-  reduceSum,
-  reshape,
-  split,
-  square,
-} from './graph/verbs.ts';
+import { ANY, type Value } from './graph/value.ts';
+import { add, after, gather, gemm, mul, reduceSum, reshape, split, square } from './graph/verbs.ts';
 import { encodeModel } from './onnx/encode.ts';
 import type { OnnxGraph } from './onnx/model.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
@@ -45,6 +36,8 @@ export interface CompileOptions {
   readonly recompute?: boolean;
   /** Into how many micro-batches a step cuts its batch, one after the other: less memory for the same mean gradient. */
   readonly accumulate?: number;
+  /** Only the tokens that the input `counted` names enter losses and gradients; for token windows. */
+  readonly masked?: boolean;
 }
 
 /** ONNX models as bytes, each encoded when first asked for. `k` below is the number of rates, B the batch. */
@@ -57,11 +50,11 @@ export interface TrainingProgram {
   readonly loop: () => Uint8Array;
   /** One step without Loop: params, moments, rates (k), rows i32 (B), data -> params.next, moments.next, loss. */
   readonly step: () => Uint8Array;
-  /** params, rows i32 (B), data -> losses (B), the mean of each row. */
+  /** params, rows i32 (B), data -> losses (B), the mean of each row; with `masked` also counts (B), of each row's tokens. */
   readonly evaluate: () => Uint8Array;
-  /** params, rows i32 (B), data -> loss, gradient (flat). */
+  /** params, rows i32 (B), data -> loss, gradient (flat); with `masked` also count, of the batch's tokens. */
   readonly gradient: () => Uint8Array;
-  /** gradients (parts, any) -> gradient (any), their mean, and the sum of its squares. */
+  /** gradients (parts, any) -> gradient (any), their mean, and its squares' sum; with `masked` weighed by shares (1, parts). */
   readonly combine: (parts: number) => Uint8Array;
   /** The ranges of the vectors that can be updated apart, at most `count`; equal models are one object. */
   readonly updates: (count: number) => readonly RangeUpdate[];
@@ -79,7 +72,13 @@ export function compileTraining(
   spec: AnyModel,
   optimizerSpec: OptimizerSpec,
   batch: number,
-  { dtype = 'f32', portable = false, recompute = false, accumulate = 1 }: CompileOptions = {},
+  {
+    dtype = 'f32',
+    portable = false,
+    recompute = false,
+    accumulate = 1,
+    masked = false,
+  }: CompileOptions = {},
 ): TrainingProgram {
   if (!Number.isSafeInteger(accumulate) || accumulate < 1 || batch % accumulate !== 0) {
     throw new ConfigError(
@@ -98,6 +97,7 @@ export function compileTraining(
     dtype,
     recompute,
     accumulate,
+    masked,
   };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
@@ -107,7 +107,7 @@ export function compileTraining(
   return {
     layout,
     optimizer,
-    dataInputs: dataInputs(plan.form, plan.model),
+    dataInputs: dataInputs(plan),
     loop: () => encodeModel(lowerTraining(plan, portable)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
@@ -140,6 +140,7 @@ interface Plan {
   readonly dtype: 'f32' | 'f64';
   readonly recompute: boolean;
   readonly accumulate: number;
+  readonly masked: boolean;
 }
 
 function lowerTraining(plan: Plan, portable: boolean): OnnxGraph {
@@ -181,19 +182,21 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
 function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
   const { model, layout, recompute, accumulate } = plan;
   const weights = openWeights(graph, params, layout, model);
-  const read = openData(graph, plan.form, plan.dtype);
+  const read = openData(graph, plan);
+  const { counted } = read(rows);
+  const count = counted && reduceSum(counted);
   const sizes = new Array<number>(accumulate).fill(rows.shape[0]! / accumulate);
   let total: { readonly loss: Value; readonly gradient: Value } | undefined;
   for (const part of split(rows, 0, sizes)) {
     const own = total ? after(part, total.gradient) : part;
-    const loss = reduceMean(lossesOf(model, weights, read(own)));
+    const loss = batchLoss(model, weights, read(own), count);
     const [gradient] = gradients(graph, loss, [params], { recompute });
     total = total
       ? { loss: add(total.loss, loss), gradient: add(total.gradient, gradient!) }
       : { loss, gradient: gradient! };
   }
   const { loss, gradient } = total!;
-  if (accumulate === 1) return { loss, gradient };
+  if (accumulate === 1 || count) return { loss, gradient, count };
   return { loss: mul(loss, 1 / accumulate), gradient: mul(gradient, 1 / accumulate) };
 }
 
@@ -206,9 +209,12 @@ function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput): vo
 }
 
 /** The mean of several gradients, or of the same range of each. */
-function buildCombine(graph: Graph, { dtype }: Plan, parts: number): void {
+function buildCombine(graph: Graph, { dtype, masked }: Plan, parts: number): void {
   const all = graph.input('gradients', { dtype, shape: [parts, ANY] });
-  const shares = graph.constant({ dtype, shape: [1, parts] }, new Array(parts).fill(1 / parts));
+  const row = { dtype, shape: [1, parts] };
+  const shares = masked
+    ? graph.input('shares', row)
+    : graph.constant(row, new Array(parts).fill(1 / parts));
   const mean = reshape(gemm(shares, all), [ANY]);
   graph.output('gradient', mean);
   graph.output('squares', reduceSum(square(mean)));
@@ -231,18 +237,18 @@ function buildEvaluation(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
   const weights = openWeights(graph, params, plan.layout, plan.model);
-  const batch = openData(graph, plan.form, plan.dtype)(rows);
-  const losses = lossesOf(plan.model, weights, batch);
-  const axes = losses.shape.map((_, axis) => axis).slice(1);
-  graph.output('losses', reduceMean(losses, axes));
+  const { losses, counts } = rowLosses(plan.model, weights, openData(graph, plan)(rows));
+  graph.output('losses', losses);
+  if (counts) graph.output('counts', counts);
 }
 
 function buildGradient(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
-  const { loss, gradient } = differentiate(graph, plan, params, rows);
+  const { loss, gradient, count } = differentiate(graph, plan, params, rows);
   graph.output('loss', loss);
   graph.output('gradient', gradient);
+  if (count) graph.output('count', count);
 }
 
 function buildForward(graph: Graph, plan: Plan): void {
@@ -262,15 +268,3 @@ function buildForward(graph: Graph, plan: Plan): void {
 
 const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
   graph.input(name, { dtype, shape: [layout.size] });
-
-/** The losses of a batch, row by row. Throws a `ConfigError` (`model/losses`) where they are anything else. */
-function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
-  const losses = model.losses(weights, batch);
-  const [rows] = batch.targets.shape;
-  if (losses.shape[0] === rows && isFloat(losses.dtype)) return losses;
-  throw new ConfigError(
-    'model/losses',
-    `Your model's losses are ${losses.dtype} of the shape [${losses.shape}]; a batch of ${rows} rows needs ${rows} numbers, one per row.`,
-    { hint: 'leave the mean over the rows out: reduce over all axes but the first' },
-  );
-}

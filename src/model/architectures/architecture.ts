@@ -20,6 +20,8 @@ export interface TensorSpec {
 export interface Batch {
   readonly inputs: Value;
   readonly targets: Value;
+  /** Where only some tokens count: 1 for each target that does, else 0 (B, T), as a float. Losses are per token then. */
+  readonly counted?: Value;
 }
 
 /** The model's tensors by name, as values of a graph. */
