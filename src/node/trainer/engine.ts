@@ -14,6 +14,7 @@ import type {
   Feeds,
   OpenRequest,
   ReplicaTraining,
+  RowLosses,
   SharedState,
   SingleTraining,
 } from './messages.ts';
@@ -27,8 +28,7 @@ export interface Engine {
   /** Parameters and moments now. */
   finish(): Promise<readonly Float32Array[]>;
   hold(params: Float32Array): Promise<void>;
-  /** One loss per row. */
-  evaluate(on: DataName, rows: Int32Array): Promise<Float32Array>;
+  evaluate(on: DataName, rows: Int32Array): Promise<RowLosses>;
   forward(inputs: Feed): Promise<Float32Array>;
   close(): Promise<void>;
 }
@@ -93,12 +93,14 @@ function reading(links: readonly TrainerLink[], rows: number) {
     },
     evaluate: async (on: DataName, all: Int32Array) => {
       const share = Math.ceil(all.length / rows / links.length) * rows;
-      const losses = await Promise.all(
+      const answers = await Promise.all(
         links.map((link, i) =>
           link.call('evaluate', { on, rows: all.slice(i * share, (i + 1) * share) }),
         ),
       );
-      return Float32Array.from(losses.flatMap((part) => [...part]));
+      const joined = (name: keyof RowLosses) =>
+        Float32Array.from(answers.flatMap((part) => [...part[name]]));
+      return { losses: joined('losses'), counts: joined('counts') };
     },
     forward: (inputs: Feed) => links[0]!.call('forward', inputs),
     close: async () => {
@@ -143,6 +145,7 @@ function shareState(
     state: Array.from({ length: vectors }, () => floats(size)),
     gradients: Array.from({ length: parts }, () => floats(size)),
     losses: floats(parts),
+    counts: floats(parts),
     squares: floats(ranges),
   };
 }

@@ -1,5 +1,6 @@
 /** What the main thread asks a trainer thread, and what comes back. */
 import type { RangeUpdate } from '../../model/training-program.ts';
+import type { StoredTokens } from './token-reader.ts';
 
 /** Where graphs run. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
@@ -17,11 +18,16 @@ export type Feeds = Readonly<Record<string, Feed>>;
 
 export type DataName = 'shard' | 'validation';
 
+/** Inputs that hold all rows, or a file whose windows are read as rows are asked for. */
+export type Data =
+  | { readonly kind: 'feeds'; readonly feeds: Feeds }
+  | { readonly kind: 'stored'; readonly part: StoredTokens; readonly context: number };
+
 /** What every trainer thread gets, however it trains. */
 export interface OpenRequest {
   readonly device: Device;
   readonly threads: number;
-  readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
+  readonly data: Readonly<Partial<Record<DataName, Data>>>;
   /** The model's frozen tensors, the same for every run. */
   readonly frozen: Feeds;
   readonly evaluate: Uint8Array;
@@ -57,6 +63,8 @@ export interface ReplicaTraining {
   readonly rowsPerPart: number;
   readonly rateCount: number;
   readonly clipNorm: number;
+  /** Only some tokens count: parts weigh as many as count in them. */
+  readonly masked: boolean;
   readonly shared: SharedState;
 }
 
@@ -70,6 +78,8 @@ export interface SharedState {
   readonly gradients: readonly Float32Array<SharedArrayBuffer>[];
   /** The loss of every part. */
   readonly losses: Float32Array<SharedArrayBuffer>;
+  /** How many tokens of every part count, where only some do. */
+  readonly counts: Float32Array<SharedArrayBuffer>;
   /** The sum of squares of every range of the combined gradient. */
   readonly squares: Float32Array<SharedArrayBuffer>;
 }
@@ -85,6 +95,13 @@ export interface Advanced {
   readonly seconds: number;
 }
 
+/** One of each per row. */
+export interface RowLosses {
+  readonly losses: Float32Array;
+  /** How many tokens of the row count, where only some do; else 1. */
+  readonly counts: Float32Array;
+}
+
 export interface Calls {
   open: { readonly ask: OpenRequest; readonly answer: null };
   /** Sets the state that `advance` moves; replicas find it in shared memory instead. */
@@ -94,10 +111,10 @@ export interface Calls {
   finish: { readonly ask: null; readonly answer: readonly Float32Array[] };
   /** Sets the parameters that `evaluate` and `forward` read. */
   hold: { readonly ask: Float32Array; readonly answer: null };
-  /** One loss per row; their number is a multiple of `OpenRequest.rows`. */
+  /** The number of rows is a multiple of `OpenRequest.rows`. */
   evaluate: {
     readonly ask: { readonly on: DataName; readonly rows: Int32Array };
-    readonly answer: Float32Array;
+    readonly answer: RowLosses;
   };
   forward: { readonly ask: Feed; readonly answer: Float32Array };
 }

@@ -4,12 +4,14 @@ import type { TrainingProgram } from '../../model/training-program.ts';
 import { requireEngine } from '../training-engine.ts';
 import { CUDA_HINT, cudaProblem } from './cuda-libraries.ts';
 import { type Engine, openReplicas, openSingle } from './engine.ts';
-import type { DataName, Device, Feeds } from './messages.ts';
+import type { Data, DataName, Device, Feeds } from './messages.ts';
 
 export interface Opening {
   /** The program for batches of `rows`, with portable operators only or with all of them. */
   readonly compile: (rows: number, portable: boolean) => TrainingProgram;
-  readonly data: Readonly<Partial<Record<DataName, Feeds>>>;
+  readonly data: Readonly<Partial<Record<DataName, Data>>>;
+  /** Only some tokens of the data count. */
+  readonly masked?: boolean;
   readonly frozen: () => Promise<Feeds>;
   /** The model is the user's own: what the CPU cannot open is more likely its fault. */
   readonly isOwn: boolean;
@@ -81,7 +83,7 @@ function noDevice(device: Device, cause: unknown): TrainingError {
 
 /** Several threads, each with parts of the batch. */
 function prepareParts(opening: Opening): () => Promise<Opened> {
-  const { compile, data, frozen, batch, parts, threads } = opening;
+  const { compile, data, masked = false, frozen, batch, parts, threads } = opening;
   const rows = batch / parts;
   const program = compile(rows, false);
   const { layout, optimizer } = program;
@@ -91,7 +93,7 @@ function prepareParts(opening: Opening): () => Promise<Opened> {
     combine: program.combine(parts),
     updates: program.updates(parts),
     state: ['params', ...optimizer.moments],
-    ...{ parts, rowsPerPart: rows },
+    ...{ parts, rowsPerPart: rows, masked },
     rateCount: optimizer.rateCount,
     clipNorm: optimizer.clipNorm,
   };

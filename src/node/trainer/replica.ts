@@ -9,7 +9,7 @@ import type { Range } from '../../model/ranges.ts';
 import { type Barrier, createBarrier } from './barrier.ts';
 import type { Advance, Advanced, Device, ReplicaTraining } from './messages.ts';
 import { createSession, floats, type Tensors, vector } from './sessions.ts';
-import type { Stepper } from './single.ts';
+import type { ShardFeeds, Stepper } from './single.ts';
 
 /** A range of the flat vectors that one replica keeps up to date. */
 interface OwnRange extends Range {
@@ -26,7 +26,7 @@ interface OwnRange extends Range {
 interface Replica {
   readonly training: ReplicaTraining;
   readonly barrier: Barrier;
-  readonly shard: Tensors;
+  readonly shard: ShardFeeds;
   readonly gradientModel: InferenceSession;
   readonly combineModel: InferenceSession;
   readonly ranges: readonly OwnRange[];
@@ -39,7 +39,7 @@ export async function createReplicaStepper(
   training: ReplicaTraining,
   device: Device,
   threads: number,
-  shard: Tensors,
+  shard: ShardFeeds,
 ): Promise<Stepper> {
   const { shared, replica: number, replicas } = training;
   const size = shared.state[0]!.length;
@@ -93,12 +93,15 @@ async function step(
   rates: Float32Array,
 ): Promise<number | undefined> {
   const { barrier, ranges, params } = replica;
-  const { shared, parts } = replica.training;
+  const { shared, parts, masked } = replica.training;
   await differentiate(replica, rows);
   if (!barrier.meet()) return undefined;
-  // until the last meeting of the step nobody writes the parts' losses
-  const loss = shared.losses.reduce((sum, part) => sum + part, 0) / parts;
-  for (const range of ranges) await combine(replica, range);
+  // until the last meeting of the step nobody writes the parts' losses and counts
+  const shares = masked ? sharesOf(shared.counts) : undefined;
+  const loss = shares
+    ? shared.losses.reduce((sum, part, i) => sum + part * shares[i]!, 0)
+    : shared.losses.reduce((sum, part) => sum + part, 0) / parts;
+  for (const range of ranges) await combine(replica, range, shares);
   if (!barrier.meet()) return undefined;
   for (const range of ranges) await update(replica, range, rates);
   if (!barrier.meet()) return undefined;
@@ -108,19 +111,29 @@ async function step(
 
 async function differentiate(replica: Replica, rows: Int32Array): Promise<void> {
   const { barrier, shard, params, gradient, gradientModel } = replica;
-  const { parts, rowsPerPart, shared } = replica.training;
+  const { parts, rowsPerPart, masked, shared } = replica.training;
+  const fetches = { loss: null, gradient: vector(gradient), ...(masked && { count: null }) };
   for (let part = barrier.ticket(); part < parts; part = barrier.ticket()) {
-    const own = rows.slice(part * rowsPerPart, (part + 1) * rowsPerPart);
-    const results = await gradientModel.run(
-      { ...shard, params: vector(params), rows: new Tensor('int32', own) },
-      { loss: null, gradient: vector(gradient) },
-    );
+    const own = shard.source.at(rows.slice(part * rowsPerPart, (part + 1) * rowsPerPart));
+    const data = { ...shard.frozen, ...own.tensors, rows: new Tensor('int32', own.rows) };
+    const results = await gradientModel.run({ ...data, params: vector(params) }, fetches);
     shared.gradients[part]!.set(gradient);
     shared.losses[part] = floats(results.loss)[0]!;
+    if (masked) shared.counts[part] = floats(results.count)[0]!;
   }
 }
 
-async function combine({ training, combineModel }: Replica, range: OwnRange): Promise<void> {
+/** How much each part weighs: as many tokens as count in it. */
+function sharesOf(counts: Float32Array): Float32Array {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  return Float32Array.from(counts, (count) => count / Math.max(1, total));
+}
+
+async function combine(
+  { training, combineModel }: Replica,
+  range: OwnRange,
+  shares: Float32Array | undefined,
+): Promise<void> {
   const { parts, shared } = training;
   const { index, from, to, stack } = range;
   const length = to - from;
@@ -128,7 +141,10 @@ async function combine({ training, combineModel }: Replica, range: OwnRange): Pr
     stack.set(shared.gradients[part]!.subarray(from, to), part * length);
   }
   const results = await combineModel.run(
-    { gradients: new Tensor('float32', stack, [parts, length]) },
+    {
+      gradients: new Tensor('float32', stack, [parts, length]),
+      ...(shares && { shares: new Tensor('float32', shares, [1, parts]) }),
+    },
     { gradient: vector(range.gradient), squares: null },
   );
   shared.squares[index] = floats(results.squares)[0]!;

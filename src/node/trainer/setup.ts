@@ -1,12 +1,14 @@
 /** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
 import { ConfigError } from '../../base/errors.ts';
+import type { TokenForm } from '../../model/architectures/architecture.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
-import { assertTokens, type Tokens } from '../../model/data/tokens.ts';
+import { assertTokens } from '../../model/data/tokens.ts';
 import { dataFormOf } from '../../model/data-form.ts';
 import { initialParameters } from '../../model/parameters.ts';
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Engine } from './engine.ts';
 import type { Device, Feeds } from './messages.ts';
+import { isMasked, nextCounted, openTokens, type TokenPart, tokensIn } from './token-reader.ts';
 
 export interface RegressionRows {
   /** Row after row. */
@@ -15,7 +17,7 @@ export interface RegressionRows {
 }
 
 export type TrainerData =
-  | { readonly kind: 'tokens'; readonly shard: Tokens; readonly validation: Tokens }
+  | { readonly kind: 'tokens'; readonly shard: TokenPart; readonly validation: TokenPart }
   | ({
       readonly kind: 'regression';
       readonly features: number;
@@ -52,14 +54,7 @@ export function checkSetup({ model, data, batch }: TrainerSetup): void {
       const name = model.architecture;
       throw unfit(`a ${name} model trains on tokens, not on feature rows`);
     }
-    if (data.shard.length <= form.context) {
-      throw unfit(
-        `the shard has ${data.shard.length} tokens, but one window needs ${form.context + 1}`,
-        'use more text, fewer workers or a shorter model.context',
-      );
-    }
-    assertTokens(data.shard, form.vocabulary);
-    assertTokens(data.validation, form.vocabulary);
+    checkTokens(data, form);
     return;
   }
   if (data.kind !== 'regression' || data.features !== form.features) {
@@ -67,6 +62,35 @@ export function checkSetup({ model, data, batch }: TrainerSetup): void {
   }
   checkRows(data, form.features, '');
   if (data.validation) checkRows(data.validation, form.features, 'validation ');
+}
+
+type TokenData = Extract<TrainerData, { readonly kind: 'tokens' }>;
+
+function checkTokens({ shard, validation }: TokenData, { context, vocabulary }: TokenForm): void {
+  const length = tokensIn(shard);
+  if (length <= context) {
+    throw unfit(
+      `the shard has ${length} tokens, but one window needs ${context + 1}`,
+      'use more text, fewer workers or a shorter model.context',
+    );
+  }
+  if (isMasked(shard) !== isMasked(validation)) {
+    throw unfit('tokens may be left uncounted in both parts of the data or in none');
+  }
+  for (const part of [shard, validation]) {
+    if ('tokens' in part && part.tokens.length !== part.counted.length) {
+      throw unfit(`${part.tokens.length} tokens need as many marks, not ${part.counted.length}`);
+    }
+    // those of a file are looked at as they are read
+    if (!('file' in part)) assertTokens('tokens' in part ? part.tokens : part, vocabulary);
+  }
+  for (const [name, part] of Object.entries({ shard, validation })) {
+    const reader = openTokens(part);
+    const counts = nextCounted(reader, 1) !== undefined;
+    reader.close();
+    if (counts || tokensIn(part) <= context) continue;
+    throw unfit(`no token of the ${name} data counts`, 'give data with answers to learn from');
+  }
 }
 
 /** The frozen tensors in the shapes of the model. Throws a ConfigError when one is missing or of another size. */
@@ -105,11 +129,11 @@ export async function checkFirstLosses(
 ): Promise<void> {
   if (model.architecture !== 'own') return;
   const form = dataFormOf(model);
-  const length = data.kind === 'tokens' ? data.shard.length : data.targets.length;
+  const length = data.kind === 'tokens' ? tokensIn(data.shard) : data.targets.length;
   const bound = form.kind === 'tokens' ? length - form.context : length;
   const rows = Int32Array.from({ length: engine.rows }, (_, i) => i % bound);
   await engine.hold(initialParameters(model, 1));
-  const losses = await engine.evaluate('shard', rows);
+  const { losses } = await engine.evaluate('shard', rows);
   const at = losses.findIndex((loss) => !Number.isFinite(loss));
   if (at < 0) return;
   throw new ConfigError(

@@ -1,7 +1,14 @@
 /** Training by one thread: many steps in one Loop, or one step after the other where the device has no Loop. */
 import { Tensor } from 'onnxruntime-node';
+import type { DataSource } from './data-source.ts';
 import type { Advance, Advanced, Device, SingleTraining } from './messages.ts';
 import { createSession, floats, type Tensors, vector } from './sessions.ts';
+
+/** What a trainer thread trains on: rows of its shard, and the model's frozen tensors. */
+export interface ShardFeeds {
+  readonly source: DataSource;
+  readonly frozen: Tensors;
+}
 
 /** How a trainer thread moves the state. */
 export interface Stepper {
@@ -14,7 +21,7 @@ export async function createSingleStepper(
   training: SingleTraining,
   device: Device,
   threads: number,
-  shard: Tensors,
+  { source, frozen }: ShardFeeds,
 ): Promise<Stepper> {
   const { model, loops, batch, rateCount } = training;
   const session = await createSession(model, device, threads);
@@ -25,27 +32,30 @@ export async function createSingleStepper(
   const run = async (feeds: Tensors, losses: string): Promise<Float32Array> => {
     const fetches: Record<string, Tensor | null> = { [losses]: null };
     for (const name of training.state) fetches[`${name}.next`] = spare[name]!;
-    const results = await session.run({ ...state, ...shard, ...feeds }, fetches);
+    const results = await session.run({ ...state, ...frozen, ...feeds }, fetches);
     [state, spare] = [spare, state];
     return floats(results[losses]);
   };
 
-  const loop = ({ rates, rows }: Advance, steps: number): Promise<Float32Array> =>
-    run(
-      {
-        steps: new Tensor('int64', BigInt64Array.of(BigInt(steps)), []),
-        rates: new Tensor('float32', rates, [steps, rateCount]),
-        rows: new Tensor('int32', rows, [steps, batch]),
-      },
-      'losses',
-    );
+  const loop = ({ rates, rows }: Advance, steps: number): Promise<Float32Array> => {
+    const own = source.at(rows);
+    const feeds = {
+      ...own.tensors,
+      steps: new Tensor('int64', BigInt64Array.of(BigInt(steps)), []),
+      rates: new Tensor('float32', rates, [steps, rateCount]),
+      rows: new Tensor('int32', own.rows, [steps, batch]),
+    };
+    return run(feeds, 'losses');
+  };
 
   const stepByStep = async ({ rates, rows }: Advance, steps: number): Promise<Float32Array> => {
     const losses = new Float32Array(steps);
     for (let i = 0; i < steps; i++) {
+      const own = source.at(rows.subarray(i * batch, (i + 1) * batch));
       const feeds = {
+        ...own.tensors,
         rates: new Tensor('float32', rates.subarray(i * rateCount, (i + 1) * rateCount)),
-        rows: new Tensor('int32', rows.subarray(i * batch, (i + 1) * batch)),
+        rows: new Tensor('int32', own.rows),
       };
       losses.set(await run(feeds, 'loss'), i);
     }

@@ -4,14 +4,24 @@
  */
 import { parentPort } from 'node:worker_threads';
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import type { Answer, Ask, CallName, Calls, DataName, Feed, OpenRequest } from './messages.ts';
+import { type DataSource, openSource } from './data-source.ts';
+import type {
+  Answer,
+  Ask,
+  CallName,
+  Calls,
+  DataName,
+  Feed,
+  OpenRequest,
+  RowLosses,
+} from './messages.ts';
 import { createReplicaStepper } from './replica.ts';
 import { createSession, floats, type Tensors, tensorOf, tensorsOf, vector } from './sessions.ts';
 import { createSingleStepper, type Stepper } from './single.ts';
 
 interface Opened {
   readonly rows: number;
-  readonly data: Readonly<Record<DataName, Tensors>>;
+  readonly data: Readonly<Record<DataName, DataSource>>;
   readonly frozen: Tensors;
   readonly stepper: Stepper;
   /** Loaded when first needed. */
@@ -30,9 +40,10 @@ async function open(request: OpenRequest): Promise<null> {
   const { device, threads, training } = request;
   const frozen = tensorsOf(request.frozen);
   const data = {
-    shard: { ...frozen, ...tensorsOf(request.data.shard) },
-    validation: { ...frozen, ...tensorsOf(request.data.validation) },
+    shard: openSource(request.data.shard),
+    validation: openSource(request.data.validation),
   };
+  const shard = { source: data.shard, frozen };
   const sessions = new Map<string, Promise<InferenceSession>>();
   opened = {
     rows: request.rows,
@@ -40,8 +51,8 @@ async function open(request: OpenRequest): Promise<null> {
     frozen,
     stepper:
       training.kind === 'single'
-        ? await createSingleStepper(training, device, threads, data.shard)
-        : await createReplicaStepper(training, device, threads, data.shard),
+        ? await createSingleStepper(training, device, threads, shard)
+        : await createReplicaStepper(training, device, threads, shard),
     session: (name) => {
       const session = sessions.get(name) ?? createSession(request[name], device, threads);
       sessions.set(name, session);
@@ -52,16 +63,19 @@ async function open(request: OpenRequest): Promise<null> {
   return null;
 }
 
-async function evaluate({ on, rows }: Calls['evaluate']['ask']): Promise<Float32Array> {
-  const { session, data, held, rows: count } = current();
+async function evaluate({ on, rows }: Calls['evaluate']['ask']): Promise<RowLosses> {
+  const { session, data, frozen, held, rows: count } = current();
   const model = await session('evaluate');
   const losses = new Float32Array(rows.length);
+  const counts = new Float32Array(rows.length).fill(1);
   for (let at = 0; at < rows.length; at += count) {
-    const own = new Tensor('int32', rows.slice(at, at + count));
-    const results = await model.run({ ...data[on], params: held, rows: own });
+    const own = data[on].at(rows.slice(at, at + count));
+    const feeds = { ...frozen, ...own.tensors, rows: new Tensor('int32', own.rows) };
+    const results = await model.run({ ...feeds, params: held });
     losses.set(floats(results.losses), at);
+    if (results.counts) counts.set(floats(results.counts), at);
   }
-  return losses;
+  return { losses, counts };
 }
 
 async function forward(inputs: Feed): Promise<Float32Array> {

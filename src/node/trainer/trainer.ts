@@ -1,7 +1,7 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import { countParts, drawRows, evenRows } from '../../model/batches.ts';
-import { storeTokens, type Tokens } from '../../model/data/tokens.ts';
+import { storeTokens } from '../../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../../model/data-form.ts';
 import { sampleTokens } from '../../model/sample.ts';
 import { compileTraining } from '../../model/training-program.ts';
@@ -12,7 +12,7 @@ import type {
   TrainProgress,
   TrainTask,
 } from '../../worker/ports.ts';
-import type { DataName, Device, Feeds } from './messages.ts';
+import type { Data, DataName, Device } from './messages.ts';
 import { type OpenTrainer, openTrainer } from './open.ts';
 import { physicalCores } from './physical-cores.ts';
 import {
@@ -22,6 +22,7 @@ import {
   type RegressionRows,
   type TrainerSetup,
 } from './setup.ts';
+import { fitWindow, isMasked, openTokens, type TokenPart, tokensIn } from './token-reader.ts';
 
 export interface TrainerDevice {
   readonly device: Device;
@@ -48,11 +49,13 @@ const EVALUATED_AT_ONCE = 4;
 export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
   const { model, optimizer, batch, recompute = false, accumulate = 1 } = setup;
   checkSetup(setup);
+  const masked = setup.data.kind === 'tokens' && isMasked(setup.data.shard);
   const threads = setup.threads ?? physicalCores();
   const opened = await openTrainer(setup.device, {
     compile: (rows, portable) =>
-      compileTraining(model, optimizer, rows, { portable, recompute, accumulate }),
-    data: feedsOf(setup),
+      compileTraining(model, optimizer, rows, { portable, recompute, accumulate, masked }),
+    data: dataOf(setup),
+    masked,
     frozen: () => frozenOf(setup),
     isOwn: model.architecture === 'own',
     batch,
@@ -103,19 +106,24 @@ function createTurns(): <T>(task: () => Promise<T>) => Promise<T> {
   };
 }
 
-function feedsOf({ data, model }: TrainerSetup): Partial<Record<DataName, Feeds>> {
+function dataOf({ data, model }: TrainerSetup): Partial<Record<DataName, Data>> {
   if (data.kind === 'tokens') {
     const form = dataFormOf(model);
-    const vocabulary = form.kind === 'tokens' ? form.vocabulary : 0;
-    const corpus = (tokens: Tokens) => ({
-      corpus: { elements: storeTokens(tokens, vocabulary), shape: [tokens.length] },
-    });
-    return { shard: corpus(data.shard), validation: corpus(data.validation) };
+    const { context, vocabulary } = form.kind === 'tokens' ? form : { context: 0, vocabulary: 0 };
+    const held = (part: TokenPart): Data => {
+      if ('file' in part) return { kind: 'stored', part, context };
+      const tokens = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
+      const shape = [tokens.length];
+      const counted = 'tokens' in part && { counted: { elements: part.counted, shape } };
+      return { kind: 'feeds', feeds: { corpus: { elements: tokens, shape }, ...counted } };
+    };
+    return { shard: held(data.shard), validation: held(data.validation) };
   }
-  const rows = ({ inputs, targets }: RegressionRows) => ({
-    inputs: { elements: inputs, shape: [targets.length, data.features] },
-    targets: { elements: targets, shape: [targets.length] },
-  });
+  const rows = ({ inputs, targets }: RegressionRows): Data => {
+    const shape = [targets.length, data.features];
+    const wanted = { elements: targets, shape: [targets.length] };
+    return { kind: 'feeds', feeds: { inputs: { elements: inputs, shape }, targets: wanted } };
+  };
   return {
     shard: rows(data),
     ...(data.validation === undefined ? {} : { validation: rows(data.validation) }),
@@ -130,7 +138,7 @@ const asFloat32 = (params: Vector): Float32Array =>
 function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; stride: number } {
   const form = dataFormOf(model);
   if (data.kind === 'tokens' && form.kind === 'tokens') {
-    return { bound: Math.max(0, data[on].length - form.context), stride: form.context };
+    return { bound: Math.max(0, tokensIn(data[on]) - form.context), stride: form.context };
   }
   const rows = data.kind === 'regression' && (on === 'shard' ? data : data.validation);
   return { bound: rows ? rows.targets.length : 0, stride: 1 };
@@ -161,14 +169,8 @@ async function train(
       rates.set(optimizer.rates(firstStep + done + i, seen + done + i), i * optimizer.rateCount);
     }
     const { bound } = rowsOf(setup, 'shard');
-    const rows = drawRows({
-      key: task.batchKey,
-      round,
-      firstStep: done,
-      steps: count,
-      batch,
-      bound,
-    });
+    const drawn = { key: task.batchKey, round, firstStep: done, steps: count, batch, bound };
+    const rows = fitRows(setup, 'shard', drawRows(drawn));
     const part = await engine.advance({ rates, rows });
     requireFinite(part.losses, firstStep + done);
     losses.set(part.losses, done);
@@ -186,6 +188,24 @@ async function train(
   requireFiniteParams(params!, firstStep + steps - 1);
   const counted = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + steps)];
   return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
+}
+
+/** Windows moved to where a token counts, where only some do. */
+function fitRows({ model, data }: TrainerSetup, on: DataName, rows: Int32Array): Int32Array {
+  if (data.kind !== 'tokens' || !isMasked(data[on])) return rows;
+  const reader = openTokens(data[on]);
+  try {
+    return rows.map((row) => fitWindow(reader, row, tokensPerRow(model)));
+  } finally {
+    reader.close();
+  }
+}
+
+/** Windows in which tokens count; moved ones where none of these has any. */
+function countingRows(setup: TrainerSetup, on: DataName, rows: Int32Array): Int32Array {
+  const fitted = fitRows(setup, on, rows);
+  const kept = rows.filter((row, i) => row === fitted[i]);
+  return kept.length > 0 ? kept : fitted;
 }
 
 /** The optimizer's vectors and how many steps they have seen; zeros and 0 before the first step. */
@@ -232,21 +252,24 @@ async function evaluate(
 ): Promise<number> {
   const { batch } = setup;
   const { bound, stride } = rowsOf(setup, on);
-  const rows = evenRows(bound, stride, batches * batch);
+  const rows = countingRows(setup, on, evenRows(bound, stride, batches * batch));
   if (rows.length === 0) {
     throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`, {
       hint: 'train on a longer text (--corpus FILE), or with a smaller --batch-size or --context',
     });
   }
   await engine.hold(asFloat32(params));
-  let sum = 0;
+  let [sum, weight] = [0, 0];
   for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
     const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
     // filled up with row 0, whose losses are then left out
     const padded = new Int32Array(Math.ceil(part.length / engine.rows) * engine.rows);
     padded.set(part);
-    const losses = await engine.evaluate(on, padded);
-    for (let i = 0; i < part.length; i++) sum += losses[i]!;
+    const { losses, counts } = await engine.evaluate(on, padded);
+    for (let i = 0; i < part.length; i++) {
+      sum += losses[i]! * counts[i]!;
+      weight += counts[i]!;
+    }
   }
-  return sum / rows.length;
+  return sum / weight;
 }
