@@ -19,6 +19,7 @@ import { writeWhole } from './whole-file.ts';
 /** Settings that may differ when a run goes on: none of them changes what a step computes. */
 const MAY_CHANGE = [
   'relay',
+  'base',
   'sync',
   'roundTimeout',
   'joinTimeout',

@@ -1,14 +1,16 @@
 /** From settings to something to train: the model's numbers, the optimizer's, and this worker's data. */
 import { join } from 'node:path';
+import type { AnyModel } from '../model/architectures/table.ts';
 import { dealRows, linearExamples, type RegressionSet } from '../model/data/regression.ts';
 import { type ShardForm, shardText, splitText } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
 import { measureGradient } from '../python/wire/sizes.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
-import type { Settings } from '../run/settings.ts';
+import { isOfText, type Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
 import { mostChunks } from '../worker/chunk-assignment.ts';
+import { type BaseModel, openBase } from './base-model.ts';
 import { type Corpus, loadCorpus } from './corpus.ts';
 import { dataHome } from './data-home.ts';
 import { readRows } from './dataset-file.ts';
@@ -16,12 +18,16 @@ import type { TrainerData } from './trainer/setup.ts';
 
 export interface Task {
   readonly name: string;
-  readonly model: ModelSpec;
+  readonly model: AnyModel;
   readonly optimizer: OptimizerSpec;
   readonly data: TrainerData;
   /** Tokens in one example; 1 where examples are rows. */
   readonly tokensPerExample: number;
   readonly text?: { readonly corpus: Corpus; readonly tokenizer: Tokenizer };
+  /** The published model that is trained, or whose adapters are. */
+  readonly base?: BaseModel;
+  /** The tensors of the model that are not trained. */
+  readonly frozen?: BaseModel['frozen'];
 }
 
 export interface Sources {
@@ -33,6 +39,8 @@ export interface Sources {
   readonly target?: string | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
+  /** The base of the settings, where it is open already. */
+  readonly base?: BaseModel | undefined;
   readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
 }
@@ -48,8 +56,20 @@ export interface FixedData {
 /** Reads the data and sizes the model to it. */
 export async function prepareTask(settings: Settings, sources: Sources): Promise<Task> {
   const optimizer = optimizerOf(settings);
-  if (settings.model === 'gpt' || settings.model === 'char-gpt') {
-    return { ...(await prepareText(settings, sources)), optimizer };
+  if (settings.model === 'pretrained') {
+    const base = sources.base ?? (await openBase(settings, sources));
+    const { model, tokenizer, frozen } = base;
+    return {
+      ...(await prepareText(settings, sources, { model, tokenizer })),
+      optimizer,
+      base,
+      frozen,
+    };
+  }
+  if (isOfText(settings)) {
+    const tokenizer = tokenizers[settings.tokens];
+    const model = gptSpec(settings, tokenizer.vocabulary);
+    return { ...(await prepareText(settings, sources, { model, tokenizer })), optimizer };
   }
   return { ...(await prepareRegression(settings, sources)), optimizer };
 }
@@ -85,7 +105,16 @@ const asRows = ({ inputs, targets }: RegressionSet) => ({
   targets: Float32Array.from(targets),
 });
 
-async function prepareText(settings: Settings, sources: Sources): Promise<Omit<Task, 'optimizer'>> {
+interface TextModel {
+  readonly model: AnyModel;
+  readonly tokenizer: Tokenizer;
+}
+
+async function prepareText(
+  settings: Settings,
+  sources: Sources,
+  { model, tokenizer }: TextModel,
+): Promise<Omit<Task, 'optimizer'>> {
   const { onNotice, signal, fixed = {} } = sources;
   const corpus = await loadCorpus({
     file: sources.corpus,
@@ -95,7 +124,6 @@ async function prepareText(settings: Settings, sources: Sources): Promise<Omit<T
     onNotice,
     signal,
   });
-  const tokenizer = tokenizers[settings.tokens];
   const { tokens, replaced } = tokenizer.encode(corpus.bytes);
   if (replaced > 0) {
     onNotice(
@@ -109,7 +137,7 @@ async function prepareText(settings: Settings, sources: Sources): Promise<Omit<T
   const part = shardText(training, shard, { form: fixed.form ?? 'interleaved', context });
   return {
     name: settings.model,
-    model: gptSpec(settings, tokenizer.vocabulary),
+    model,
     data: { kind: 'tokens', shard: part, validation },
     tokensPerExample: context,
     text: { corpus, tokenizer },

@@ -11,10 +11,13 @@ import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
+import { hashBase } from '../run/start.ts';
+import { termsOf } from '../run/terms.ts';
 import type { Params } from '../tensor/params.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
+import { openBase } from './base-model.ts';
 import { type Connection, connectRelays } from './connect-relays.ts';
 import { dataHome } from './data-home.ts';
 import { agreeOnSettings } from './kept-settings.ts';
@@ -61,6 +64,8 @@ export interface WorkerSessionOptions<M extends object = object> {
 const EVALUATE_BATCHES = 8;
 /** Characters of the text written after each round. */
 const SAMPLE_LENGTH = 160;
+/** Of published tokenizers, about. */
+const CHARACTERS_PER_TOKEN = 4;
 
 const connectionOf = <M extends object>(
   { connection, protocol: { longestEventBytes } }: WorkerSessionOptions<M>,
@@ -81,13 +86,13 @@ export const runWorkerSession = <M extends object>(
     };
     const onNotice = (message: string) => report({ type: 'notice', message });
 
+    const base =
+      settings.model === 'pretrained' ? await openBase(settings, { onNotice, signal }) : undefined;
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
-    await agreeOnSettings(
-      dir,
-      writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) }),
-      { mayExtend: true },
-    );
+    const kept = writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) });
+    const identity = base && { baseSha256: hashBase(base) };
+    await agreeOnSettings(dir, { ...kept, ...identity }, { mayExtend: true });
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
@@ -95,7 +100,7 @@ export const runWorkerSession = <M extends object>(
     const relays = await connectRelays(settings.relay, connection, signer, signal);
     scope.defer(() => relays.close());
 
-    const task = await prepareTask(settings, { ...options, onNotice });
+    const task = await prepareTask(settings, { ...options, base, onNotice });
     const { device, threads } = options;
     const trainer = await createTrainer({
       ...task,
@@ -166,11 +171,13 @@ interface Surroundings {
 /** The state of a worker that has none yet: the seeded (or given) parameters, or where the run already stands. */
 async function firstState<M extends object>(
   options: WorkerSessionOptions<M> & Surroundings,
-  { model }: Task,
+  { model, base }: Task,
   { layout, evaluate }: Trainer,
 ): Promise<WorkerState & M> {
   const { settings, start, protocol } = options;
-  const values = start ? Float32Array.from(start.values) : initialParameters(model, settings.seed);
+  const seeded = async () =>
+    base ? await base.first(settings.seed) : initialParameters(model, settings.seed);
+  const values = start ? Float32Array.from(start.values) : await seeded();
   const lossBefore = await evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return protocol.first(genesis({ layout, values }, lossBefore), options);
 }
@@ -180,18 +187,19 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   tokensPerExample: task.tokensPerExample,
   evaluate: settings.evaluate && task.data.validation !== undefined,
   evaluateBatches: EVALUATE_BATCHES,
-  writeSample: task.text ? sampler(task.text.tokenizer, trainer, settings.seed) : undefined,
+  writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
+  terms: termsOf(settings, task.base),
 });
 
 /** The same prompt and seed after every round, so that samples can be compared. */
 function sampler(
+  { base }: Task,
   tokenizer: Tokenizer,
   trainer: Trainer,
   seed: number,
 ): NonNullable<Plan['writeSample']> {
   const prompt = tokenizer.encode('\n').tokens;
+  const length = base ? Math.ceil(SAMPLE_LENGTH / CHARACTERS_PER_TOKEN) : SAMPLE_LENGTH;
   return async (params) =>
-    tokenizer.decode(
-      await trainer.sample(params, { prompt, length: SAMPLE_LENGTH, temperature: 0.8, seed }),
-    );
+    tokenizer.decode(await trainer.sample(params, { prompt, length, temperature: 0.8, seed }));
 }

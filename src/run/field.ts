@@ -108,6 +108,13 @@ export const text = (flag: string, help: string): Field<string> =>
     take: (value) => (typeof value === 'string' && value.trim() !== '' ? value : undefined),
   });
 
+/** Where something is fetched from; no text at all where there is nothing to fetch. */
+export const origin = (flag: string, help: string): Field<string> =>
+  reading(flag, help, {
+    accepted: 'a path or an address',
+    take: (value) => (typeof value === 'string' ? value.trim() : undefined),
+  });
+
 /** Several texts; a single one is a list of one. */
 export const texts = (flag: string, help: string): Field<readonly string[]> =>
   reading(flag, help, {

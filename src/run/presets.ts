@@ -11,6 +11,11 @@ const common: PartialSettings = {
   context: 128,
   ffn: 512,
   hidden: [32],
+  base: '',
+  rank: 8,
+  alpha: 16,
+  targets: 'qv',
+  adapterTrain: 'both',
   tokens: 'chars',
   shard: { index: 1, count: 1 },
   seed: 1,
@@ -62,6 +67,22 @@ const gpt: PartialSettings = {
   roundTimeout: 600,
 };
 
+/** Adapters on a published model; with `rank: 0` all of it. */
+const pretrained: PartialSettings = {
+  ...common,
+  context: 256,
+  rounds: 8,
+  innerSteps: 5,
+  batchSize: 2,
+  optimizer: 'adamw',
+  localLearningRate: 2e-3,
+  warmupSteps: 5,
+  finalShare: 0.1,
+  clipNorm: 1,
+  packing: 'auto',
+  roundTimeout: 600,
+};
+
 const regression: PartialSettings = {
   ...common,
   rounds: 5,
@@ -107,6 +128,7 @@ export const presets = {
   gpt,
   linear: regression,
   mlp: regression,
+  pretrained,
 } satisfies Record<string, PartialSettings>;
 
 /**
@@ -120,6 +142,10 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
   const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
   return isPacked && isAlone ? alone : {};
 }
+
+/** The model that was asked for: who names a base means that. */
+export const modelAsked = ({ model, base }: PartialSettings): Settings['model'] | undefined =>
+  model ?? (base ? 'pretrained' : undefined);
 
 /** Settings as asked, over their preset as it fits them. */
 export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>

@@ -5,7 +5,7 @@
 import { ConfigError } from '../base/errors.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { RunSpec } from './run-spec.ts';
-import { fields, type SharedName, sharedNames } from './settings.ts';
+import { fields, isOfText, type SharedName, sharedNames } from './settings.ts';
 import {
   isObject,
   memberOf,
@@ -151,8 +151,8 @@ interface Rule {
   holds(spec: RunSpec): boolean;
 }
 
-const isText = ({ training }: RunSpec): boolean =>
-  training.model === 'gpt' || training.model === 'char-gpt';
+const isText = ({ training }: RunSpec): boolean => isOfText(training);
+const isGpt = (spec: RunSpec): boolean => isText(spec) && spec.training.model !== 'pretrained';
 
 /** What `limits.weightCap` is when nobody says: the examples of a round, or fewer. */
 export const weightCapOf = ({
@@ -184,7 +184,7 @@ export const specRules: readonly Rule[] = [
   {
     at: 'training.width',
     says: 'it is a multiple of training.heads for a text model',
-    holds: (spec) => !isText(spec) || spec.training.width % spec.training.heads === 0,
+    holds: (spec) => !isGpt(spec) || spec.training.width % spec.training.heads === 0,
   },
   {
     at: 'founders',

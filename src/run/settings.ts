@@ -3,19 +3,8 @@
  * and the table in the README all come from here.
  */
 import { ConfigError } from '../base/errors.ts';
-import {
-  choice,
-  type Field,
-  real,
-  shard,
-  sizes,
-  spread,
-  sync,
-  text,
-  texts,
-  whole,
-  yesNo,
-} from './field.ts';
+import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
+import { learningFields } from './learning-fields.ts';
 import { workerKeys } from './spec-fields.ts';
 
 /** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
@@ -38,64 +27,13 @@ export type ResidualRule = (typeof residualRules)[number];
 export const normalizations = ['workers', 'senders'] as const;
 export type Normalization = (typeof normalizations)[number];
 
-const rate = { from: 0, to: 1000, open: 'from' } as const;
-
 export const fields = {
   run: text(
     '--run <name>',
     'name of the run; workers with the same name and relays train together',
   ),
   relay: texts('--relay <url>', 'relay to use, repeatable'),
-  model: choice('--model <name>', 'model to train', ['char-gpt', 'gpt', 'linear', 'mlp']),
-  width: whole('--width <n>', 'gpt: width of the residual stream', 1),
-  layers: whole('--layers <n>', 'gpt: number of blocks', 1),
-  heads: whole('--heads <n>', 'gpt: attention heads per block', 1),
-  context: whole('--context <n>', 'gpt: longest sequence, in tokens', 2),
-  ffn: whole('--ffn <n>', 'gpt: hidden width of the feed-forward layers', 1),
-  hidden: sizes('--hidden <n,..>', 'mlp: widths of the hidden layers'),
-  tokens: choice('--tokens <kind>', 'text: how characters become tokens', ['chars', 'bytes']),
-  shard: shard('--shard <k/n>', 'part of the data to train on, such as 2/4'),
-  seed: whole('--seed <n>', 'random seed; must be the same for everyone'),
-  rounds: whole('--rounds <n>', 'rounds to train in all', 1),
-  innerSteps: whole('--inner-steps <n>', 'optimizer steps of each worker in a round (H)', 1),
-  batchSize: whole('--batch-size <n>', 'examples per optimizer step', 1),
-  optimizer: choice(
-    '--optimizer <name>',
-    'inner optimizer; muon takes hidden matrices and leaves the rest to adamw',
-    ['adamw', 'muon', 'sgd'],
-  ),
-  localLearningRate: real(
-    '--local-learning-rate <x>',
-    'peak learning rate of the inner optimizer',
-    rate,
-  ),
-  warmupSteps: whole('--warmup-steps <n>', 'steps over which the learning rate rises to its peak'),
-  finalShare: real(
-    '--final-share <x>',
-    'share of the peak rate that is left at the end of the run (cosine)',
-    {
-      from: 0,
-      to: 1,
-    },
-  ),
-  weightDecay: real('--weight-decay <x>', 'weight decay of adamw and muon (decoupled)', {
-    from: 0,
-    to: 10,
-  }),
-  clipNorm: real('--clip-norm <x>', 'clip gradients to this global norm; 0 does not clip', {
-    from: 0,
-    to: 1e9,
-  }),
-  outerLearningRate: real(
-    '--outer-learning-rate <x>',
-    'learning rate of the outer step; 1 with momentum 0 is plain averaging',
-    rate,
-  ),
-  momentum: real('--momentum <x>', 'Nesterov momentum of the outer step', {
-    from: 0,
-    to: 1,
-    open: 'to',
-  }),
+  ...learningFields,
   packing: choice(
     '--packing <name>',
     'how to pack deltas; auto takes the richest that fits --event-budget',
@@ -197,6 +135,7 @@ export const fields = {
 /** What a worker chooses alone. Every other setting is the same on all workers of a run, so its spec holds it. */
 const personal = [
   'relay',
+  'base',
   'shard',
   'sync',
   'peers',
@@ -224,6 +163,14 @@ const withoutSpec = [
 /** The spec holds these under another name: its id, and its own profile. */
 const named = ['run', 'profile'] as const satisfies readonly (keyof typeof fields)[];
 
+/** What is trained of a published model: the same on all workers, and in a spec part of its `start`. */
+export const adapterNames = [
+  'rank',
+  'alpha',
+  'targets',
+  'adapterTrain',
+] as const satisfies readonly (keyof typeof fields)[];
+
 function rate0(to: number): { from: number; to: number; open: 'from' } {
   return { from: 0, to, open: 'from' };
 }
@@ -238,13 +185,15 @@ export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };
 export const settingNames = Object.keys(fields) as SettingName[];
 
 export type PersonalName = (typeof personal)[number];
-export type SharedName = Exclude<SettingName, PersonalName | (typeof named)[number]>;
+export type AdapterName = (typeof adapterNames)[number];
+export type SharedName = Exclude<SettingName, PersonalName | AdapterName | (typeof named)[number]>;
 
 /** The settings that a run spec fixes for everybody. */
 export type SharedSettings = Pick<Settings, SharedName>;
 
-export const isPersonal = (name: SettingName): name is PersonalName =>
-  (personal as readonly string[]).includes(name);
+const isOneOf = (names: readonly string[], name: string): boolean => names.includes(name);
+
+export const isPersonal = (name: SettingName): name is PersonalName => isOneOf(personal, name);
 
 /** What a worker of a run with a spec may choose. */
 export const joinNames: readonly SettingName[] = personal.filter(
@@ -256,8 +205,13 @@ export const unspecifiedNames: readonly SettingName[] = withoutSpec;
 
 /** In the order of the table. */
 export const sharedNames = settingNames.filter(
-  (name): name is SharedName => !isPersonal(name) && !(named as readonly string[]).includes(name),
+  (name): name is SharedName =>
+    !isPersonal(name) && !isOneOf(named, name) && !isOneOf(adapterNames, name),
 );
+
+/** Whether a model is trained on text. */
+export const isOfText = ({ model }: Pick<Settings, 'model'>): boolean =>
+  model !== 'linear' && model !== 'mlp';
 
 /** Checks every value of a settings file or of parsed flags. Throws on an unknown name with the nearest known ones. */
 export function readSettings(

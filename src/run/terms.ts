@@ -7,7 +7,16 @@ import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { hashFields } from '../base/hash.ts';
 import type { Digest } from './ids.ts';
 import { presets } from './presets.ts';
-import { fields, type Settings, type SharedName, sharedNames, writeSettings } from './settings.ts';
+import {
+  type AdapterName,
+  adapterNames,
+  fields,
+  type Settings,
+  type SharedName,
+  sharedNames,
+  writeSettings,
+} from './settings.ts';
+import { type BaseIdentity, hashBase } from './start.ts';
 
 export interface Terms {
   /** Of all settings that must be the same for everybody. */
@@ -26,8 +35,13 @@ export interface Difference {
   readonly theirs: string;
 }
 
-/** A longer value is left out: the digest tells that it differs. */
-const LONGEST_VALUE = 96;
+/** A longer value is left out, with its equals sign: the digest tells that it differs. */
+const LONGEST_VALUE = 97;
+
+/** What files of a base stand under among the settings of heartbeats. */
+const BASE = 'base';
+const TOKENIZER = 'the tokenizer';
+const MOST_FILES = 16;
 
 /** Settings as text, by name. */
 const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<string, string> =>
@@ -38,27 +52,57 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-/** The terms of a worker with these settings. */
-export function termsOf(settings: Settings): Terms {
+type TermName = SharedName | AdapterName;
+
+/** Those of the settings that count: what is trained of a base where there is one. */
+const namesFor = (model: string | undefined): readonly TermName[] =>
+  model === 'pretrained' ? [...sharedNames, ...adapterNames] : sharedNames;
+
+/** The terms of a worker with these settings, and with this base where it has one. */
+export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const texts = textsOf(settings);
-  const usual = textsOf(presets[settings.model as keyof typeof presets] ?? {});
-  const shared = sharedNames.map((name): [SharedName, string] => [name, texts.get(name) ?? '']);
+  const usual = textsOf(presets[settings.model]);
+  const shared = namesFor(settings.model).map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
+  const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
   return {
-    settings: toHex(hashFields('nostrain/terms', canonicalJson(Object.fromEntries(shared)))),
-    asked: asked
-      .filter(([, text]) => text.length <= LONGEST_VALUE)
-      .map(([name, text]) => `${name}=${text}`)
+    settings: toHex(hashFields('nostrain/terms', canonicalJson(all))),
+    asked: [...asked.map(([name, text]) => `${name}=${text}`), ...(base ? baseTerms(base) : [])]
+      .filter((pair) => pair.length - nameIn(pair).length <= LONGEST_VALUE)
       .sort(),
     shard: texts.get('shard') ?? '',
   };
 }
 
+/** A base in terms: of each file its name and the first half of its hash; of more files than fit, nothing. */
+const baseTerms = ({ files, tokenizerSha256 }: BaseIdentity): readonly string[] =>
+  files.length > MOST_FILES
+    ? []
+    : [
+        ...files.map(({ name, sha256 }) => `${BASE}=${sha256.slice(0, 32)} ${name}`),
+        `${BASE}=${tokenizerSha256.slice(0, 32)} ${TOKENIZER}`,
+      ];
+
+/** In words, what of their bases differs: names of files, or the tokenizer; empty where nothing says which. */
+export function differentFiles(ours: Terms, theirs: Terms): readonly string[] {
+  const [mine, others] = [filesIn(ours), filesIn(theirs)];
+  if (mine.size === 0 || others.size === 0) return [];
+  const names = [...new Set([...mine.keys(), ...others.keys()])].sort();
+  return names.filter((name) => mine.get(name) !== others.get(name));
+}
+
+const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
+  new Map(
+    asked
+      .filter((pair) => nameIn(pair) === BASE)
+      .map((pair) => [pair.slice(BASE.length + 34), pair.slice(BASE.length + 1, BASE.length + 33)]),
+  );
+
 /** The shared settings in which they differ, in the order of the settings; empty where nothing says which ones those are. */
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return sharedNames
+  return namesFor(mine.get('model'))
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));
@@ -71,7 +115,7 @@ const nameIn = (pair: string): string => pair.slice(0, pair.indexOf('='));
 
 type Values = ReadonlyMap<string, string>;
 
-function differ(name: SharedName, mine: Values, others: Values): Difference {
+function differ(name: TermName, mine: Values, others: Values): Difference {
   const model = mine.get('model') as keyof typeof presets;
   const usual = textsOf(presets[model] ?? {}).get(name) ?? '?';
   const [ours = usual, theirs = usual] = [mine.get(name), others.get(name)];

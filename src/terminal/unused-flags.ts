@@ -1,7 +1,7 @@
 /** Which flag goes with what: a flag that would do nothing beside the others is refused, never ignored. */
 import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
-import type { SettingName, Settings } from '../run/settings.ts';
+import { adapterNames, isOfText, type SettingName, type Settings } from '../run/settings.ts';
 
 export interface FlagRule {
   /** As commander names them: `relayRetries`. */
@@ -30,17 +30,21 @@ interface SettingRule {
   holds(settings: Settings): boolean;
 }
 
-const isText = ({ model }: Pick<Settings, 'model'>): boolean =>
-  model !== 'linear' && model !== 'mlp';
+const isGpt = ({ model }: Settings): boolean => model === 'gpt' || model === 'char-gpt';
+const isPretrained = ({ model }: Settings): boolean => model === 'pretrained';
 const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
+
+const OF_TEXT = 'models of text (--model char-gpt, gpt, pretrained)';
 
 /** Settings that mean something beside some others only. */
 const settingTable: readonly SettingRule[] = [
   {
-    flags: ['width', 'layers', 'heads', 'context', 'ffn', 'tokens', 'recompute'],
-    goesWith: 'models of text (--model char-gpt, gpt)',
-    holds: isText,
+    flags: ['width', 'layers', 'heads', 'ffn', 'tokens'],
+    goesWith: 'models of text of our own (--model char-gpt, gpt)',
+    holds: isGpt,
   },
+  { flags: ['context', 'recompute'], goesWith: OF_TEXT, holds: isOfText },
+  { flags: ['base', ...adapterNames], goesWith: '--model pretrained', holds: isPretrained },
   { flags: ['hidden'], goesWith: '--model mlp', holds: ({ model }) => model === 'mlp' },
   {
     flags: ['weightDecay'],
@@ -75,8 +79,8 @@ export const settingRules = (settings: Settings): readonly FlagRule[] => [
   ...settingTable.map((rule) => ({ ...rule, holds: rule.holds(settings) })),
   {
     flags: ['corpus'],
-    goesWith: 'models of text (--model char-gpt, gpt)',
-    holds: isText(settings),
+    goesWith: OF_TEXT,
+    holds: isOfText(settings),
   },
 ];
 

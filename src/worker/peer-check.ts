@@ -3,8 +3,9 @@
  * Each is told once, at once, with the flag and both values, before it costs anybody a round.
  */
 import { type Watch, watchChanges } from '../base/notifier.ts';
+import { safeLine } from '../base/safe-text.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
-import { differencesOf, type Terms } from '../run/terms.ts';
+import { differencesOf, differentFiles, type Terms } from '../run/terms.ts';
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
 
@@ -74,9 +75,17 @@ export function differenceIn(ours: Terms, theirs: Terms, worker: string): string
   return `Worker ${worker} trains on the same part of the data (--shard ${theirs.shard}): give each worker a --shard of its own.`;
 }
 
+const listed = (names: readonly string[]): string =>
+  safeLine(names.slice(0, MOST_NAMED).join(', ')) +
+  (names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '');
+
 function settingsDiffer(ours: Terms, theirs: Terms, worker: string): string {
   const all = differencesOf(ours, theirs);
   const [first] = all;
+  const files = differentFiles(ours, theirs);
+  if (!first && files.length > 0) {
+    return `Worker ${worker} started from another base: ${listed(files)} ${files.length === 1 ? 'differs' : 'differ'}. Neither counts the other; stop one and give both the same --base.`;
+  }
   if (!first) {
     return `Worker ${worker} started with other settings, or runs another version of nostrain. Neither counts the other; stop one and start it as the other was.`;
   }

@@ -95,7 +95,7 @@ describe('run id', () => {
     }
   });
 
-  it('holds no setting that is a worker’s own', () => {
+  it('holds no setting that is a worker’s own, and those of adapters under start', () => {
     const own = settingNames.filter((name) => !sharedNames.some((each) => each === name));
     expect(own.sort()).toEqual(
       [
@@ -111,6 +111,7 @@ describe('run id', () => {
           'accumulate',
           'evaluate',
         ],
+        ...['base', 'rank', 'alpha', 'targets', 'adapterTrain'],
       ].sort(),
     );
   });

@@ -34,7 +34,12 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   stripe: fc
     .tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 }))
     .map(([need, more]) => ({ need, of: Math.min(need + more, 4 * need) })),
-  model: fc.constantFrom('char-gpt', 'gpt', 'linear', 'mlp'),
+  model: fc.constantFrom('char-gpt', 'gpt', 'linear', 'mlp', 'pretrained'),
+  base: fc.string().map((word) => word.trim()),
+  rank: whole(0),
+  alpha: above0(1e6),
+  targets: text,
+  adapterTrain: fc.constantFrom('both', 'b'),
   width: whole(1),
   layers: whole(1),
   heads: whole(1),

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { lastingBase } from '../../node/base-model.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { keptSettings } from '../../node/kept-settings.ts';
 import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
@@ -17,7 +18,7 @@ import {
   assertWritable,
 } from '../../python/commands/state-formats.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
-import { combineSettings, presets } from '../../run/presets.ts';
+import { combineSettings, modelAsked, presets } from '../../run/presets.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import {
   addUncheckedSettingFlags,
@@ -139,15 +140,17 @@ function settingsOf(
   command: Command,
   kept: PartialSettings = {},
 ): Settings {
-  if (asked.model === undefined) {
+  const model = modelAsked(asked);
+  if (model === undefined) {
     throw new ConfigError(
       'flag/model',
-      'nothing to train: give --model NAME, a --settings file, or STATE and DATASET',
+      'nothing to train: give --model NAME, --base PATH, a --settings file, or STATE and DATASET',
       { hint: `the models are ${Object.keys(presets).join(', ')}` },
     );
   }
-  const usual = combineSettings(presets[asked.model], asked);
-  const settings = completeSettings(usual, kept, asked);
+  const usual = combineSettings(presets[model], { ...asked, model });
+  const merged = completeSettings(usual, kept, asked, { model });
+  const settings = { ...merged, base: lastingBase(merged.base) };
   refuseUnused(command, [...settingRules(settings), ...formRules(command)]);
   assertAgreeable(settings);
   return settings;

@@ -10,6 +10,7 @@ import {
   type StateOutput,
   writeState,
 } from '../../python/commands/state-formats.ts';
+import { isOfText } from '../../run/settings.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { commandLine } from '../../terminal/command-line.ts';
 import { connectionOf } from '../../terminal/connection.ts';
@@ -31,7 +32,7 @@ export async function runWorkerCommand<M extends object>(
 ): Promise<void> {
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings } = options;
-  const writes = settings.model === 'gpt' || settings.model === 'char-gpt';
+  const writes = isOfText(settings);
   const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir]) }) };
   const reporter = createReporter(flags.report, { title, workers: ['me'], saved });
   try {

@@ -1,4 +1,6 @@
 /** The files of a published model on this machine's disk. */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../base/errors.ts';
@@ -8,6 +10,7 @@ import {
   openPretrained,
   type Pretrained,
 } from '../../pretrained/pretrained.ts';
+import type { BaseFile } from '../../run/start.ts';
 
 /** A model's folder or .gguf file. Throws a ConfigError that says what cannot be used, and why. */
 export async function openLocalModel(
@@ -23,6 +26,28 @@ export async function openLocalModel(
   throw new ConfigError('model/files', `${path} is no folder and no .gguf file`, {
     hint: 'name a folder with config.json, tokenizer.json and model.safetensors, or a .gguf file',
   });
+}
+
+/** Length and SHA-256 of the files of a model that `openLocalModel` opened at this path. */
+export async function hashFiles(
+  path: string,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly BaseFile[]> {
+  const found = await stat(path);
+  const folder = found.isDirectory() ? path : dirname(path);
+  const files: BaseFile[] = [];
+  for (const name of names) {
+    const hash = createHash('sha256');
+    let bytes = 0;
+    const parts = createReadStream(join(folder, name), { signal }) as AsyncIterable<Uint8Array>;
+    for await (const part of parts) {
+      hash.update(part);
+      bytes += part.length;
+    }
+    files.push({ name, bytes, sha256: hash.digest('hex') });
+  }
+  return files;
 }
 
 /** A folder's files; `name` is what people call the model. */

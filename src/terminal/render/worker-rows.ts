@@ -99,7 +99,7 @@ function draw(row: Row, layout: Layout, columns: number, paint: Paint): string {
 
 function rowOf(worker: WorkerView, { task, rounds }: View, layout: Layout): Row {
   const { phase, loss, sentBytes, tokensPerSecond } = worker;
-  const unit = task.includes('gpt') ? 'tok/s' : 'ex/s';
+  const unit = /gpt|pretrained/.test(task) ? 'tok/s' : 'ex/s';
   return {
     name: safeLine(worker.name),
     doing: doing(worker, rounds, layout),

@@ -1,25 +1,15 @@
 /** `nostrain model inspect`: what a published model is, whether it can be trained here, and which bytes it is made of. */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { Command } from 'commander';
 import { safe } from '../../../base/safe-text.ts';
 import { countParameters } from '../../../model/parameters.ts';
-import { openLocalModel } from '../../../node/pretrained/folder.ts';
+import { hashFiles, openLocalModel } from '../../../node/pretrained/folder.ts';
 import { fetchModel, isHubReference } from '../../../node/pretrained/hub.ts';
 import type { Pretrained } from '../../../pretrained/pretrained.ts';
+import type { BaseFile } from '../../../run/start.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { slowly } from '../../shared/archive-source.ts';
-
-/** A file of the model: whoever has these bytes has the same model. */
-interface InspectedFile {
-  readonly name: string;
-  readonly bytes: number;
-  readonly sha256: string;
-}
 
 export const inspect = (): Command =>
   new Command('inspect')
@@ -37,24 +27,11 @@ export const inspect = (): Command =>
         const isRemote = isHubReference(named);
         const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
         const model = await openLocalModel(path);
-        const found = await stat(path);
-        const folder = found.isDirectory() ? path : dirname(path);
-        const files: InspectedFile[] = [];
-        for (const name of model.files) files.push(await hashed(join(folder, name), name, signal));
+        const files = await hashFiles(path, model.files, signal);
         if (json) writeOut(asJson(documentOf(model, files)));
         else writeOut(`${words(model, files).map(safe).join('\n')}\n`);
       }),
     );
-
-async function hashed(path: string, name: string, signal: AbortSignal): Promise<InspectedFile> {
-  const hash = createHash('sha256');
-  let bytes = 0;
-  for await (const part of createReadStream(path, { signal }) as AsyncIterable<Uint8Array>) {
-    hash.update(part);
-    bytes += part.length;
-  }
-  return { name, bytes, sha256: hash.digest('hex') };
-}
 
 /** How many bytes of the files each number format takes, the most first. */
 function formatsOf({ tensors }: Pretrained): readonly (readonly [string, number])[] {
@@ -65,7 +42,7 @@ function formatsOf({ tensors }: Pretrained): readonly (readonly [string, number]
   return [...sums].sort(([, a], [, b]) => b - a);
 }
 
-const documentOf = (model: Pretrained, files: readonly InspectedFile[]) => ({
+const documentOf = (model: Pretrained, files: readonly BaseFile[]) => ({
   family: String(model.config.model_type),
   ...sizesOf(model),
   parameters: countParameters(model.spec),
@@ -85,7 +62,7 @@ const sizesOf = ({ spec: { layers, width, heads, ffn } }: Pretrained) => ({
 
 const FLOAT_BYTES = 4;
 
-function words(model: Pretrained, files: readonly InspectedFile[]): readonly string[] {
+function words(model: Pretrained, files: readonly BaseFile[]): readonly string[] {
   const { spec, config, longestContext, tokenizer, chatTemplate } = model;
   const parameters = countParameters(spec);
   const shared = spec.architecture === 'llama' ? ` (${spec.keyValueHeads} of keys and values)` : '';

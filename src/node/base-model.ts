@@ -1,0 +1,128 @@
+/**
+ * The published model that training starts from, for whoever trains, samples or exports it: fetched or opened as settings say, its
+ * files hashed, and made into what is trained, all of it or adapters beside it. Nothing of the weights is read before it is asked for.
+ */
+import { resolve } from 'node:path';
+import { toHex, utf8 } from '../base/bytes.ts';
+import { canonicalJson, type Json } from '../base/canonical-json.ts';
+import { ConfigError } from '../base/errors.ts';
+import { fixedLora, type LoraSpec, loraModel } from '../model/adapters/lora.ts';
+import type { AnyModel } from '../model/architectures/table.ts';
+import { initialParameters, modelLayout } from '../model/parameters.ts';
+import type { Pretrained } from '../pretrained/pretrained.ts';
+import type { PublishedTokenizer } from '../pretrained/tokenizer.ts';
+import { readFinite } from '../pretrained/weights.ts';
+import type { DecoderSpec } from '../run/model-spec.ts';
+import type { Settings } from '../run/settings.ts';
+import type { BaseIdentity } from '../run/start.ts';
+import { nativeSha256 } from './native-sha256.ts';
+import { hashFiles, openLocalModel } from './pretrained/folder.ts';
+import { fetchModel, isHubReference } from './pretrained/hub.ts';
+
+/** A base and what is trained of it. */
+export interface BaseModel extends BaseIdentity {
+  /** What to call it in front of a person. */
+  readonly name: string;
+  readonly pretrained: Pretrained;
+  readonly tokenizer: PublishedTokenizer;
+  /** The base, for windows of the run's context. */
+  readonly spec: DecoderSpec;
+  /** Undefined where all parameters are trained. */
+  readonly adapter: LoraSpec | undefined;
+  /** What is trained: its layout is that of the run's parameters. */
+  readonly model: AnyModel;
+  /** The tensors of the model that are not trained, read anew; throws a ConfigError where a number is not finite. */
+  frozen(): Promise<Readonly<Record<string, Float32Array>>>;
+  /** The parameters of the first round: seeded adapters, which change nothing yet, or the base's own weights. */
+  first(seed: number): Promise<Float32Array>;
+}
+
+/** The settings that say which base, and what of it is trained. */
+export type BaseSettings = Pick<
+  Settings,
+  'base' | 'context' | 'rank' | 'alpha' | 'targets' | 'adapterTrain' | 'seed'
+>;
+
+export interface OpenBase {
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */
+export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
+  const path = await localBase(settings.base, options);
+  const { context, seed } = settings;
+  const pretrained = await openLocalModel(path, { context });
+  const { spec, tokenizer, name } = pretrained;
+  const adapter = adapterOf(settings);
+  return {
+    ...{ name, pretrained, spec, adapter },
+    files: await hashFiles(path, pretrained.files, options.signal),
+    tokenizerSha256: hashTokenizer(pretrained),
+    tokenizer,
+    model: adapter === undefined ? spec : loraModel(spec, adapter),
+    frozen: async () =>
+      adapter === undefined
+        ? {}
+        : { ...(await readAll(pretrained)), ...fixedLora(spec, adapter, seed) },
+    first: async (of) =>
+      adapter === undefined
+        ? await flatWeights(pretrained)
+        : initialParameters(loraModel(spec, adapter), of),
+  };
+}
+
+/** The adapters of these settings; undefined where all parameters are trained. */
+export const adapterOf = ({
+  rank,
+  alpha,
+  targets,
+  adapterTrain,
+}: Omit<BaseSettings, 'base' | 'context' | 'seed'>): LoraSpec | undefined =>
+  rank === 0 ? undefined : { rank, alpha, targets, train: adapterTrain };
+
+/** The base as it is kept in a folder: what is a path stays the same one wherever the command is given next. */
+export const lastingBase = (base: string): string =>
+  base === '' || isHubReference(base) ? base : resolve(base);
+
+/** Where the base lies on this machine, after it was downloaded. */
+async function localBase(base: string, { onNotice, signal }: OpenBase): Promise<string> {
+  if (base === '') {
+    throw new ConfigError('base/missing', 'a pretrained model needs a base to start from', {
+      hint: 'name it with --base: a folder, a .gguf file or hf:owner/name',
+    });
+  }
+  if (!isHubReference(base)) return base;
+  const told = new Set<string>();
+  const onProgress = (file: string, _have: number, of: number) => {
+    if (told.has(file)) return;
+    told.add(file);
+    onNotice(`downloading ${file} of ${base}, ${Math.ceil(of / 1e6)} MB`);
+  };
+  return fetchModel(base, { onProgress, signal });
+}
+
+/** Of everything by which text becomes tokens. */
+function hashTokenizer({
+  tokenizerFiles: { tokenizer, config },
+  chatTemplate,
+}: Pretrained): string {
+  const content = { tokenizer, config, chatTemplate: chatTemplate ?? null };
+  return toHex(nativeSha256(utf8(canonicalJson(content as Json))));
+}
+
+async function readAll({ tensors }: Pretrained): Promise<Readonly<Record<string, Float32Array>>> {
+  const weights: Record<string, Float32Array> = {};
+  for (const [name, tensor] of tensors) weights[name] = await readFinite(name, tensor);
+  return weights;
+}
+
+/** All weights by the layout of the model. */
+async function flatWeights({ spec, tensors }: Pretrained): Promise<Float32Array> {
+  const { slots, size } = modelLayout(spec);
+  const values = new Float32Array(size);
+  for (const { name, offset } of slots) {
+    values.set(await readFinite(name, tensors.get(name)!), offset);
+  }
+  return values;
+}

@@ -1,0 +1,85 @@
+/** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
+import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
+
+const rate = { from: 0, to: 1000, open: 'from' } as const;
+
+export const learningFields = {
+  model: choice('--model <name>', 'model to train', [
+    'char-gpt',
+    'gpt',
+    'linear',
+    'mlp',
+    'pretrained',
+  ]),
+  base: origin(
+    '--base <path>',
+    'published model to start from: its folder, a .gguf file or hf:owner/name; means --model pretrained',
+  ),
+  rank: whole(
+    '--rank <n>',
+    'pretrained: rank of the adapters that are trained; 0 trains all parameters instead',
+  ),
+  alpha: real('--alpha <x>', 'pretrained: what adapters add counts alpha / rank times', {
+    from: 0,
+    to: 1e6,
+    open: 'from',
+  }),
+  targets: text(
+    '--targets <layers>',
+    'pretrained: layers with an adapter: qv, attention, all-linear, or ends of their names',
+  ),
+  adapterTrain: choice(
+    '--adapter-train <matrices>',
+    'pretrained: matrices of the adapters that are trained; b leaves A as the seed draws it',
+    ['both', 'b'],
+  ),
+  width: whole('--width <n>', 'gpt: width of the residual stream', 1),
+  layers: whole('--layers <n>', 'gpt: number of blocks', 1),
+  heads: whole('--heads <n>', 'gpt: attention heads per block', 1),
+  context: whole('--context <n>', 'text: longest sequence, in tokens', 2),
+  ffn: whole('--ffn <n>', 'gpt: hidden width of the feed-forward layers', 1),
+  hidden: sizes('--hidden <n,..>', 'mlp: widths of the hidden layers'),
+  tokens: choice('--tokens <kind>', 'text: how characters become tokens', ['chars', 'bytes']),
+  shard: shard('--shard <k/n>', 'part of the data to train on, such as 2/4'),
+  seed: whole('--seed <n>', 'random seed; must be the same for everyone'),
+  rounds: whole('--rounds <n>', 'rounds to train in all', 1),
+  innerSteps: whole('--inner-steps <n>', 'optimizer steps of each worker in a round (H)', 1),
+  batchSize: whole('--batch-size <n>', 'examples per optimizer step', 1),
+  optimizer: choice(
+    '--optimizer <name>',
+    'inner optimizer; muon takes hidden matrices and leaves the rest to adamw',
+    ['adamw', 'muon', 'sgd'],
+  ),
+  localLearningRate: real(
+    '--local-learning-rate <x>',
+    'peak learning rate of the inner optimizer',
+    rate,
+  ),
+  warmupSteps: whole('--warmup-steps <n>', 'steps over which the learning rate rises to its peak'),
+  finalShare: real(
+    '--final-share <x>',
+    'share of the peak rate that is left at the end of the run (cosine)',
+    {
+      from: 0,
+      to: 1,
+    },
+  ),
+  weightDecay: real('--weight-decay <x>', 'weight decay of adamw and muon (decoupled)', {
+    from: 0,
+    to: 10,
+  }),
+  clipNorm: real('--clip-norm <x>', 'clip gradients to this global norm; 0 does not clip', {
+    from: 0,
+    to: 1e9,
+  }),
+  outerLearningRate: real(
+    '--outer-learning-rate <x>',
+    'learning rate of the outer step; 1 with momentum 0 is plain averaging',
+    rate,
+  ),
+  momentum: real('--momentum <x>', 'Nesterov momentum of the outer step', {
+    from: 0,
+    to: 1,
+    open: 'to',
+  }),
+} as const satisfies Record<string, Field<unknown>>;

@@ -1,0 +1,92 @@
+/** Workers that fine-tune a published model together: a tiny one that the test writes, from a folder, over a relay of our own. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { writePlay } from '../../src/model/data/playwright.ts';
+import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
+import { writeTinyLlama } from '../support/tiny-llama.ts';
+
+const home = temporaryFolder();
+const base = join(home, 'tiny');
+const corpus = join(home, 'play.txt');
+const relays: Relay[] = [];
+const programs: Program[] = [];
+
+beforeAll(async () => {
+  await writeTinyLlama(base);
+  writeFileSync(corpus, writePlay({ minimumBytes: 40_000 }));
+});
+afterEach(async () => {
+  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  for (const one of relays.splice(0)) await one.close();
+});
+
+async function relay(): Promise<string> {
+  const one = await createRelay();
+  relays.push(one);
+  return one.url;
+}
+
+/** Worker `index` of two. */
+function start(index: number, url: string, more: readonly string[] = []): Program {
+  const program = startProgram([
+    ...['run-training', '--base', base, '--run', 'tune', '--relay', url, '--corpus', corpus],
+    ...['--dir', temporaryFolder(), '--shard', `${index + 1}/2`, '--sync', 'strict:2'],
+    ...['--rounds', '3', '--inner-steps', '4', '--context', '32', '--rank', '4'],
+    ...['--local-learning-rate', '0.01', '--report', 'ndjson', '--device', 'cpu', ...more],
+  ]);
+  programs.push(program);
+  return program;
+}
+
+const end = async (program: Program) => {
+  const done = await program.event(({ type }) => type === 'done');
+  if (done.type !== 'done') throw new TypeError();
+  return done;
+};
+
+describe('two workers with one base', () => {
+  it.each([
+    ['adapters', []],
+    ['all of it', ['--rank', '0', '--event-budget', '1000000']],
+  ])('train %s and end with the same bits', async (_, more) => {
+    const url = await relay();
+    const [one, other] = await Promise.all([0, 1].map((index) => end(start(index, url, more))));
+    expect(one?.digest).toBe(other?.digest);
+    expect(one?.rounds).toBe(3);
+    expect(one!.lossAfter).toBeLessThan(one!.lossBefore);
+  });
+
+  it('that differs by one byte are told at once, by the name of the file', async () => {
+    const url = await relay();
+    const changed = await writeTinyLlama(join(home, 'changed'), {
+      change: (values) => {
+        values[0] = values[0]! * 2;
+      },
+    });
+    const [one, other] = [start(0, url), start(1, url, ['--base', changed])];
+    for (const program of [one, other]) {
+      const told = await program.event(
+        (event) => event.type === 'notice' && event.message.includes('another base'),
+      );
+      expect(told).toMatchObject({
+        message: expect.stringContaining('model.safetensors differs.') as string,
+      });
+      expect(program.events.some(({ type }) => type === 'published')).toBe(false);
+    }
+  });
+
+  it('that is broken is refused before anything trains', async () => {
+    const url = await relay();
+    const broken = await writeTinyLlama(join(home, 'broken'), {
+      change: (values) => {
+        values[9] = Number.NaN;
+      },
+    });
+    const program = start(0, url, ['--base', broken]);
+    expect(await program.exit).toBe(1);
+    expect(program.output.stderr).toMatch(/model\/weights.*holds NaN at 9/);
+    expect(program.events.some(({ type }) => type === 'hello')).toBe(false);
+  });
+});

@@ -1,0 +1,103 @@
+/** The published model that training starts from: what is trained of it, from where, and what is refused before anything trains. */
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { countParameters, initialParameters, modelLayout } from '../../src/model/parameters.ts';
+import { type BaseSettings, openBase } from '../../src/node/base-model.ts';
+import { hashBase } from '../../src/run/start.ts';
+import { temporaryFolder } from '../support/processes.ts';
+import { tinyTokenizer, writeTinyLlama } from '../support/tiny-llama.ts';
+
+const home = temporaryFolder();
+const options = { onNotice: () => undefined, signal: new AbortController().signal };
+const settings = (asked: Partial<BaseSettings> = {}): BaseSettings => ({
+  ...{ base: join(home, 'tiny'), context: 16, rank: 4, alpha: 8, targets: 'qv' },
+  ...{ adapterTrain: 'both', seed: 3 },
+  ...asked,
+});
+const open = (asked?: Partial<BaseSettings>) => openBase(settings(asked), options);
+
+describe('a base', () => {
+  beforeAll(() => writeTinyLlama(join(home, 'tiny')));
+
+  it('with adapters: they alone are trained, from the seed, and change nothing yet', async () => {
+    const base = await open();
+    expect(base.files.map(({ name }) => name)).toEqual([
+      'config.json',
+      'tokenizer.json',
+      'model.safetensors',
+    ]);
+    expect(countParameters(base.model)).toBe(2 * (4 * 32 + 32 * 4 + 4 * 32 + 16 * 4));
+    const first = await base.first(3);
+    expect(first).toEqual(initialParameters(base.model, 3));
+    for (const { name, offset, size } of modelLayout(base.model).slots) {
+      const values = first.subarray(offset, offset + size);
+      expect(
+        values.some((value) => value !== 0),
+        name,
+      ).toBe(name.includes('lora_A'));
+    }
+    const frozen = await base.frozen();
+    expect(Object.keys(frozen)).toHaveLength(base.pretrained.tensors.size);
+  });
+
+  it('of which B alone is trained: A is drawn from the seed, with the base', async () => {
+    const base = await open({ adapterTrain: 'b' });
+    expect(modelLayout(base.model).slots.every(({ name }) => name.includes('lora_B'))).toBe(true);
+    const both = await open();
+    const { slots } = modelLayout(both.model);
+    const drawn = await both.first(3);
+    const frozen = await base.frozen();
+    for (const { name, offset, size } of slots.filter(({ name }) => name.includes('lora_A'))) {
+      expect(frozen[name]).toEqual(drawn.slice(offset, offset + size));
+    }
+  });
+
+  it('with rank 0: all of it is trained, from its own weights', async () => {
+    const base = await open({ rank: 0 });
+    const { slots } = modelLayout(base.model);
+    const first = await base.first(3);
+    const norm = slots.find(({ name }) => name === 'model.norm.weight')!;
+    expect(first.slice(norm.offset, norm.offset + 2)).toEqual(Float32Array.of(1, 1));
+    expect(first.length).toBe(countParameters(base.spec));
+    expect(await base.frozen()).toEqual({});
+  });
+
+  it('is known by its files and its tokenizer', async () => {
+    const same = await writeTinyLlama(join(home, 'same'));
+    const one = await open();
+    expect(hashBase(await open({ base: same }))).toBe(hashBase(one));
+    const other = await writeTinyLlama(join(home, 'other'), {
+      change: (values) => {
+        values[0] = values[0]! + 1;
+      },
+    });
+    const differs = await open({ base: other });
+    expect(hashBase(differs)).not.toBe(hashBase(one));
+    expect(differs.tokenizerSha256).toBe(one.tokenizerSha256);
+    const tokenizer = tinyTokenizer(['t h']);
+    const words = await writeTinyLlama(join(home, 'words'), { tokenizer });
+    expect((await open({ base: words })).tokenizerSha256).not.toBe(one.tokenizerSha256);
+  });
+
+  it('that cannot be used is refused by name', async () => {
+    await expect(open({ base: '' })).rejects.toMatchObject({ code: 'base/missing' });
+    await expect(open({ base: join(home, 'none') })).rejects.toMatchObject({ code: 'model/files' });
+    await expect(open({ context: 65 })).rejects.toThrow(/65 tokens/);
+    await expect(open({ rank: 64 })).rejects.toMatchObject({ code: 'adapter/rank' });
+    await expect(open({ targets: 'x_proj' })).rejects.toMatchObject({ code: 'adapter/targets' });
+    const short = await writeTinyLlama(join(home, 'short'), {
+      file: (bytes) => bytes.subarray(0, bytes.length - 4),
+    });
+    await expect(open({ base: short })).rejects.toMatchObject({ code: 'model/weights' });
+    const merges = ['t h', 'i n', 'e r', 'a n', 'o n'];
+    const many = await writeTinyLlama(join(home, 'many'), { tokenizer: tinyTokenizer(merges) });
+    await expect(open({ base: many })).rejects.toMatchObject({ code: 'model/tokenizer' });
+    const broken = await writeTinyLlama(join(home, 'nan'), {
+      change: (values) => {
+        values[5] = Number.NaN;
+      },
+    });
+    await expect((await open({ base: broken })).frozen()).rejects.toThrow(/NaN at 5/);
+    await expect((await open({ base: broken, rank: 0 })).first(1)).rejects.toThrow(/NaN at 5/);
+  });
+});
