@@ -3,7 +3,7 @@
  * the caller stores for the calls after it, so that no token is computed twice. Tensors are inputs of their own, never copied.
  */
 
-import type { TensorSpec, Weights } from './architectures/architecture.ts';
+import type { Decoding, TensorSpec, Weights } from './architectures/architecture.ts';
 import {
   type Decoder,
   type Heads,
@@ -44,8 +44,19 @@ export interface DecodingOptions {
   readonly layers?: (weights: Weights) => Layers;
 }
 
+/** How this decoder continues texts, with all that its layers read. */
+export const decodingOf = (
+  decoder: Decoder,
+  own: Pick<DecodingOptions, 'tensors' | 'layers'> = {},
+): Decoding => ({
+  vocabulary: decoder.vocabulary,
+  layers: decoder.layers,
+  cached: decoder.cached,
+  compile: (sizes) => compileDecoding(decoder, { ...own, ...sizes }),
+});
+
 /** Shape of `past.keys.<i>` and `past.values.<i>` of every layer i: (1, heads, capacity, size). */
-export const cacheShape = ({ cached }: Decoder, capacity: number): Shape => [
+export const cacheShape = ({ cached }: Pick<Decoding, 'cached'>, capacity: number): Shape => [
   1,
   cached.heads,
   capacity,

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
 import type { Tokens } from '../model/data/tokens.ts';
+import type { Choice } from '../model/sample.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { WorkerEvent } from './events.ts';
@@ -58,12 +59,13 @@ export interface TrainProgress {
   readonly tokensPerSecond: number;
 }
 
-export interface SampleRequest {
+export interface SampleRequest extends Choice {
   readonly prompt: Tokens;
+  /** Tokens to add. */
   readonly length: number;
-  /** 0 takes the likeliest token. */
-  readonly temperature: number;
-  readonly seed: number;
+  /** Tokens that end the text. */
+  readonly ends?: ReadonlySet<number> | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Batches of its own shard on which a worker measures its loss before the first round and after the last one. */
@@ -84,7 +86,12 @@ export interface Trainer {
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
-  sample(params: Float32Array, request: SampleRequest): Promise<Tokens>;
+  /** The prompt and what follows it; `onToken` is told of every token as soon as it is drawn. */
+  sample(
+    params: Float32Array,
+    request: SampleRequest,
+    onToken?: (token: number) => void,
+  ): Promise<Tokens>;
   close(): Promise<void>;
 }
 

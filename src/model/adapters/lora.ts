@@ -18,6 +18,7 @@ import {
   plainLayers,
 } from '../architectures/decoder.ts';
 import { decoderOf } from '../architectures/table.ts';
+import { decodingOf } from '../decoding.ts';
 import { gemm } from '../graph/verbs.ts';
 import { initialTensor } from '../parameters.ts';
 
@@ -62,6 +63,7 @@ export function loraModel(spec: DecoderSpec, adapter: LoraSpec): OwnModel {
     frozen: isFixed ? [...decoder.tensors, ...first] : decoder.tensors,
     predict: (weights, inputs) => decoderLogits(decoder, layers(weights), inputs),
     losses: (weights, batch) => decoderLosses(decoder, layers(weights), batch),
+    decoding: decodingOf(decoder, { tensors: [...decoder.tensors, ...first, ...second], layers }),
   };
 }
 

@@ -27,6 +27,16 @@ export interface Batch {
 /** The model's tensors by name, as values of a graph. */
 export type Weights = (name: string) => Value;
 
+/** Programs that read a text piece by piece and leave behind what the next piece needs of it: see `decoding.ts`. */
+export interface Decoding {
+  readonly vocabulary: number;
+  readonly layers: number;
+  /** Of keys and values in every layer: heads, and numbers in each. */
+  readonly cached: { readonly heads: number; readonly size: number };
+  /** A program for texts of at most `capacity` tokens, of which it reads so many at a time. */
+  compile(sizes: { readonly capacity: number; readonly tokens: number }): Uint8Array;
+}
+
 /** One model: an architecture at given sizes. */
 export interface Model {
   /** The trained ones: parameters, gradients and payloads hold these alone. */
@@ -37,6 +47,8 @@ export interface Model {
   predict(weights: Weights, inputs: Value): Value;
   /** Loss per row of the batch; training minimizes the mean. */
   losses(weights: Weights, batch: Batch): Value;
+  /** Where texts can be continued without reading them again for every token. */
+  readonly decoding?: Decoding;
 }
 
 /** Windows of `context` tokens, each below `vocabulary`; the target is the token after. */

@@ -1,6 +1,7 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import { ConfigError, NostrainError } from '../../base/errors.ts';
 import type { DecoderSpec, LlamaSpec, ModelSpec } from '../../run/model-spec.ts';
+import { decodingOf } from '../decoding.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
 import { gpt } from './gpt.ts';
@@ -16,9 +17,14 @@ const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
   linear,
   mlp,
   gpt,
-  llama: (spec) => decoderModel(llama(spec)),
-  gpt2: (spec) => decoderModel(gpt2(spec)),
+  llama: (spec) => published(llama(spec)),
+  gpt2: (spec) => published(gpt2(spec)),
 };
+
+const published = (decoder: Decoder): Model => ({
+  ...decoderModel(decoder),
+  decoding: decodingOf(decoder),
+});
 
 /** One of the built-in models at given sizes, or one's own. */
 export type AnyModel = ModelSpec | OwnModel;

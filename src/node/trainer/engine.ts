@@ -13,6 +13,7 @@ import type {
   Feed,
   Feeds,
   OpenRequest,
+  ReadingRequest,
   ReplicaTraining,
   RowLosses,
   SharedState,
@@ -30,6 +31,8 @@ export interface Engine {
   hold(params: Float32Array): Promise<void>;
   evaluate(on: DataName, rows: Int32Array): Promise<RowLosses>;
   forward(inputs: Feed): Promise<Float32Array>;
+  openReader(request: ReadingRequest): Promise<null>;
+  read(ask: Calls['read']['ask']): Promise<Float32Array>;
   close(): Promise<void>;
 }
 
@@ -103,6 +106,8 @@ function reading(links: readonly TrainerLink[], rows: number) {
       return { losses: joined('losses'), counts: joined('counts') };
     },
     forward: (inputs: Feed) => links[0]!.call('forward', inputs),
+    openReader: (request: ReadingRequest) => links[0]!.call('openReader', request),
+    read: (ask: Calls['read']['ask']) => links[0]!.call('read', ask),
     close: async () => {
       await Promise.all(links.map((link) => link.close()));
     },

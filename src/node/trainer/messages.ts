@@ -1,5 +1,6 @@
 /** What the main thread asks a trainer thread, and what comes back. */
 import type { RangeUpdate } from '../../model/training-program.ts';
+import type { TensorSlot } from '../../tensor/params.ts';
 import type { StoredTokens } from './token-reader.ts';
 
 /** Where graphs run. */
@@ -84,6 +85,19 @@ export interface SharedState {
   readonly squares: Float32Array<SharedArrayBuffer>;
 }
 
+/** How the held parameters continue texts. */
+export interface ReadingRequest {
+  readonly vocabulary: number;
+  readonly layers: number;
+  readonly cached: { readonly heads: number; readonly size: number };
+  /** The longest text. */
+  readonly capacity: number;
+  /** By the number of tokens that they read at a time. */
+  readonly programs: ReadonlyMap<number, Uint8Array>;
+  /** Where tensors lie in the parameters. */
+  readonly slots: readonly TensorSlot[];
+}
+
 export interface Advance {
   readonly rates: Float32Array;
   readonly rows: Int32Array;
@@ -117,6 +131,13 @@ export interface Calls {
     readonly answer: RowLosses;
   };
   forward: { readonly ask: Feed; readonly answer: Float32Array };
+  /** Before `read`, and again when other parameters are held. */
+  openReader: { readonly ask: ReadingRequest; readonly answer: null };
+  /** Logits after these tokens, which begin a text or follow those of the last call. */
+  read: {
+    readonly ask: { readonly tokens: Int32Array; readonly begins: boolean };
+    readonly answer: Float32Array;
+  };
 }
 
 export type CallName = keyof Calls;

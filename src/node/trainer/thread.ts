@@ -13,20 +13,24 @@ import type {
   DataName,
   Feed,
   OpenRequest,
+  ReadingRequest,
   RowLosses,
 } from './messages.ts';
 import { createReplicaStepper } from './replica.ts';
 import { createSession, floats, type Tensors, tensorOf, tensorsOf, vector } from './sessions.ts';
 import { createSingleStepper, type Stepper } from './single.ts';
+import { createTextReader } from './text-reader.ts';
 
 interface Opened {
   readonly rows: number;
   readonly data: Readonly<Record<DataName, DataSource>>;
   readonly frozen: Tensors;
   readonly stepper: Stepper;
+  readonly threads: number;
   /** Loaded when first needed. */
   readonly session: (name: 'evaluate' | 'forward') => Promise<InferenceSession>;
   held: Tensor;
+  reader?: ReturnType<typeof createTextReader>;
 }
 
 let opened: Opened | undefined;
@@ -48,7 +52,7 @@ async function open(request: OpenRequest): Promise<null> {
   opened = {
     rows: request.rows,
     data,
-    frozen,
+    ...{ frozen, threads },
     stepper:
       training.kind === 'single'
         ? await createSingleStepper(training, device, threads, shard)
@@ -85,6 +89,31 @@ async function forward(inputs: Feed): Promise<Float32Array> {
   return floats(results.predictions);
 }
 
+/** Views of the held parameters by name, beside the frozen tensors. */
+async function openReader({ programs, slots, capacity, ...sizes }: ReadingRequest): Promise<null> {
+  const { held, frozen, reader, threads } = current();
+  const params = floats(held);
+  const own = slots.map(({ name, shape, offset, size }) => {
+    const view = params.subarray(offset, offset + size);
+    return [name, new Tensor('float32', view, shape)] as const;
+  });
+  await reader?.close();
+  const compile = ({ tokens }: { readonly tokens: number }) => programs.get(tokens)!;
+  current().reader = createTextReader({
+    decoding: { ...sizes, compile },
+    tensors: { ...frozen, ...Object.fromEntries(own) },
+    ...{ capacity, threads },
+  });
+  return null;
+}
+
+async function read({ tokens, begins }: Calls['read']['ask']): Promise<Float32Array> {
+  const { reader } = current();
+  if (!reader) throw new TypeError('no reader was opened');
+  if (begins) reader.clear();
+  return reader.read(tokens);
+}
+
 const calls: { readonly [K in CallName]: (ask: Calls[K]['ask']) => Promise<Calls[K]['answer']> } = {
   open,
   begin: async (vectors) => {
@@ -99,6 +128,8 @@ const calls: { readonly [K in CallName]: (ask: Calls[K]['ask']) => Promise<Calls
   },
   evaluate,
   forward,
+  openReader,
+  read,
 };
 
 const answerTo = async <K extends CallName>(call: K, ask: Calls[K]['ask']) => calls[call](ask);

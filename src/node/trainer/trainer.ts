@@ -1,9 +1,10 @@
 /** Training on onnxruntime-node: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
+import type { AnyModel } from '../../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../../model/batches.ts';
 import { storeTokens } from '../../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../../model/data-form.ts';
-import { sampleTokens } from '../../model/sample.ts';
+import { continueText } from '../../model/sample.ts';
 import { compileTraining } from '../../model/training-program.ts';
 import type { Vector } from '../../tensor/params.ts';
 import type {
@@ -15,6 +16,7 @@ import type {
 import type { Data, DataName, Device } from './messages.ts';
 import { type OpenTrainer, openTrainer } from './open.ts';
 import { physicalCores } from './physical-cores.ts';
+import { openReader } from './reading.ts';
 import {
   checkFirstLosses,
   checkSetup,
@@ -77,20 +79,16 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
       inTurn(() => train(setup, opened, task, onProgress, signal)),
     evaluate: (params, on, limit) =>
       inTurn(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
-    sample: (params, request) =>
+    sample: (params, request, onToken) =>
       inTurn(async () => {
-        const form = dataFormOf(model);
-        if (form.kind !== 'tokens') {
-          throw new ConfigError('model/sample', `a ${model.architecture} model writes no text`, {
-            hint: 'sample a model of text: char-gpt or gpt',
-          });
-        }
-        const { context, vocabulary } = form;
         await engine.hold(params);
-        return await sampleTokens(
-          (tokens) => engine.forward({ elements: tokens, shape: [1, context] }),
-          { ...request, context, vocabulary },
-        );
+        const reader = await openReader(setup, engine, program.layout);
+        const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
+        for await (const token of continueText(reader, request)) {
+          tokens.push(token);
+          onToken?.(token);
+        }
+        return storeTokens(tokens, vocabularyOf(model));
       }),
     close: () => engine.close(),
   };
@@ -128,6 +126,11 @@ function dataOf({ data, model }: TrainerSetup): Partial<Record<DataName, Data>> 
     shard: rows(data),
     ...(data.validation === undefined ? {} : { validation: rows(data.validation) }),
   };
+}
+
+function vocabularyOf(model: AnyModel): number {
+  const form = dataFormOf(model);
+  return form.kind === 'tokens' ? form.vocabulary : 0;
 }
 
 /** What the graphs hold. */

@@ -1,0 +1,144 @@
+/**
+ * Reads texts with a decoder on onnxruntime's CPU and keeps the keys and values of what was read, so that no token is computed twice.
+ * Weights and kept values are inputs that lie in the caller's memory: no call copies them.
+ */
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import type { Decoding } from '../../model/architectures/architecture.ts';
+import { cacheShape } from '../../model/decoding.ts';
+import type { TextReader } from '../../model/sample.ts';
+import { createSession, floats, type Tensors } from './sessions.ts';
+
+export interface TextReaderSetup {
+  readonly decoding: Decoding;
+  /** Everything the decoder reads, by name. */
+  readonly tensors: Tensors;
+  /** The longest text, in tokens. */
+  readonly capacity: number;
+  /** Room for so many tokens at first, which is doubled when it is full; default for the longest text. */
+  readonly first?: number;
+  readonly threads: number;
+}
+
+/** How many tokens programs read at a time; a shorter rest is filled up. */
+export const PIECES = [64, 8, 1];
+
+/** Programs are compiled when they are first needed. */
+export function createTextReader(setup: TextReaderSetup): TextReader & { close(): Promise<void> } {
+  const { decoding, tensors, first = setup.capacity } = setup;
+  let kept = createKept(decoding, Math.min(first, setup.capacity));
+  let sessions = new Map<number, Promise<InferenceSession>>();
+  let held = 0;
+
+  const close = async () => {
+    const opened = [...sessions.values()];
+    sessions = new Map();
+    for (const session of opened) await (await session).release();
+  };
+
+  /** Room for so many tokens. */
+  const grow = async (needed: number) => {
+    if (needed > setup.capacity) {
+      throw new RangeError(`${needed} tokens, and the reader holds ${setup.capacity}`);
+    }
+    let { capacity } = kept;
+    while (capacity < needed) capacity *= 2;
+    if (capacity === kept.capacity) return;
+    await close();
+    const larger = createKept(decoding, Math.min(capacity, setup.capacity));
+    larger.copy(kept, held);
+    kept = larger;
+  };
+
+  const sessionFor = (piece: number) => {
+    const { capacity } = kept;
+    const { threads } = setup;
+    const compile = () =>
+      createSession(decoding.compile({ capacity, tokens: piece }), 'cpu', threads);
+    const session = sessions.get(piece) ?? compile();
+    sessions.set(piece, session);
+    return session;
+  };
+
+  const readPiece = async (tokens: ArrayLike<number>, piece: number): Promise<Float32Array> => {
+    const session = await sessionFor(piece);
+    const integer = (value: number) => new Tensor('int32', Int32Array.of(value), [1]);
+    const filled = Int32Array.from({ length: piece }, (_, i) => tokens[i] ?? 0);
+    const results = await session.run({
+      ...tensors,
+      ...kept.feeds,
+      tokens: new Tensor('int32', filled, [1, piece]),
+      start: integer(held),
+      last: integer(tokens.length - 1),
+    });
+    kept.store(results, { start: held, count: tokens.length, piece });
+    held += tokens.length;
+    return floats(results.logits);
+  };
+
+  return {
+    capacity: setup.capacity,
+    async read(tokens) {
+      const all = Array.from(tokens);
+      await grow(held + all.length);
+      let logits: Float32Array = new Float32Array(0);
+      for (let at = 0; at < all.length; ) {
+        const left = all.length - at;
+        const piece = PIECES.find((size) => 2 * left > size && held + size <= kept.capacity) ?? 1;
+        const part = all.slice(at, at + piece);
+        logits = await readPiece(part, piece);
+        at += part.length;
+      }
+      return logits;
+    },
+    clear: () => {
+      held = 0;
+    },
+    close,
+  };
+}
+
+interface Stored {
+  readonly start: number;
+  readonly count: number;
+  readonly piece: number;
+}
+
+/** Keys and values of every layer, for so many tokens. */
+function createKept(decoding: Decoding, capacity: number) {
+  const { heads, size } = decoding.cached;
+  const shape = cacheShape(decoding, capacity);
+  const names = Array.from({ length: decoding.layers }, (_, i) => [`keys.${i}`, `values.${i}`]);
+  const arrays = new Map(
+    names.flat().map((name) => [name, new Float32Array(heads * capacity * size)]),
+  );
+  return {
+    capacity,
+    arrays,
+    feeds: Object.fromEntries(
+      [...arrays].map(([name, array]) => [`past.${name}`, new Tensor('float32', array, shape)]),
+    ),
+    /** Takes over what a call gave for the tokens from `start` on. */
+    store(results: Tensors, { start, count, piece }: Stored): void {
+      for (const [name, array] of arrays) {
+        const fresh = floats(results[name]);
+        for (let head = 0; head < heads; head++) {
+          const from = head * piece * size;
+          array.set(fresh.subarray(from, from + count * size), (head * capacity + start) * size);
+        }
+      }
+    },
+    /** Takes over the first tokens of a smaller one. */
+    copy(
+      smaller: { readonly capacity: number; readonly arrays: typeof arrays },
+      count: number,
+    ): void {
+      for (const [name, array] of arrays) {
+        const old = smaller.arrays.get(name)!;
+        for (let head = 0; head < heads; head++) {
+          const from = head * smaller.capacity * size;
+          array.set(old.subarray(from, from + count * size), head * capacity * size);
+        }
+      }
+    },
+  };
+}
