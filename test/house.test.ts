@@ -21,6 +21,7 @@ const VARIANTS = [
   /^relay\/(policies|faults|strict)\//,
   /^src\/(cli|python)\/commands\//,
   /^src\/model\/(architectures|optimizers|graph\/ops)\//,
+  /^src\/consensus\/aggregate\//,
   /^src\/network\/codec\/values\//,
   /^src\/python\/regression\//,
 ];

@@ -75,11 +75,13 @@ export async function applyDecision(
     round: next.round,
     params: next.params,
     momentum: next.momentum,
-    ...carryOver(played, start.state, outcome, {
-      wire,
-      evidence: member.evidence,
-      rule: plan.residual,
-    }),
+    ...carryOver(
+      played,
+      start.state,
+      outcome,
+      { wire, evidence: member.evidence, rule: plan.residual },
+      next.taken,
+    ),
     unpacked: undefined,
     cohort: accepted,
     rounds,
@@ -162,6 +164,21 @@ function describe(
     joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
     left: keysIn(outcome.leaves),
     late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
+    ...takenIn(outcome, next, roster),
+  };
+}
+
+/** Whom the rule left out, and the rate it found. */
+function takenIn(
+  { accepted }: Outcome,
+  { taken, spec: { aggregation } }: Decision['next'],
+  roster: readonly WorkerId[],
+): Pick<CertifiedRound, 'unused' | 'rate'> {
+  if (taken === undefined) return {};
+  const left = accepted.filter(({ manifest }) => taken.unused.has(manifest));
+  return {
+    ...(left.length > 0 && { unused: left.map(({ index }) => roster[index]!) }),
+    ...(aggregation.leastRatePermille < 1000 && { rate: taken.rate }),
   };
 }
 

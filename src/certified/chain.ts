@@ -1,5 +1,6 @@
 /** What is certified of a run between two rounds: the chain state, with the model and without it, and who votes in the round to come. */
 
+import type { Aggregate } from '../consensus/aggregate/rules.ts';
 import {
   type CommitteeRules,
   drawCommittee,
@@ -65,8 +66,14 @@ export interface Chain extends Situation {
   readonly departed: readonly Departure[];
 }
 
+/** What a round took of the rows that it listed. */
+export type Taken = Pick<Aggregate, 'unused' | 'moved' | 'rate'>;
+
 /** The whole certified state. */
-export interface Certified extends Chain, ModelState {}
+export interface Certified extends Chain, ModelState {
+  /** Of the round before, where this worker applied its outcome itself: what was not taken goes back to its authors. */
+  readonly taken?: Taken | undefined;
+}
 
 /** An outcome without the roots, which follow from the rest. */
 export type Draft = Omit<Outcome, 'rowSize' | 'modelRoot' | 'ledgerRoot'>;
@@ -91,7 +98,7 @@ export function chainHeadOf(
   votes: ListedVotes | null,
   left: readonly Digest[] = [],
 ): ChainHead {
-  const { spec: _, params: __, momentum: ___, ...chain } = state;
+  const { spec: _, params: __, momentum: ___, taken: ____, ...chain } = state;
   return { ...chain, votes, left };
 }
 

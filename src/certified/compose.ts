@@ -11,9 +11,11 @@ import {
 } from '../run/listed.ts';
 import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
+import { refuseAdmission } from './admission.ts';
 import { judgeVotes } from './certificate.ts';
-import { type Chain, type Draft, membershipOf, roundAfter } from './chain.ts';
+import { type Chain, type Draft, membershipOf, roundAfter, stakesOf } from './chain.ts';
 import type { Evidence, EvidenceStore, FaultProof } from './evidence.ts';
+import { known } from './terms.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
 export interface Bad {
@@ -91,16 +93,18 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     (message): message is Signed<Leave> => message.type === 'leave' && message.last <= chain.round,
   );
   const asked = due.map(({ key, last: round }) => ({ key, round }));
+  const stakes = known(stakesOf(chain.ledger, evidence));
   const isUndone = joinsBeforeLeaving([...asked, ...chain.departed]);
   const fresh = messages.filter((message): message is Signed<Join> => {
     if (message.type !== 'join') return false;
     const after = roundAfter(chain, message.after);
-    return after !== undefined && !isUndone({ key: message.key, after });
+    if (after === undefined || isUndone({ key: message.key, after })) return false;
+    return refuseAdmission(chain.spec, chain.run, stakes, message) === undefined;
   });
-  const known = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
-  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...known.values()])
+  const asking = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
+  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...asking.values()])
     .map((chosen) => {
-      const { key, after, tip, evidence, features, signature } = known.get(chosen.key)!;
+      const { key, after, tip, evidence, features, signature } = asking.get(chosen.key)!;
       return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
     })
     .sort(byKey);

@@ -29,6 +29,10 @@ export interface CertifiedRound {
   readonly left: readonly WorkerId[];
   /** Whose work of the round before counts in this one. */
   readonly late: readonly WorkerId[];
+  /** Whose listed work the rule of the run left out: it goes back to them. Absent where none. */
+  readonly unused?: readonly WorkerId[];
+  /** What the outer learning rate was multiplied with, where it follows how far the rows agree. */
+  readonly rate?: number;
 }
 
 /** A round that a committee ended. */

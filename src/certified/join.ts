@@ -17,6 +17,7 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
+import { evidenceFor } from './admission.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { type Chain, chainHeadOf, genesisOf, startOf } from './chain.ts';
@@ -151,7 +152,10 @@ export async function playCertified(
     const sources = { ...options, relays: parts.relays, clock: ports.clock, signal };
     await assertTrusted(spec, genesisOf(spec, startOf(spec), sha256), trust, sources);
   }
-  const member = memberOf(options, given, parts);
+  const { signal } = given;
+  const asked = { clock: given.ports.clock, signal };
+  const admission = await evidenceFor(spec, runIdOf(spec), parts.signer.publicKey, asked);
+  const member = memberOf(options, given, { ...parts, admission });
   // the spec is the agreement
   const session = { ...given, plan: { ...given.plan, terms: undefined } };
   try {
@@ -197,7 +201,7 @@ interface Parts {
 function memberOf(
   options: CertifiedOptions,
   { ports, signal }: CertifiedSession,
-  { relays, signer, secretKey, journal }: Parts,
+  { relays, signer, secretKey, journal, admission }: Parts & { readonly admission: string },
 ): Member {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);
@@ -215,7 +219,7 @@ function memberOf(
     genesis: () => genesisOf(spec, startOf(spec), sha256),
   });
   return createMember({
-    ...{ spec, control, journal, ports, signal, crypto },
+    ...{ spec, control, journal, ports, signal, crypto, admission },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     ...{ refresh: stakes, history, through: options.trust ?? branch },
     beacon: async (time) => {

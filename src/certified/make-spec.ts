@@ -7,6 +7,7 @@ import { layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
+import { ruleForms, ruleNames, usualAggregation } from '../run/aggregation.ts';
 import { completeDocument, contradictions } from '../run/complete-spec.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -70,6 +71,7 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const derived = {
     name: training.model,
     data: await dataOf(said, asked, training, Array.isArray(founders) ? founders.length : 1),
+    aggregation: { hostile: hostileOf(said, Array.isArray(founders) ? founders.length : 1) },
     evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
     limits: {
@@ -84,6 +86,13 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   );
   assertFits(spec, slice);
   return { spec, slice };
+}
+
+/** Where nobody says how many rows are hostile: a quarter of the founders', at least one, for rules that withstand any. */
+function hostileOf({ aggregation }: Untyped, founders: number): number {
+  const { rule = usualAggregation.rule } = membersOf(aggregation);
+  const isMean = ruleNames.some((name) => name === rule && ruleForms[name] === 'mean');
+  return isMean ? 0 : Math.max(1, Math.floor(founders / 4));
 }
 
 /** In hex where it is a key; what is none is left for the spec's reader to refuse. */
@@ -169,7 +178,7 @@ export function assertNoContradiction(spec: RunSpec, asked: PartialSettings): vo
 
 /** Throws when the run has a list and the key is not on it. */
 export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): void {
-  const isIn = admission.kind === 'open' || founders.includes(me) || admission.keys.includes(me);
+  const isIn = admission.kind !== 'list' || founders.includes(me) || admission.keys.includes(me);
   if (isIn) return;
   throw new ConfigError('run/not-invited', `key ${me} is not among those the run admits`, {
     hint: 'join with a key that was invited (--key-file FILE), or ask for a new run with yours',

@@ -33,6 +33,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly journal: Journal;
   /** End of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
+  /** What its join shows, where the run asks for something. */
+  readonly admission?: string | undefined;
   /** How the next table of stakes is had. */
   readonly refresh: RefreshPort;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
@@ -78,8 +80,9 @@ export function createMember(options: MemberOptions): Member {
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
   const { tip } = chain;
+  const { admission = '' } = options;
   const take = (message: ProtocolMessage) => rounds.take(message);
-  const attendance = new Attendance({ ...shared, spec, me, tip, take });
+  const attendance = new Attendance({ ...shared, spec, me, tip, take, admission });
   const listening = control.listenToMembers({
     take,
     refuse: (rejection, id) => rounds.refuse(rejection, id),
@@ -307,6 +310,8 @@ interface AttendancePorts {
   readonly me: WorkerId;
   /** End of this worker's reveal chain. */
   readonly tip: Digest;
+  /** What its joins show. */
+  readonly admission: string;
   readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
   readonly reporter: Reporter;
   /** Takes in this worker's own message. */
@@ -350,7 +355,7 @@ export class Attendance {
 
   /** Asks to be in the roster, until an outcome lists it. */
   announce({ run, parent, recent, ledger }: Certified): void {
-    const { me, tip, control, take } = this.#ports;
+    const { me, tip, admission, control, take } = this.#ports;
     const known = ledger.members.find(({ key }) => key === me);
     const isIn = known !== undefined && known.tip !== null;
     // who was listed and dropped out again has to ask anew
@@ -363,7 +368,7 @@ export class Attendance {
       run,
       after: parent,
       tip,
-      evidence: '',
+      evidence: admission,
     });
     control.send(event);
     take(message);

@@ -3,8 +3,9 @@
  * replays the run use the same functions, so a replay checks what was really done.
  */
 
-import { weightedMean, weightOf } from '../consensus/aggregate/mean.ts';
+import { weightOf } from '../consensus/aggregate/mean.ts';
 import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
+import { aggregate } from '../consensus/aggregate/rules.ts';
 import { rosterWeights, type Stakes } from '../consensus/committee/committee.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RosterChange } from '../consensus/round/membership.ts';
@@ -17,6 +18,7 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Join, Signed } from '../run/vote.ts';
+import { refuseAdmission } from './admission.ts';
 import { judgeViewChanges, judgeVotes, listed } from './certificate.ts';
 import {
   type Certified,
@@ -29,6 +31,7 @@ import {
   roundAfter,
   type Situation,
   stakesOf,
+  type Taken,
   withEntropy,
 } from './chain.ts';
 import {
@@ -69,15 +72,15 @@ export function completeOutcome(
     .filter(({ empty }) => !empty)
     .map(({ index }) => members[index]!.key);
   const { change, stakes } = judged.value;
-  const { model, rowSize } = step(state, rows.value, rowWeights(state, stakes));
+  const { model, rowSize, taken } = step(state, rows.value, rowWeights(state, stakes));
   if (!model.params.values.every(Number.isFinite) || !model.momentum.every(Number.isFinite)) {
     return invalid('not-finite', 'accepted', 'the outer step leaves a value that is not finite');
   }
-  const moved = rows.value.length > 0;
+  const moved = (taken?.moved.length ?? 0) > 0;
   const root = moved ? modelRoot(model, hash) : state.modelRoot;
   const moves = { ...change, contributed, rowSize };
   const { outcome, next } = follow(state, { ...draft, accepted }, moves, root);
-  return found({ outcome, next: { ...next, ...model } });
+  return found({ outcome, next: { ...next, ...model, taken } });
 }
 
 /** The state after an outcome, when it is valid: everything of it recomputed, both roots compared. */
@@ -135,8 +138,8 @@ function step(
   { spec, params, momentum, ledger }: Certified,
   rows: readonly Row[],
   stakeOf: (worker: WorkerId) => number,
-): { readonly model: ModelState; readonly rowSize: number } {
-  if (rows.length === 0) return { model: { params, momentum }, rowSize: 0 };
+): { readonly model: ModelState; readonly rowSize: number; readonly taken: Taken | undefined } {
+  if (rows.length === 0) return { model: { params, momentum }, rowSize: 0, taken: undefined };
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
   const { normBoundC, weightCap } = spec.limits;
   const { scales, typical: rowSize } = boundRows(
@@ -148,20 +151,23 @@ function step(
       weights: rows.map(({ contribution }) => stakeOf(contribution.worker)),
     },
   );
-  const mean = weightedMean(
+  const found = aggregate(
     rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }, i) => ({
       ...{ worker, id, late, delta, scale: scales[i]! },
       weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
     })),
-    { size: params.layout.size, normalize },
+    {
+      ...{ size: params.layout.size, normalize, aggregation: spec.aggregation },
+      seed: ledger.entropy ?? '',
+    },
   );
-  const outer = { learningRate: outerLearningRate, momentum: kept };
-  const stepped = nesterovStep(params.values, momentum, mean, outer);
+  const outer = { learningRate: outerLearningRate * found.rate, momentum: kept };
+  const stepped = nesterovStep(params.values, momentum, found, outer);
   const model = {
     params: { layout: params.layout, values: stepped.values },
     momentum: stepped.momentum,
   };
-  return { model, rowSize };
+  return { model, rowSize, taken: { unused: found.unused, moved: found.moved, rate: found.rate } };
 }
 
 /** What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. */
@@ -198,7 +204,11 @@ export function rosterChange(
 ): Verdict<RosterChange> {
   const voters = votersOf(chain, outcome, evidence);
   if (!voters.ok) return voters;
-  const wrongMember = wrongJoin(chain, outcome, evidence) ?? wrongLeave(chain, outcome, evidence);
+  const table = stakesOf(chain.ledger, evidence);
+  if (!table.ok) return table;
+  const stakes = table.value;
+  const wrongMember =
+    wrongJoin(chain, outcome, stakes, evidence) ?? wrongLeave(chain, outcome, evidence);
   if (wrongMember !== undefined) return wrongMember;
   const faults = listed(outcome.faults, 'faults', evidence, isFault);
   if (!faults.ok) return faults;
@@ -252,9 +262,10 @@ function votersOf(
 function wrongJoin(
   chain: Chain,
   { joins }: Draft,
+  stakes: Stakes,
   evidence: Evidence,
 ): ReturnType<typeof invalid> | undefined {
-  const { run } = chain;
+  const { run, spec } = chain;
   const isUndone = joinsBeforeLeaving(chain.departed);
   for (const { key, after, tip, evidence: shown, features, ...signature } of joins) {
     const followed = roundAfter(chain, after);
@@ -264,6 +275,8 @@ function wrongJoin(
     if (isUndone({ key, after: followed })) {
       return invalid('join-before-leave', 'joins', `${key} left after it had asked to join so`);
     }
+    const unfit = refuseAdmission(spec, run, stakes, { key, evidence: shown });
+    if (unfit) return invalid(unfit, 'joins', `the join of ${key} does not admit it: ${unfit}`);
     const join: Join = {
       type: 'join',
       run,

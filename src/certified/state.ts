@@ -33,6 +33,7 @@ import {
   type Past,
   type StakeEvidence,
   stakesOf,
+  type Taken,
 } from './chain.ts';
 import type { CertifiedSummary } from './events.ts';
 import type { Path } from './replay.ts';
@@ -153,16 +154,22 @@ export function carryOver(
   state: Certified,
   outcome: Outcome,
   { wire, evidence, rule }: Means<'me' | 'open'>,
+  taken?: Taken,
 ): Pick<CertifiedState, 'residual' | 'pending' | 'contributed'> {
   const { accepted } = outcome;
+  const unused = taken?.unused;
   const counted = accepted.map(({ manifest }) => manifest);
   const isSettled = sent !== undefined && isSettledBy(sent, outcome);
   const waits = sent !== undefined && !isSettled && state.spec.late === 'defer';
-  const isOut = waits || isSettled;
+  // what a rule left out of the step is learned anew, or sent again
+  const isOut = waits || (isSettled && !unused?.has(idOf(sent)));
   const assignment = assignmentOf(known(termsOf(state, evidence)));
   const rows = accepted.filter(({ late }) => !late);
   const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
+  const taking = new Set(taken?.moved);
+  const still = new Set(taken && assignment.moving.filter((chunk) => !taking.has(chunk)));
   const fate = {
+    still,
     sent: assignment.chunksOf(wire.me),
     isSettled: isOut,
     moved: new Set([...others].flatMap((worker) => [...assignment.chunksOf(worker)])),
@@ -210,6 +217,8 @@ function contributedAfter(
 export interface Fate {
   /** Chunks this worker sent. */
   readonly sent: Iterable<number>;
+  /** Chunks that were listed by too few for the run's rule: nothing of them was taken. */
+  readonly still: ReadonlySet<number>;
   /** Whether its contribution was listed, or refused for a good reason. */
   readonly isSettled: boolean;
   /** Chunks that some listed contribution moved. */
@@ -223,7 +232,7 @@ export interface Fate {
 function residualAfter(
   before: Float64Array,
   after: Float64Array,
-  { sent, isSettled, moved }: Fate,
+  { sent, isSettled, moved, still }: Fate,
 ): Float64Array {
   const own = new Set(sent);
   const others = new Set(moved);
@@ -231,7 +240,7 @@ function residualAfter(
   const chunks = Math.ceil(residual.length / CHUNK_LENGTH);
   for (let chunk = 0; chunk < chunks; chunk++) {
     const isGone = own.has(chunk) ? isSettled : others.has(chunk);
-    if (!isGone) continue;
+    if (!isGone || still.has(chunk)) continue;
     const from = chunk * CHUNK_LENGTH;
     residual.set(after.subarray(from, from + CHUNK_LENGTH), from);
   }

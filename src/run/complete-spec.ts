@@ -1,6 +1,6 @@
 /** What surrounds a spec: the document with its defaults filled in before, and the settings of one worker that keep to it after. */
 
-import { features, ownedSpecFields } from './features.ts';
+import { type Feature, features, ownedSpecFields } from './features.ts';
 import { presets } from './presets.ts';
 import { FORMAT_VERSION } from './read-spec.ts';
 import { type RunSpec, runIdOf } from './run-spec.ts';
@@ -39,6 +39,9 @@ function nameFeatures(complete: Untyped): Untyped {
     const isSilent = JSON.stringify(document[name]) === JSON.stringify(field.absent);
     if (!isSilent && document[name] !== undefined) names.add(feature);
     if (isSilent && !names.has(feature)) delete document[name];
+  }
+  for (const [name, { isIn }] of Object.entries<Feature>(features)) {
+    if (isIn?.(complete)) names.add(name);
   }
   return { ...document, features: [...names].sort() };
 }

@@ -6,9 +6,10 @@
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
+import { usualAggregation } from './aggregation.ts';
 import type { Digest, WorkerId } from './ids.ts';
-import { readVariant } from './spec-readers.ts';
-import { plainFields } from './spec-table.ts';
+import { readGroup, readVariant } from './spec-readers.ts';
+import { groupFields, plainFields } from './spec-table.ts';
 
 /** Contents that a feature may add fields to, beside the spec. */
 export type Place =
@@ -43,6 +44,8 @@ type Fields = Readonly<Record<string, FeatureField>>;
 
 export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
   readonly says: string;
+  /** Of a feature that is a value of another field: whether a spec has that value, and so has to name it. */
+  isIn?(spec: Readonly<Record<string, unknown>>): boolean;
   readonly spec?: Readonly<Record<string, SpecField>>;
 }
 
@@ -71,6 +74,11 @@ const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
 
 /** All features, by name. */
 export const features = {
+  admission: {
+    says: 'newcomers are admitted by work that they did, or by their stake',
+    isIn: ({ admission }) =>
+      ['work', 'stake'].includes(String((admission as { kind?: unknown } | undefined)?.kind)),
+  },
   beacon: {
     says: 'a value that nobody can choose is mixed into the randomness of each round',
     spec: { beacon: { absent: { kind: 'none' }, read: variant('beacon') } },
@@ -85,6 +93,15 @@ export const features = {
     },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
+  rule: {
+    says: 'rows become a step by another rule than the mean of rows within a bound',
+    spec: {
+      aggregation: {
+        absent: usualAggregation,
+        read: (spec) => readGroup(spec, 'aggregation', groupFields.aggregation),
+      },
+    },
+  },
   stake: {
     says: 'a table of stakes says who may sit on committees, and what contributions weigh',
     spec: { stake: { absent: { source: 'none' }, read: variant('stake') } },
@@ -93,6 +110,15 @@ export const features = {
       next: digest('the table that holds in the round after it'),
     },
     outcome: { snapshot: digest('the table that holds two rounds later') },
+  },
+  tier: {
+    says: 'the run is of a tier that asks who takes part',
+    spec: {
+      tier: {
+        absent: 'open',
+        read: ({ tier }, name) => plainFields.tier.read(tier, name),
+      },
+    },
   },
 } as const satisfies FeatureTable;
 

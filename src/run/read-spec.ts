@@ -3,6 +3,7 @@
  * path.
  */
 import { ConfigError } from '../base/errors.ts';
+import { aggregationRules, assertTier, type SpecRule } from './aggregation-rules.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { RunSpec } from './run-spec.ts';
 import { fields, isOfText, type SharedName, sharedNames } from './settings.ts';
@@ -144,13 +145,6 @@ const notJson = (from: string, cause: SyntaxError): ConfigError =>
     cause,
   });
 
-interface Rule {
-  readonly at: string;
-  /** What must be the case, in words that follow "it must be that". */
-  readonly says: string;
-  holds(spec: RunSpec): boolean;
-}
-
 const isText = ({ training }: RunSpec): boolean => isOfText(training);
 const isGpt = (spec: RunSpec): boolean => isText(spec) && spec.training.model !== 'pretrained';
 
@@ -166,14 +160,14 @@ export const weightCapOf = ({
 const MOST = { width: 65_536, layers: 1024, heads: 1024, context: 65_536, ffn: 262_144 } as const;
 const MOST_HIDDEN = 16;
 
-const bounds: readonly Rule[] = Object.entries(MOST).map(([name, most]) => ({
+const bounds: readonly SpecRule[] = Object.entries(MOST).map(([name, most]) => ({
   at: `training.${name}`,
   says: `it is at most ${most}`,
   holds: ({ training }) => training[name as keyof typeof MOST] <= most,
 }));
 
 /** All rules, in the order in which they are judged. */
-export const specRules: readonly Rule[] = [
+export const specRules: readonly SpecRule[] = [
   ...bounds,
   {
     at: 'training.hidden',
@@ -238,17 +232,19 @@ export const specRules: readonly Rule[] = [
     says: 'it is training.maxExamples, or where that is 0 training.innerSteps x training.batchSize',
     holds: ({ limits, training }) => limits.weightCap === weightCapOf(training),
   },
+  ...aggregationRules,
 ];
 
 /** Throws a `ConfigError` that names the first rule broken. */
 function assertConsistent(spec: RunSpec): void {
+  assertTier(spec);
   const broken = specRules.find(({ holds }) => !holds(spec));
   if (broken === undefined) return;
-  const { at, says } = broken;
+  const { at, says, nearest } = broken;
   throw new ConfigError(
     'spec/inconsistent',
     `${at} is ${valueAt(spec, at)}: it must be that ${says}`,
-    { data: { at } },
+    { ...(nearest && { hint: nearest }), data: { at } },
   );
 }
 

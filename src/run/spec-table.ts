@@ -2,6 +2,7 @@
  * Every field of a run spec beside its training settings, once: path, flag, meaning, accepted form, default. Types, flags,
  * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
  */
+import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
 import { choice, real, whole } from './field.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
@@ -9,6 +10,8 @@ const DAY_MS = 86_400_000;
 const MOST_ROUNDS = 1_000_000;
 /** As many bytes as the chunks of one payload can carry, rounded down. */
 const MOST_PAYLOAD = 2 ** 31;
+/** About half a minute of one core. */
+const MOST_JOIN_WORK = 22;
 const MOST_EVALUATION = 16 * 2 ** 20;
 
 /** Fields on the top level. */
@@ -21,6 +24,7 @@ export const plainFields = {
     'discard',
     'defer',
   ]),
+  tier: tierField,
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
     'share of the contributions a member holds in time that a proposal must list to get its first vote',
@@ -116,6 +120,7 @@ export const groupFields = {
     ),
     skewMs: whole('--timing-skew-ms <ms>', 'most that clocks may differ by', 0, DAY_MS),
   },
+  aggregation: aggregationFields,
   limits: {
     payloadBytes: whole(
       '--limits-payload-bytes <n>',
@@ -226,6 +231,15 @@ export const variantFields = {
   admission: {
     open: {},
     list: { keys: keys('--invite <key>', 'key that may join beside the founders') },
+    work: {
+      bits: whole(
+        '--join-work <bits>',
+        'work that a key has to do once before it may join: so many leading zero bits',
+        1,
+        MOST_JOIN_WORK,
+      ),
+    },
+    stake: { least: stake('--join-stake <n>', 'stake that a key must have to join') },
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Group>>>>;
 
@@ -241,6 +255,7 @@ export const variantTags = {
 export const specDefaults = {
   profile: 'nostrain/1',
   late: 'discard',
+  tier: 'open',
   minAcceptPermille: 666,
   liveRounds: 3,
   absentRounds: 10,
@@ -256,6 +271,7 @@ export const specDefaults = {
     reorgDepth: 8,
     skewMs: 60_000,
   },
+  aggregation: usualAggregation,
   limits: { normBoundC: 1.5 },
   checkpoint: { every: 10, keep: 3 },
   evaluation: null,
@@ -279,7 +295,7 @@ export const variantDefaults = {
     },
     block: { lagSeconds: 150 },
   },
-  admission: { open: {}, list: {} },
+  admission: { open: {}, list: {}, work: {}, stake: {} },
 } as const;
 
 type Variants<Tag extends string, T extends Readonly<Record<string, Group>>> = {

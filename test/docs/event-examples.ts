@@ -28,6 +28,7 @@ const round = {
     ...{ result: 'final', attempt: 0, view: 0, root: after, signers: [me, other], of: 2 },
     rejected: [{ worker: other, reason: 'malformed' }],
     ...{ faults: [], joined: [other], left: [], late: [] },
+    ...{ unused: [other], rate: 0.8 },
   },
 } as const satisfies RunEvent;
 

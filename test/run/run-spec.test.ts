@@ -52,6 +52,15 @@ function otherValue({ accepted, read }: Field<unknown>, value: unknown): unknown
   });
 }
 
+const trimmed = { aggregation: { rule: 'trimmed-mean', hostile: 1 } };
+
+/** A run of strangers that are admitted by their work, by a rule that withstands one of them. */
+const verified = {
+  tier: 'verified',
+  admission: { kind: 'work', bits: 8 },
+  aggregation: { rule: 'geometric-median', hostile: 1 },
+};
+
 describe('run id', () => {
   it('is the hash of the canonical text, whatever order and spelling the file has', () => {
     const spec = sampleSpec();
@@ -81,6 +90,14 @@ describe('run id', () => {
       const problem = problemOf(() => ids.set(path, runIdOf(readSpec(changed))));
       if (problem !== 'none') atOdds.push(path);
     }
+    // what features own is there where they are named
+    const ruled = JSON.parse(canonicalSpec(sampleSpec(verified)));
+    for (const [path, changed] of changes(ruled)) {
+      const isOwn = path.startsWith('aggregation.') && path !== 'aggregation.rule';
+      if (isOwn) ids.set(path, runIdOf(readSpec(changed)));
+    }
+    const krum = { ...verified, aggregation: { rule: 'krum', hostile: 1 } };
+    ids.set('aggregation.rule', runIdOf(sampleSpec(krum)));
     expect(new Set(ids.values()).size).toBe(ids.size);
     // these say something about another field, too
     expect(atOdds.sort()).toEqual([
@@ -208,14 +225,46 @@ describe('a spec is refused by path and accepted form', () => {
     ['absentRounds', { absentRounds: 2 }],
     ['late', { late: 'defer', training: { owners: 1 } }],
     ['limits.weightCap', { limits: { weightCap: 5 } }],
+    ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
+    ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
+    ['aggregation.hostile', { aggregation: { hostile: 1 } }],
+    ['aggregation.before', { aggregation: { before: 'nnm' } }],
+    ['training.owners', { ...verified, training: { owners: 9 } }],
+    ['training.owners', { ...verified, ...trimmed, training: { owners: 2 } }],
+    ['training.packing', { ...verified, ...trimmed, training: { packing: 'ternary' } }],
+    [
+      'training.packing',
+      {
+        ...verified,
+        aggregation: { rule: 'multi-krum', hostile: 1 },
+        training: { packing: 'topk-q2' },
+      },
+    ],
+    ['training.normalize', { ...verified, training: { normalize: 'senders' } }],
+    ['late', { ...verified, late: 'defer' }],
+    [
+      'committee.weights',
+      {
+        ...verified,
+        stake: { source: 'file', snapshot: HASH },
+        committee: { weights: 'stake' },
+      },
+    ],
   ])('at odds: %s', (at, change) => {
     expect(problemOf(() => sampleSpec(change))).toMatch(
       new RegExp(`^${at} is .*: it must be that`),
     );
   });
 
+  it('names the feature of its admission, and no other', () => {
+    const { features, ...rest } = sampleDocument(verified);
+    expect(features).toEqual(['admission', 'rule', 'tier']);
+    const found = problemOf(() => readSpec({ ...rest, features: ['rule', 'tier'] }));
+    expect(found).toMatch(/^features is .*: it must be that admission is named exactly where/);
+  });
+
   it('has a case above for every rule', () => {
-    expect(specRules).toHaveLength(17);
+    expect(specRules).toHaveLength(28);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -30,7 +30,9 @@ export interface MembershipRules {
   };
   readonly admission:
     | { readonly kind: 'open' }
-    | { readonly kind: 'list'; readonly keys: readonly WorkerId[] };
+    | { readonly kind: 'list'; readonly keys: readonly WorkerId[] }
+    // judged by the evidence in a join
+    | { readonly kind: 'work' | 'stake' };
 }
 
 export interface Join {

@@ -55,7 +55,7 @@ function joinJudge(
   roster: Roster,
 ): (join: Join) => ChangeFault | undefined {
   const out = new Set(faulted);
-  const admitted = admission.kind === 'open' ? null : new Set([...founders, ...admission.keys]);
+  const admitted = admission.kind === 'list' ? new Set([...founders, ...admission.keys]) : null;
   return ({ key }) => {
     if (out.has(key)) return 'join-of-faulted';
     if (admitted !== null && !admitted.has(key)) return 'join-not-admitted';

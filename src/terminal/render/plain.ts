@@ -87,10 +87,13 @@ function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
 function describeCertificate(certified: CertifiedRound): string {
   const { result, attempt, view, signers, of, rejected, faults, joined, left, late } = certified;
+  const { unused = [], rate } = certified;
   const recovery = attempt === 0 ? '' : ` of recovery ${attempt}`;
   return [
     `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
     ...late.map((worker) => `${short(worker)} counted a round late`),
+    ...(unused.length > 0 ? [`the rule left out ${unused.map(short).join(' ')}`] : []),
+    ...(rate === undefined ? [] : [`outer rate x ${rate.toFixed(2)}`]),
     ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
     ...faults.map((worker) => `removed ${short(worker)} for its fault`),
     ...joined.map((worker) => `${short(worker)} joins`),

@@ -1,0 +1,164 @@
+/**
+ * Distances between rows, from which every rule that looks at whole rows decides: one pass over the values gives the square of each
+ * distance, and what a rule finds are weights of the rows. So means of rows need no room of their own: their distances follow
+ * from those of the rows.
+ */
+import { CHUNK_LENGTH, chunkCount } from '../../tensor/partial-vector.ts';
+import type { Row } from './mean.ts';
+
+/** Values of one row in a `Room`; more than a chunk, so that the rows of a column do not share one line of a processor's cache. */
+export const ROOM_STRIDE = CHUNK_LENGTH + 16;
+
+/** The values of a chunk, row after row; zero where a row says nothing. */
+export interface Room {
+  readonly chunk: number;
+  readonly values: Float64Array;
+  /** Rows that speak of the chunk, ascending. */
+  readonly senders: readonly number[];
+  /** Values in the chunk. */
+  readonly length: number;
+}
+
+/** Calls back with each chunk that any row speaks of, ascending. The room is the same one each time. */
+export function eachChunk(rows: readonly Row[], take: (room: Room) => void): void {
+  const size = rows[0]?.delta.size ?? 0;
+  const positions = rows.map(({ delta }) => {
+    if (delta.size !== size) throw new RangeError('rows of different sizes have no aggregate');
+    const places = new Int32Array(chunkCount(size)).fill(-1);
+    for (let at = 0; at < delta.chunks.length; at++) places[delta.chunks[at]!] = at;
+    return places;
+  });
+  const values = new Float64Array(rows.length * ROOM_STRIDE);
+  for (let chunk = 0; chunk < chunkCount(size); chunk++) {
+    const senders = rows.flatMap((_, i) => (positions[i]![chunk]! < 0 ? [] : [i]));
+    if (senders.length === 0) continue;
+    values.fill(0);
+    for (const i of senders) {
+      const { delta, scale } = rows[i]!;
+      delta.addChunk(positions[i]![chunk]!, scale, values, i * ROOM_STRIDE);
+    }
+    take({ chunk, values, senders, length: Math.min(CHUNK_LENGTH, size - chunk * CHUNK_LENGTH) });
+  }
+}
+
+/** The squares of the distances between n rows, n by n. */
+export interface Distances {
+  readonly count: number;
+  readonly squared: Float64Array;
+}
+
+/** The distances between these rows; what a row does not speak of is zero. */
+export function distancesOf(rows: readonly Row[]): Distances {
+  const count = rows.length;
+  const squared = new Float64Array(count * count);
+  eachChunk(rows, ({ values, length }) => {
+    for (let i = 0; i < count; i++) {
+      let j = i + 1;
+      for (; j + 3 < count; j += 4) addFour(values, length, i, j, squared, count);
+      for (; j < count; j++) {
+        const sum = squareBetween(values, length, i * ROOM_STRIDE, j * ROOM_STRIDE);
+        squared[i * count + j] = squared[i * count + j]! + sum;
+      }
+    }
+  });
+  for (let i = 0; i < count; i++) {
+    for (let j = 0; j < i; j++) squared[i * count + j] = squared[j * count + i]!;
+  }
+  return { count, squared };
+}
+
+function squareBetween(values: Float64Array, length: number, a: number, b: number): number {
+  let sum = 0;
+  for (let k = 0; k < length; k++) {
+    const gap = values[a + k]! - values[b + k]!;
+    sum += gap * gap;
+  }
+  return sum;
+}
+
+/** Four at a time: the sums do not wait for each other. Each is what `squareBetween` gives. */
+function addFour(
+  values: Float64Array,
+  length: number,
+  i: number,
+  j: number,
+  squared: Float64Array,
+  count: number,
+): void {
+  const a = i * ROOM_STRIDE;
+  const b = j * ROOM_STRIDE;
+  let [s0, s1, s2, s3] = [0, 0, 0, 0];
+  for (let k = 0; k < length; k++) {
+    const value = values[a + k]!;
+    const g0 = value - values[b + k]!;
+    const g1 = value - values[b + ROOM_STRIDE + k]!;
+    const g2 = value - values[b + 2 * ROOM_STRIDE + k]!;
+    const g3 = value - values[b + 3 * ROOM_STRIDE + k]!;
+    s0 += g0 * g0;
+    s1 += g1 * g1;
+    s2 += g2 * g2;
+    s3 += g3 * g3;
+  }
+  const to = i * count + j;
+  squared[to]! += s0;
+  squared[to + 1]! += s1;
+  squared[to + 2]! += s2;
+  squared[to + 3]! += s3;
+}
+
+/** Squares of the distances of all rows to the mean of the rows by these weights, whose sum is 1. */
+export function squaresToMean({ count, squared }: Distances, weights: Float64Array): Float64Array {
+  const out = new Float64Array(count);
+  let spread = 0;
+  for (let i = 0; i < count; i++) {
+    let sum = 0;
+    for (let j = 0; j < count; j++) sum += weights[j]! * squared[i * count + j]!;
+    out[i] = sum;
+    spread += weights[i]! * sum;
+  }
+  // rounding may leave less than nothing
+  for (let i = 0; i < count; i++) out[i] = Math.max(0, out[i]! - spread / 2);
+  return out;
+}
+
+/** Means of rows, each by weights whose sum is 1. */
+export type Mixes = readonly Float64Array[];
+
+/** The distances between means of rows. */
+export function mixedDistances({ count: n, squared }: Distances, mixes: Mixes): Distances {
+  const count = mixes.length;
+  const across = mixes.map((weights) => {
+    const sums = new Float64Array(n);
+    for (let i = 0; i < n; i++) {
+      if (weights[i] === 0) continue;
+      for (let j = 0; j < n; j++) sums[j]! += weights[i]! * squared[i * n + j]!;
+    }
+    return sums;
+  });
+  const between = (k: number, l: number) => {
+    let sum = 0;
+    for (let i = 0; i < n; i++) sum += mixes[l]![i]! * across[k]![i]!;
+    return sum;
+  };
+  const own = mixes.map((_, k) => between(k, k));
+  const out = new Float64Array(count * count);
+  for (let k = 0; k < count; k++) {
+    for (let l = k + 1; l < count; l++) {
+      const square = Math.max(0, between(k, l) - own[k]! / 2 - own[l]! / 2);
+      out[k * count + l] = square;
+      out[l * count + k] = square;
+    }
+  }
+  return { count, squared: out };
+}
+
+/** The middle one, of two the lower; 0 of none. */
+export function lowerMedian(values: Float64Array): number {
+  return values.slice().sort()[(values.length - 1) >> 1] ?? 0;
+}
+
+/** The distances of one row to the others, squared and ascending. */
+export const othersOf = ({ count, squared }: Distances, i: number): Float64Array =>
+  Float64Array.from(
+    [...squared.subarray(i * count, (i + 1) * count)].filter((_, j) => j !== i),
+  ).sort();

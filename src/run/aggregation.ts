@@ -1,0 +1,89 @@
+/** Rules by which the rows of a round become one step: their names, and what each can and cannot work with. `consensus/aggregate` has the rules themselves. */
+
+import { choice, whole } from './field.ts';
+
+/** Rules by which rows become a step. */
+export const ruleNames = [
+  'clipped-mean',
+  'mean',
+  'trimmed-mean',
+  'coordinate-median',
+  'krum',
+  'multi-krum',
+  'geometric-median',
+  'centered-clip',
+] as const;
+export type RuleName = (typeof ruleNames)[number];
+
+/** What may be done to the rows in front of a rule. */
+export const beforeNames = ['nothing', 'nnm', 'bucketing'] as const;
+export type BeforeName = (typeof beforeNames)[number];
+
+/** How a round makes a step of its rows. */
+export interface Aggregation {
+  readonly rule: RuleName;
+  /** Hostile rows that the rule withstands (f); means withstand none and say 0. */
+  readonly hostile: number;
+  readonly before: BeforeName;
+  /** Outer learning rate, in thousandths of it, of a round whose rows point in opposite directions; 1000 leaves the rate as it is. */
+  readonly leastRatePermille: number;
+}
+
+/** What a run does that names nothing else. */
+export const usualAggregation: Aggregation = {
+  rule: 'clipped-mean',
+  hostile: 0,
+  before: 'nothing',
+  leastRatePermille: 1000,
+};
+
+/** What a rule looks at: sums alone, each value by itself, or whole rows and the distances between them. */
+export const ruleForms = {
+  'clipped-mean': 'mean',
+  mean: 'mean',
+  'trimmed-mean': 'values',
+  'coordinate-median': 'values',
+  krum: 'rows',
+  'multi-krum': 'rows',
+  'geometric-median': 'rows',
+  'centered-clip': 'rows',
+} as const satisfies Readonly<Record<RuleName, 'mean' | 'values' | 'rows'>>;
+
+/** Rows that bucketing puts into one. */
+export const BUCKET_ROWS = 2;
+
+/** The fewest rows that a rule works with where so many of them are hostile. */
+export function leastRows({ rule, hostile, before }: Aggregation): number {
+  if (ruleForms[rule] === 'mean') return 1;
+  const isKrum = rule === 'krum' || rule === 'multi-krum';
+  const least = 2 * hostile + (isKrum ? 3 : 1);
+  return before === 'bucketing' ? BUCKET_ROWS * (least - 1) + 1 : least;
+}
+
+/** The same as fields of a run spec. */
+export const aggregationFields = {
+  rule: choice('--rule <name>', 'how the rows of a round become one step', ruleNames),
+  hostile: whole(
+    '--hostile <n>',
+    'hostile rows of a round that the rule withstands (f); 0 for means',
+    0,
+    512,
+  ),
+  before: choice(
+    '--before <step>',
+    'in front of the rule: each row becomes the mean of those nearest to it (nnm), or two rows drawn by lot become one (bucketing)',
+    beforeNames,
+  ),
+  leastRatePermille: whole(
+    '--least-rate-permille <n>',
+    'outer learning rate, in thousandths of it, of a round whose rows point in opposite directions; 1000 leaves it as it is',
+    0,
+    1000,
+  ),
+} as const;
+
+export const tierField = choice(
+  '--tier <name>',
+  'what is known of who takes part: nothing (open), who is admitted (verified), or what their machines run (confidential, which refuses everybody for now)',
+  ['open', 'verified', 'confidential'],
+);

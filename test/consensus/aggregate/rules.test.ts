@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { agreementOf, rateFor } from '../../../src/consensus/aggregate/agreement.ts';
+import { distancesOf } from '../../../src/consensus/aggregate/distances.ts';
+import { krum } from '../../../src/consensus/aggregate/krum.ts';
+import { aggregate } from '../../../src/consensus/aggregate/rules.ts';
+import { usualAggregation } from '../../../src/run/aggregation.ts';
+import { testRule } from '../../contract/rule.ts';
+import { ruleRow } from '../../support/rule-rows.ts';
+
+const nothing = { before: 'nothing' } as const;
+testRule({ rule: 'mean', ...nothing }, {});
+testRule({ rule: 'clipped-mean', ...nothing }, {});
+testRule({ rule: 'trimmed-mean', ...nothing }, { vectors: 'trimmed-mean' });
+testRule({ rule: 'coordinate-median', ...nothing }, { vectors: 'coordinate-median' });
+testRule({ rule: 'krum', ...nothing }, { vectors: 'krum' });
+testRule({ rule: 'multi-krum', ...nothing }, { vectors: 'multi-krum' });
+const float32 = { precision: 'float32' } as const;
+testRule({ rule: 'geometric-median', ...nothing }, { vectors: 'geometric-median', ...float32 });
+testRule({ rule: 'centered-clip', ...nothing }, { vectors: 'centered-clip', ...float32 });
+testRule({ rule: 'trimmed-mean', before: 'nnm' }, { vectors: 'nnm+trimmed-mean', ...float32 });
+testRule(
+  { rule: 'geometric-median', before: 'nnm' },
+  { vectors: 'nnm+geometric-median', ...float32 },
+);
+testRule({ rule: 'krum', before: 'nnm' }, {});
+testRule({ rule: 'coordinate-median', before: 'nnm' }, {});
+testRule(
+  { rule: 'centered-clip', before: 'bucketing' },
+  { vectors: 'bucketing+centered-clip', ...float32 },
+);
+testRule({ rule: 'multi-krum', before: 'bucketing' }, {});
+
+describe('Krum', () => {
+  it('T-02: gives one of its rows as it is, and names the others as unused', () => {
+    const rows = Array.from({ length: 7 }, (_, i) => ruleRow(i, [0.1 * i, 0.3 + i * i]));
+    const aggregation = { ...usualAggregation, rule: 'krum', hostile: 2 } as const;
+    const { mean, unused } = aggregate(rows, { size: 2, normalize: 'workers', aggregation });
+    const chosen = rows.filter(({ id }) => !unused.has(id));
+    expect(chosen).toHaveLength(1);
+    expect([...mean]).toEqual(chosen[0]!.values);
+  });
+
+  it('T-02: refuses to choose among too few', () => {
+    const rows = Array.from({ length: 6 }, (_, i) => ruleRow(i, [i]));
+    expect(() => krum(distancesOf(rows), 2)).toThrow(
+      expect.objectContaining({ code: 'rule/too-few-rows', data: { rows: 6, required: 7 } }),
+    );
+  });
+});
+
+describe('the rate by agreement', () => {
+  const rateOf = (rows: readonly (readonly number[])[]) => {
+    const aggregation = { ...usualAggregation, leastRatePermille: 250 };
+    return aggregate(
+      rows.map((row, i) => ruleRow(i, row)),
+      { size: rows[0]!.length, normalize: 'workers', aggregation },
+    ).rate;
+  };
+
+  it('T-22: is whole where rows are identical, and the least where they are opposed', () => {
+    expect(
+      rateOf([
+        [1, 2],
+        [1, 2],
+        [1, 2],
+      ]),
+    ).toBeCloseTo(1, 12);
+    expect(
+      rateOf([
+        [1, 2],
+        [10, 20],
+      ]),
+    ).toBeCloseTo(1, 12);
+    expect(
+      rateOf([
+        [1, 2],
+        [-1, -2],
+      ]),
+    ).toBe(0.25);
+    expect(
+      rateOf([
+        [1, 0],
+        [0, 1],
+      ]),
+    ).toBe(0.25);
+    expect(rateOf([[1, 2]])).toBe(1);
+    expect(
+      rateOf([
+        [0, 0],
+        [0, 0],
+      ]),
+    ).toBe(1);
+  });
+
+  it('T-22: follows the mean cosine', () => {
+    const rows = [ruleRow(0, [1, 0]), ruleRow(1, [3, 4])];
+    expect(agreementOf(rows)).toBeCloseTo(0.6, 12);
+    expect(rateFor(0.6, 0.5)).toBeCloseTo(0.8, 12);
+  });
+});

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import { makeSpec } from '../../src/certified/make-spec.ts';
+import { ruleForms, ruleNames } from '../../src/run/aggregation.ts';
+import { ruleTiers } from '../../src/run/aggregation-rules.ts';
+import { sampleSpec } from '../support/run-spec.ts';
+import { signerOf } from '../support/signers.ts';
+
+const me = signerOf(1).publicKey;
+const invited = { admission: { kind: 'list', keys: [signerOf(3).publicKey] } };
+const made = (typed: Record<string, unknown>) =>
+  makeSpec({ me, typed, training: { model: 'linear', rounds: 1 } });
+
+describe('tiers', () => {
+  it.each(ruleNames.filter((rule) => ruleTiers[rule] === 'verified'))(
+    'T-01: an open run with %s is refused before there is anything to publish',
+    async (rule) => {
+      await expect(made({ aggregation: { rule } })).rejects.toMatchObject({
+        code: 'spec/AggregationRuleTierMismatch',
+        data: { rule, required: 'verified', actual: 'open' },
+        hint: expect.stringContaining('--tier verified'),
+      });
+    },
+  );
+
+  it.each(ruleNames)('T-01: a verified run may have %s', async (rule) => {
+    const { spec } = await made({ ...invited, tier: 'verified', aggregation: { rule } });
+    expect(spec).toMatchObject({ tier: 'verified', aggregation: { rule } });
+    expect(spec.aggregation.hostile).toBe(ruleForms[rule] === 'mean' ? 0 : 1);
+  });
+
+  it.each(['mean', 'clipped-mean'])('T-01: an open run may have %s', async (rule) => {
+    const { spec } = await made({ aggregation: { rule } });
+    expect(spec).toMatchObject({ tier: 'open', aggregation: { rule } });
+  });
+
+  it('T-01: a run is verified by saying who may join: a list, work or stake', async () => {
+    const verified = { tier: 'verified' };
+    await expect(made(verified)).rejects.toMatchObject({ code: 'spec/TierWithoutAdmission' });
+    const work = await made({ ...verified, admission: { kind: 'work', bits: 10 } });
+    expect(work.spec.features).toEqual(['admission', 'tier']);
+    const stake = { source: 'file', snapshot: 'ab'.repeat(32) };
+    const staked = await made({ ...verified, stake, admission: { kind: 'stake', least: '5' } });
+    expect(staked.spec.admission).toEqual({ kind: 'stake', least: '5' });
+  });
+
+  it('a confidential run admits nobody, and says why', async () => {
+    await expect(made({ ...invited, tier: 'confidential' })).rejects.toMatchObject({
+      code: 'spec/TierRefusesEverybody',
+      data: { missing: 'attestation' },
+    });
+  });
+
+  it('refuses what cannot work with the nearest thing that does', () => {
+    const owned = {
+      ...invited,
+      tier: 'verified',
+      aggregation: { rule: 'coordinate-median', hostile: 2 },
+      training: { owners: 4 },
+    };
+    expect(() => sampleSpec(owned)).toThrow(
+      expect.objectContaining({
+        code: 'spec/inconsistent',
+        hint: expect.stringContaining('--owners 0'),
+      }),
+    );
+    expect(sampleSpec({ ...owned, training: { owners: 5 } }).training.owners).toBe(5);
+  });
+});
