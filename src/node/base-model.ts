@@ -40,8 +40,11 @@ export interface BaseModel extends BaseIdentity {
 /** The settings that say which base, and what of it is trained. */
 export type BaseSettings = Pick<
   Settings,
-  'base' | 'context' | 'rank' | 'alpha' | 'targets' | 'adapterTrain' | 'seed'
->;
+  'base' | 'rank' | 'alpha' | 'targets' | 'adapterTrain' | 'seed'
+> & {
+  /** Tokens of a window to train on; the longest there are when left out. */
+  readonly context?: number;
+};
 
 export interface OpenBase {
   onNotice(message: string): void;
@@ -52,7 +55,7 @@ export interface OpenBase {
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
   const { context, seed } = settings;
-  const pretrained = await openLocalModel(path, { context });
+  const pretrained = await openLocalModel(path, context === undefined ? {} : { context });
   const { spec, tokenizer, name } = pretrained;
   const adapter = adapterOf(settings);
   return {

@@ -2,7 +2,7 @@
  * The settings that a folder keeps for its run. A run that has begun goes on with them: what is not asked for anew stays as it was, and
  * what decides its steps cannot change. A start that failed before the first round binds nobody.
  */
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
 import { roundName } from '../run/round-name.ts';
@@ -65,6 +65,18 @@ export async function keptSettings(dir: string): Promise<PartialSettings> {
   const known = kept.filter(([name]) => settingNames.includes(name as SettingName));
   return readSettings(Object.fromEntries(known), file);
 }
+
+/** The hash of the base that the run in this folder began with; undefined where none is kept. */
+export async function keptBase(dir: string): Promise<string | undefined> {
+  const kept = (await isFolder(dir)) ? await readKept(fileIn(dir)) : undefined;
+  return typeof kept?.baseSha256 === 'string' ? kept.baseSha256 : undefined;
+}
+
+const isFolder = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
 
 const fileIn = (dir: string): string => join(dir, 'settings.json');
 

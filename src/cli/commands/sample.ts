@@ -1,84 +1,130 @@
-/** `nostrain sample`: text written by the shared parameters of a run. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+/** `nostrain sample`: text written by the shared parameters of a run, or by a published model as it is. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { tokenizers } from '../../model/data/tokenizer.ts';
-import { runFolderOf } from '../../node/local-runs.ts';
-import { gptSpec, optimizerOf } from '../../node/prepare-task.ts';
-import { createTrainer } from '../../node/trainer/trainer.ts';
-import { readStateFile } from '../../python/node/state-io.ts';
-import { presets } from '../../run/presets.ts';
-import { completeSettings, type Settings } from '../../run/settings.ts';
-import {
-  addSettingFlags,
-  numeric,
-  settingsFromFile,
-  settingsFromFlags,
-  whole,
-} from '../../terminal/flags.ts';
-import { writeResult } from '../../terminal/output.ts';
+import { createTextStream } from '../../model/data/text-stream.ts';
+import { type BaseModel, openBase } from '../../node/base-model.ts';
+import { openGptWriter, openPublishedWriter, type TextWriter } from '../../node/text-writer.ts';
+import { openTrainedBase, readTrainedRun } from '../../node/trained-run.ts';
+import type { PartialSettings } from '../../run/settings.ts';
+import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 
 interface Flags {
   readonly prompt: string;
   readonly length: number;
   readonly temperature: number;
+  readonly topP: number;
+  readonly topK: number;
+  readonly threads?: number;
   readonly output?: string;
 }
+
+const DEFAULT_SEED = 1;
 
 export const sample = (): Command =>
   addSettingFlags(
     new Command('sample')
-      .description('write text with the parameters of a run')
-      .argument('<state>', 'name of a run (`nostrain runs`), its folder, or a state file')
+      .description('write text with the parameters of a run, or with a published model (--base)')
+      .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
-      .addOption(whole('--length <n>', 'tokens to write', 1, 1_000_000).default(400))
+      .addOption(whole('--length <n>', 'tokens to write at most', 1, 1_000_000).default(400))
       .addOption(
         numeric('--temperature <x>', 'spread; 0 always takes the likeliest token', 0, 100).default(
           0.8,
         ),
-      ),
-    ['seed', 'tokens', 'width', 'layers', 'heads', 'context', 'ffn'],
+      )
+      .addOption(
+        numeric(
+          '--top-p <x>',
+          'draw among the likeliest tokens that have this share together',
+          0,
+          1,
+        ).default(1),
+      )
+      .addOption(
+        whole('--top-k <n>', 'draw among so many likeliest tokens; 0 among all', 0).default(0),
+      )
+      .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024)),
+    [
+      ...(['base', 'rank', 'alpha', 'targets', 'seed', 'tokens'] as const),
+      ...(['width', 'layers', 'heads', 'context', 'ffn'] as const),
+    ],
   )
     .option('-o, --output <file>', 'write it there instead of stdout')
-    .action(async (named: string, flags: Flags, command: Command) => {
-      const { temperature } = flags;
-      const state = await runFolderOf(named);
-      const { layout, values } = await readStateFile(state);
-      const settings = await settingsOf(state, command);
-      const tokenizer = tokenizers[settings.tokens];
-      const { tokens } = tokenizer.encode(flags.prompt);
-      const none = new Uint8Array(settings.context + 1);
-      const trainer = await createTrainer({
-        model: gptSpec(settings, tokenizer.vocabulary),
-        optimizer: optimizerOf(settings),
-        batch: 1,
-        data: { kind: 'tokens', shard: none, validation: none },
-        device: 'cpu',
-      });
-      try {
-        if (trainer.layout.size !== layout.size) {
-          throw new ConfigError(
-            'sample/model',
-            `${state} holds ${layout.size} parameters, the model has ${trainer.layout.size}`,
-            {
-              hint: 'give the sizes it was trained with: --width, --layers, --heads, --context, --ffn, --tokens',
-            },
-          );
+    .action((named: string | undefined, flags: Flags, command: Command) =>
+      interruptibly(async (signal) => {
+        const given = settingsFromFlags(command);
+        const opened = await open(named, given, flags.threads, signal);
+        try {
+          await write(opened, flags, { seed: opened.seed, signal });
+        } finally {
+          await opened.writer.close();
         }
-        const { length } = flags;
-        const request = { prompt: tokens, length, temperature, seed: settings.seed };
-        const text = tokenizer.decode(await trainer.sample(Float32Array.from(values), request));
-        await writeResult(`${flags.prompt.trimStart()}${text}\n`, flags.output);
-      } finally {
-        await trainer.close();
-      }
-    });
+      }),
+    );
 
-/** The run's own settings where the folder has them, then flags. */
-async function settingsOf(state: string, command: Command): Promise<Settings> {
-  const file = join(state, 'settings.json');
-  const kept = existsSync(file) ? await settingsFromFile(file) : {};
-  const unused = { run: 'sample', relay: [], model: 'char-gpt' } as const;
-  return completeSettings(presets['char-gpt'], unused, kept, settingsFromFlags(command));
+interface Opened {
+  readonly writer: TextWriter;
+  /** Undefined for a model that began from nothing. */
+  readonly base: BaseModel | undefined;
+  readonly seed: number;
+}
+
+async function open(
+  named: string | undefined,
+  given: PartialSettings,
+  threads: number | undefined,
+  signal: AbortSignal,
+): Promise<Opened> {
+  const options = { onNotice: writeNote, signal };
+  if (named === undefined) {
+    const { base: from = '', seed = DEFAULT_SEED } = given;
+    if (from === '') {
+      throw new ConfigError('flag/state', 'name a run, or a published model with --base', {
+        hint: '`nostrain runs` lists the runs on this machine',
+      });
+    }
+    const untrained = { rank: 0, alpha: 1, targets: 'qv', adapterTrain: 'both' } as const;
+    const base = await openBase({ base: from, seed, ...untrained }, options);
+    return { writer: await openPublishedWriter(base, await base.first(seed), threads), base, seed };
+  }
+  const run = await readTrainedRun(named, given);
+  const { seed } = run.settings;
+  if (run.settings.model !== 'pretrained') {
+    return { writer: await openGptWriter(run, threads), base: undefined, seed };
+  }
+  const base = await openTrainedBase(run, options);
+  return { writer: await openPublishedWriter(base, run.values, threads), base, seed };
+}
+
+/** Shows the text as it is written, or keeps it for the file. */
+async function write(
+  { writer, base }: Opened,
+  { prompt, output, ...choice }: Flags,
+  { seed, signal }: { readonly seed: number; readonly signal: AbortSignal },
+): Promise<void> {
+  const { tokenizer } = writer;
+  const ends = endsOf(base);
+  const stream = createTextStream((tokens) => tokenizer.decode(tokens));
+  let text = '';
+  const show = (part: string) => {
+    if (output === undefined) writeOut(part);
+    else text += part;
+  };
+  show(prompt.trimStart());
+  const request = { ...choice, prompt: tokenizer.encode(prompt).tokens, seed, ends, signal };
+  await writer.write(request, (token) => {
+    if (!ends.has(token)) show(stream.push(token));
+  });
+  show(`${stream.end()}\n`);
+  if (output !== undefined) await writeResult(text, output);
+}
+
+/** What the model's own files say ends a text. */
+function endsOf(base: BaseModel | undefined): ReadonlySet<number> {
+  if (!base) return new Set();
+  const { eos_token_id: ids } = base.pretrained.config;
+  const numbers = [ids].flat().filter((id) => typeof id === 'number');
+  return new Set(numbers);
 }

@@ -1,0 +1,87 @@
+/** Writes text with a model, token by token, for whoever shows it. */
+import { Tensor } from 'onnxruntime-node';
+import { ConfigError } from '../base/errors.ts';
+import { modelOf } from '../model/architectures/table.ts';
+import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
+import { modelLayout } from '../model/parameters.ts';
+import { type Continuation, continueText } from '../model/sample.ts';
+import type { BaseModel } from './base-model.ts';
+import { gptSpec, optimizerOf } from './prepare-task.ts';
+import type { TrainedRun } from './trained-run.ts';
+import { physicalCores } from './trainer/physical-cores.ts';
+import { createTextReader } from './trainer/text-reader.ts';
+import { createTrainer } from './trainer/trainer.ts';
+import { requireEngine } from './training-engine.ts';
+
+export interface TextWriter {
+  readonly tokenizer: Tokenizer;
+  /** Draws what follows the prompt; `onToken` is told of every token at once. */
+  write(request: Continuation, onToken: (token: number) => void): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Room for so many tokens at first. */
+const FIRST_CAPACITY = 256;
+
+/** With a published model and what a run has made of it; `params` are by the layout of `base.model`. */
+export async function openPublishedWriter(
+  base: BaseModel,
+  params: Float32Array,
+  threads = physicalCores(),
+): Promise<TextWriter> {
+  requireEngine();
+  const { model, pretrained, tokenizer } = base;
+  const { decoding, frozen = [] } = modelOf(model);
+  const arrays = await base.frozen();
+  const held = frozen.map(({ name, shape }) => [name, tensor(arrays[name]!, shape)] as const);
+  const own = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
+    return [name, tensor(params.subarray(offset, offset + size), shape)] as const;
+  });
+  const reader = createTextReader({
+    decoding: decoding!,
+    tensors: Object.fromEntries([...held, ...own]),
+    ...{ capacity: pretrained.longestContext, first: FIRST_CAPACITY, threads },
+  });
+  return {
+    tokenizer,
+    write: async (request, onToken) => {
+      for await (const token of continueText(reader, request)) onToken(token);
+    },
+    close: () => reader.close(),
+  };
+}
+
+const tensor = (values: Float32Array, shape: readonly number[]): Tensor =>
+  new Tensor('float32', values, shape);
+
+/** With a model that began from nothing. Throws a ConfigError (`sample/model`) where the settings are those of another. */
+export async function openGptWriter(
+  { path, settings, layout, values }: TrainedRun,
+  threads: number | undefined,
+): Promise<TextWriter> {
+  const tokenizer = tokenizers[settings.tokens];
+  const none = new Uint8Array(settings.context + 1);
+  const trainer = await createTrainer({
+    model: gptSpec(settings, tokenizer.vocabulary),
+    optimizer: optimizerOf(settings),
+    batch: 1,
+    data: { kind: 'tokens', shard: none, validation: none },
+    device: 'cpu',
+    ...(threads !== undefined && { threads }),
+  });
+  if (trainer.layout.size !== layout.size) {
+    await trainer.close();
+    const sizes = `${layout.size} parameters, the model has ${trainer.layout.size}`;
+    throw new ConfigError('sample/model', `${path} holds ${sizes}`, {
+      hint: 'give the sizes it was trained with: --width, --layers, --heads, --context, --ffn, --tokens',
+    });
+  }
+  return {
+    tokenizer,
+    write: async (request, onToken) => {
+      const prompt = Uint8Array.from(request.prompt);
+      await trainer.sample(values, { ...request, prompt }, onToken);
+    },
+    close: () => trainer.close(),
+  };
+}
