@@ -11,9 +11,9 @@ import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Digest } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { checkpointChunks } from './catch-up.ts';
-import { genesisOf, startOf } from './chain.ts';
+import { type Certified, genesisOf, startOf } from './chain.ts';
 import type { Gathered, Hashing } from './evidence.ts';
-import { type Asked, fetchHistory } from './from-relays.ts';
+import type { Asked } from './from-relays.ts';
 import {
   type BeaconLine,
   type BeaconRecord,
@@ -23,6 +23,7 @@ import {
   readBeacon,
   specsOf,
 } from './gather.ts';
+import { fetchHistory } from './history.ts';
 import { type Path, pathOf } from './replay.ts';
 
 /** A line that is not a genuine event. */
@@ -114,19 +115,23 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const { known = { events: [], beacons: [] }, signal } = options;
   const latest = Math.max(...known.events.map(({ created_at }) => created_at));
   const since = known.events.length > 0 ? Math.max(0, latest - OVERLAP_SECONDS) : undefined;
-  const fresh = await fetchHistory(run, { ...options, since });
+  const { sha256, crypto, onNotice = () => undefined } = options;
+  let start: Certified | undefined;
+  const startOfRun = (spec: RunSpec) => (start ??= genesisOf(spec, startOf(spec), sha256));
+  const onLeft = (events: number) =>
+    onNotice(`members signed more than a reader keeps: ${events} events were left out`);
+  const asking = { ...options, since, known: known.events, start: startOfRun, onLeft };
+  const fresh = await fetchHistory(run, asking);
   const events = archiveOrder(withSnapshots([...known.events, ...fresh], options));
   const spec = options.spec ?? specsOf(events).get(run);
   if (spec === undefined) return { events, beacons: [] };
   const lines = known.beacons.map((record, i) => ({ ...record, line: i + 1 }));
-  const { sha256, crypto, onNotice = () => undefined } = options;
   const search = { source: options.beacon?.(spec), signal, onNotice, sha256, crypto };
   const { records, values } = await beaconsOf({ run, spec }, events, lines, search);
   const gathered = gather(events, { run, spec }, { beacons: values, crypto });
-  const start = genesisOf(spec, startOf(spec), sha256);
-  const path = pathOf(start, gathered);
+  const path = pathOf(startOfRun(spec), gathered);
   if (isWhole(path, gathered)) return { events, beacons: records };
-  const { layout } = start.params;
+  const { layout } = startOfRun(spec).params;
   const state = await checkpointChunks(path, run, { ...options, layout });
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }

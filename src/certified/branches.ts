@@ -12,7 +12,8 @@ import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
 import type { Certified, Chain } from './chain.ts';
 import type { CertifiedEvent, Reporter } from './events.ts';
 import type { Gathered } from './evidence.ts';
-import { type DecisionOptions, decisionsOf, fetchManifests } from './from-relays.ts';
+import { fetchManifests } from './from-relays.ts';
+import { type DecisionOptions, decisionsOf } from './history.ts';
 import { hasModel, type Path, pathOf, replay } from './replay.ts';
 
 /** What relays have of a run's past. */
@@ -188,9 +189,12 @@ export function createHistory(spec: RunSpec, options: Options): AskPast {
     async function restore(path: Path): Promise<Certified | undefined> {
       const end = path.tip.chain;
       const point = (await checkpointOn(path, run, options))?.state ?? start;
-      // the first of them may list what came late for the round before
-      const rounds = { from: Math.max(0, point.round - 1), to: end.round };
-      const payloads = await fetchManifests(run, rounds, options);
+      const listed = [...path.stops.values()].flatMap(({ outcome }) =>
+        outcome && outcome.round >= point.round
+          ? [...outcome.accepted, ...outcome.rejected].map(({ manifest }) => manifest)
+          : [],
+      );
+      const payloads = await fetchManifests(listed, spec.limits.payloadBytes, options);
       const playing = replay(point, decisions.with(payloads), end.parent);
       for (;;) {
         const { done, value } = playing.next();

@@ -32,13 +32,8 @@ import {
   withEntropy,
 } from './chain.ts';
 import { BYTES_PER_PARAMETER, type Verdict } from './evidence.ts';
-import {
-  type Asked,
-  collectChunks,
-  collectEvents,
-  type DecisionOptions,
-  decisionsOf,
-} from './from-relays.ts';
+import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
+import { type DecisionOptions, decisionsOf } from './history.ts';
 import { type Path, pathOf, replay } from './replay.ts';
 
 /** A certified state to go on from. */
@@ -62,6 +57,8 @@ interface Options extends CheckpointOptions, DecisionOptions {
 
 /** How long the chunks of one checkpoint may take. */
 const PULL_MS = 120_000;
+/** How long relays may take to say that there is none. */
+const PATIENCE_MS = 60_000;
 /** Checkpoints that are tried, the newest first. */
 const MOST_TRIED = 3;
 /** Checkpoints that are named when they are passed over: there may be any number of them. */
@@ -72,8 +69,7 @@ export async function fromCheckpoint(
   spec: RunSpec,
   options: Options,
 ): Promise<CaughtUp | undefined> {
-  const claims = await claimsOf(runIdOf(spec), options);
-  if (claims.length === 0) return undefined;
+  if (!(await isClaimed(runIdOf(spec), options))) return undefined;
   const { genesis, through, onNotice } = options;
   const { gathered } = await decisionsOf(spec, genesis, options);
   const path = pathOf(genesis, gathered, through);
@@ -81,22 +77,16 @@ export async function fromCheckpoint(
     const words = `${other.slice(0, 8)} is certified too; following ${followed.slice(0, 8)}`;
     onNotice?.(`${roundName(round)}: FORK, ${words}`);
   }
-  return newestOf(claims, path, options);
+  return checkpointOn(path, runIdOf(spec), options);
 }
 
 /** The same of a branch that is known already. */
-export const checkpointOn = async (
-  path: Path,
+export async function checkpointOn(
+  { stops }: Path,
   run: Digest,
   options: CheckpointOptions,
-): Promise<CaughtUp | undefined> => newestOf(await claimsOf(run, options), path, options);
-
-async function newestOf(
-  claims: readonly CheckpointClaim[],
-  { stops }: Path,
-  options: CheckpointOptions,
 ): Promise<CaughtUp | undefined> {
-  for (const { author, outcome } of soundOf(claims, stops, options)) {
+  for (const { author, outcome } of await soundClaims(run, stops, options)) {
     const { chain, votes } = stops.get(outcome)!;
     const bytes = await pullModel(chain.modelRoot, author, options);
     if (bytes === undefined) {
@@ -117,25 +107,25 @@ export async function checkpointChunks(
   { layout, ...asked }: CheckpointOptions,
 ): Promise<readonly SignedEvent[]> {
   const bytes = BYTES_PER_PARAMETER * layout.size;
-  for (const { modelRoot: root } of soundOf(await claimsOf(run, asked), path.stops, asked)) {
+  for (const { modelRoot: root } of await soundClaims(run, path.stops, asked)) {
     const found: SignedEvent[] = [];
-    await collectChunks([root], asked, (event) => found.push(event));
-    // anybody may serve chunks: one of each is enough
-    const chunks = new Map(found.map((event) => [event.content, event]));
-    if (heapChunks(chunks.values(), bytes)({ root, bytes })) return [...chunks.values()];
+    await collectChunks([{ root, bytes }], asked, (event) => found.push(event));
+    if (heapChunks(found, bytes)({ root, bytes })) return found;
   }
   return [];
 }
 
-/** Claims that hold against what is certified, one of each outcome; the others are named. */
-function soundOf(
-  claims: readonly CheckpointClaim[],
+/** Claims that hold against what is certified, one of each outcome, of the latest round first; what does not hold is named and let go of. */
+async function soundClaims(
+  run: Digest,
   stops: Path['stops'],
-  { onNotice }: Pick<CheckpointOptions, 'onNotice'>,
-): readonly CheckpointClaim[] {
+  { onNotice, ...asked }: Asked & Pick<CheckpointOptions, 'onNotice'>,
+): Promise<readonly CheckpointClaim[]> {
   const sound = new Map<Digest, CheckpointClaim>();
   let passed = 0;
-  for (const claim of claims) {
+  await collectEvents([checkpointsFilter(run)], asked, (event) => {
+    const claim = toCheckpointClaim(event, run);
+    if (claim === undefined) return;
     const why = refuseClaim(claim, stops.get(claim.outcome)?.chain);
     if (why === undefined) sound.set(claim.outcome, sound.get(claim.outcome) ?? claim);
     else if (++passed <= MOST_NAMED) {
@@ -144,9 +134,9 @@ function soundOf(
         `passed over the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
       );
     }
-  }
+  });
   if (passed > MOST_NAMED) onNotice?.(`passed over ${passed - MOST_NAMED} more checkpoints`);
-  return [...sound.values()].slice(0, MOST_TRIED);
+  return [...sound.values()].sort((a, b) => b.round - a.round).slice(0, MOST_TRIED);
 }
 
 /** Why a checkpoint is not that of a certified outcome; nothing when it is. */
@@ -160,14 +150,17 @@ function refuseClaim(
   return isSame ? undefined : 'other roots are certified';
 }
 
-/** What anybody says, of the latest round first. */
-async function claimsOf(run: Digest, options: Asked): Promise<readonly CheckpointClaim[]> {
-  const claims: CheckpointClaim[] = [];
-  await collectEvents([checkpointsFilter(run)], options, (event) => {
-    const claim = toCheckpointClaim(event, run);
-    if (claim) claims.push(claim);
-  });
-  return claims.sort((a, b) => b.round - a.round);
+/** Whether anybody says that there is a checkpoint. */
+async function isClaimed(run: Digest, { relays, signal, onUnanswered }: Asked): Promise<boolean> {
+  let isSaid = false;
+  const onEvent = (event: SignedEvent) => {
+    isSaid ||= toCheckpointClaim(event, run) !== undefined;
+    return isSaid;
+  };
+  const asked = { waitMs: PATIENCE_MS, signal, onEvent };
+  const { unanswered } = await relays.query([checkpointsFilter(run)], asked);
+  if (unanswered.length > 0) onUnanswered?.(unanswered);
+  return isSaid;
 }
 
 async function pullModel(

@@ -1,29 +1,22 @@
-/** A run's events from relays: the spec, what decided its rounds, snapshots of stake, manifests, and chunks of payloads. Payloads are asked for only where the model is needed. */
-import { isHex32 } from '../base/bytes.ts';
+/** Questions to relays about a certified run, one kind each: its spec, events by filter or id, snapshots of stake, contributions, and chunks, of which only those that prove themselves are handed over. */
 import type { Clock } from '../base/clock.ts';
-import { heapChunks } from '../network/attachments/assemble.ts';
-import { apartIn, MOST_BODY_BYTES } from '../network/attachments/bodies.ts';
+import { sha256 as pureSha256 } from '../base/hash.ts';
+import { toChunk } from '../network/attachments/chunk-events.ts';
+import type { PayloadRoot } from '../network/attachments/merkle.ts';
 import { partsOf } from '../network/attachments/parts.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/filter.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import {
-  decisionsFilter,
-  historyFilter,
-  manifestsOfFilter,
-} from '../network/wire/certified-events.ts';
-import { type CopiesClaim, copiesFilters, openCopies, readCopies } from '../network/wire/copies.ts';
 import { readManifest } from '../network/wire/manifests.ts';
-import { toProposal } from '../network/wire/proposals.ts';
+import { toServedRun } from '../network/wire/runs.ts';
 import { MOST_CLAIMS, readSnapshot, snapshotFilter } from '../network/wire/snapshots.ts';
 import { chunksFilter, specFilter } from '../network/wire/stored-run.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import { anyFeatures, featureSet } from '../run/features.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { anyFeatures } from '../run/features.ts';
+import type { Digest, EventId } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
 import type { Chain } from './chain.ts';
-import type { Gathered, Hashing } from './evidence.ts';
-import { completeBeacons, type GatherOptions, gather, specsOf, valueAfter } from './gather.ts';
+import type { Hashing } from './evidence.ts';
 
 /** Which relays are asked, and with what their answers are checked. */
 export interface Asked extends Hashing {
@@ -35,230 +28,148 @@ export interface Asked extends Hashing {
   onUnanswered?(relays: readonly string[]): void;
 }
 
+/** A question for all that relays have of a run. */
 export interface Asking extends Asked {
   /** Unix seconds: what was signed before is known already. */
   readonly since?: number | undefined;
+  /** What is known already. */
+  readonly known?: readonly SignedEvent[] | undefined;
   /** The run's spec, where no relay may have it. */
   readonly spec?: RunSpec | undefined;
+  /** Where round 0 starts; default as the spec says. */
+  start?(spec: RunSpec): Chain;
+  /** Where the beacon values of the run come from: without them nobody knows who its members are. */
+  beacon?(spec: RunSpec): BeaconSource | undefined;
   /** How many events have come by now. */
   onProgress?(have: number): void;
+  /** Told how many events of members found no room. */
+  onLeft?(events: number): void;
 }
 
 const PATIENCE_MS = 60_000;
-/** Roots in one filter, and rounds. */
+/** Values of one list in a filter. */
 const MOST_ROOTS = 50;
-const MOST_ROUNDS = 50;
-/** A round's worth of one worker's events, times a long run. */
-const MOST_PER_AUTHOR = 1_000_000;
+/** Filters in one question. */
+const MOST_FILTERS = 8;
+/** What one key may send: so much, and so much for each round of the run. */
+const PER_AUTHOR = { atLeast: 65_536, aRound: 256 };
+/** Events with the spec that are kept: any one is enough. */
+const MOST_SPECS = 8;
 
-/** Everything relays have of a run; what they send that is not genuine is dropped on the way. */
-export async function fetchHistory(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
-  const found = new Map<string, SignedEvent>();
-  const take = (event: SignedEvent) => {
-    found.set(event.id, event);
-    asking.onProgress?.(found.size);
-  };
-  const { since } = asking;
-  const history: Filter = { ...historyFilter(run), ...(since === undefined ? {} : { since }) };
-  await collectEvents([specFilter(run), history], asking, take);
-  await collectChunks([...payloadsOf(found.values()), ...bodiesOf(found.values())], asking, take);
-  const spec = asking.spec ?? specsOf(found.values()).get(run);
-  if (spec) await collectCopies(spec, asking, found, take);
-  await collectSnapshots(snapshotsOf([...found.values()]), asking, take);
-  return [...found.values()];
+/** The spec of a run and events that have it, those of the lowest ids: the same ones in whatever order they come. */
+export async function collectSpec(
+  run: Digest,
+  asking: Asked,
+): Promise<{ readonly spec: RunSpec | undefined; readonly events: readonly SignedEvent[] }> {
+  let spec: RunSpec | undefined;
+  let events: readonly SignedEvent[] = [];
+  await collectEvents([specFilter(run)], asking, (event) => {
+    const read = toServedRun(event);
+    if (!read.ok || read.value.run !== run) return;
+    spec = read.value.spec;
+    events = [...events, event].sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, MOST_SPECS);
+  });
+  return { spec, events };
 }
 
-/** What workers sent for some rounds, `to` not included, with the payloads that travel apart. */
+/** Manifests of these ids, with the payloads that travel apart. */
 export async function fetchManifests(
-  run: Digest,
-  { from, to }: { readonly from: number; readonly to: number },
-  relays: Asked,
+  ids: readonly EventId[],
+  payloadBytes: number,
+  asking: Asked,
 ): Promise<readonly SignedEvent[]> {
-  const found = new Map<string, SignedEvent>();
-  const take = (event: SignedEvent) => void found.set(event.id, event);
-  for (let round = from; round < to; round += MOST_ROUNDS) {
-    const some = Math.min(MOST_ROUNDS, to - round);
-    const rounds = Array.from({ length: some }, (_, i) => round + i);
-    await collectEvents([manifestsOfFilter(run, rounds)], relays, take);
+  const found: SignedEvent[] = [];
+  await collectIds(ids, asking, (event) => found.push(event));
+  const apart = found.flatMap((event) => {
+    const said = readManifest(event, undefined, anyFeatures);
+    if (!said.ok || said.value.payload !== undefined || said.value.bytes > payloadBytes) return [];
+    return partsOf(said.value).roots;
+  });
+  await collectChunks(apart, asking, (event) => found.push(event));
+  return found;
+}
+
+/** Events of these ids, whoever signed them. */
+export async function collectIds(
+  ids: readonly EventId[],
+  asking: Asked,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  for (let i = 0; i < ids.length; i += MOST_ROOTS) {
+    await collectEvents([{ ids: ids.slice(i, i + MOST_ROOTS) }], asking, take);
   }
-  await collectChunks(payloadsOf([...found.values()]), relays, take);
-  return [...found.values()];
 }
 
 /** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
-async function collectSnapshots(
+export async function collectSnapshots(
   ids: readonly Digest[],
   asking: Asked,
-  take: (event: SignedEvent) => void,
+  take: (event: SignedEvent, id: Digest) => void,
 ): Promise<void> {
-  const roots = new Map<Digest, Set<Digest>>(ids.map((id) => [id, new Set()]));
+  const claims = new Map<Digest, (Wanted & { readonly id: Digest })[]>(ids.map((id) => [id, []]));
+  const whole = new Set<Digest>();
   await collectEvents(ids.map(snapshotFilter), asking, (event) => {
-    take(event);
     const read = readSnapshot(event, asking.sha256);
-    if (!read.ok || !('root' in read.value)) return;
-    const named = roots.get(read.value.id);
-    if (named !== undefined && named.size < MOST_CLAIMS) named.add(read.value.root);
-  });
-  await collectChunks(
-    [...roots.values()].flatMap((named) => [...named]),
-    asking,
-    take,
-  );
-}
-
-/** Chunks of these roots, whoever signed them. */
-export async function collectChunks(
-  roots: readonly Digest[],
-  asking: Asked,
-  take: (event: SignedEvent) => void,
-): Promise<void> {
-  const all = [...new Set(roots)];
-  for (let i = 0; i < all.length; i += MOST_ROOTS) {
-    const some = all.slice(i, i + MOST_ROOTS);
-    await collectEvents([chunksFilter(some)], asking, take);
-  }
-}
-
-/** Payloads that are not inside their manifests. */
-const payloadsOf = (events: Iterable<SignedEvent>): readonly Digest[] =>
-  [...events].flatMap((event) => {
-    const said = readManifest(event, undefined, anyFeatures);
-    if (!said.ok || said.value.payload !== undefined) return [];
-    return partsOf(said.value).roots.map(({ root }) => root);
-  });
-
-/** Outcomes and proofs that are not inside their events. */
-const bodiesOf = (events: Iterable<SignedEvent>): readonly Digest[] =>
-  [...events].flatMap((event) => apartIn(event)?.root ?? []);
-
-/**
- * What members copied of events that decided rounds: all that is left where authors deleted theirs. Copies name more members by the joins
- * in their outcomes, so it goes on until there are no new ones; nobody else's copies are asked for.
- */
-async function collectCopies(
-  spec: RunSpec,
-  asking: Asked & Pick<Asking, 'since'>,
-  found: ReadonlyMap<string, SignedEvent>,
-  take: (event: SignedEvent) => void,
-): Promise<void> {
-  const run = runIdOf(spec);
-  const { since, crypto } = asking;
-  const asked = new Set<WorkerId>();
-  for (;;) {
-    const keys = membersIn(spec, found).filter((key) => !asked.has(key));
-    if (keys.length === 0) return;
-    for (const key of keys) asked.add(key);
-    const bundles: (readonly SignedEvent[])[] = [];
-    const claims: CopiesClaim[] = [];
-    const filters = copiesFilters(run, keys).map((filter) => ({
-      ...filter,
-      ...(since === undefined ? {} : { since }),
-    }));
-    await collectEvents(filters, asking, (event) => {
-      const read = readCopies(event, run, crypto);
-      if (!read.ok) return;
-      if ('root' in read.value) claims.push(read.value);
-      else bundles.push(read.value);
-    });
-    const chunks: SignedEvent[] = [];
-    const roots = claims.map(({ root }) => root);
-    await collectChunks(roots, asking, (event) => chunks.push(event));
-    const open = heapChunks(chunks, MOST_BODY_BYTES);
-    for (const claim of claims) {
-      const bytes = open(claim);
-      if (bytes) bundles.push(openCopies(bytes, run, crypto));
+    if (!read.ok) return;
+    const { id } = read.value;
+    const named = claims.get(id);
+    if (!named) return;
+    if ('snapshot' in read.value) {
+      // any other is the same
+      if (!whole.has(id)) take(event, id);
+      whole.add(id);
+    } else if (named.length < MOST_CLAIMS) {
+      named.push(read.value);
+      take(event, id);
     }
-    const fresh = bundles.flat().filter(({ id }) => !found.has(id));
-    for (const event of fresh) take(event);
-    await collectChunks(bodiesOf(fresh), asking, take);
-  }
-}
-
-/** Founders, and who joined by outcomes that such keys proposed: no stranger can name itself. */
-function membersIn(spec: RunSpec, events: ReadonlyMap<string, SignedEvent>): readonly WorkerId[] {
-  const chunks = heapChunks(events.values(), MOST_BODY_BYTES);
-  const joins = new Map<WorkerId, WorkerId[]>();
-  for (const event of events.values()) {
-    const proposal = toProposal(event, chunks, featureSet(spec.features));
-    if (!proposal?.ok) continue;
-    const { key, outcome } = proposal.value;
-    joins.set(key, [...(joins.get(key) ?? []), ...outcome.joins.map((join) => join.key)]);
-  }
-  const members = new Set(spec.founders);
-  // a set hands out what is added while it is gone through
-  for (const member of members) for (const key of joins.get(member) ?? []) members.add(key);
-  return [...members];
-}
-
-/** Tables of stake that outcomes name. */
-function snapshotsOf(events: readonly SignedEvent[]): readonly Digest[] {
-  const chunks = heapChunks(events, MOST_BODY_BYTES);
-  const named = events.flatMap((event) => {
-    const proposal = toProposal(event, chunks, anyFeatures);
-    const id: unknown = proposal?.ok && proposal.value.outcome.features.stake?.snapshot;
-    return typeof id === 'string' && isHex32(id) ? [id] : [];
   });
-  return [...new Set(named)];
+  await collectChunks([...claims.values()].flat(), asking, (event, { id }) => take(event, id));
+}
+
+/** What is in chunks. */
+export type Wanted = PayloadRoot;
+
+/** Chunks of these roots that lead to them, one of each, whoever signed them. */
+export async function collectChunks<W extends Wanted>(
+  wanted: readonly W[],
+  asking: Asked,
+  take: (event: SignedEvent, wanted: W) => void,
+): Promise<void> {
+  const { sha256 = pureSha256 } = asking;
+  const byName = new Map(wanted.map((each) => [`${each.root}/${each.bytes}`, each]));
+  const mostBytes = Math.max(0, ...wanted.map(({ bytes }) => bytes));
+  const roots = [...new Set(wanted.map(({ root }) => root))];
+  const here = new Set<string>();
+  for (let i = 0; i < roots.length; i += MOST_ROOTS) {
+    const some = roots.slice(i, i + MOST_ROOTS);
+    await collectEvents([chunksFilter(some)], asking, (event) => {
+      const judged = toChunk(event, { maxPayloadBytes: mostBytes }, sha256);
+      if (!judged.ok) return;
+      const { root, bytes, index } = judged.value;
+      const each = byName.get(`${root}/${bytes}`);
+      const name = `${root}/${bytes}/${index}`;
+      if (each === undefined || here.has(name)) return;
+      here.add(name);
+      take(event, each);
+    });
+  }
 }
 
 /** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
 export async function collectEvents(
   filters: readonly Filter[],
-  { relays, signal, onUnanswered }: Asked,
+  { relays, signal, onUnanswered, rounds = 0 }: Asked & { readonly rounds?: number },
   take: (event: SignedEvent) => void,
 ): Promise<void> {
-  if (filters.length === 0) return;
   const onEvent = (event: SignedEvent) => {
     take(event);
     return false;
   };
-  const limits = { waitMs: PATIENCE_MS, maxPerAuthor: MOST_PER_AUTHOR };
-  const { unanswered } = await relays.query(filters, { ...limits, signal, onEvent });
-  if (unanswered.length > 0) onUnanswered?.(unanswered);
-}
-
-export interface DecisionOptions extends Asked {
-  /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
-  readonly beacon?: BeaconSource | undefined;
-  /** Tables of stake that no relay has. */
-  readonly tables?: GatherOptions['tables'] | undefined;
-}
-
-/** What decided a run. */
-export interface Decisions {
-  readonly gathered: Gathered;
-  /** The same, and what these events bring beside. */
-  with(more: readonly SignedEvent[]): Gathered;
-}
-
-/** Votes, proposals, members, stakes and beacon values of a run. */
-export async function decisionsOf(
-  spec: RunSpec,
-  start: Chain,
-  options: DecisionOptions,
-): Promise<Decisions> {
-  const { beacon, tables, signal } = options;
-  const run = runIdOf(spec);
-  const events = new Map<string, SignedEvent>();
-  const take = (event: SignedEvent) => void events.set(event.id, event);
-  await collectEvents([decisionsFilter(run)], options, take);
-  await collectChunks(bodiesOf(events.values()), options, take);
-  await collectCopies(spec, options, events, take);
-  const named = spec.stake.source === 'none' ? [] : [spec.stake.snapshot];
-  const snapshots = [...new Set([...named, ...snapshotsOf([...events.values()])])];
-  const missing = snapshots.filter((id) => !tables?.has(id));
-  await collectSnapshots(missing, options, take);
-  const beacons = new Map<number, Digest>();
-  const known = { beacons, crypto: options.crypto, ...(tables && { tables }) };
-  const gathered = gather(events.values(), { run, spec }, known);
-  const decisions: Decisions = {
-    gathered,
-    with: (more) => gather([...events.values(), ...more], { run, spec }, known),
-  };
-  if (beacon === undefined) return decisions;
-  // what is not there yet is of a round that nobody decided without it
-  const find = (time: number) => valueAfter(spec, beacon, time, signal).catch(() => undefined);
-  await completeBeacons(start, gathered, beacons, find);
-  signal.throwIfAborted();
-  return decisions;
+  const maxPerAuthor = PER_AUTHOR.atLeast + PER_AUTHOR.aRound * rounds;
+  for (let i = 0; i < filters.length; i += MOST_FILTERS) {
+    const some = filters.slice(i, i + MOST_FILTERS);
+    const limits = { waitMs: PATIENCE_MS, maxPerAuthor };
+    const { unanswered } = await relays.query(some, { ...limits, signal, onEvent });
+    if (unanswered.length > 0) onUnanswered?.(unanswered);
+  }
 }

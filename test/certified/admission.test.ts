@@ -9,7 +9,7 @@ import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/te
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
-import { historyFilter } from '../../src/network/wire/certified-events.ts';
+import { historyBy } from '../../src/network/wire/certified-events.ts';
 import { buildManifest, type OwnManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
@@ -68,7 +68,7 @@ function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
   const inbox = new Inbox(nativeCrypto);
   const received = inbox.receive(
     { type: 'event', subscription: 's', event: raw, isPlain: false },
-    [historyFilter(run)],
+    historyBy(run, [member.publicKey, stranger.publicKey]),
     new Handed(100, systemClock),
   );
   if (received.verdict === 'refused') return received.reason;

@@ -5,7 +5,7 @@ import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { genesisOf, startOf } from '../../src/certified/chain.ts';
-import { decisionsOf } from '../../src/certified/from-relays.ts';
+import { decisionsOf } from '../../src/certified/history.ts';
 import { toEvents } from '../../src/cli/shared/stake-refresh.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';

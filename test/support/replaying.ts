@@ -1,9 +1,9 @@
 /** A certified run of the tests' swarm, replayed from what a relay holds. */
 import { systemClock } from '../../src/base/clock.ts';
-import { genesisOf } from '../../src/certified/chain.ts';
+import { type Certified, genesisOf } from '../../src/certified/chain.ts';
 import type { Gathered } from '../../src/certified/evidence.ts';
-import { fetchHistory } from '../../src/certified/from-relays.ts';
 import { gather } from '../../src/certified/gather.ts';
+import { fetchHistory } from '../../src/certified/history.ts';
 import {
   hasModel,
   type ReplayEnd,
@@ -19,14 +19,24 @@ import type { Digest, WorkerId } from '../../src/run/ids.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { smallLayout } from './swarm.ts';
+
+/** Round 0 of the tests' swarm: parameters that are zero. */
+export const zeroStart = (spec: RunSpec, layout: Layout): Certified =>
+  genesisOf(spec, { layout, values: new Float32Array(layout.size) });
 
 /** Everything a relay holds of a run. */
-export async function historyOf(url: string, spec: RunSpec): Promise<readonly SignedEvent[]> {
+export async function historyOf(
+  url: string,
+  spec: RunSpec,
+  layout = smallLayout,
+): Promise<readonly SignedEvent[]> {
   const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   try {
     await relays.ready();
     const { signal } = new AbortController();
-    return await fetchHistory(runIdOf(spec), { relays, signal });
+    const start = () => zeroStart(spec, layout);
+    return await fetchHistory(runIdOf(spec), { relays, signal, spec, start });
   } finally {
     await relays.close();
   }
@@ -45,7 +55,7 @@ export function replayed(
   events: readonly SignedEvent[],
   through?: Digest,
 ): Replayed {
-  const start = genesisOf(spec, { layout, values: new Float32Array(layout.size) });
+  const start = zeroStart(spec, layout);
   const gathered = gather(events, { run: runIdOf(spec), spec }, { crypto: nativeCrypto });
   const rounds: ReplayedRound[] = [];
   const playing = replay(start, gathered, through);

@@ -19,6 +19,7 @@ export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAut
 }
 
 export interface QueryResult {
+  /** In the order they came; none where `onEvent` heard them, who may keep what it likes. */
   readonly events: readonly SignedEvent[];
   /** Connected relays that had not said they are through: they may have more. Empty where enough came before. */
   readonly unanswered: readonly string[];
@@ -74,8 +75,8 @@ export async function queryRelays(
   const handlers: SubscriptionHandlers = {
     onEvent(event) {
       if (isEnough) return;
-      events.push(event);
-      isEnough = onEvent?.(event) === true;
+      if (onEvent === undefined) events.push(event);
+      else isEnough = onEvent(event) === true;
       newestMs = clock.now();
       if (isEnough) changed.notify();
     },

@@ -93,12 +93,6 @@ export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerI
   ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
 });
 
-/** What anybody committed to for these rounds. */
-export const manifestsOfFilter = (run: Digest, rounds: readonly number[]): Filter => ({
-  kinds: [manifest.kind],
-  '#s': rounds.map((round) => `${run}/${round}`),
-});
-
 /** Joins, leaves, view-change votes and faults of the whole run. */
 export const membersFilter = (run: Digest): Filter => ({
   kinds: [fault.kind, memberKind.kind],
@@ -112,17 +106,29 @@ export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
   '#x': [digest],
 });
 
-/** Everything of the whole run but chunks. */
+/** What anybody signed of the whole run but chunks. */
 export const historyFilter = (run: Digest): Filter => ({
-  kinds: [manifest.kind, vote.kind, proposal.kind, fault.kind, memberKind.kind],
+  kinds: [manifest.kind, ...DECIDING],
   '#s': [run],
 });
 
-/** What decides the rounds of the whole run: manifests and their payloads are left out. */
-export const decisionsFilter = (run: Digest): Filter => ({
-  kinds: [vote.kind, proposal.kind, fault.kind, memberKind.kind],
-  '#s': [run],
-});
+/** What these keys signed of the whole run but chunks; some keys to a filter. */
+export const historyBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
+  byAuthors(run, [manifest.kind, ...DECIDING], keys);
+
+/** The same without manifests: what decides the rounds. */
+export const decisionsBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
+  byAuthors(run, DECIDING, keys);
+
+const byAuthors = (
+  run: Digest,
+  kinds: readonly number[],
+  keys: readonly WorkerId[],
+): readonly Filter[] =>
+  Array.from({ length: Math.ceil(keys.length / MOST_AUTHORS) }, (_, i) => ({
+    ...{ kinds, '#s': [run] },
+    authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
+  }));
 
 /** An unsigned event of what a worker says. */
 export function buildMessage(said: Message | Join | Leave, lifetime: Lifetime): EventDraft {

@@ -4,7 +4,7 @@ import { createRelay, type Relay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { electorateOf, genesisOf } from '../../../src/certified/chain.ts';
-import { decisionsOf } from '../../../src/certified/from-relays.ts';
+import { decisionsOf } from '../../../src/certified/history.ts';
 import { replay } from '../../../src/certified/replay.ts';
 import { createRevealChain, tipOf } from '../../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
@@ -92,7 +92,7 @@ describe('a worker that sends two manifests with payloads of 42 kB inside', () =
       expect(fault).toMatchObject({ worker: keyOf(2), kind: 'equivocation' });
       expect(member.disk.state!.head!.ledger.faulted).toEqual([keyOf(2)]);
     }
-    const { rounds, end } = replayed(spec, layout, await historyOf(url, spec));
+    const { rounds, end } = replayed(spec, layout, await historyOf(url, spec, layout));
     expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full']);
     expect(end.state.ledger.faulted).toEqual([keyOf(2)]);
     expect(end.state.modelRoot).toBe(certifiedRounds(members[0]!)[1]!.certified!.root);

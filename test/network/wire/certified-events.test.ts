@@ -3,7 +3,7 @@ import { toProtocolMessage } from '../../../src/certified/gather.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   buildMessage,
-  historyFilter,
+  historyBy,
   toCertifiedEvent,
 } from '../../../src/network/wire/certified-events.ts';
 import { buildFault } from '../../../src/network/wire/faults.ts';
@@ -57,7 +57,7 @@ describe('what members say', () => {
     const again = isListed ? { signature } : {};
     expect(toCertifiedEvent(event, run)).toEqual({ ...said, ...signed, ...again });
     expect(toCertifiedEvent(event, other)).toBeUndefined();
-    expect(historyFilter(run).kinds).toContain(event.kind);
+    expect(historyBy(run, [event.pubkey])[0]!.kinds).toContain(event.kind);
   });
 
   it('is unreadable in any other spelling, and nothing when it is of another kind', () => {

@@ -1,17 +1,16 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
 import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
-import { genesisOf } from '../../../src/certified/chain.ts';
 import { isMessage, type ProtocolMessage } from '../../../src/certified/evidence.ts';
-import { fetchHistory } from '../../../src/certified/from-relays.ts';
+import { fetchHistory } from '../../../src/certified/history.ts';
 import { hasModel } from '../../../src/certified/replay.ts';
 import { acceptedRows } from '../../../src/certified/rows.ts';
 import { judgeFault } from '../../../src/consensus/round/faults.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { WorkerId } from '../../../src/run/ids.ts';
-import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
+import { runIdOf } from '../../../src/run/run-spec.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { keyOf } from '../certified-swarm.ts';
-import { type Replayed, replayed } from '../replaying.ts';
+import { type Replayed, replayed, zeroStart } from '../replaying.ts';
 import { smallLayout as layout } from '../swarm.ts';
 import type { Played } from './play.ts';
 
@@ -60,10 +59,10 @@ export async function judge(played: Played): Promise<Findings> {
   const roots = [...new Set(workers.map(({ final }) => final.head.modelRoot))];
   const seconds = rounds.map((round) => round.seconds).sort((a, b) => a - b);
   const final = rounds.filter(({ result }) => result === 'final');
+  const genesis = zeroStart(spec, layout);
   const held = await played.ask((relays) =>
-    historyOf(spec, (run) => fetchHistory(run, asked(relays))),
+    fetchHistory(runIdOf(spec), { ...asked(relays), spec, start: () => genesis }),
   );
-  const genesis = genesisOf(spec, { layout, values: new Float32Array(layout.size) });
   const caughtUp = await played.ask((relays, clock) =>
     fromCheckpoint(spec, { ...asked(relays), clock, layout, genesis }),
   );
@@ -92,11 +91,6 @@ export async function judge(played: Played): Promise<Findings> {
 }
 
 const asked = <T>(relays: T) => ({ relays, signal: new AbortController().signal });
-
-const historyOf = (
-  spec: RunSpec,
-  fetch: (run: string) => Promise<readonly SignedEvent[]>,
-): Promise<readonly SignedEvent[]> => fetch(runIdOf(spec));
 
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
