@@ -1,4 +1,4 @@
-/** Continuing a text: whatever reads tokens and gives logits, one token after the other is drawn from them and read in turn. */
+/** Continuing a text: whatever reads tokens and gives logits, one token after the other is drawn from them, shown, and read in turn. */
 import { deriveKey, philox, unit } from '../base/rng.ts';
 
 /** How the next token is taken from logits. */
@@ -140,4 +140,41 @@ function drawn(weights: Float64Array, draw: number): number {
     if (left < 0) return i;
   }
   return last;
+}
+
+/** A character that is cut, or bytes that are none. */
+const CUT = '\ufffd';
+/** More tokens than any character has are no character. */
+const MOST_HELD = 8;
+
+export interface TextStream {
+  /** What can be shown of the text after this token. */
+  push(token: number): string;
+  /** What was held back. */
+  end(): string;
+}
+
+/**
+ * Tokens as text while they arrive, after a prompt that was shown already: a character whose bytes are in several tokens is held
+ * back until it is whole.
+ */
+export function createTextStream(decode: (tokens: ArrayLike<number>) => string): TextStream {
+  // those before the new ones, as some tokens are written in another way at the start of a text
+  let shown: number[] = [];
+  let held: number[] = [];
+  const flush = (): string => {
+    if (held.length === 0) return '';
+    const before = shown.length === 0 ? '' : decode(shown);
+    const text = decode([...shown, ...held]).slice(before.length);
+    [shown, held] = [held, []];
+    return text;
+  };
+  return {
+    push(token) {
+      held.push(token);
+      const isCut = decode([...shown, ...held]).endsWith(CUT) && held.length < MOST_HELD;
+      return isCut ? '' : flush();
+    },
+    end: flush,
+  };
 }

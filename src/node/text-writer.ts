@@ -5,9 +5,10 @@ import { modelOf } from '../model/architectures/table.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { modelLayout } from '../model/parameters.ts';
 import { type Continuation, continueText } from '../model/sample.ts';
+import type { Settings } from '../run/settings.ts';
+import type { Layout } from '../tensor/params.ts';
 import type { BaseModel } from './base-model.ts';
 import { gptSpec, optimizerOf } from './prepare-task.ts';
-import type { TrainedRun } from './trained-run.ts';
 import { physicalCores } from './trainer/physical-cores.ts';
 import { createTextReader } from './trainer/text-reader.ts';
 import { createTrainer } from './trainer/trainer.ts';
@@ -18,6 +19,15 @@ export interface TextWriter {
   /** Draws what follows the prompt; `onToken` is told of every token at once. */
   write(request: Continuation, onToken: (token: number) => void): Promise<void>;
   close(): Promise<void>;
+}
+
+/** What a run has learned, and what it was started with. */
+export interface TrainedRun {
+  /** The run's folder, or a state file. */
+  readonly path: string;
+  readonly settings: Settings;
+  readonly layout: Layout;
+  readonly values: Float32Array;
 }
 
 /** Room for so many tokens at first. */

@@ -1,14 +1,14 @@
 /** `nostrain sample`: text written by the shared parameters of a run, or by a published model as it is. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { createTextStream } from '../../model/data/text-stream.ts';
+import { createTextStream } from '../../model/sample.ts';
 import { type BaseModel, openBase } from '../../node/base-model.ts';
 import { openGptWriter, openPublishedWriter, type TextWriter } from '../../node/text-writer.ts';
-import { openTrainedBase, readTrainedRun } from '../../node/trained-run.ts';
 import type { PartialSettings } from '../../run/settings.ts';
 import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
+import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 
 interface Flags {
   readonly prompt: string;

@@ -1,23 +1,16 @@
 /** What a run has learned, read from its folder, for whoever writes text with it or takes it elsewhere. */
 import { stat } from 'node:fs/promises';
-import { ConfigError } from '../base/errors.ts';
-import { modelLayout } from '../model/parameters.ts';
-import { readStateFile } from '../python/node/state-io.ts';
-import { presets } from '../run/presets.ts';
-import { completeSettings, type PartialSettings, type Settings } from '../run/settings.ts';
-import { hashBase } from '../run/start.ts';
-import type { Layout } from '../tensor/params.ts';
-import { type BaseModel, type OpenBase, openBase } from './base-model.ts';
-import { keptBase, keptSettings } from './kept-settings.ts';
-import { runFolderOf } from './local-runs.ts';
-
-export interface TrainedRun {
-  /** The run's folder, or a state file. */
-  readonly path: string;
-  readonly settings: Settings;
-  readonly layout: Layout;
-  readonly values: Float32Array;
-}
+import { ConfigError } from '../../base/errors.ts';
+import { modelLayout } from '../../model/parameters.ts';
+import { type BaseModel, type OpenBase, openBase } from '../../node/base-model.ts';
+import { keptBase, keptSettings } from '../../node/kept-settings.ts';
+import { runFolderOf } from '../../node/local-runs.ts';
+import type { TrainedRun } from '../../node/text-writer.ts';
+import { readStateFile } from '../../python/node/state-io.ts';
+import { presets } from '../../run/presets.ts';
+import { completeSettings, type PartialSettings } from '../../run/settings.ts';
+import { hashBase } from '../../run/start.ts';
+import type { Layout } from '../../tensor/params.ts';
 
 /** A run by its name or folder, or a state file; settings given here stand above those in the folder. */
 export async function readTrainedRun(named: string, given: PartialSettings): Promise<TrainedRun> {
