@@ -1,14 +1,21 @@
 /**
- * Which text a run trains on: the file a person named, else tiny Shakespeare (kept in a cache, downloaded once and
- * checked by its hash), else the built-in play. Every answer says which one it is.
+ * Which text a run trains on: the file or address a person named, else tiny Shakespeare (kept in a cache, downloaded once and checked by its
+ * hash), else the built-in play. Every answer says which one it is.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { concatBytes } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { writePlay } from '../model/data/playwright.ts';
+import { type CorpusFile, fetchCorpus, hashFile, isAddress, readInPieces } from './corpus-file.ts';
+import type { CorpusSource } from './tokens/tokenize.ts';
+
+/** A text on this machine that is read in pieces. */
+export interface OpenCorpus extends CorpusSource {
+  readonly source: 'file' | 'cache' | 'download' | 'built-in';
+}
 
 /** A text to train on, as `loadCorpus` gives it. */
 export interface Corpus {
@@ -17,11 +24,11 @@ export interface Corpus {
   readonly bytes: Uint8Array;
   /** Lowercase hex over `bytes`; workers of one run must print the same. */
   readonly sha256: string;
-  readonly source: 'file' | 'cache' | 'download' | 'built-in';
+  readonly source: OpenCorpus['source'];
 }
 
 export interface CorpusOptions {
-  /** A text file; nothing else is tried when it is given. */
+  /** A text file, or the address of one; nothing else is tried when it is given. */
   readonly file?: string | undefined;
   /** The only text that will do, by its SHA-256. */
   readonly wanted?: string | undefined;
@@ -59,11 +66,25 @@ const MAX_DOWNLOAD_BYTES = 2 * 1024 * 1024;
 const DOWNLOAD_TIMEOUT_MS = 5000;
 
 /** Throws a ConfigError about a named or a wrong text, and `signal.reason` when stopped; else falls to the next source. */
-export async function loadCorpus(options: CorpusOptions): Promise<Corpus> {
+export async function openCorpus(options: CorpusOptions): Promise<OpenCorpus> {
   const { file, wanted, download = tinyShakespeare } = options;
-  if (file !== undefined) return assertWanted(await readNamed(file), wanted);
+  if (file !== undefined) return assertWanted(await openNamed(file, options), wanted);
   const isOfUse = wanted === undefined || wanted === download.sha256;
-  return (isOfUse && (await loadKnown(download, options))) || loadBuiltIn(options);
+  const corpus = (isOfUse && (await loadKnown(download, options))) || loadBuiltIn(options);
+  const { bytes, ...named } = corpus;
+  return { ...named, size: bytes.length, read: () => inOnePiece(bytes) };
+}
+
+/** The same, all of it in memory. */
+export async function loadCorpus(options: CorpusOptions): Promise<Corpus> {
+  const { name, sha256, source, read } = await openCorpus(options);
+  const parts: Uint8Array[] = [];
+  for await (const part of read()) parts.push(part);
+  return { name, bytes: concatBytes(...parts), sha256, source };
+}
+
+async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
 }
 
 /** The text that is known by its content, from the cache or the internet. */
@@ -96,7 +117,10 @@ function loadBuiltIn({ wanted, onNotice }: CorpusOptions): Corpus {
   return text;
 }
 
-function assertWanted(corpus: Corpus, wanted: string | undefined): Corpus {
+function assertWanted<C extends Pick<Corpus, 'name' | 'sha256'>>(
+  corpus: C,
+  wanted: string | undefined,
+): C {
   if (wanted === undefined || corpus.sha256 === wanted) return corpus;
   throw new ConfigError(
     'corpus/other',
@@ -105,21 +129,36 @@ function assertWanted(corpus: Corpus, wanted: string | undefined): Corpus {
   );
 }
 
-async function readNamed(file: string): Promise<Corpus> {
-  const hint = `name a readable text of at least ${MIN_FILE_BYTES} bytes, or leave --corpus out`;
-  const buffer = await readFile(file).catch((cause: unknown) => {
-    throw new ConfigError('corpus/unreadable', `corpus ${file} cannot be read (${codeOf(cause)})`, {
-      hint,
-      cause,
-    });
+/** A file of this machine, or one that is brought here first. */
+async function openNamed(named: string, options: CorpusOptions): Promise<OpenCorpus> {
+  const { signal } = options;
+  const file: CorpusFile = isAddress(named)
+    ? await fetchCorpus(named, options)
+    : { path: named, name: named, source: 'file' };
+  const { name, path, source } = file;
+  const unreadable = (cause: unknown) => {
+    signal?.throwIfAborted();
+    return unusable('corpus/unreadable', `${named} cannot be read (${codeOf(cause)})`, cause);
+  };
+  const { size } = await stat(path).catch((cause: unknown) => {
+    throw unreadable(cause);
   });
-  if (buffer.length < MIN_FILE_BYTES) {
-    const size = buffer.length === 0 ? 'is empty' : `has only ${buffer.length} bytes`;
-    throw new ConfigError('corpus/too-small', `corpus ${file} ${size}`, { hint });
+  if (size < MIN_FILE_BYTES) {
+    const found = size === 0 ? 'is empty' : `has only ${size} bytes`;
+    throw unusable('corpus/too-small', `${named} ${found}`);
   }
-  const bytes = new Uint8Array(buffer);
-  return { name: file, bytes, sha256: sha256Hex(bytes), source: 'file' };
+  const hashed = file.sha256 === undefined ? hashFile(path, { signal }) : file.sha256;
+  const sha256 = await Promise.resolve(hashed).catch((cause: unknown) => {
+    throw unreadable(cause);
+  });
+  return { name, sha256, size, source, read: () => readInPieces(path) };
 }
+
+const unusable = (code: string, what: string, cause?: unknown): ConfigError =>
+  new ConfigError(code, `corpus ${what}`, {
+    hint: `name a readable text of at least ${MIN_FILE_BYTES} bytes, or leave --corpus out`,
+    cause,
+  });
 
 async function readCached(
   path: string,

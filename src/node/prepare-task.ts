@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { AnyModel } from '../model/architectures/table.ts';
 import { dealRows, linearExamples, type RegressionSet } from '../model/data/regression.ts';
-import { type ShardForm, shardText, splitText } from '../model/data/text.ts';
+import type { ShardForm } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
 import { measureGradient } from '../python/wire/sizes.ts';
@@ -11,9 +11,11 @@ import { isOfText, type Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
 import { mostChunks } from '../worker/chunk-assignment.ts';
 import { type BaseModel, openBase } from './base-model.ts';
-import { type Corpus, loadCorpus } from './corpus.ts';
+import { openCorpus } from './corpus.ts';
 import { dataHome } from './data-home.ts';
 import { readRows } from './dataset-file.ts';
+import { builtInForm, prepareTokens, publishedForm } from './tokens/prepare.ts';
+import type { CorpusForm } from './tokens/tokenize.ts';
 import type { TrainerData } from './trainer/setup.ts';
 
 export interface Task {
@@ -23,7 +25,11 @@ export interface Task {
   readonly data: TrainerData;
   /** Tokens in one example; 1 where examples are rows. */
   readonly tokensPerExample: number;
-  readonly text?: { readonly corpus: Corpus; readonly tokenizer: Tokenizer };
+  readonly text?: {
+    readonly tokenizer: Tokenizer;
+    /** Of the validation part: what its loss per token is as bits per byte. */
+    readonly bytesPerToken: number;
+  };
   /** The published model that is trained, or whose adapters are. */
   readonly base?: BaseModel;
   /** The tensors of the model that are not trained. */
@@ -31,7 +37,7 @@ export interface Task {
 }
 
 export interface Sources {
-  /** A text to train on. */
+  /** A text or .jsonl file to train on, or the https address of one. */
   readonly corpus?: string | undefined;
   /** A regression dataset, as CSV or in the reference's JSON form. */
   readonly dataset?: string | undefined;
@@ -58,9 +64,10 @@ export async function prepareTask(settings: Settings, sources: Sources): Promise
   const optimizer = optimizerOf(settings);
   if (settings.model === 'pretrained') {
     const base = sources.base ?? (await openBase(settings, sources));
-    const { model, tokenizer, frozen } = base;
+    const { model, frozen, pretrained, tokenizerSha256 } = base;
+    const form = publishedForm(pretrained, tokenizerSha256);
     return {
-      ...(await prepareText(settings, sources, { model, tokenizer })),
+      ...(await prepareText(settings, sources, { model, form })),
       optimizer,
       base,
       frozen,
@@ -69,7 +76,8 @@ export async function prepareTask(settings: Settings, sources: Sources): Promise
   if (isOfText(settings)) {
     const tokenizer = tokenizers[settings.tokens];
     const model = gptSpec(settings, tokenizer.vocabulary);
-    return { ...(await prepareText(settings, sources, { model, tokenizer })), optimizer };
+    const form = builtInForm(tokenizer);
+    return { ...(await prepareText(settings, sources, { model, form })), optimizer };
   }
   return { ...(await prepareRegression(settings, sources)), optimizer };
 }
@@ -107,16 +115,16 @@ const asRows = ({ inputs, targets }: RegressionSet) => ({
 
 interface TextModel {
   readonly model: AnyModel;
-  readonly tokenizer: Tokenizer;
+  readonly form: CorpusForm;
 }
 
 async function prepareText(
   settings: Settings,
   sources: Sources,
-  { model, tokenizer }: TextModel,
+  { model, form }: TextModel,
 ): Promise<Omit<Task, 'optimizer'>> {
   const { onNotice, signal, fixed = {} } = sources;
-  const corpus = await loadCorpus({
+  const corpus = await openCorpus({
     file: sources.corpus,
     wanted: fixed.sha256,
     cacheDir: join(dataHome(), 'corpora'),
@@ -124,23 +132,18 @@ async function prepareText(
     onNotice,
     signal,
   });
-  const { tokens, replaced } = tokenizer.encode(corpus.bytes);
-  if (replaced > 0) {
-    onNotice(
-      `${replaced} characters of ${corpus.name} are not among the ${tokenizer.vocabulary} tokens and became spaces (--tokens bytes keeps them)`,
-    );
-  }
   const { context, shard } = settings;
-  const { training, validation } = fixed.evaluation
-    ? { training: tokens, validation: tokenizer.encode(fixed.evaluation).tokens }
-    : splitText(tokens, { context });
-  const part = shardText(training, shard, { form: fixed.form ?? 'interleaved', context });
+  const { data, bytesPerToken } = await prepareTokens(corpus, form, {
+    ...{ context, shard, onNotice, signal, folder: join(dataHome(), 'corpora') },
+    form: fixed.form ?? 'interleaved',
+    evaluation: fixed.evaluation,
+  });
   return {
     name: settings.model,
     model,
-    data: { kind: 'tokens', shard: part, validation },
+    data,
     tokensPerExample: context,
-    text: { corpus, tokenizer },
+    text: { tokenizer: form.tokenizer, bytesPerToken },
   };
 }
 

@@ -1,12 +1,12 @@
 /** Threads of this program, started from its sources or from `dist`. */
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import { type ResourceLimits, Worker } from 'node:worker_threads';
 
-/** Runs `<name>.ts`, named from this folder; from sources the thread loads tsx by itself, before the first import. */
-export function startThread(name: string): Worker {
+/** Runs `<name>.ts`, named from this folder, in as much memory as `limits` say; from sources the thread loads tsx by itself, before the first import. */
+export function startThread(name: string, limits: ResourceLimits = {}): Worker {
   if (!import.meta.url.endsWith('.ts')) {
-    return new Worker(new URL(`./${name}.js`, import.meta.url));
+    return new Worker(new URL(`./${name}.js`, import.meta.url), { resourceLimits: limits });
   }
   // require finds the CommonJS build, which cannot register hooks; its module twin lies beside it
   const api = createRequire(import.meta.url)
@@ -18,5 +18,6 @@ export function startThread(name: string): Worker {
     register();
     return import(${JSON.stringify(thread)});
   });`;
-  return new Worker(code, { eval: true, execArgv: ['--conditions=nostrain:source'] });
+  const execArgv = ['--conditions=nostrain:source'];
+  return new Worker(code, { eval: true, execArgv, resourceLimits: limits });
 }

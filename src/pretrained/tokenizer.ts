@@ -16,6 +16,10 @@ export interface PublishedTokenizer extends Tokenizer {
   /** The id of a token that is one word of the vocabulary, such as `<|im_end|>`. */
   idOf(token: string): number | undefined;
   readonly special: ReadonlySet<number>;
+  /** What the model expects before a text: the id of its begin-of-text token, or nothing. */
+  readonly begin: readonly number[];
+  /** The id of the end-of-text token (`eos_token`), or nothing. */
+  readonly end: readonly number[];
 }
 
 /**
@@ -36,12 +40,16 @@ export function createTokenizer(
     published.encode(text, { add_special_tokens: false }).ids;
   const canCut = hasByteLevel(tokenizer);
   const added = [...published.get_added_tokens_decoder()];
+  const end = published.token_to_id(nameOf((config as { eos_token?: unknown }).eos_token));
   return {
     name,
     vocabulary,
     ids,
     idOf: (token) => published.token_to_id(token),
     special: new Set(added.filter(([, token]) => token.special).map(([id]) => id)),
+    begin: beginOf(published),
+    end: end === undefined ? [] : [end],
+    ...(canCut && { lastCut }),
     encode(source) {
       const text = typeof source === 'string' ? source : lossy.decode(source);
       const all: number[] = [];
@@ -56,6 +64,17 @@ export function createTokenizer(
         clean_up_tokenization_spaces: false,
       }),
   };
+}
+
+/** A special token's text, which files give alone or in an object. */
+const nameOf = (token: unknown): string =>
+  String((token as { content?: unknown } | null | undefined)?.content ?? token ?? '');
+
+/** Ids that the tokenizer puts before a text when it adds special tokens. */
+function beginOf(published: Published): readonly number[] {
+  const plain = published.encode('a', { add_special_tokens: false }).ids;
+  const { ids } = published.encode('a', { add_special_tokens: true });
+  return ids.slice(0, Math.max(0, ids.indexOf(plain[0]!)));
 }
 
 function open(tokenizer: object, config: object, name: string): Published {
@@ -77,6 +96,14 @@ const wrong = (name: string, reason: string, cause?: unknown): ConfigError =>
 function hasByteLevel(tokenizer: object): boolean {
   const { pre_tokenizer: pre } = tokenizer as { pre_tokenizer?: unknown };
   return JSON.stringify(pre ?? null).includes('"ByteLevel"');
+}
+
+/** The last place behind a single newline before a letter. */
+function lastCut(text: string): number {
+  for (let at = text.lastIndexOf('\n'); at > 0; at = text.lastIndexOf('\n', at - 1)) {
+    if (/^\S\n\p{L}/u.test(text.slice(at - 1, at + 3))) return at + 1;
+  }
+  return 0;
 }
 
 /** Text cut after single newlines before a letter, each piece longer than a bound but the last. */

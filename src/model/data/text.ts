@@ -71,7 +71,8 @@ function deal(training: Tokens, first: number, count: number, block: number): To
   return out.slice(0, length);
 }
 
-function assertLongEnough(what: string, length: number, context: number): void {
+/** Throws a ConfigError (`data/too-small`) where not even one window fits. */
+export function assertLongEnough(what: string, length: number, context: number): void {
   if (length > context) return;
   throw new ConfigError(
     'data/too-small',

@@ -18,6 +18,11 @@ export interface Tokenizer {
   readonly vocabulary: number;
   /** Takes text, or the UTF-8 bytes of it. */
   encode(text: string | Uint8Array): Encoded;
+  /**
+   * The last place at which a text may be cut so that both parts have the tokens of the whole, whatever follows; 0 where there is
+   * none. Left out where no text may be.
+   */
+  lastCut?(text: string): number;
   /** Throws a RangeError on an id outside the vocabulary. */
   decode(tokens: ArrayLike<number>): string;
 }
@@ -48,6 +53,7 @@ const chars: Tokenizer = {
     }
     return { tokens: tokens.slice(0, length), replaced };
   },
+  lastCut: (text) => text.length,
   decode(tokens) {
     const codes = new Uint8Array(tokens.length);
     for (let i = 0; i < codes.length; i++) {
@@ -63,6 +69,7 @@ const bytes: Tokenizer = {
   name: 'bytes',
   vocabulary: 256,
   encode: (text) => ({ tokens: typeof text === 'string' ? utf8(text) : text, replaced: 0 }),
+  lastCut: (text) => text.length,
   decode(tokens) {
     return lossy.decode(Uint8Array.from(tokens, (token) => checked(token, this)));
   },

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError } from '../../base/errors.ts';
@@ -15,6 +15,7 @@ import { safeLine } from '../../base/safe-text.ts';
 import type { ModelFiles } from '../../pretrained/byte-source.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
 import { dataHome } from '../data-home.ts';
+import { resumeDownload } from './download.ts';
 import { folderOf } from './folder.ts';
 
 export interface HubOptions {
@@ -187,32 +188,22 @@ class Hub {
   }
 
   /** Downloads what the file on disk lacks. */
-  async #append(path: string, name: string, part: string, { bytes }: Description): Promise<void> {
-    const { onProgress } = this.#options;
-    const kept = await stat(part).catch(() => undefined);
-    let have = kept && kept.size <= bytes ? kept.size : 0;
-    if (have === bytes && bytes > 0) return;
-    const answer = await this.#ask(path, have > 0 ? { headers: { range: `bytes=${have}-` } } : {});
-    if (!answer.ok || !answer.body) throw this.#refused(answer, name);
-    if (answer.status !== 206) have = 0;
-    const handle = await open(part, have > 0 ? 'a' : 'w', 0o600);
-    try {
-      const body = answer.body as unknown as AsyncIterable<Uint8Array>;
-      for await (const piece of body) {
-        have += piece.length;
-        if (have > bytes) break;
-        await handle.write(piece);
-        onProgress?.(name, have, bytes);
-      }
-    } catch (cause) {
-      this.#options.signal?.throwIfAborted();
-      throw this.#away(cause);
-    } finally {
-      await handle.close();
-    }
-    if (have === bytes) return;
-    if (have > bytes) await rm(part);
-    throw this.#away(new Error(`${name} ended after ${have} of ${bytes} bytes`));
+  #append(path: string, name: string, part: string, { bytes }: Description): Promise<void> {
+    const { onProgress, signal } = this.#options;
+    return resumeDownload({
+      part,
+      bytes,
+      ask: async (headers) => {
+        const answer = await this.#ask(path, { headers });
+        if (!answer.ok || !answer.body) throw this.#refused(answer, name);
+        return answer;
+      },
+      away: (cause) => {
+        signal?.throwIfAborted();
+        return this.#away(cause);
+      },
+      onBytes: (have) => onProgress?.(name, have, bytes),
+    });
   }
 
   async #ask(path: string, init: RequestInit = {}): Promise<Response> {

@@ -9,6 +9,7 @@ import { linearExamples } from '../../../model/data/regression.ts';
 import { loadCorpus } from '../../../node/corpus.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { takeLock } from '../../../node/run-lock.ts';
+import { isDocuments } from '../../../node/tokens/tokenize.ts';
 
 export interface DemoData {
   readonly name: string;
@@ -39,7 +40,7 @@ export async function demoText({
     onNotice,
     signal,
   });
-  const file = join(dir, 'corpus.txt');
+  const file = join(dir, isDocuments(name) ? 'corpus.jsonl' : 'corpus.txt');
   await writeFile(file, bytes);
   return { name: basename(name), sha256, bytes: bytes.length, file };
 }

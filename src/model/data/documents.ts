@@ -1,0 +1,149 @@
+/**
+ * Documents to learn from, one JSON object on each line of a file: a text, a prompt with its completion, or a conversation; and
+ * their tokens, of which those of prompts and of other people's turns do not count.
+ */
+import { type Issue, ok, type Result, refuse } from '../../base/result.ts';
+import type { Tokenizer } from './tokenizer.ts';
+
+/** A turn of a conversation, with whatever else its line says. */
+export interface Turn {
+  readonly role: string;
+  readonly content: string;
+}
+
+export type Document =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'completion'; readonly prompt: string; readonly completion: string }
+  | { readonly kind: 'messages'; readonly messages: readonly Turn[] };
+
+/** A stretch of text all of which counts, or none of it. */
+export interface Piece {
+  readonly text: string;
+  readonly counted: boolean;
+}
+
+/** How a model's documents become tokens. */
+export interface TextForm {
+  readonly tokenizer: Tokenizer;
+  /** Put before each text and prompt. */
+  readonly begin: readonly number[];
+  /** Put behind each document: the end-of-text token, or a newline where there is none. */
+  readonly end: readonly number[];
+  /** Ids that stand for no text. */
+  readonly special: ReadonlySet<number>;
+}
+
+export interface EncodedDocument {
+  readonly tokens: readonly number[];
+  /** 1 where the token counts. */
+  readonly counted: readonly (0 | 1)[];
+}
+
+const MOST_TURNS = 1024;
+const FORMS = 'text, prompt with completion, or messages';
+
+/** What one line holds; other members than those of its form are ignored. */
+export function parseDocument(line: string): Result<Document> {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return bad('it is no JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return bad(`it is no object with ${FORMS}`);
+  }
+  const { text, prompt, completion, messages } = value as Readonly<Record<string, unknown>>;
+  const isCompletion = prompt !== undefined || completion !== undefined;
+  const forms = [text !== undefined, isCompletion, messages !== undefined].filter(Boolean);
+  if (forms.length === 0) return bad(`it has none of ${FORMS}`);
+  if (forms.length > 1) return bad(`it has more than one of ${FORMS}`);
+  if (messages !== undefined) return parseTurns(messages);
+  if (!isCompletion) {
+    return typeof text === 'string' && text !== ''
+      ? ok({ kind: 'text', text })
+      : bad('its text is empty or no string');
+  }
+  if (typeof prompt !== 'string') return bad('its prompt is no string');
+  if (typeof completion !== 'string' || completion === '') {
+    return bad('its completion is empty or no string');
+  }
+  return ok({ kind: 'completion', prompt, completion });
+}
+
+function parseTurns(value: unknown): Result<Document> {
+  if (!Array.isArray(value) || value.length === 0 || value.length > MOST_TURNS) {
+    return bad(`its messages are no list of 1 to ${MOST_TURNS} turns`);
+  }
+  for (const [i, turn] of value.entries()) {
+    const { role, content } = (turn ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof role !== 'string') return bad(`message ${i + 1} has no role`);
+    if (typeof content !== 'string') return bad(`the content of message ${i + 1} is no string`);
+  }
+  const messages = value as readonly Turn[];
+  if (messages.some(({ role }) => role === 'assistant')) return ok({ kind: 'messages', messages });
+  return bad('no message is of the assistant, so nothing in it counts');
+}
+
+const bad = (message: string): { readonly ok: false; readonly issue: Issue } =>
+  refuse('document', '', message);
+
+/** The tokens of a text, or of a prompt with its completion. */
+export function encodeDocument(
+  document: Exclude<Document, { readonly kind: 'messages' }>,
+  form: TextForm,
+): EncodedDocument {
+  const { begin, end } = form;
+  const ids = (text: string) => form.tokenizer.encode(text).tokens;
+  const all = document.kind === 'text' ? document.text : document.completion;
+  const prompt = document.kind === 'text' ? [] : ids(document.prompt);
+  const first = document.kind === 'text' ? 1 : 0;
+  return joined([
+    [begin, first],
+    [prompt, 0],
+    [ids(all), 1],
+    [end, 1],
+  ]);
+}
+
+/**
+ * The tokens of a rendered conversation. Every piece is made into tokens by itself, as the prompt is when the model answers. White
+ * space behind a special token that ends a turn does not count; the end of the document is added unless the conversation ends so.
+ */
+export function encodePieces(pieces: readonly Piece[], form: TextForm): EncodedDocument {
+  const ids = (text: string) => (text === '' ? [] : form.tokenizer.encode(text).tokens);
+  const parts: (readonly [ids: ArrayLike<number>, counted: 0 | 1])[] = [];
+  let rest = '';
+  let last: number | undefined;
+  for (const { text, counted } of pieces) {
+    if (counted) parts.push([ids(rest), 0]);
+    const own = ids(counted ? text : rest + text);
+    rest = '';
+    const trimmed = text.trimEnd();
+    const core = counted && trimmed !== text ? ids(trimmed) : own;
+    const isEnded = core !== own && form.special.has(core[core.length - 1]!);
+    if (isEnded) rest = text.slice(trimmed.length);
+    const kept = isEnded ? core : own;
+    parts.push([kept, counted ? 1 : 0]);
+    last = kept[kept.length - 1] ?? last;
+  }
+  parts.push([ids(rest), 0]);
+  if (last === undefined || form.end.length !== 1 || last !== form.end[0]) {
+    parts.push([form.end, pieces.at(-1)?.counted ? 1 : 0]);
+  }
+  return joined(parts);
+}
+
+function joined(
+  parts: readonly (readonly [ids: ArrayLike<number>, counted: 0 | 1])[],
+): EncodedDocument {
+  const tokens: number[] = [];
+  const counted: (0 | 1)[] = [];
+  for (const [ids, mark] of parts) {
+    for (let i = 0; i < ids.length; i++) {
+      tokens.push(ids[i]!);
+      counted.push(mark);
+    }
+  }
+  return { tokens, counted };
+}
