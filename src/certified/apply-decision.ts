@@ -12,6 +12,7 @@ import type { EventId, WorkerId } from '../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
+import type { Commit, Signed } from '../run/vote.ts';
 import { evaluate } from '../worker/apply-round.ts';
 import type { RoundSummary } from '../worker/events.ts';
 import { idOf } from '../worker/state.ts';
@@ -151,6 +152,7 @@ function describe(
 ): CertifiedRound {
   const { roster, committee } = electorate;
   const { attempt, view, commits } = certificate;
+  const votes = commits.map((id) => evidence.message(id)!).filter(isCommit);
   const keyOf = (id: EventId) => evidence.message(id)?.key;
   const culpritOf = (id: EventId) => {
     const message = evidence.message(id);
@@ -164,6 +166,7 @@ function describe(
     joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
     left: keysIn(outcome.leaves),
     late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
+    ...(next.spec.screening && { screened: screenedBy(votes).map((index) => roster[index]!) }),
     ...takenIn(outcome, next, roster),
   };
 }
@@ -180,6 +183,18 @@ function takenIn(
     ...(left.length > 0 && { unused: left.map(({ index }) => roster[index]!) }),
     ...(aggregation.leastRatePermille < 1000 && { rate: taken.rate }),
   };
+}
+
+/** Places in the roster that more than half of the votes screen. */
+function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {
+  const counts = new Map<number, number>();
+  for (const { features } of votes) {
+    for (const place of features?.screening?.screened ?? []) {
+      counts.set(place, (counts.get(place) ?? 0) + 1);
+    }
+  }
+  const most = [...counts].filter(([, count]) => 2 * count > votes.length);
+  return most.map(([place]) => place).sort((a, b) => a - b);
 }
 
 const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerId[] =>

@@ -15,6 +15,7 @@ import { refuseAdmission } from './admission.ts';
 import { judgeVotes } from './certificate.ts';
 import { type Chain, type Draft, membershipOf, roundAfter, stakesOf } from './chain.ts';
 import type { Evidence, EvidenceStore, FaultProof } from './evidence.ts';
+import type { Judgment } from './screening.ts';
 import { known } from './terms.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
@@ -158,30 +159,42 @@ export interface Sight {
   /** Whether the table of stakes that it names may follow. */
   readonly hasStakes: boolean;
   readonly nowMs: number;
+  /** What it found of contributions by measuring them; absent in runs without screening. */
+  readonly screened?: { readonly judgment: Judgment; readonly view: number } | undefined;
 }
 
 /** Whether a valid outcome is acceptable here; its own clock and what reached it decide. */
 export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
-  { held, owed, hasStakes, nowMs }: Sight,
-): Pick<Check, 'acceptable' | 'unlisted'> {
+  { held, owed, hasStakes, nowMs, screened }: Sight,
+): Pick<Check, 'acceptable' | 'unlisted' | 'features'> {
+  const { judgment, view = 0 } = screened ?? {};
+  const mayPropose = (id: EventId): boolean => judgment?.mayPropose(id) ?? true;
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
-  const ids = held.map(({ manifest }) => manifest);
+  const good = judgment === undefined ? held : held.filter((row) => judgment.isGood(row.manifest));
+  const ids = good.map(({ manifest }) => manifest);
   const left = held.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
   const places = new Map(ledger.members.map(({ key }, index) => [key, index]));
-  const unlisted = [...new Set(left.flatMap(({ worker }) => places.get(worker) ?? []))]
-    .sort((a, b) => a - b)
-    .slice(0, MOST_UNLISTED);
+  const placesOf = (rows: readonly LateRow[]): readonly number[] =>
+    [...new Set(rows.flatMap(({ worker }) => places.get(worker) ?? []))]
+      .sort((a, b) => a - b)
+      .slice(0, MOST_UNLISTED);
+  const unlisted = placesOf(left.filter(({ manifest }) => mayPropose(manifest)));
+  const harmful = held.filter(({ manifest }) => !mayPropose(manifest));
+  const isHarmless = outcome.accepted.every(
+    ({ manifest }) => judgment?.mayAccept(manifest, view) ?? true,
+  );
   const isTimely = Math.abs(outcome.time * 1000 - nowMs) <= spec.timing.skewMs;
   const isVoid = outcome.result === 'void';
   const enough =
     ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
   const late = outcome.accepted.filter((row) => row.late);
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
-  const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed));
-  return { acceptable, unlisted };
+  const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed && isHarmless));
+  const said = judgment && { screening: { screened: placesOf(harmful) } };
+  return { acceptable, unlisted, ...withFeatures(said) };
 }
 
 /**

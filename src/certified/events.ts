@@ -10,6 +10,7 @@ import type { Signed } from '../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../worker/events.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { FaultProof, Invalid, Missing, ProtocolMessage } from './evidence.ts';
+import type { Screened } from './screening.ts';
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {
@@ -33,6 +34,8 @@ export interface CertifiedRound {
   readonly unused?: readonly WorkerId[];
   /** What the outer learning rate was multiplied with, where it follows how far the rows agree. */
   readonly rate?: number;
+  /** Whose contribution more than half of the signers would not list, since it does harm; absent in runs without screening. */
+  readonly screened?: readonly WorkerId[];
 }
 
 /** A round that a committee ended. */
@@ -66,6 +69,11 @@ export type CertifiedEvent =
       readonly worker: WorkerId;
       readonly kind: 'equivocation' | 'broken-lock';
     }
+  | ({
+      /** By the loss that this worker measured, a contribution does more harm than it would propose. */
+      readonly type: 'screened';
+      readonly round: number;
+    } & Screened)
   | {
       /** Two outcomes of one round have a certificate each. */
       readonly type: 'conflict';
@@ -111,14 +119,18 @@ const NO_PART_YET = 'sent nothing yet: new workers are given parts of the model 
 const NO_STAKE =
   'sends nothing: its key has no stake in this run, so that its work counts for nothing';
 
-/** What happened, said to whoever watches; the same thing once. */
-export function createReporter(report: (event: RunEvent) => void) {
+function createOnce(report: (event: RunEvent) => void) {
   const told = new Set<string>();
-  const once = (key: string, event: RunEvent) => {
+  return (key: string, event: RunEvent) => {
     if (told.has(key)) return;
     told.add(key);
     report(event);
   };
+}
+
+/** What happened, said to whoever watches; the same thing once. */
+export function createReporter(report: (event: RunEvent) => void) {
+  const once = createOnce(report);
   const notice = (message: string) => once(message, { type: 'notice', message });
   return {
     held: (round: number, have: number, want: number, missing: readonly WorkerId[]) =>
@@ -137,6 +149,10 @@ export function createReporter(report: (event: RunEvent) => void) {
       once(`conflict ${round} ${got}`, { type: 'conflict', round, expected, got }),
     fault: (round: number, { culprit: worker, kind }: FaultProof) =>
       once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
+    screened: (round: number, screened: Screened) =>
+      once(`screened ${screened.manifest}`, { type: 'screened', round, ...screened }),
+    unmeasured: (round: number, why: string) =>
+      notice(`${roundName(round)}: contributions cannot be measured here: ${why}`),
     lacking: (round: number, missing: readonly Missing[]) =>
       notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
     invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>

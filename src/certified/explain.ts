@@ -165,7 +165,16 @@ function whyUnlisted(
     holders.length === 0
       ? 'no vote of its certificate says that it was there in time'
       : `it was there in time by the votes ${holders.map(({ id }) => id).join(', ')}`;
-  return [`Not listed by ${outcome.proposer}, who proposed ${by}; ${seen}.`];
+  const against = certificate.commits.filter(({ features }) =>
+    features?.screening?.screened.includes(index),
+  );
+  const screened =
+    against.length === 0
+      ? []
+      : [
+          `Screened: ${against.length} of the ${certificate.commits.length} votes of its certificate say that it does harm by their own measure of the loss: ${against.map(({ id }) => id).join(', ')}.`,
+        ];
+  return [...screened, `Not listed by ${outcome.proposer}, who proposed ${by}; ${seen}.`];
 }
 
 function joinsOf(worker: WorkerId, { messages }: Gathered): readonly string[] {

@@ -1,4 +1,5 @@
 /** Joining a certified run: one worker from its spec to its last round, on whatever relays, trainer and store it is given. */
+import { toHex } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
@@ -29,6 +30,7 @@ import type { Entry, Journal } from './journal.ts';
 import { createMember, type Member } from './member.ts';
 import type { RefreshPort } from './refresh.ts';
 import { pathOf } from './replay.ts';
+import { createScreening } from './screening.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
@@ -207,6 +209,7 @@ function memberOf(
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
+  const measure = spec.screening ? ports.trainer.measure?.bind(ports.trainer) : undefined;
   const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
     keptSeconds: keptSeconds(spec),
@@ -220,6 +223,7 @@ function memberOf(
   });
   return createMember({
     ...{ spec, control, journal, ports, signal, crypto, admission },
+    screening: measure && createScreening(measure, toHex(secretKey)),
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     ...{ refresh: stakes, history, through: options.trust ?? branch },
     beacon: async (time) => {

@@ -25,6 +25,7 @@ import {
 import type { Delays } from './journal.ts';
 import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
+import type { Screening } from './screening.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
@@ -40,6 +41,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
   readonly crypto?: EventCrypto | undefined;
+  /** Measures contributions, in runs with screening. */
+  readonly screening?: Screening | undefined;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
@@ -67,7 +70,7 @@ const SUSPECT_VIEW = 2;
 
 /** Starts listening to joins, leaves and proofs of the whole run. */
 export function createMember(options: MemberOptions): Member {
-  const { spec, control, journal, chain, signal, history, through } = options;
+  const { spec, control, journal, chain, signal, history, through, screening } = options;
   const { clock, wire, report } = options.ports;
   const { me } = wire;
   const evidence = createEvidenceStore(options.crypto, spec.limits);
@@ -88,7 +91,7 @@ export function createMember(options: MemberOptions): Member {
     refuse: (rejection, id) => rounds.refuse(rejection, id),
   });
   const driver: DriverPorts = {
-    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays },
+    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays, screening },
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
     onStall(round, stall) {
@@ -192,6 +195,7 @@ export interface DriverPorts {
   readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
   /** This worker's value of its reveal chain for a round. */
   reveal(round: number): Digest | '';
+  readonly screening?: Screening | undefined;
   /** Gets a stake table or a beacon value, however long it takes. */
   obtain(missing: Missing, state: Certified): Promise<void>;
   /** A view ended without a certificate. */

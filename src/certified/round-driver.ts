@@ -21,8 +21,9 @@ import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
 import { ArrivalTimes } from './arrival-times.ts';
 import { createRefusals, type Refusals } from './events.ts';
 import { isMessage, type ProtocolMessage } from './evidence.ts';
-import { ASK_MS, createObserver, Judge, type Observer } from './judging.ts';
+import { ASK_MS, Judge } from './judging.ts';
 import type { Decision, DrivenRound, DriverOptions } from './member.ts';
+import { createObserver, type Observer } from './observer.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;
@@ -65,14 +66,12 @@ class RoundDriver implements DrivenRound {
     this.#release = release;
     this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
     this.#own = { ...entry?.own };
-    const isResumed = entry !== undefined;
-    this.#arrivals = new ArrivalTimes({ context, beginning, isResumed, delays: ports.delays });
+    const told = { context, beginning, isResumed: entry !== undefined };
+    this.#arrivals = new ArrivalTimes({ ...told, delays: ports.delays });
     if (entry) this.#resume(entry.machine);
     const { promise, settle } = deferred<Decision>();
     this.#settle = settle;
-    const looked = deferred<void>();
-    this.looked = looked.promise;
-    this.#look = () => looked.settle();
+    ({ promise: this.looked, settle: this.#look } = deferred<void>());
     const wants = {
       signal: this.#signal,
       bring: (manifest: Manifest) => this.#listening.pull(manifest),
@@ -83,11 +82,11 @@ class RoundDriver implements DrivenRound {
     };
     this.#observer = createObserver(options, wants, (message) => this.take(message));
     this.#judge = new Judge(options, {
-      observer: this.#observer,
       feed: (input) => this.#feed(input),
       fetch: (ids) => this.#fetch(ids),
       fetchOutcome: (digest) => this.#fetchOutcome(digest),
       wake: () => this.#wake(),
+      ...{ observer: this.#observer, signal: this.#signal },
     });
     this.#listening = ports.control.listen(context.round, {
       take: (message) => this.take(message),
@@ -233,7 +232,7 @@ class RoundDriver implements DrivenRound {
         );
       case 'check':
         return this.#pending.attempt(`check ${effect.digest}`, () =>
-          this.#judge.check(effect, this.#machine.held),
+          this.#judge.check(effect, this.#machine),
         );
       case 'want':
         if (effect.what === 'events') return this.#fetch(effect.ids);
@@ -283,6 +282,7 @@ class RoundDriver implements DrivenRound {
     this.#arrivals.note(worker, message, this.#machine, clock.now());
     reporter.arrived(worker, message);
     this.#feed({ type: 'held', worker, manifest });
+    this.#judge.measure(manifest);
   }
 
   /** Shows two events that contradict each other to everybody, unless somebody did already: one proof is enough. */

@@ -7,6 +7,7 @@ import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
 import { createPacker, openContribution } from '../network/wire/packer.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../run/contribution.ts';
+import type { EventId } from '../run/ids.ts';
 import { type Ledger, lateOf } from '../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../run/outcome.ts';
 import { roundName, roundNumber } from '../run/round-name.ts';
@@ -221,4 +222,21 @@ function judgePayloadOf(
     ...{ maxContainerBytes: terms.spec.limits.payloadBytes, sha256: hash },
   });
   return openContribution(said, payload, packer, assignment);
+}
+
+/** A contribution that is here and good, of this round or late of the one before. */
+export function contributionOf(
+  id: EventId,
+  state: Certified,
+  evidence: Evidence,
+): Contribution | undefined {
+  const message = evidence.message(id);
+  if (message?.type !== 'manifest') return undefined;
+  const { manifest } = message;
+  const payload = evidence.payload(manifest);
+  const of =
+    manifest.round === state.round ? termsOf(state, evidence) : lateTermsOf(state, evidence);
+  if (payload === undefined || !of.ok || of.value === null) return undefined;
+  const judged = judgeSubmission(manifest, payload, of.value);
+  return judged.ok ? judged.value : undefined;
 }

@@ -2,7 +2,7 @@
 import type { RunEvent } from '../certified/events.ts';
 import { roundName, roundNumber } from '../run/round-name.ts';
 
-type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched';
+type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched' | 'screened';
 
 /** Describes a problem in a certified round. */
 export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
@@ -18,6 +18,11 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
       return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; find out who is missing, or make a new run that waits longer (run create with a larger --timing-grace-min-ms)`;
     case 'fault':
       return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
+    case 'screened': {
+      const { worker, gain, bound } = event;
+      const loss = gain === null ? 'to no number any more' : `by ${(-gain).toPrecision(3)}`;
+      return `${at}: SCREENED, what ${short(worker)} sent raises the loss ${loss} on data of this worker, ${(-bound).toPrecision(3)} is allowed`;
+    }
     case 'conflict':
       return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
     case 'fork':

@@ -91,6 +91,7 @@ export function fold(view: View, name: string, event: RunEvent): View {
     case 'conflict':
     case 'fork':
     case 'switched':
+    case 'screened':
       return notify(next, name, troubleOf(event));
     case 'failed':
       return notify(next, name, event.message);

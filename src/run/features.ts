@@ -51,6 +51,9 @@ export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
 
 export type FeatureTable = Readonly<Record<string, Feature>>;
 
+/** As many as a vote names as left out. */
+const MOST_PLACES = 1024;
+
 const digest = (doc: string): FeatureField<Digest> => ({
   accepted: '64 lowercase hex digits',
   doc,
@@ -65,6 +68,19 @@ const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
       list.every((key) => typeof key === 'string' && isHex32(key));
     if (!Array.isArray(json) || !isKeys(json)) return undefined;
     return json.every((key, i) => i === 0 || json[i - 1]! < key) ? json : undefined;
+  },
+});
+
+const places = (doc: string): FeatureField<readonly number[]> => ({
+  accepted: `a list of at most ${MOST_PLACES} places in the roster, ascending`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
+    const list: readonly unknown[] = json;
+    const isPlaces = (values: readonly unknown[]): values is readonly number[] =>
+      values.every((at) => Number.isSafeInteger(at) && Number(at) >= 0 && Number(at) <= 0xffff);
+    if (!isPlaces(list)) return undefined;
+    return list.every((at, i) => i === 0 || list[i - 1]! < at) ? list : undefined;
   },
 });
 
@@ -101,6 +117,16 @@ export const features = {
         read: (spec) => readGroup(spec, 'aggregation', groupFields.aggregation),
       },
     },
+  },
+  screening: {
+    says: 'members refuse contributions that make the model worse by their own measure, and say whose',
+    spec: {
+      screening: {
+        absent: false,
+        read: ({ screening }, name) => plainFields.screening.read(screening, name),
+      },
+    },
+    vote: { screened: places('whose contribution the voter would not list, since it does harm') },
   },
   stake: {
     says: 'a table of stakes says who may sit on committees, and what contributions weigh',

@@ -3,7 +3,7 @@
  * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
  */
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
-import { choice, real, whole } from './field.ts';
+import { choice, real, whole, yesNo } from './field.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
 const DAY_MS = 86_400_000;
@@ -25,6 +25,10 @@ export const plainFields = {
     'defer',
   ]),
   tier: tierField,
+  screening: yesNo(
+    '--screening',
+    'committee members judge each contribution by the loss it leads to on data of their own, and refuse what does harm',
+  ),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
     'share of the contributions a member holds in time that a proposal must list to get its first vote',
@@ -256,6 +260,7 @@ export const specDefaults = {
   profile: 'nostrain/1',
   late: 'discard',
   tier: 'open',
+  screening: false,
   minAcceptPermille: 666,
   liveRounds: 3,
   absentRounds: 10,

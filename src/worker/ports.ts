@@ -59,6 +59,12 @@ export interface TrainProgress {
   readonly tokensPerSecond: number;
 }
 
+/** Rows to measure a loss on: with replacement, the same for everybody who has the key and the data. */
+export interface RowDraw {
+  readonly key: Key;
+  readonly rows: number;
+}
+
 export interface SampleRequest extends Choice {
   readonly prompt: Tokens;
   /** Tokens to add. */
@@ -86,6 +92,11 @@ export interface Trainer {
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
+  /**
+   * Losses of single rows that a key draws, one each, also while an inner phase is under way. Absent in engines that cannot: such a
+   * worker judges nobody's contribution by its loss.
+   */
+  measure?(params: Vector, on: 'validation' | 'shard', draw: RowDraw): Promise<Float32Array>;
   /** The prompt and what follows it; `onToken` is told of every token as soon as it is drawn. */
   sample(
     params: Float32Array,

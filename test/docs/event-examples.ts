@@ -58,6 +58,10 @@ export const eventExamples: readonly RunEvent[] = [
   { type: 'stalled', round: 3, attempt: 0, view: 0, missing: [other] },
   { type: 'voids', round: 5, count: 3 },
   { type: 'fault', round: 5, worker: other, kind: 'equivocation' },
+  {
+    ...{ type: 'screened', round: 5, worker: other, manifest: before },
+    ...{ gain: -0.61, bound: -0.0375 },
+  },
   { type: 'conflict', round: 5, expected: before, got: after },
   {
     ...{ type: 'fork', round: 9, fork: 7, depth: 2, ours: before, theirs: after },

@@ -1,4 +1,5 @@
 /** The commit phase: a quorum of prepares in the current view locks a member; a quorum of commits in one view decides the round. */
+import { withFeatures } from '../../run/features.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
 import { committeeBehind, findCommittee, proposalOf } from './committees.ts';
@@ -32,10 +33,11 @@ export function commit(turn: Turn): boolean {
       lock: { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) },
     });
     const { run, round, parent } = context;
-    const { unlisted } = check;
+    const { unlisted, features } = check;
     return sign(turn, {
       ...{ type: 'vote', step: 'commit', justify: -1 },
       ...{ run, round, attempt, parent, ctx, view, digest, unlisted },
+      ...withFeatures(features),
     });
   }
   return false;

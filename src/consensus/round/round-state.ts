@@ -3,6 +3,7 @@
  * derived from certified history comes in as a `RoundContext`, one per round.
  */
 import type { Committee } from '../../run/committee.ts';
+import type { FeatureValues } from '../../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
@@ -97,6 +98,8 @@ export interface Check {
   /** Decided by this worker's clock and the contributions it received; for a void outcome by its time alone. */
   readonly acceptable: boolean;
   readonly unlisted: readonly number[];
+  /** What features of the run add to a commit to it. */
+  readonly features?: FeatureValues<'vote'>;
 }
 
 /** A new outcome this worker made for a view in which it is the proposer. */

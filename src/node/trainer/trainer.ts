@@ -8,6 +8,7 @@ import { continueText } from '../../model/sample.ts';
 import { compileTraining } from '../../model/training-program.ts';
 import type { Vector } from '../../tensor/params.ts';
 import type {
+  RowDraw,
   Trainer as TrainerPort,
   TrainingResult,
   TrainProgress,
@@ -70,32 +71,41 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
     throw error;
   });
   const moments = program.optimizer.moments.length;
+  // inner phases come one after the other; between two of their slices others may use the engine
   const inTurn = createTurns();
+  const withEngine = createTurns();
   return {
     device: { device, threads, ...(notice === undefined ? {} : { notice }) },
     layout: program.layout,
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
-      inTurn(() => train(setup, opened, task, onProgress, signal)),
+      inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal })),
     evaluate: (params, on, limit) =>
-      inTurn(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
+      inTurn(() =>
+        withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
+      ),
+    measure: (params, on, draw) => withEngine(() => measure(setup, opened, params, on, draw)),
     sample: (params, request, onToken) =>
-      inTurn(async () => {
-        await engine.hold(params);
-        const reader = await openReader(setup, engine, program.layout);
-        const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
-        for await (const token of continueText(reader, request)) {
-          tokens.push(token);
-          onToken?.(token);
-        }
-        return storeTokens(tokens, vocabularyOf(model));
-      }),
+      inTurn(() =>
+        withEngine(async () => {
+          await engine.hold(params);
+          const reader = await openReader(setup, engine, program.layout);
+          const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
+          for await (const token of continueText(reader, request)) {
+            tokens.push(token);
+            onToken?.(token);
+          }
+          return storeTokens(tokens, vocabularyOf(model));
+        }),
+      ),
     close: () => engine.close(),
   };
 }
 
+type Turns = <T>(task: () => Promise<T>) => Promise<T>;
+
 /** Runs tasks one after the other, in the order they were asked for. */
-function createTurns(): <T>(task: () => Promise<T>) => Promise<T> {
+function createTurns(): Turns {
   let last: Promise<unknown> = Promise.resolve();
   return (task) => {
     const result = last.then(task);
@@ -147,12 +157,17 @@ function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; s
   return { bound: rows ? rows.targets.length : 0, stride: 1 };
 }
 
+interface Training {
+  readonly withEngine: Turns;
+  readonly signal: AbortSignal;
+  onProgress(progress: TrainProgress): void;
+}
+
 async function train(
   setup: TrainerSetup,
   { engine, program }: OpenTrainer,
   task: TrainTask,
-  onProgress: (progress: TrainProgress) => void,
-  signal: AbortSignal,
+  { onProgress, withEngine, signal }: Training,
 ): Promise<TrainedSingle> {
   const { optimizer, layout } = program;
   const { steps, firstStep, round } = task;
@@ -174,7 +189,7 @@ async function train(
     const { bound } = rowsOf(setup, 'shard');
     const drawn = { key: task.batchKey, round, firstStep: done, steps: count, batch, bound };
     const rows = fitRows(setup, 'shard', drawRows(drawn));
-    const part = await engine.advance({ rates, rows });
+    const part = await withEngine(() => engine.advance({ rates, rows }));
     requireFinite(part.losses, firstStep + done);
     losses.set(part.losses, done);
     done += count;
@@ -256,19 +271,12 @@ async function evaluate(
   const { batch } = setup;
   const { bound, stride } = rowsOf(setup, on);
   const rows = countingRows(setup, on, evenRows(bound, stride, batches * batch));
-  if (rows.length === 0) {
-    throw new ConfigError('training/data', `the ${on} data is too short to evaluate on`, {
-      hint: 'train on a longer text (--corpus FILE), or with a smaller --batch-size or --context',
-    });
-  }
+  if (rows.length === 0) throw tooShort(on);
   await engine.hold(asFloat32(params));
   let [sum, weight] = [0, 0];
   for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
     const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
-    // filled up with row 0, whose losses are then left out
-    const padded = new Int32Array(Math.ceil(part.length / engine.rows) * engine.rows);
-    padded.set(part);
-    const { losses, counts } = await engine.evaluate(on, padded);
+    const { losses, counts } = await lossesOf(engine, on, part);
     for (let i = 0; i < part.length; i++) {
       sum += losses[i]! * counts[i]!;
       weight += counts[i]!;
@@ -276,3 +284,31 @@ async function evaluate(
   }
   return sum / weight;
 }
+
+/** One loss for each of the rows that a key draws; 0 where nothing of a row counts. */
+async function measure(
+  setup: TrainerSetup,
+  { engine }: OpenTrainer,
+  params: Vector,
+  on: DataName,
+  { key, rows: batch }: RowDraw,
+): Promise<Float32Array> {
+  const { bound } = rowsOf(setup, on);
+  if (bound < 1) throw tooShort(on);
+  await engine.hold(asFloat32(params));
+  const drawn = drawRows({ key, round: 0, firstStep: 0, steps: 1, batch, bound });
+  const { losses, counts } = await lossesOf(engine, on, fitRows(setup, on, drawn));
+  return Float32Array.from(drawn, (_, i) => (counts[i]! > 0 ? losses[i]! : 0));
+}
+
+/** The losses of rows, by the parameters that are held. Filled up with row 0, whose losses come after theirs. */
+function lossesOf(engine: OpenTrainer['engine'], on: DataName, rows: Int32Array) {
+  const padded = new Int32Array(Math.ceil(rows.length / engine.rows) * engine.rows);
+  padded.set(rows);
+  return engine.evaluate(on, padded);
+}
+
+const tooShort = (on: DataName): ConfigError =>
+  new ConfigError('training/data', `the ${on} data is too short to evaluate on`, {
+    hint: 'train on a longer text (--corpus FILE), or with a smaller --batch-size or --context',
+  });

@@ -64,6 +64,7 @@ function describe(event: RunEvent): string {
     case 'conflict':
     case 'fork':
     case 'switched':
+    case 'screened':
       return troubleOf(event);
     case 'divergence':
     case 'done':
@@ -87,7 +88,7 @@ function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
 function describeCertificate(certified: CertifiedRound): string {
   const { result, attempt, view, signers, of, rejected, faults, joined, left, late } = certified;
-  const { unused = [], rate } = certified;
+  const { unused = [], rate, screened = [] } = certified;
   const recovery = attempt === 0 ? '' : ` of recovery ${attempt}`;
   return [
     `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
@@ -95,6 +96,7 @@ function describeCertificate(certified: CertifiedRound): string {
     ...(unused.length > 0 ? [`the rule left out ${unused.map(short).join(' ')}`] : []),
     ...(rate === undefined ? [] : [`outer rate x ${rate.toFixed(2)}`]),
     ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
+    ...screened.map((worker) => `screened ${short(worker)}`),
     ...faults.map((worker) => `removed ${short(worker)} for its fault`),
     ...joined.map((worker) => `${short(worker)} joins`),
     ...left.map((worker) => `${short(worker)} leaves`),

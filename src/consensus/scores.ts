@@ -1,0 +1,138 @@
+/**
+ * Scores: what witnesses say of contributions, made into one number that all agree on, and those of many rounds into who is good. A gain is how
+ * much a contribution lowers a loss; a score is a gain in millionths. Whole numbers wherever something certified follows from it.
+ */
+import type { WorkerId } from '../run/ids.ts';
+
+export interface Spread {
+  /** The upper median. */
+  readonly center: number;
+  /** Like a standard deviation; never 0. */
+  readonly size: number;
+}
+
+/** Mean absolute deviations in a standard deviation of normal values. */
+const NORMAL = 1.2533;
+/** Deviations beyond so many times their median count as that: one row that gains much hides no other that does harm. */
+const MOST_DEVIATION = 3;
+/** Gains that happen to be alike say little of how far honest ones may lie apart. */
+const LEAST_SHARE = 1 / 4;
+
+/**
+ * How far finite gains, at least one, lie apart, by their better half alone: what fewer than half of them say cannot widen it by much.
+ * No smaller than `least`, what the measure itself is uncertain by.
+ */
+export function spreadOf(gains: readonly number[], least: number): Spread {
+  const falling = [...gains].sort((a, b) => b - a);
+  const middle = Math.floor((falling.length - 1) / 2);
+  const center = falling[middle]!;
+  const above = falling.slice(0, middle).map((gain) => gain - center);
+  const most = MOST_DEVIATION * (above[(above.length - 1) >> 1] ?? 0);
+  const sum = above.reduce((total, deviation) => total + Math.min(deviation, most), 0);
+  const deviation = (NORMAL * sum) / Math.max(1, above.length);
+  return { center, size: Math.max(deviation, LEAST_SHARE * Math.abs(center), least) };
+}
+
+/** Gains under it are harm: so many spreads worse than no change at all, or than the middle where that is a loss too. */
+export const harmBound = ({ center, size }: Spread, width: number, uncertainty = 0): number =>
+  Math.min(0, center) - width * Math.max(size, uncertainty);
+
+/** Largest score, and with a minus sign the score of what leads to no number at all. */
+export const MOST_SCORE = 1_000_000_000;
+
+/** A gain in millionths, within bounds. */
+export const scoreOfGain = (gain: number): number =>
+  Number.isFinite(gain)
+    ? Math.max(-MOST_SCORE, Math.min(MOST_SCORE, Math.round(gain * 1e6)))
+    : -MOST_SCORE;
+
+/** What one witness says. */
+export interface Witnessed {
+  readonly weight: bigint;
+  /** By place in the roster; of those whose contribution it held. */
+  readonly scores: ReadonlyMap<number, number>;
+}
+
+/**
+ * The score of a place: the lower weighted median of what witnesses say of it, so that who has less than half of the weight moves it no
+ * further than to what another one said. 0 where most of those that score at all held nothing; null in a round that too few scored.
+ */
+export function scoreAt(place: number, witnesses: readonly Witnessed[]): number | null {
+  const total = sumOf(witnesses);
+  const scoring = witnesses.filter(({ scores }) => scores.size > 0);
+  if (2n * sumOf(scoring) <= total) return null;
+  const said = scoring.filter(({ scores }) => scores.has(place));
+  if (2n * sumOf(said) <= sumOf(scoring)) return 0;
+  const rising = said.sort((a, b) => a.scores.get(place)! - b.scores.get(place)!);
+  const half = sumOf(said);
+  let below = 0n;
+  for (const { weight, scores } of rising) {
+    below += weight;
+    if (2n * below >= half) return scores.get(place)!;
+  }
+  return 0;
+}
+
+const sumOf = (witnesses: readonly Witnessed[]): bigint =>
+  witnesses.reduce((sum, { weight }) => sum + weight, 0n);
+
+/** Rounds that a rolling score looks back on. */
+const WINDOW = 8;
+
+/** The last scores, oldest first, with another one. */
+export const withScore = (history: readonly number[], score: number): readonly number[] =>
+  [...history, score].slice(-WINDOW);
+
+/** The rolling score: the mean of the last ones, rounded towards 0; 0 without any. */
+export const rollingScore = (history: readonly number[]): number =>
+  history.length === 0
+    ? 0
+    : Math.trunc(history.reduce((sum, score) => sum + score, 0) / history.length);
+
+/** A key with what it was scored. */
+export interface Rated {
+  readonly key: WorkerId;
+  readonly history: readonly number[];
+}
+
+/** Fewer scores than this say nothing against anybody. */
+const LEAST_SCORES = 2;
+/** Spreads of rolling scores worse than nothing. */
+const FLOOR = 3;
+/** What rolling scores are uncertain by at least, in millionths. */
+const LEAST_SPREAD = 1000;
+
+/** The floor of rolling scores: who is under it does harm, round after round. Null while too few were scored. */
+export function floorOf(rated: readonly Rated[]): number | null {
+  const known = rated.filter(({ history }) => history.length >= LEAST_SCORES);
+  if (known.length < 2) return null;
+  const rolling = known.map(({ history }) => rollingScore(history));
+  return Math.trunc(harmBound(spreadOf(rolling, LEAST_SPREAD), FLOOR));
+}
+
+/** Those under the floor. */
+export function belowFloor(rated: readonly Rated[]): ReadonlySet<WorkerId> {
+  const floor = floorOf(rated);
+  const below = rated.filter(
+    ({ history }) =>
+      floor !== null && history.length >= LEAST_SCORES && rollingScore(history) < floor,
+  );
+  return new Set(below.map(({ key }) => key));
+}
+
+/** Keys that a weight vector names at most. */
+const MOST_WEIGHED = 64;
+
+/** The weight vector: rolling scores above 0, the best ones alone, as shares of 1; the best first, equal ones by key. */
+export function weightVector(
+  rated: readonly Rated[],
+  most = MOST_WEIGHED,
+): readonly { readonly key: WorkerId; readonly weight: number }[] {
+  const good = rated
+    .map(({ key, history }) => ({ key, score: rollingScore(history) }))
+    .filter(({ score }) => score > 0)
+    .sort((a, b) => b.score - a.score || (a.key < b.key ? -1 : 1))
+    .slice(0, most);
+  const total = good.reduce((sum, { score }) => sum + score, 0);
+  return good.map(({ key, score }) => ({ key, weight: score / total }));
+}
