@@ -8,7 +8,7 @@ import type { GgufFile } from './gguf.ts';
 import type { StoredTensor, StoredTensors } from './weights.ts';
 
 /** Published names of a layer's parts by llama.cpp's names. */
-interface Family {
+export interface Family {
   /** What this family's `config.json` says, from metadata. */
   config(metadata: Metadata, tensors: StoredTensors): Record<string, unknown>;
   readonly outside: Readonly<Record<string, string>>;
@@ -42,7 +42,8 @@ const llamaNames = {
   },
 };
 
-const families: Readonly<Record<string, Family>> = {
+/** By the name that GGUF files give them. */
+export const families: Readonly<Record<string, Family>> = {
   llama: {
     ...llamaNames,
     config: (metadata, tensors) => ({

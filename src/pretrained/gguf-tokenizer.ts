@@ -38,6 +38,25 @@ const splitters: Readonly<Record<string, object>> = {
   qwen2: { normalizer: { type: 'NFC' }, pre_tokenizer: split('\\p{N}') },
 };
 
+/** The name of a tokenizer's way to split text; undefined where it is none of the above. */
+export function splitterOf(tokenizer: object): string | undefined {
+  const { normalizer, pre_tokenizer: pre, model } = tokenizer as Readonly<Record<string, unknown>>;
+  if ((model as { type?: unknown } | undefined)?.type !== 'BPE') return undefined;
+  const wanted = plainly({ normalizer: normalizer ?? null, pre_tokenizer: pre });
+  return Object.keys(splitters).find(
+    (name) => plainly({ normalizer: null, ...splitters[name] }) === wanted,
+  );
+}
+
+/** As text, without what changes no token and with what is meant where it is left out. */
+const plainly = (value: unknown): string =>
+  JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
+    const { trim_offsets: __, ...rest } = part as Readonly<Record<string, unknown>>;
+    const whole = rest.type === 'ByteLevel' ? { use_regex: true, ...rest } : rest;
+    return Object.fromEntries(Object.entries(whole).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
+
 /** Vocabularies whose words are taken whole before pairs are merged. */
 const IGNORES_MERGES = new Set(['llama-bpe']);
 

@@ -62,10 +62,48 @@ export function halfToNumber(bits: number): number {
   return sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
+/** The nearest binary16 of each number, ties to even; what is too large becomes infinite. */
+export function toHalves(values: Float32Array): Uint16Array {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const halves = new Uint16Array(values.length);
+  for (let i = 0; i < halves.length; i++) halves[i] = halfOf(bits[i]!);
+  return halves;
+}
+
+const one = new Float32Array(1);
+
+export function numberToHalf(value: number): number {
+  one[0] = value;
+  return toHalves(one)[0]!;
+}
+
+/** Of a binary32. */
+function halfOf(bits: number): number {
+  const sign = (bits >>> 16) & 0x8000;
+  const exponent = ((bits >>> 23) & 255) - 112;
+  const fraction = bits & 0x7fffff;
+  if (exponent === 143) return sign | (fraction === 0 ? 0x7c00 : 0x7e00);
+  if (exponent > 30) return sign | 0x7c00;
+  if (exponent < -10) return sign;
+  // below 2^-14 numbers have no leading 1 of their own, and fewer digits
+  const digits = exponent > 0 ? fraction : fraction | 0x800000;
+  const shift = exponent > 0 ? 13 : 14 - exponent;
+  const kept = sign | (exponent > 0 ? exponent << 10 : 0) | (digits >>> shift);
+  const rest = digits & ((1 << shift) - 1);
+  const tie = 1 << (shift - 1);
+  return rest > tie || (rest === tie && kept % 2 === 1) ? kept + 1 : kept;
+}
+
 const half = new DataView(new ArrayBuffer(4));
 
 /** The upper half of a binary32. */
 export function brainToNumber(bits: number): number {
   half.setUint32(0, bits << 16);
   return half.getFloat32(0);
+}
+
+/** The nearest upper half of each binary32, ties to even. */
+export function toBrains(values: Float32Array): Uint16Array {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(bits, (all) => (all + 0x7fff + ((all >>> 16) & 1)) >>> 16);
 }

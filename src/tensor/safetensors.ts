@@ -28,22 +28,41 @@ const dtypeOf = (values: Vector) => (values instanceof Float32Array ? 'F32' : 'F
 
 /** File bytes; tensors keep their order. */
 export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8Array {
+  const described = tensors.map(({ name, shape, values }): DescribedTensor => {
+    return { name, shape, dtype: dtypeOf(values), bytes: values.byteLength };
+  });
+  const raw = tensors.map(
+    ({ values }) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+  );
+  return concatBytes(encodeSafetensorsHeader(described, metadata), ...raw);
+}
+
+/** A tensor that is to be written. */
+export interface DescribedTensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: 'F32' | 'F64' | 'F16' | 'BF16';
+  readonly bytes: number;
+}
+
+/** All of a file before the tensors' bytes, which follow in this order. */
+export function encodeSafetensorsHeader(
+  tensors: readonly DescribedTensor[],
+  metadata: Metadata,
+): Uint8Array {
   let end = 0;
-  const entries = tensors.map(({ name, shape, values }) => {
+  const entries = tensors.map(({ name, shape, dtype, bytes }) => {
     if (name === METADATA) throw new RangeError(`no tensor can be named ${METADATA}`);
     const from = end;
-    end += values.byteLength;
-    return [name, { dtype: dtypeOf(values), shape, data_offsets: [from, end] }] as const;
+    end += bytes;
+    return [name, { dtype, shape, data_offsets: [from, end] }] as const;
   });
   const text = JSON.stringify(Object.fromEntries([[METADATA, metadata], ...entries]));
   const json = utf8(text);
   const padded = utf8(text + ' '.repeat((8 - (json.length % 8)) % 8));
   const length = new Uint8Array(8);
   new DataView(length.buffer).setBigUint64(0, BigInt(padded.length), true);
-  const raw = tensors.map(
-    ({ values }) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
-  );
-  return concatBytes(length, padded, ...raw);
+  return concatBytes(length, padded);
 }
 
 /** Tensors in file order and metadata, or why the file is refused. Values are copies. */

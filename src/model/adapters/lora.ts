@@ -102,22 +102,24 @@ export function fixedLora(
   );
 }
 
-/**
- * The decoder's own weights with the adapters added, one layer at a time: those that change, by name and as they are stored.
- * `tensors` gives the numbers of the decoder's and the adapters' tensors.
- */
-export function* mergeLora(
-  spec: DecoderSpec,
-  adapter: LoraSpec,
-  tensors: (name: string) => Float32Array,
-): Generator<readonly [name: string, values: Float32Array], void> {
+/** A weight of the decoder with its adapter added; `tensors` gives the numbers of the adapters' tensors. */
+export type Merge = (base: Float32Array, tensors: (name: string) => Float32Array) => Float32Array;
+
+/** By the names of the decoder's own weights that change: what they become, each as it is stored. */
+export function mergeLora(spec: DecoderSpec, adapter: LoraSpec): ReadonlyMap<string, Merge> {
   const { rank, alpha } = adapter;
-  for (const { layer, a, b } of adaptedLayers(spec, adapter)) {
-    const name = `${layer.name}.weight`;
-    const numbers = { base: tensors(name), a: tensors(a.name), b: tensors(b.name) };
-    yield [name, merged(layer, rank, alpha / rank, numbers)];
-  }
+  return new Map(
+    adaptedLayers(spec, adapter).map(({ layer, a, b }) => [
+      `${layer.name}.weight`,
+      (base, tensors) =>
+        merged(layer, rank, alpha / rank, { base, a: tensors(a.name), b: tensors(b.name) }),
+    ]),
+  );
 }
+
+/** The names of the layers that have an adapter. */
+export const loraTargets = (spec: DecoderSpec, adapter: LoraSpec): readonly string[] =>
+  adaptedLayers(spec, adapter).map(({ layer }) => layer.name);
 
 interface Numbers {
   readonly base: Float32Array;

@@ -1,0 +1,200 @@
+/**
+ * What was learned as a GGUF file for llama.cpp and its relatives, the adapter merged into the weights: tensors are renamed,
+ * turned around and reordered as `gguf-model.ts` undoes it when such a file is read.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import type { DecoderSpec } from '../../run/model-spec.ts';
+import { type Family, families } from '../gguf-model.ts';
+import { splitterOf } from '../gguf-tokenizer.ts';
+import type { Pretrained } from '../pretrained.ts';
+import { tokenText } from './folders.ts';
+import { type GgufFormat, type GgufTensor, type GgufValue, writeGguf } from './gguf-file.ts';
+import { type Learned, type LearnedTensor, learnedTensors, type OutFile } from './learned.ts';
+
+const FILE_TYPES: { readonly [F in GgufFormat]: number } = { f32: 0, f16: 1, q8_0: 7 };
+const BLOCK = 32;
+/** Kinds of tokens. */
+const [NORMAL, CONTROL, USER_DEFINED, UNUSED] = [1, 3, 4, 5] as const;
+
+/** Throws a ConfigError (`export/gguf`) about a model or tokenizer that such files cannot say. */
+export function ggufFile(learned: Learned, type: GgufFormat, name: string): OutFile {
+  const { pretrained } = learned;
+  const { spec, config } = pretrained;
+  assertSayable(spec);
+  const known = String(config.model_type);
+  const architecture = known === 'mistral' ? 'llama' : known;
+  const family = families[architecture]!;
+  const tensors = learnedTensors(learned).map((tensor) => stored(tensor, family, spec, type));
+  const metadata = new Map<string, GgufValue>([
+    ['general.architecture', { text: architecture }],
+    ['general.type', { text: 'model' }],
+    ['general.name', { text: name }],
+    ['general.file_type', { u32: FILE_TYPES[type] }],
+    ['general.quantization_version', { u32: 2 }],
+    ...sizesOf(pretrained).map(([key, value]) => [`${architecture}.${key}`, value] as const),
+    ...tokenizerOf(pretrained),
+  ]);
+  return { name, pieces: () => writeGguf(metadata, tensors) };
+}
+
+function assertSayable(spec: DecoderSpec): void {
+  if (spec.architecture === 'gpt2') {
+    if (spec.activation !== 'gelu-tanh') throw unsayable(`the activation ${spec.activation}`);
+    return;
+  }
+  if (spec.rope.scaling?.type === 'llama3') throw unsayable('positions scaled as in Llama 3');
+  if (spec.window !== undefined) throw unsayable('a window of positions');
+}
+
+const unsayable = (what: string): ConfigError =>
+  new ConfigError('export/gguf', `a GGUF file of this program cannot say ${what}`, {
+    hint: "write a folder with --merged, which llama.cpp's own converter reads",
+  });
+
+/** One tensor under llama.cpp's name and in its order. */
+function stored(
+  { name, shape, read }: LearnedTensor,
+  family: Family,
+  spec: DecoderSpec,
+  type: GgufFormat,
+): GgufTensor {
+  const [, layer, own = '', kind = ''] =
+    new RegExp(`^(?:${family.layer}\\.(\\d+)\\.)?(.+)\\.(weight|bias)$`).exec(name) ?? [];
+  const names = Object.entries(layer === undefined ? family.outside : family.inside);
+  const part = names.find(([, published]) => published === own)?.[0];
+  if (part === undefined) throw unsayable(`the tensor ${name}`);
+  const isTurned = kind === 'weight' && family.turned?.includes(part) === true;
+  const isMixed = family.interleaved !== undefined && Object.hasOwn(family.interleaved, part);
+  const heads = part === 'attn_k' && 'keyValueHeads' in spec ? spec.keyValueHeads : spec.heads;
+  const order = (values: Float32Array): Float32Array => {
+    if (isTurned) return transposed(values, shape);
+    return isMixed ? interleaved(values, shape, heads) : values;
+  };
+  const stored = isTurned ? [...shape].reverse() : shape;
+  return {
+    name: `${layer === undefined ? '' : `blk.${layer}.`}${part}.${kind}`,
+    shape: stored,
+    format: formatOf(stored, part, type),
+    read: async () => order(await read()),
+  };
+}
+
+/** Vectors and learned positions stay as they are; rows that are no whole blocks cannot be made small. */
+function formatOf(shape: readonly number[], part: string, type: GgufFormat): GgufFormat {
+  if (shape.length === 1 || part === 'position_embd') return 'f32';
+  return type === 'q8_0' && shape.at(-1)! % BLOCK !== 0 ? 'f16' : type;
+}
+
+/** Row h * size / 2 + j of a head goes to row 2 j + h, as llama.cpp turns neighbours where published models turn halves. */
+function interleaved(
+  values: Float32Array,
+  [rows = 1, width = 1]: readonly number[],
+  heads: number,
+): Float32Array {
+  const out = new Float32Array(values.length);
+  const half = rows / heads / 2;
+  for (let row = 0; row < rows; row++) {
+    const within = row % (2 * half);
+    const to = row - within + 2 * (within % half) + Math.floor(within / half);
+    out.set(values.subarray(row * width, (row + 1) * width), to * width);
+  }
+  return out;
+}
+
+function transposed(
+  values: Float32Array,
+  [rows = 1, columns = 1]: readonly number[],
+): Float32Array {
+  const out = new Float32Array(values.length);
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      out[column * rows + row] = values[row * columns + column]!;
+    }
+  }
+  return out;
+}
+
+/** Metadata below the name of the architecture. */
+function sizesOf({ spec, longestContext }: Pretrained): readonly (readonly [string, GgufValue])[] {
+  const u32 = (value: number): GgufValue => ({ u32: value });
+  const { width, layers, heads, ffn, vocabulary, normEpsilon } = spec;
+  const shared = [
+    ['context_length', u32(longestContext)],
+    ['embedding_length', u32(width)],
+    ['block_count', u32(layers)],
+    ['feed_forward_length', u32(ffn)],
+    ['vocab_size', u32(vocabulary)],
+    ['attention.head_count', u32(heads)],
+  ] as const;
+  if (spec.architecture === 'gpt2') {
+    return [...shared, ['attention.layer_norm_epsilon', { f32: normEpsilon }]];
+  }
+  const { keyValueHeads, headSize, rope } = spec;
+  const { scaling } = rope;
+  return [
+    ...shared,
+    ['attention.head_count_kv', u32(keyValueHeads)],
+    ['attention.key_length', u32(headSize)],
+    ['attention.value_length', u32(headSize)],
+    ['attention.layer_norm_rms_epsilon', { f32: normEpsilon }],
+    ['rope.dimension_count', u32(headSize)],
+    ['rope.freq_base', { f32: rope.base }],
+    ...(scaling
+      ? ([
+          ['rope.scaling.type', { text: scaling.type }],
+          ['rope.scaling.factor', { f32: scaling.factor }],
+        ] as const)
+      : []),
+  ];
+}
+
+interface TokenizerJson {
+  readonly added_tokens?: readonly { id: number; content: string; special?: boolean }[];
+  readonly model: {
+    readonly type?: string;
+    readonly vocab: Readonly<Record<string, number>>;
+    readonly merges: readonly (string | readonly [string, string])[];
+  };
+}
+
+/** A byte-level tokenizer in llama.cpp's words. */
+function tokenizerOf({
+  spec,
+  tokenizer,
+  tokenizerFiles,
+  chatTemplate,
+}: Pretrained): readonly (readonly [string, GgufValue])[] {
+  const pre = splitterOf(tokenizerFiles.tokenizer);
+  if (pre === undefined) throw unsayable('how this tokenizer splits text');
+  const { added_tokens: added = [], model } = tokenizerFiles.tokenizer as TokenizerJson;
+  const texts = Array.from({ length: spec.vocabulary }, (_, id) => `[PAD${id}]`);
+  const kinds: number[] = texts.map(() => UNUSED);
+  for (const [token, id] of Object.entries(model.vocab)) [texts[id], kinds[id]] = [token, NORMAL];
+  for (const { id, content, special } of added) {
+    [texts[id], kinds[id]] = [content, special ? CONTROL : USER_DEFINED];
+  }
+  const { config } = tokenizerFiles;
+  const named = { bos: 'bos', eos: 'eos', pad: 'padding', unk: 'unknown' };
+  const specials = Object.entries(named).flatMap(([short, long]) => {
+    const id = tokenizer.idOf(tokenText(config[`${short}_token`]));
+    return id === undefined ? [] : [[`tokenizer.ggml.${long}_token_id`, { u32: id }] as const];
+  });
+  const isBegun = config.add_bos_token;
+  return [
+    ['tokenizer.ggml.model', { text: 'gpt2' }],
+    ['tokenizer.ggml.pre', { text: pre }],
+    ['tokenizer.ggml.tokens', { texts }],
+    ['tokenizer.ggml.token_type', { i32s: kinds }],
+    [
+      'tokenizer.ggml.merges',
+      { texts: model.merges.map((pair) => (typeof pair === 'string' ? pair : pair.join(' '))) },
+    ],
+    ...specials,
+    ...(typeof isBegun === 'boolean'
+      ? [['tokenizer.ggml.add_bos_token', { flag: isBegun }] as const]
+      : []),
+    ...(chatTemplate === undefined
+      ? []
+      : [['tokenizer.chat_template', { text: chatTemplate }] as const]),
+  ];
+}

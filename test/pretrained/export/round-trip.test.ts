@@ -1,0 +1,160 @@
+/** What was learned leaves in the files of other programs and comes back through our own readers, number by number. */
+import { describe, expect, it } from 'vitest';
+import { loraTensors, mergeLora } from '../../../src/model/adapters/lora.ts';
+import { modelOf } from '../../../src/model/architectures/table.ts';
+import { adapterFiles, folderTypes, modelFiles } from '../../../src/pretrained/export/folders.ts';
+import { ggufFile } from '../../../src/pretrained/export/gguf.ts';
+import { jsonFile, type Learned, outFile } from '../../../src/pretrained/export/learned.ts';
+import { openPretrained, readWeights } from '../../../src/pretrained/pretrained.ts';
+import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
+import { drawDecoder } from '../../support/drawn-decoders.ts';
+import { bytesOf, filesFrom } from '../../support/out-files.ts';
+import { tinyTokenizer } from '../../support/tiny-llama.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+interface Case {
+  readonly name: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly seed: number;
+  readonly adapter?: { readonly rank: number; readonly alpha: number; readonly targets: string };
+}
+const casesOf = (file: string) => readVectors<{ cases: readonly Case[] }>(file).cases;
+const cases = [...casesOf('decoders.json'), ...casesOf('lora.json')];
+
+/** A tokenizer of as many bytes as the tiny models have tokens, one of them special, with a template of chats. */
+const whole = tinyTokenizer();
+const tokenizer = {
+  ...whole,
+  added_tokens: [{ id: 36, content: '<end>', special: true, single_word: false }],
+  model: {
+    ...whole.model,
+    vocab: Object.fromEntries(Object.entries(whole.model.vocab).filter(([, id]) => id < 36)),
+  },
+};
+const tokenizerConfig = { eos_token: '<end>', chat_template: '{{ messages[0].content }}<end>' };
+
+/** The base as a folder of the hub, opened; and what was learned of it. */
+async function learn(
+  one: Case,
+): Promise<Learned & { readonly expected: Map<string, Float32Array> }> {
+  const { spec, adapter, tensors } = drawDecoder(one, 8);
+  const own = (name: string) => tensors.get(name)!;
+  const stored = modelOf(spec).tensors.map(({ name, shape }) => {
+    return { name, shape, values: own(name) };
+  });
+  const files = [
+    jsonFile('config.json', one.config),
+    jsonFile('tokenizer.json', tokenizer),
+    jsonFile('tokenizer_config.json', tokenizerConfig),
+    outFile('model.safetensors', encodeSafetensors({ tensors: stored, metadata: {} })),
+  ];
+  const pretrained = await openPretrained(await filesFrom(files), { context: 8 });
+  const merges = adapter ? mergeLora(spec, adapter) : new Map();
+  const expected = new Map(
+    stored.map(({ name, values }) => [name, merges.get(name)?.(values, own) ?? values]),
+  );
+  return { pretrained, adapter, own, expected };
+}
+
+const errorOf = (actual: Float32Array, expected: Float32Array): number => {
+  const norm = (values: readonly number[]) => Math.hypot(...values);
+  return norm([...expected].map((value, i) => actual[i]! - value)) / norm([...expected]);
+};
+
+const isSayable = ({ name }: Case) => !/llama3|window|relu/.test(name);
+
+describe('the same model is', () => {
+  it.each(cases)('a folder with everything merged: $name', async (one) => {
+    const learned = await learn(one);
+    const files = await filesFrom(modelFiles(learned, 'f32'));
+    const again = await openPretrained(files, { context: 8 });
+    expect(again.spec).toEqual(learned.pretrained.spec);
+    expect(await readWeights(again)).toEqual(learned.expected);
+    expect(again.tokenizer.ids('\u0001\u0002')).toEqual(
+      learned.pretrained.tokenizer.ids('\u0001\u0002'),
+    );
+    expect(again.chatTemplate).toBe(tokenizerConfig.chat_template);
+    for (const [type, most] of [['f16', 5e-4] as const, ['bf16', 4e-3] as const]) {
+      const small = await filesFrom(modelFiles(learned, type));
+      const model = await openPretrained(small, { context: 8 });
+      for (const [name, values] of await readWeights(model)) {
+        expect(errorOf(values, learned.expected.get(name)!), name).toBeLessThan(most);
+        expect(model.tensors.get(name)!.format).toBe(folderTypes[type].dtype.toLowerCase());
+      }
+    }
+  });
+
+  it.each(cases.filter(isSayable))('a GGUF file: $name', async (one) => {
+    const learned = await learn(one);
+    const open = async (type: 'f32' | 'f16' | 'q8_0') =>
+      openPretrained(await filesFrom([ggufFile(learned, type, 'model.gguf')]), {
+        ...{ gguf: 'model.gguf', context: 8 },
+      });
+    const exact = await open('f32');
+    expect(await readWeights(exact)).toEqual(learned.expected);
+    const { normEpsilon, deviation, ...spec } = exact.spec;
+    expect(learned.pretrained.spec).toMatchObject(spec);
+    expect(exact.tokenizer.ids('!"#<end>\u0001')).toEqual([33, 34, 35, 36, 1]);
+    expect(exact.tokenizer.special).toEqual(new Set([36]));
+    expect(exact.chatTemplate).toBe(tokenizerConfig.chat_template);
+    expect(exact.tokenizerFiles.config).toMatchObject({ eos_token: '<end>' });
+    for (const type of ['f16', 'q8_0'] as const) {
+      const small = await open(type);
+      for (const [name, values] of await readWeights(small)) {
+        expect(errorOf(values, learned.expected.get(name)!), name).toBeLessThan(5e-3);
+      }
+      const formats = new Set([...small.tensors.values()].map(({ format }) => format));
+      expect(formats.has('F16')).toBe(true);
+    }
+  });
+
+  it.each(cases.filter((one) => !isSayable(one)))(
+    'refused as a GGUF file, by what that cannot say: $name',
+    async (one) => {
+      const learned = await learn(one);
+      expect(() => ggufFile(learned, 'f32', 'model.gguf')).toThrow(/cannot say/);
+    },
+  );
+
+  it.each(cases.filter(({ adapter }) => adapter))('an adapter for PEFT: $name', async (one) => {
+    const learned = await learn(one);
+    const { pretrained, adapter, own } = learned;
+    const files = await filesFrom(adapterFiles(learned, adapter!, 'the/base'));
+    const read = async (name: string) => {
+      const source = (await files.open(name))!;
+      return source.read(0, source.size);
+    };
+    const config = JSON.parse(new TextDecoder().decode(await read('adapter_config.json')));
+    expect(config).toMatchObject({
+      ...{ peft_type: 'LORA', r: adapter!.rank, lora_alpha: adapter!.alpha },
+      base_model_name_or_path: 'the/base',
+      fan_in_fan_out: pretrained.spec.architecture === 'gpt2',
+    });
+    const decoded = decodeSafetensors(await read('adapter_model.safetensors'));
+    if (!decoded.ok) throw new TypeError(decoded.issue.message);
+    const expected = loraTensors(pretrained.spec, adapter!);
+    expect(decoded.value.tensors).toEqual(
+      expected.map(({ name, shape }) => ({ name, shape, values: own(name) })),
+    );
+    const layers = expected.map(({ name }) => name.split('.lora_')[0]!.slice(17));
+    expect(config.target_modules).toEqual([...new Set(layers)]);
+  });
+});
+
+it('writes blocks of 8 bits as gguf-py does, and other rows in 16', async () => {
+  const learned = await learn(cases[0]!);
+  const [first, ...rest] = learned.pretrained.tensors;
+  const values = Float32Array.from({ length: 64 }, (_, i) => Math.fround(Math.sin(i) / 3));
+  const tensors = new Map([[first![0], { ...first![1], shape: [2, 32] }], ...rest]);
+  const changed: Learned = {
+    pretrained: { ...learned.pretrained, tensors },
+    adapter: undefined,
+    own: (name) => (name === first![0] ? values : learned.own(name)),
+  };
+  const bytes = await bytesOf(ggufFile(changed, 'q8_0', 'model.gguf'));
+  // the bytes of gguf.quants.quantize(values.reshape(2, 32), GGMLQuantizationType.Q8_0)
+  const expected =
+    '6019006b7312a086dd537e34bb81bc357e53db86a113746aff958def617922ac83cd' +
+    '6019467f43ca82ae267a5fec8c96026c73109e87df557d32b981be377e51d985a215';
+  expect(Buffer.from(bytes).includes(Buffer.from(expected, 'hex'))).toBe(true);
+});

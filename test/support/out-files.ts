@@ -1,0 +1,24 @@
+/** Files that were made for elsewhere, in memory, and opened again. */
+import { concatBytes } from '../../src/base/bytes.ts';
+import { type ModelFiles, sourceOf } from '../../src/pretrained/byte-source.ts';
+import type { OutFile } from '../../src/pretrained/export/learned.ts';
+
+export async function bytesOf({ pieces }: OutFile): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  for await (const piece of pieces()) parts.push(Uint8Array.from(piece));
+  return concatBytes(...parts);
+}
+
+export async function filesFrom(files: readonly OutFile[]): Promise<ModelFiles> {
+  const contents = new Map<string, Uint8Array>();
+  for (const file of files) contents.set(file.name, await bytesOf(file));
+  return filesOf(contents);
+}
+
+export const filesOf = (contents: ReadonlyMap<string, Uint8Array>): ModelFiles => ({
+  name: 'a model',
+  open: (name) => {
+    const bytes = contents.get(name);
+    return Promise.resolve(bytes && sourceOf(name, bytes));
+  },
+});
