@@ -3,10 +3,11 @@
  * the caller stores for the calls after it, so that no token is computed twice. Tensors are inputs of their own, never copied.
  */
 
-import type { Decoding, TensorSpec, Weights } from './architectures/architecture.ts';
+import type { Decoding, FrozenTensor, Weights } from './architectures/architecture.ts';
 import {
   type Decoder,
   type Heads,
+  headLogits,
   type Layers,
   type Past,
   plainLayers,
@@ -20,7 +21,6 @@ import {
   concat,
   expand,
   gather,
-  gemm,
   greater,
   less,
   matmul,
@@ -32,6 +32,7 @@ import {
 } from './graph/verbs.ts';
 import { encodeModel } from './onnx/encode.ts';
 import type { Shape } from './onnx/model.ts';
+import { openFrozen } from './program-inputs.ts';
 
 export interface DecodingOptions {
   /** The longest text, in tokens. */
@@ -39,7 +40,7 @@ export interface DecodingOptions {
   /** How many tokens a call reads; when there are fewer, what follows them does not matter. */
   readonly tokens: number;
   /** Every tensor that `layers` reads; default those of the decoder. */
-  readonly tensors?: readonly Pick<TensorSpec, 'name' | 'shape'>[];
+  readonly tensors?: readonly FrozenTensor[];
   /** How linear layers are applied, for adapters; default as their weights say. */
   readonly layers?: (weights: Weights) => Layers;
 }
@@ -75,7 +76,7 @@ export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uin
   const { tokens, tensors = decoder.tensors, layers = plainLayers } = options;
   const graph = createGraph();
   const inputs = new Map(
-    tensors.map(({ name, shape }) => [name, graph.input(name, { dtype: 'f32', shape })]),
+    tensors.map((tensor) => [tensor.name, openFrozen(graph, tensor, 'f32')] as const),
   );
   const weights = (name: string): Value => {
     const tensor = inputs.get(name);
@@ -88,7 +89,7 @@ export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uin
   const last = graph.input('last', { dtype: 'i32', shape: [1] });
   const hidden = decoder.hidden(own, text, openPast(graph, decoder, options, start));
   const asked = gather(hidden, last);
-  graph.output('logits', gemm(asked, own.weights(decoder.head), { transB: true }));
+  graph.output('logits', headLogits(decoder, own, asked));
   return encodeModel(lower(graph, 'decode', { portable: false }));
 }
 

@@ -1,11 +1,18 @@
 /** What the programs of `training-program.ts` read: the trained tensors in one flat vector, frozen ones apart, and the data. */
 import { ConfigError } from '../base/errors.ts';
 import type { Layout } from '../tensor/params.ts';
-import type { Batch, DataForm, Model, Weights } from './architectures/architecture.ts';
+import type {
+  Batch,
+  DataForm,
+  FrozenTensor,
+  Model,
+  Weights,
+} from './architectures/architecture.ts';
 import { tokenType } from './data/tokens.ts';
 import type { Graph } from './graph/builder.ts';
 import { ANY, type Value } from './graph/value.ts';
-import { add, cast, gather, reshape, slice, split } from './graph/verbs.ts';
+import { add, cast, gather, reshape, slice, split, widen } from './graph/verbs.ts';
+import { partsOf } from './precision.ts';
 
 /** The model's tensors: slices of the flat vector, or inputs of their own names where they are frozen. */
 export function openWeights(
@@ -15,8 +22,8 @@ export function openWeights(
   { frozen = [] }: Model,
 ): Weights {
   const tensors = slices(flat, layout);
-  for (const { name, shape } of frozen) {
-    tensors.set(name, graph.input(name, { dtype: flat.dtype, shape }));
+  for (const tensor of frozen) {
+    tensors.set(tensor.name, openFrozen(graph, tensor, flat.dtype as 'f32' | 'f64'));
   }
   return (name) => {
     const tensor = tensors.get(name);
@@ -26,6 +33,16 @@ export function openWeights(
       `Your model asks for weights(${JSON.stringify(name)}), but its tensors are: ${[...tensors.keys()].join(', ')}.`,
     );
   };
+}
+
+/** The inputs of one frozen tensor, as its numbers. */
+export function openFrozen(graph: Graph, tensor: FrozenTensor, dtype: 'f32' | 'f64'): Value {
+  const [first, ...others] = partsOf(tensor);
+  if (first.dtype === 'f32') return graph.input(first.name, { ...first, dtype });
+  return widen(
+    [graph.input(first.name, first), ...others.map((part) => graph.input(part.name, part))],
+    dtype,
+  );
 }
 
 function slices(flat: Value, { slots }: Layout): Map<string, Value> {
@@ -47,6 +64,7 @@ interface Reading {
 }
 
 /** Names of the inputs that hold data, or frozen tensors, as opposed to state. */
+<<<<<<< HEAD
 export const dataInputs = ({
   form,
   masked,
@@ -54,6 +72,11 @@ export const dataInputs = ({
 }: Reading): readonly string[] => [
   ...(form.kind === 'tokens' ? ['corpus', ...(masked ? ['counted'] : [])] : ['inputs', 'targets']),
   ...frozen.map(({ name }) => name),
+=======
+export const dataInputs = (form: DataForm, { frozen = [] }: Model): readonly string[] => [
+  ...(form.kind === 'tokens' ? ['corpus'] : ['inputs', 'targets']),
+  ...frozen.flatMap((tensor) => partsOf(tensor).map(({ name }) => name)),
+>>>>>>> 1b50e15 (Frozen tensors in f16, 8 or 4 bits: made f32 anew wherever the graph needs them, the head a piece at a time)
 ];
 
 /** Declares the data inputs, and gives the batch at any rows of them. */

@@ -90,6 +90,11 @@ export interface Gpt2Spec {
 /** Decoders under the tensor names of Hugging Face's files, whose weights can come from published models. */
 export type DecoderSpec = LlamaSpec | Gpt2Spec;
 
+/** How the numbers of a frozen base are held: as they compute, or in fewer bits. */
+export const precisions = ['f32', 'f16', 'q8', 'q4'] as const;
+
+export type Precision = (typeof precisions)[number];
+
 /** A built-in model with its sizes. */
 export type ModelSpec = LinearSpec | MlpSpec | GptSpec | DecoderSpec;
 

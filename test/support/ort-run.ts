@@ -52,6 +52,10 @@ function ortTensor({ dtype, shape, elements }: TestTensor): Tensor {
       return new Tensor('int32', Int32Array.from(numbers), shape);
     case 'i64':
       return new Tensor('int64', BigInt64Array.from(numbers, BigInt), shape);
+    case 'i8':
+      return new Tensor('int8', Int8Array.from(numbers), shape);
+    case 'f16':
+      return new Tensor('float16', Uint16Array.from(numbers), shape);
     case 'u8':
       return new Tensor('uint8', Uint8Array.from(numbers), shape);
     case 'bool':

@@ -8,11 +8,12 @@
  * untrained adapter changes nothing. GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { DecoderSpec } from '../../run/model-spec.ts';
+import type { DecoderSpec, Precision } from '../../run/model-spec.ts';
 import type { OwnModel, TensorSpec, Weights } from '../architectures/architecture.ts';
 import {
   decoderLogits,
   decoderLosses,
+  frozenDecoder,
   type Layers,
   type LinearLayer,
   plainLayers,
@@ -49,8 +50,12 @@ interface Adapted {
   readonly b: TensorSpec;
 }
 
-/** The decoder with adapters: they alone are trained, and all else is data to the graph. */
-export function loraModel(spec: DecoderSpec, adapter: LoraSpec): OwnModel {
+/** The decoder with adapters: they alone are trained, and all else is data to the graph, the decoder's own matrices in `precision`. */
+export function loraModel(
+  spec: DecoderSpec,
+  adapter: LoraSpec,
+  precision: Precision = 'f32',
+): OwnModel {
   const decoder = decoderOf(spec);
   const adapted = adaptedLayers(spec, adapter);
   const layers = loraLayers(spec, adapter);
@@ -60,7 +65,7 @@ export function loraModel(spec: DecoderSpec, adapter: LoraSpec): OwnModel {
     architecture: 'own',
     data: { kind: 'tokens', vocabulary: spec.vocabulary, context: spec.context },
     tensors: isFixed ? second : [...first, ...second],
-    frozen: isFixed ? [...decoder.tensors, ...first] : decoder.tensors,
+    frozen: [...frozenDecoder(decoder, precision), ...(isFixed ? first : [])],
     predict: (weights, inputs) => decoderLogits(decoder, layers(weights), inputs),
     losses: (weights, batch) => decoderLosses(decoder, layers(weights), batch),
     decoding: decodingOf(decoder, { tensors: [...decoder.tensors, ...first, ...second], layers }),

@@ -1,5 +1,5 @@
 /** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
-import type { ModelSpec } from '../../run/model-spec.ts';
+import type { ModelSpec, Precision } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import type { Shape } from '../onnx/model.ts';
 
@@ -11,6 +11,12 @@ export interface TensorSpec {
   readonly start: 'zeros' | 'ones' | { readonly deviation: number } | { readonly bound: number };
   /** On hidden matrices only, not on embeddings or the last layer: how many of one width its columns hold side by side. */
   readonly abreast?: number;
+}
+
+/** One tensor that is data to the graph. */
+export interface FrozenTensor extends Pick<TensorSpec, 'name' | 'shape'> {
+  /** Default f32. In fewer bits its numbers are made anew wherever the graph needs them; a norm or a bias is better left in f32. */
+  readonly precision?: Precision;
 }
 
 /**
@@ -42,7 +48,7 @@ export interface Model {
   /** The trained ones: parameters, gradients and payloads hold these alone. */
   readonly tensors: readonly TensorSpec[];
   /** Tensors that are data to the graph, as the corpus is: read under their names, never changed. */
-  readonly frozen?: readonly Pick<TensorSpec, 'name' | 'shape'>[];
+  readonly frozen?: readonly FrozenTensor[];
   /** Logits (B * T, V) for token windows, one number per row (B) for features. */
   predict(weights: Weights, inputs: Value): Value;
   /** Loss per row of the batch; training minimizes the mean. */

@@ -2,16 +2,20 @@
  * What decoders under Hugging Face's tensor names have in common: linear layers that an adapter can add to, a last layer over a
  * large vocabulary, and the losses of a batch. `llama.ts` and `gpt2.ts` say what is between the embeddings and the last norm.
  */
+import type { Precision } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import {
+  concat,
   crossEntropy,
   flatten,
   gemm,
   groupedAttention,
+  piecedCrossEntropy,
   reshape,
+  slice,
   slicedCrossEntropy,
 } from '../graph/verbs.ts';
-import type { Model, TensorSpec, Weights } from './architecture.ts';
+import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
 
 /** One linear layer: its tensors are `<name>.weight` and, with a bias, `<name>.bias`. */
 export interface LinearLayer {
@@ -72,6 +76,9 @@ export interface Decoder {
 /** About so many logits are in memory at once: 32 MiB. */
 const MOST_LOGITS = 2 ** 23;
 
+/** Of a head in few bits, so many rows are f32 numbers at once. */
+const HEAD_ROWS = 2 ** 14;
+
 /** The tensors of a linear layer. */
 export function linearTensors(
   { name, inputs, outputs, bias, stored }: LinearLayer,
@@ -80,6 +87,25 @@ export function linearTensors(
   const shape = stored === 'out-in' ? [outputs, inputs] : [inputs, outputs];
   const weight = { name: `${name}.weight`, shape, start: { deviation }, abreast: 1 };
   return bias ? [weight, { name: `${name}.bias`, shape: [outputs], start: 'zeros' }] : [weight];
+}
+
+/**
+ * A decoder's tensors as data: linear layers in `precision`, tables of embeddings and the last layer in at least 8 bits, as llama.cpp
+ * keeps them, and norms, biases and positions in f32.
+ */
+export function frozenDecoder(
+  { tensors, linears, head }: Decoder,
+  precision: Precision,
+): readonly FrozenTensor[] {
+  if (precision === 'f32') return tensors;
+  const layers = new Set(linears.map(({ name }) => `${name}.weight`));
+  const table = precision === 'q4' ? 'q8' : precision;
+  const rows = tensors.find(({ name }) => name === head)!.shape[0];
+  return tensors.map(({ name, shape }) => {
+    if (layers.has(name)) return { name, shape, precision };
+    const isTable = shape.length === 2 && shape[0] === rows;
+    return isTable ? { name, shape, precision: table } : { name, shape };
+  });
 }
 
 /** Every linear layer as its weights say, nothing added. */
@@ -102,7 +128,19 @@ export const attend = (
 
 /** Logits (B * T, V). */
 export const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>
-  gemm(decoder.hidden(layers, inputs), layers.weights(decoder.head), { transB: true });
+  headLogits(decoder, layers, decoder.hidden(layers, inputs));
+
+/** Logits (N, V) of rows that the last norm gave; of a head in few bits only a piece is widened at a time. */
+export function headLogits({ head }: Decoder, { weights }: Layers, hidden: Value): Value {
+  const weight = weights(head);
+  const [vocabulary] = weight.shape;
+  if (!weight.graph.partsOf(weight)) return gemm(hidden, weight, { transB: true });
+  const pieces = Array.from({ length: Math.ceil(vocabulary! / HEAD_ROWS) }, (_, i) => {
+    const end = Math.min(vocabulary!, (i + 1) * HEAD_ROWS);
+    return gemm(hidden, slice(weight, 0, i * HEAD_ROWS, end), { transB: true });
+  });
+  return concat([pieces[0]!, ...pieces.slice(1)], 1);
+}
 
 /** Cross-entropy (B, T) of the next tokens, with about 32 MiB of logits in memory at once. */
 export function decoderLosses(
@@ -115,6 +153,10 @@ export function decoderLosses(
   const weight = layers.weights(head);
   const flat = flatten(targets);
   const tokens = flat.shape[0]!;
+  if (weight.graph.partsOf(weight)) {
+    const rows = Math.max(1, Math.min(HEAD_ROWS, Math.floor(MOST_LOGITS / tokens)));
+    return reshape(piecedCrossEntropy(hidden, weight, flat, rows), inputs.shape);
+  }
   const slices = Math.ceil((tokens * vocabulary) / MOST_LOGITS);
   const losses =
     slices === 1

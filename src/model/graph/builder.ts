@@ -53,6 +53,7 @@ export function createGraph(): Graph {
   const constants: Constant[] = [];
   const steps: Step[] = [];
   const segments: Segment[] = [];
+  const widened = new Map<Value, readonly Value[]>();
   let count = 0;
   const create = ({ dtype, shape }: ValueType): Value => ({ dtype, shape, id: count++, graph });
   const graph: Graph = {
@@ -79,6 +80,7 @@ export function createGraph(): Graph {
       constants.push({ value, elements });
       return value;
     },
+    partsOf: (value) => widened.get(value),
     segment(input, build) {
       const from = steps.length;
       const output = build(input);
@@ -91,7 +93,9 @@ export function createGraph(): Graph {
       }
       const rule = ops[op];
       const results = rule.infer(operands, attributes).map(create);
+      if (op === 'widen') widened.set(results[0]!, operands);
       const { derive } = rule;
+      const own = { inputs: operands, outputs: results, attributes };
       steps.push({
         op,
         inputs: operands,
@@ -105,15 +109,7 @@ export function createGraph(): Graph {
         derive:
           typeof derive === 'string'
             ? undefined
-            : (grads, wants) =>
-                derive({
-                  inputs: operands,
-                  outputs: results,
-                  attributes,
-                  grads,
-                  grad: grads[0]!,
-                  wants,
-                }),
+            : (grads, wants) => derive({ ...own, grads, grad: grads[0]!, wants }),
       });
       return results;
     },

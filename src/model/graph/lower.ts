@@ -1,4 +1,5 @@
 /** Lowers a recorded graph to ONNX: removes dead ops, names values, deduplicates constants. */
+import { numberToHalf } from '../../tensor/dtype.ts';
 import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx/model.ts';
 import type { Graph, Step } from './builder.ts';
 import type { Emitter, NamedValue } from './rule.ts';
@@ -103,12 +104,13 @@ function createSink(portable: boolean): Sink {
 
 /** Little-endian bytes of the elements. */
 function encodeElements(dtype: DType, elements: ArrayLike<number>): Uint8Array {
-  const width = { f32: 4, f64: 8, i64: 8, i32: 4, u8: 1, bool: 1 }[dtype];
+  const width = { f16: 2, f32: 4, f64: 8, i64: 8, i32: 4, i8: 1, u8: 1, bool: 1 }[dtype];
   const bytes = new Uint8Array(width * elements.length);
   const view = new DataView(bytes.buffer);
   for (let i = 0; i < elements.length; i++) {
     const element = elements[i]!;
-    if (dtype === 'f32') view.setFloat32(4 * i, element, true);
+    if (dtype === 'f16') view.setUint16(2 * i, numberToHalf(element), true);
+    else if (dtype === 'f32') view.setFloat32(4 * i, element, true);
     else if (dtype === 'f64') view.setFloat64(8 * i, element, true);
     else if (dtype === 'i64') view.setBigInt64(8 * i, BigInt(element), true);
     else if (dtype === 'i32') view.setInt32(4 * i, element, true);

@@ -93,6 +93,14 @@ interface Composite {
   standardize: { readonly epsilon: number };
 }
 
+/** Tensors that are held in few bits. */
+interface Widening {
+  /** f32 (or f64) numbers of f16, or of blocks of 8 or 4 bits with their scales and offsets. */
+  widen: { readonly to: 'f32' | 'f64' };
+  /** Cross-entropy behind such a last layer, of which at most so many rows are widened at once. */
+  piecedCrossEntropy: { readonly rows: number };
+}
+
 interface Decoding {
   causalAttention: { readonly scale: number };
   /** A position sees so many positions up to itself; 0 is all of them. */
@@ -109,6 +117,7 @@ export type OpAttributes = Elementwise &
   Choosing &
   Indexing &
   Composite &
+  Widening &
   Decoding;
 
 export type OpName = keyof OpAttributes;

@@ -23,6 +23,8 @@ export interface Recorder {
     inputs: readonly Value[],
     attributes: OpAttributes[K],
   ): readonly Value[];
+  /** What a value is widened from, where it is: it is made anew for every op that reads it. */
+  partsOf(value: Value): readonly Value[] | undefined;
   constant(type: ValueType, elements: ArrayLike<number>): Value;
   /** Records what `build` makes of `input` as one segment, which gradients may compute again instead of keeping it. */
   segment(input: Value, build: (input: Value) => Value): Value;

@@ -13,7 +13,26 @@ const apply = <K extends OpName>(
   op: K,
   inputs: readonly [Value, ...Value[]],
   attributes: OpAttributes[K],
-): Value => inputs[0].graph.apply(op, inputs, attributes)[0]!;
+): Value => inputs[0].graph.apply(op, fresh(inputs), attributes)[0]!;
+
+/**
+ * What is widened from few bits is never kept: it is made anew for every op that reads it, no earlier than the op's other operands.
+ */
+function fresh(inputs: readonly Value[]): readonly Value[] {
+  const partsOf = (value: Value) => value.graph.partsOf(value);
+  const other = inputs.find((value) => !partsOf(value) && value.shape.length > 0);
+  if (!other) return inputs;
+  return inputs.map((value) => {
+    const [held, ...scales] = partsOf(value) ?? [];
+    return held ? widen([after(held, other), ...scales], value.dtype as 'f32') : value;
+  });
+}
+
+/** Picks along axis 0, for what is widened among the bits that it is widened from. */
+function picked(a: Value, pick: (part: Value) => Value): Value {
+  const [held, ...scales] = a.graph.partsOf(a) ?? [];
+  return held ? widen([pick(held), ...scales.map(pick)], a.dtype as 'f32') : pick(a);
+}
 
 /** A constant of the same element type and graph as `like`. */
 export const constantLike = (like: Value, shape: Shape, elements: ArrayLike<number>): Value =>
@@ -118,8 +137,11 @@ export const split = (a: Value, axis: number, sizes: readonly number[]): readonl
     ? [a]
     : a.graph.apply('split', [a], { axis: frontAxis(axis, a.shape.length), sizes });
 
-export const slice = (a: Value, axis: number, start: number, end: number): Value =>
-  apply('slice', [a], { axis: frontAxis(axis, a.shape.length), start, end });
+export const slice = (a: Value, axis: number, start: number, end: number): Value => {
+  const front = frontAxis(axis, a.shape.length);
+  const cut = (part: Value) => apply('slice', [part], { axis: front, start, end });
+  return front === 0 ? picked(a, cut) : cut(a);
+};
 
 /** Zeros before and after along an axis. */
 export const pad = (a: Value, axis: number, before: number, after: number): Value =>
@@ -150,7 +172,7 @@ export const argMax = (a: Value, axis: number): Value =>
 
 /** `table[index]` for every index: slices along axis 0. */
 export const gather = (table: Value, indices: Value): Value =>
-  apply('gather', [table, indices], {});
+  picked(table, (part) => apply('gather', [part, indices], {}));
 
 /** Row i of `values` added into row `indices[i]` of a zero table. */
 export const scatterRows = (values: Value, indices: Value, rows: number): Value =>
@@ -196,6 +218,14 @@ export const crossEntropy = (logits: Value, targets: Value): Value =>
  */
 export const slicedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
   apply('slicedCrossEntropy', [x, weight, targets], { rows });
+
+/** The numbers that a tensor in few bits stands for; see `ops/widening.ts` for its parts. */
+export const widen = (parts: readonly [Value, ...Value[]], to: 'f32' | 'f64'): Value =>
+  parts[0].graph.apply('widen', parts, { to })[0]!;
+
+/** Cross-entropy behind a last layer that is widened from few bits, at most `rows` of its rows at a time. */
+export const piecedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
+  apply('piecedCrossEntropy', [x, targets, ...(weight.graph.partsOf(weight) ?? [])], { rows });
 
 /** Each row with mean 0 and variance 1. */
 export const standardize = (a: Value, epsilon: number): Value =>

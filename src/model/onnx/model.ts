@@ -1,15 +1,17 @@
 /** An ONNX model as plain data, the subset that training graphs need; `encode.ts` serializes it. */
 
 /** Element types, by the names used throughout `src/model`. */
-export type DType = 'f32' | 'f64' | 'i64' | 'i32' | 'u8' | 'bool';
+export type DType = 'f16' | 'f32' | 'f64' | 'i64' | 'i32' | 'i8' | 'u8' | 'bool';
 
 /** The format's numbers for them. */
 export const ELEMENT_TYPE: Readonly<Record<DType, number>> = {
   f32: 1,
   u8: 2,
+  i8: 3,
   i32: 6,
   i64: 7,
   bool: 9,
+  f16: 10,
   f64: 11,
 };
 

@@ -6,7 +6,14 @@ import type { StoredTokens } from './token-reader.ts';
 /** Where graphs run. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
 
-export type Elements = Float32Array | Int32Array | Uint8Array | BigInt64Array;
+/** u16 numbers are the bits of f16 ones. */
+export type Elements =
+  | Float32Array
+  | Uint16Array
+  | Int32Array
+  | Int8Array
+  | Uint8Array
+  | BigInt64Array;
 
 /** One tensor for a model input. */
 export interface Feed {

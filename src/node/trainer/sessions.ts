@@ -27,6 +27,8 @@ export function tensorOf({ elements, shape }: Feed): Tensor {
   if (elements instanceof Float32Array) return new Tensor('float32', elements, shape);
   if (elements instanceof Int32Array) return new Tensor('int32', elements, shape);
   if (elements instanceof BigInt64Array) return new Tensor('int64', elements, shape);
+  if (elements instanceof Uint16Array) return new Tensor('float16', elements, shape);
+  if (elements instanceof Int8Array) return new Tensor('int8', elements, shape);
   return new Tensor('uint8', elements, shape);
 }
 

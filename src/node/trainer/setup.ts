@@ -1,14 +1,23 @@
 /** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
 import { ConfigError } from '../../base/errors.ts';
+<<<<<<< HEAD
 import type { TokenForm } from '../../model/architectures/architecture.ts';
+=======
+import type { FrozenTensor } from '../../model/architectures/architecture.ts';
+>>>>>>> 1b50e15 (Frozen tensors in f16, 8 or 4 bits: made f32 anew wherever the graph needs them, the head a piece at a time)
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { assertTokens } from '../../model/data/tokens.ts';
 import { dataFormOf } from '../../model/data-form.ts';
 import { initialParameters } from '../../model/parameters.ts';
+import { narrow, partsOf } from '../../model/precision.ts';
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Engine } from './engine.ts';
+<<<<<<< HEAD
 import type { Device, Feeds } from './messages.ts';
 import { isMasked, nextCounted, openTokens, type TokenPart, tokensIn } from './token-reader.ts';
+=======
+import type { Device, Feed, Feeds } from './messages.ts';
+>>>>>>> 1b50e15 (Frozen tensors in f16, 8 or 4 bits: made f32 anew wherever the graph needs them, the head a piece at a time)
 
 export interface RegressionRows {
   /** Row after row. */
@@ -24,6 +33,9 @@ export type TrainerData =
       readonly validation?: RegressionRows;
     } & RegressionRows);
 
+/** The numbers of a frozen tensor, or what reads them. */
+export type FrozenNumbers = Float32Array | (() => Promise<Float32Array>);
+
 /** What `createTrainer` takes: model, optimizer, data and device. */
 export interface TrainerSetup {
   readonly model: AnyModel;
@@ -33,8 +45,11 @@ export interface TrainerSetup {
   readonly data: TrainerData;
   /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
   readonly device: 'auto' | Device;
-  /** Makes the model's frozen tensors by name; called once for each thread, which takes the arrays over. */
-  readonly frozen?: () => Promise<Readonly<Record<string, Float32Array>>>;
+  /**
+   * Makes the model's frozen tensors by name, or says how to read each one: then no two of them are in memory in f32 at once. Called
+   * once for each thread, which takes the arrays over.
+   */
+  readonly frozen?: () => Promise<Readonly<Record<string, FrozenNumbers>>>;
   /** Computes the inside of layers again for backward: less memory, a third more time. */
   readonly recompute?: boolean;
   /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
@@ -97,17 +112,25 @@ function checkTokens({ shard, validation }: TokenData, { context, vocabulary }: 
 export async function frozenOf({ model, frozen }: TrainerSetup): Promise<Feeds> {
   const tensors = modelOf(model).frozen ?? [];
   const arrays = tensors.length === 0 ? {} : await frozen?.();
-  return Object.fromEntries(
-    tensors.map(({ name, shape }) => {
-      const elements = arrays?.[name];
-      const size = shape.reduce((product, dim) => product * dim, 1);
-      if (elements?.length === size) return [name, { elements, shape }];
-      const found = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
-      throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`, {
-        hint: 'give the tensors of the model that the parameters belong to',
-      });
-    }),
-  );
+  const feeds: Record<string, Feed> = {};
+  for (const tensor of tensors) {
+    const numbers = arrays?.[tensor.name];
+    const elements = typeof numbers === 'function' ? await numbers() : numbers;
+    const held = narrow(checkFrozen(tensor, elements), tensor);
+    partsOf(tensor).forEach(({ name, shape }, i) => {
+      feeds[name] = { elements: held[i]!, shape };
+    });
+  }
+  return feeds;
+}
+
+function checkFrozen({ name, shape }: FrozenTensor, elements?: Float32Array): Float32Array {
+  const size = shape.reduce((product, dim) => product * dim, 1);
+  if (elements?.length === size) return elements;
+  const found = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
+  throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`, {
+    hint: 'give the tensors of the model that the parameters belong to',
+  });
 }
 
 function checkRows({ inputs, targets }: RegressionRows, features: number, of: string): void {

@@ -2,6 +2,7 @@
 import type { OpName } from '../../../src/model/graph/signatures.ts';
 import type { Value } from '../../../src/model/graph/value.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
+import type { DType } from '../../../src/model/onnx/model.ts';
 import { erf } from '../../support/ort-erf.ts';
 
 type Build = (x: Value, y: Value, z: Value) => Value;
@@ -45,6 +46,26 @@ const broadcasting = (name: string, build: Build, rest: Partial<OpCase> = {}) =>
 const positive = { range: [0.4, 2] } as const;
 const indices = (like: Value, elements: readonly number[]): Value =>
   like.graph.constant({ dtype: 'i32', shape: [elements.length] }, elements);
+
+/** Rows of 64 numbers held in few bits. */
+function few(like: Value, dtype: 'f16' | 'i8' | 'u8', rows: number): Value {
+  const constant = (type: DType, width: number, at: (i: number) => number) =>
+    like.graph.constant(
+      { dtype: type, shape: [rows, width] },
+      Array.from({ length: rows * width }, (_, i) => at(i)),
+    );
+  const scale = constant('f16', 2, (i) => 0.01 * (i + 1));
+  const parts = {
+    f16: [constant('f16', 64, (i) => Math.sin(i * i))],
+    i8: [constant('i8', 64, (i) => (i * 37) % 127), scale],
+    u8: [
+      constant('u8', 32, (i) => (i * 37) % 256),
+      scale,
+      constant('f16', 2, (i) => 0.1 * (i - 2)),
+    ],
+  }[dtype];
+  return v.widen([parts[0]!, ...parts.slice(1)], real(like));
+}
 
 export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
   add: broadcasting('add', v.add),
@@ -183,6 +204,27 @@ export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
       { shapes: [[5, 3]] },
     ),
   ],
+  widen: [
+    ...(['f16', 'i8', 'u8'] as const).map((dtype) =>
+      one(`widen, ${dtype}`, (x) => v.mul(few(x, dtype, 2), x), { shapes: [[2, 64]] }),
+    ),
+    ...(['f16', 'i8', 'u8'] as const).map((dtype) =>
+      one(
+        `widen, ${dtype}, some rows by a product`,
+        (x) => v.gemm(x, v.gather(few(x, dtype, 5), indices(x, [4, 0, 4])), { transB: true }),
+        { shapes: [[2, 64]] },
+      ),
+    ),
+  ],
+  piecedCrossEntropy: (['f16', 'i8', 'u8'] as const).flatMap((dtype) =>
+    [2, 3, 7].map((rows) =>
+      one(
+        `piecedCrossEntropy, ${dtype}, ${rows} rows at once`,
+        (x) => v.piecedCrossEntropy(x, few(x, dtype, 7), indices(x, [6, 0, 3, 3, 1]), rows),
+        { shapes: [[5, 64]] },
+      ),
+    ),
+  ),
   crossEntropy: [one('crossEntropy', (x) => v.crossEntropy(x, indices(x, [2, 0])))],
   standardize: [one('standardize', (x) => v.standardize(x, 1e-5), { shapes: [[2, 5]] })],
   rmsNorm: [

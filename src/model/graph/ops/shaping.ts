@@ -1,5 +1,12 @@
 /** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad, after. */
-import { type Emission, each, integers, type OpRule } from '../rule.ts';
+import {
+  type Emission,
+  type Emitter,
+  each,
+  integers,
+  type NamedValue,
+  type OpRule,
+} from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { broadcast, sameShape, sizeOf, type ValueType, withDim } from '../value.ts';
 import { concat, filled, pad, reshape, slice, split, sumTo, transpose } from '../verbs.ts';
@@ -23,6 +30,21 @@ function inferConcat(parts: readonly ValueType[], axis: number): readonly ValueT
   }
   const dim = parts.reduce((sum, part) => sum + part.shape[axis]!, 0);
   return [{ dtype: first!.dtype, shape: withDim(first!.shape, axis, dim) }];
+}
+
+/** Two reshapes, which copy nothing: the first to a shape that looks at the other value, the second to the one known here. */
+export function emitAfter(
+  to: Emitter,
+  { name, shape }: Pick<NamedValue, 'name' | 'shape'>,
+  other: string,
+  output?: string,
+): string {
+  const [from, one] = [integers(to, [0]), integers(to, [1])];
+  const dim = to.node('Slice', [to.node('Shape', [other]), from, one, from]);
+  const known = integers(to, shape);
+  const late = to.node('Add', [known, to.node('Mul', [dim, from])]);
+  const waited = to.node('Reshape', [name, late]);
+  return to.node('Reshape', [waited, known], output === undefined ? {} : { outputs: [output] });
 }
 
 export const shaping = {
@@ -133,7 +155,6 @@ export const shaping = {
       slice(grad, axis, before, before + a!.shape[axis]!),
     ),
   },
-  // Two reshapes, which copy nothing: the first to a shape that looks at the other value, the second to the one known here.
   after: {
     infer: ([a, other]) => {
       if (a!.shape.length === 0 || other!.shape.length === 0) {
@@ -142,12 +163,7 @@ export const shaping = {
       return [a!];
     },
     emit: ({ inputs: [a, other], outputs: [y], to }) => {
-      const [from, one] = [integers(to, [0]), integers(to, [1])];
-      const dim = to.node('Slice', [to.node('Shape', [other!.name]), from, one, from]);
-      const shape = integers(to, a!.shape);
-      const late = to.node('Add', [shape, to.node('Mul', [dim, from])]);
-      const waited = to.node('Reshape', [a!.name, late]);
-      to.node('Reshape', [waited, shape], { outputs: [y!.name] });
+      emitAfter(to, a!, other!.name, y!.name);
     },
     derive: each(({ grad }) => grad),
   },

@@ -10,6 +10,7 @@ import { indexing } from './indexing.ts';
 import { matrix } from './matrix.ts';
 import { reducing } from './reducing.ts';
 import { shaping } from './shaping.ts';
+import { widening } from './widening.ts';
 
 export const ops: { readonly [K in keyof OpAttributes]: OpRule<OpAttributes[K]> } = {
   ...elementwise,
@@ -19,6 +20,7 @@ export const ops: { readonly [K in keyof OpAttributes]: OpRule<OpAttributes[K]> 
   ...choosing,
   ...indexing,
   ...composite,
+  ...widening,
   ...attention,
   ...decoding,
 };

@@ -1,0 +1,185 @@
+/**
+ * Tensors held in few bits, as numbers to compute with: f16; or blocks of 32 whole numbers of a row, in 8 or 4 bits, that share an f16
+ * scale and, in 4 bits, an f16 offset. Two values of 4 bits lie in one byte: i of the block in the low half, i + 16 in the high one.
+ */
+import { type Emission, type Emitter, integers, type NamedValue, type OpRule } from '../rule.ts';
+import type { OpAttributes } from '../signatures.ts';
+import { sizeOf, type ValueType } from '../value.ts';
+import { mul, reshape } from '../verbs.ts';
+import { emitAfter } from './shaping.ts';
+
+type Widening = 'widen' | 'piecedCrossEntropy';
+
+/** Values of a block. */
+export const BLOCK = 32;
+
+/** Shape of the numbers that the parts of a tensor stand for. */
+function widened([held, scale, offset]: readonly ValueType[]): readonly number[] {
+  const { dtype, shape } = held!;
+  const width = shape.at(-1) ?? 0;
+  const values = dtype === 'u8' ? 2 * width : width;
+  const wanted = { f16: 0, i8: 1, u8: 2 }[dtype as string];
+  const given = [scale, offset].filter((part) => part !== undefined);
+  const blocks = [...shape.slice(0, -1), values / BLOCK].join();
+  if (
+    wanted !== given.length ||
+    given.some((part) => part.dtype !== 'f16' || part.shape.join() !== blocks)
+  ) {
+    throw new TypeError(
+      `[${shape}] of ${dtype} is no tensor in few bits with ${given.length} scales`,
+    );
+  }
+  return [...shape.slice(0, -1), values];
+}
+
+type Part = Pick<NamedValue, 'name' | 'dtype' | 'shape'>;
+
+/** The numbers, by operators that every onnxruntime has; its own blocked ones are slower on the CPU. */
+function emitWiden(
+  to: Emitter,
+  parts: readonly Part[],
+  output: Pick<NamedValue, 'dtype' | 'name'>,
+): void {
+  const [held, scale, offset] = parts;
+  const shape = widened(parts);
+  const real = (name: string) => to.node('Cast', [name], { attributes: { to: { int: 1 } } });
+  const shaped = (name: string, dims: readonly number[]) =>
+    to.node('Reshape', [name, integers(to, dims)]);
+  const last = output.dtype === 'f64' ? {} : { outputs: [output.name] };
+  let wide: string;
+  if (!scale) wide = to.node('Cast', [held!.name], { attributes: { to: { int: 1 } }, ...last });
+  else {
+    const blocks = sizeOf(shape) / BLOCK;
+    const whole =
+      held!.dtype === 'i8'
+        ? shaped(held!.name, [blocks, BLOCK])
+        : emitHalves(to, shaped(held!.name, [blocks, BLOCK / 2]));
+    const scales = real(shaped(scale.name, [blocks]));
+    const scaled = to.node('DequantizeLinear', [whole, scales], {
+      attributes: { axis: { int: 0 } },
+    });
+    const moved = offset
+      ? to.node('Add', [scaled, real(shaped(offset.name, [blocks, 1]))])
+      : scaled;
+    wide = to.node('Reshape', [moved, integers(to, shape)], last);
+  }
+  if (output.dtype === 'f64') {
+    to.node('Cast', [wide], { attributes: { to: { int: 11 } }, outputs: [output.name] });
+  }
+}
+
+/** Bytes (blocks, 16) as whole numbers (blocks, 32). */
+function emitHalves(to: Emitter, bytes: string): string {
+  const low = to.node('BitwiseAnd', [bytes, to.constant('u8', [], [15])]);
+  const high = to.node('BitShift', [bytes, to.constant('u8', [], [4])], {
+    attributes: { direction: { text: 'RIGHT' } },
+  });
+  return to.node('Concat', [low, high], { attributes: { axis: { int: 1 } } });
+}
+
+const keepLast = { keepdims: { int: 1 } };
+
+/**
+ * The layer piece by piece, each widened when the one before is done: the largest logit so far, the sum of exponentials relative to it
+ * and, for the derivative, the mean of the layer's rows by those, as in attention without its scores (arXiv 2205.14135).
+ */
+function emitPieced(e: Emission<OpAttributes['piecedCrossEntropy']>): void {
+  const { inputs, outputs, attributes, to } = e;
+  const [x, targets, ...parts] = inputs;
+  const [losses, slopes] = outputs;
+  const { dtype } = x!;
+  const axis = integers(to, [1]);
+  const over = (type: string, name: string) =>
+    to.node(type, [name, axis], { attributes: keepLast });
+  let at: { readonly peak: string; readonly sum: string; readonly mean: string } | undefined;
+  const height = parts[0]!.shape[0]!;
+  for (let from = 0; from < height; from += attributes.rows) {
+    const rows = Math.min(attributes.rows, height - from);
+    const weight = emitPiece(
+      to,
+      parts,
+      { from, rows, dtype },
+      at && (e.uses(1) ? at.mean : at.sum),
+    );
+    const logits = to.node('Gemm', [x!.name, weight], { attributes: { transB: { int: 1 } } });
+    const highest = over('ReduceMax', logits);
+    const peak = at ? to.node('Max', [at.peak, highest]) : highest;
+    const shares = to.node('Exp', [to.node('Sub', [logits, peak])]);
+    const total = over('ReduceSum', shares);
+    if (at) {
+      const shrink = to.node('Exp', [to.node('Sub', [at.peak, peak])]);
+      const shrunk = (name: string) => to.node('Mul', [name, shrink]);
+      const sum = to.node('Add', [shrunk(at.sum), total]);
+      const mean = e.uses(1) ? to.node('Gemm', [shares, weight, shrunk(at.mean)]) : '';
+      at = { peak, sum, mean };
+    } else {
+      at = { peak, sum: total, mean: e.uses(1) ? to.node('Gemm', [shares, weight]) : '' };
+    }
+  }
+  const { peak, sum, mean } = at!;
+  const own = emitRows(to, parts, targets!, dtype);
+  const logit = over('ReduceSum', to.node('Mul', [x!.name, own]));
+  const loss = to.node('Sub', [to.node('Add', [to.node('Log', [sum]), peak]), logit]);
+  to.node('Squeeze', [loss, axis], { outputs: [losses!.name] });
+  if (e.uses(1)) to.node('Sub', [to.node('Div', [mean, sum]), own], { outputs: [slopes!.name] });
+}
+
+interface Piece {
+  readonly from: number;
+  readonly rows: number;
+  readonly dtype: Part['dtype'];
+}
+
+/** Some rows of a tensor in few bits, widened no earlier than `other` is computed. */
+function emitPiece(
+  to: Emitter,
+  parts: readonly Part[],
+  { from, rows, dtype }: Piece,
+  other: string | undefined,
+): string {
+  const cut = parts.map(({ name, dtype: type, shape }, i) => {
+    const bounds = [from, from + rows, 0].map((bound) => integers(to, [bound]));
+    const late = i === 0 && other !== undefined ? emitAfter(to, { name, shape }, other) : name;
+    const sliced = to.node('Slice', [late, ...bounds]);
+    return { name: sliced, dtype: type, shape: [rows, ...shape.slice(1)] };
+  });
+  const name = `${cut[0]!.name}.wide`;
+  emitWiden(to, cut, { name, dtype });
+  return name;
+}
+
+/** The rows at these indices. */
+function emitRows(to: Emitter, parts: readonly Part[], rows: Part, dtype: Part['dtype']): string {
+  const found = parts.map(({ name, dtype: type, shape }) => ({
+    name: to.node('Gather', [name, rows.name]),
+    dtype: type,
+    shape: [...rows.shape, ...shape.slice(1)],
+  }));
+  const name = `${found[0]!.name}.wide`;
+  emitWiden(to, found, { name, dtype });
+  return name;
+}
+
+export const widening = {
+  widen: {
+    infer: (parts, { to }) => [{ dtype: to, shape: widened(parts) }],
+    emit: ({ inputs, outputs: [y], to }) => {
+      emitWiden(to, inputs, y!);
+    },
+    derive: 'a tensor in few bits is frozen',
+  },
+  piecedCrossEntropy: {
+    infer: ([x, targets, ...parts]) => {
+      const [rows, width] = x?.shape ?? [];
+      if (widened(parts)[1] !== width || targets?.shape.join() !== `${rows}`) {
+        throw new TypeError('cross-entropy takes rows, a weight [V, width] and one target per row');
+      }
+      return [{ dtype: x!.dtype, shape: targets.shape }, x!];
+    },
+    saves: true,
+    emit: emitPieced,
+    derive: ({ grad, inputs: [x], outputs: [, slopes] }) => [
+      mul(slopes!, reshape(grad, [x!.shape[0]!, 1])),
+    ],
+  },
+} satisfies { [K in Widening]: OpRule<OpAttributes[K]> };

@@ -1,0 +1,151 @@
+/**
+ * Frozen tensors in few bits: which inputs a graph reads instead of f32 numbers, and the numbers turned into them. A row is cut into
+ * blocks of 32. In 8 bits a block is a scale and whole numbers, as GGUF's Q8_0; in 4 bits a scale, an offset and whole numbers from 0 to
+ * 15, as its Q4_1. Tensors that were read from blocks of Q8_0, Q4_1 or Q4_0 come out with the numbers they had.
+ */
+
+import type { Precision } from '../run/model-spec.ts';
+import { halfToNumber, numberToHalf } from '../tensor/dtype.ts';
+import type { FrozenTensor } from './architectures/architecture.ts';
+import { BLOCK } from './graph/ops/widening.ts';
+import type { DType, Shape } from './onnx/model.ts';
+
+/** One input of a graph. */
+export interface Part {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+}
+
+/** What a part holds: f32 numbers, the bits of f16 ones, or whole numbers. */
+export type PartElements = Float32Array | Uint16Array | Int8Array | Uint8Array;
+
+/** Rows that are no whole blocks, which no published model has, stay in f16. */
+const heldAs = ({ shape, precision = 'f32' }: FrozenTensor): Precision =>
+  precision !== 'f32' && precision !== 'f16' && shape.at(-1)! % BLOCK !== 0 ? 'f16' : precision;
+
+/** The inputs of a graph that are one frozen tensor, the first under its own name. */
+export function partsOf(tensor: FrozenTensor): readonly [Part, ...Part[]] {
+  const { name, shape } = tensor;
+  const along = (length: (width: number) => number) => [
+    ...shape.slice(0, -1),
+    length(shape.at(-1)!),
+  ];
+  const perBlock = (what: string): Part => ({
+    name: `${name}.${what}`,
+    dtype: 'f16',
+    shape: along((width) => width / BLOCK),
+  });
+  switch (heldAs(tensor)) {
+    case 'f32':
+      return [{ name, dtype: 'f32', shape }];
+    case 'f16':
+      return [{ name, dtype: 'f16', shape }];
+    case 'q8':
+      return [{ name, dtype: 'i8', shape }, perBlock('scale')];
+    case 'q4':
+      return [
+        { name, dtype: 'u8', shape: along((width) => width / 2) },
+        ...[perBlock('scale'), perBlock('offset')],
+      ];
+  }
+}
+
+/** The elements of a tensor's parts, in their order. f32 ones are the array given. */
+export function narrow(values: Float32Array, tensor: FrozenTensor): readonly PartElements[] {
+  switch (heldAs(tensor)) {
+    case 'f32':
+      return [values];
+    case 'f16':
+      return [Uint16Array.from(values, numberToHalf)];
+    case 'q8':
+      return narrowTo8(values);
+    case 'q4':
+      return narrowTo4(values);
+  }
+}
+
+/** The largest f16. */
+const MOST = 65_504;
+
+/** A number that f16 has, and its bits. */
+function half(value: number): readonly [number, number] {
+  const bits = numberToHalf(Math.max(-MOST, Math.min(MOST, value)));
+  return [halfToNumber(bits), bits];
+}
+
+function narrowTo8(values: Float32Array): readonly PartElements[] {
+  const whole = new Int8Array(values.length);
+  const scales = new Uint16Array(values.length / BLOCK);
+  for (let block = 0; block < scales.length; block++) {
+    const from = block * BLOCK;
+    let largest = 0;
+    for (let i = from; i < from + BLOCK; i++) largest = Math.max(largest, Math.abs(values[i]!));
+    const [scale, bits] = half(largest / 127);
+    scales[block] = bits;
+    if (scale === 0) continue;
+    for (let i = from; i < from + BLOCK; i++) whole[i] = nearest(values[i]! / scale, -127, 127);
+  }
+  return [whole, scales];
+}
+
+function narrowTo4(values: Float32Array): readonly PartElements[] {
+  const bytes = new Uint8Array(values.length / 2);
+  const scales = new Uint16Array(values.length / BLOCK);
+  const offsets = new Uint16Array(scales.length);
+  for (let block = 0; block < scales.length; block++) {
+    const from = block * BLOCK;
+    const grid = bestGrid(values, from);
+    [scales[block], offsets[block]] = grid.bits;
+    for (let i = 0; i < BLOCK / 2; i++) {
+      const low = placeOn(grid, values[from + i]!);
+      const high = placeOn(grid, values[from + i + BLOCK / 2]!);
+      bytes[from / 2 + i] = low | (high << 4);
+    }
+  }
+  return [bytes, scales, offsets];
+}
+
+/** The numbers scale * q + offset, for q from 0 to 15. */
+interface Grid {
+  readonly scale: number;
+  readonly offset: number;
+  /** Of both, as f16. */
+  readonly bits: readonly [number, number];
+}
+
+/** From the smallest number of a block to the largest; or, where that is closer, with 0 on the grid and the furthest number at its end. */
+function bestGrid(values: Float32Array, from: number): Grid {
+  let [least, most] = [values[from]!, values[from]!];
+  for (let i = from + 1; i < from + BLOCK; i++) {
+    least = Math.min(least, values[i]!);
+    most = Math.max(most, values[i]!);
+  }
+  const between = gridOf((most - least) / 15, least);
+  const furthest = -least > most ? least : most;
+  const [scale] = half(furthest / -8);
+  const around = gridOf(scale, -8 * scale);
+  return errorOf(around, values, from) < errorOf(between, values, from) ? around : between;
+}
+
+function gridOf(scale: number, offset: number): Grid {
+  const [ownScale, scaleBits] = half(scale);
+  const [ownOffset, offsetBits] = half(offset);
+  return { scale: ownScale, offset: ownOffset, bits: [scaleBits, offsetBits] };
+}
+
+const placeOn = ({ scale, offset }: Grid, value: number): number =>
+  scale === 0 ? 0 : nearest((value - offset) / scale, 0, 15);
+
+/** The sum of squares that a block loses on a grid. */
+function errorOf(grid: Grid, values: Float32Array, from: number): number {
+  let sum = 0;
+  for (let i = from; i < from + BLOCK; i++) {
+    const lost = values[i]! - (grid.scale * placeOn(grid, values[i]!) + grid.offset);
+    sum += lost * lost;
+  }
+  return sum;
+}
+
+const nearest = (value: number, low: number, high: number): number =>
+  Math.max(low, Math.min(high, Math.round(value)));
