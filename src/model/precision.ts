@@ -5,7 +5,7 @@
  */
 
 import type { Precision } from '../run/model-spec.ts';
-import { halfToNumber, numberToHalf } from '../tensor/dtype.ts';
+import { halfToNumber, numberToHalf, toHalves } from '../tensor/dtype.ts';
 import type { FrozenTensor } from './architectures/architecture.ts';
 import { BLOCK } from './graph/ops/widening.ts';
 import type { DType, Shape } from './onnx/model.ts';
@@ -57,7 +57,7 @@ export function narrow(values: Float32Array, tensor: FrozenTensor): readonly Par
     case 'f32':
       return [values];
     case 'f16':
-      return [Uint16Array.from(values, numberToHalf)];
+      return [toHalves(values)];
     case 'q8':
       return narrowTo8(values);
     case 'q4':
@@ -110,7 +110,9 @@ function narrowTo4(values: Float32Array): readonly PartElements[] {
 interface Grid {
   readonly scale: number;
   readonly offset: number;
-  /** Of both, as f16. */
+  /** 1 / scale, or 0 where that is 0. */
+  readonly inverse: number;
+  /** Of scale and offset, as f16. */
   readonly bits: readonly [number, number];
 }
 
@@ -131,11 +133,12 @@ function bestGrid(values: Float32Array, from: number): Grid {
 function gridOf(scale: number, offset: number): Grid {
   const [ownScale, scaleBits] = half(scale);
   const [ownOffset, offsetBits] = half(offset);
-  return { scale: ownScale, offset: ownOffset, bits: [scaleBits, offsetBits] };
+  const inverse = ownScale === 0 ? 0 : 1 / ownScale;
+  return { scale: ownScale, offset: ownOffset, inverse, bits: [scaleBits, offsetBits] };
 }
 
-const placeOn = ({ scale, offset }: Grid, value: number): number =>
-  scale === 0 ? 0 : nearest((value - offset) / scale, 0, 15);
+const placeOn = ({ inverse, offset }: Grid, value: number): number =>
+  nearest((value - offset) * inverse, 0, 15);
 
 /** The sum of squares that a block loses on a grid. */
 function errorOf(grid: Grid, values: Float32Array, from: number): number {
@@ -147,5 +150,7 @@ function errorOf(grid: Grid, values: Float32Array, from: number): number {
   return sum;
 }
 
-const nearest = (value: number, low: number, high: number): number =>
-  Math.max(low, Math.min(high, Math.round(value)));
+function nearest(value: number, low: number, high: number): number {
+  if (value <= low) return low;
+  return value >= high ? high : Math.floor(value + 0.5);
+}

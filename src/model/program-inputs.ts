@@ -64,19 +64,13 @@ interface Reading {
 }
 
 /** Names of the inputs that hold data, or frozen tensors, as opposed to state. */
-<<<<<<< HEAD
 export const dataInputs = ({
   form,
   masked,
   model: { frozen = [] },
 }: Reading): readonly string[] => [
   ...(form.kind === 'tokens' ? ['corpus', ...(masked ? ['counted'] : [])] : ['inputs', 'targets']),
-  ...frozen.map(({ name }) => name),
-=======
-export const dataInputs = (form: DataForm, { frozen = [] }: Model): readonly string[] => [
-  ...(form.kind === 'tokens' ? ['corpus'] : ['inputs', 'targets']),
   ...frozen.flatMap((tensor) => partsOf(tensor).map(({ name }) => name)),
->>>>>>> 1b50e15 (Frozen tensors in f16, 8 or 4 bits: made f32 anew wherever the graph needs them, the head a piece at a time)
 ];
 
 /** Declares the data inputs, and gives the batch at any rows of them. */

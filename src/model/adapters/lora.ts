@@ -61,14 +61,15 @@ export function loraModel(
   const layers = loraLayers(spec, adapter);
   const [first, second] = [adapted.map(({ a }) => a), adapted.map(({ b }) => b)];
   const isFixed = adapter.train === 'b';
+  const base = frozenDecoder(decoder, precision);
   return {
     architecture: 'own',
     data: { kind: 'tokens', vocabulary: spec.vocabulary, context: spec.context },
     tensors: isFixed ? second : [...first, ...second],
-    frozen: [...frozenDecoder(decoder, precision), ...(isFixed ? first : [])],
+    frozen: [...base, ...(isFixed ? first : [])],
     predict: (weights, inputs) => decoderLogits(decoder, layers(weights), inputs),
     losses: (weights, batch) => decoderLosses(decoder, layers(weights), batch),
-    decoding: decodingOf(decoder, { tensors: [...decoder.tensors, ...first, ...second], layers }),
+    decoding: decodingOf(decoder, { tensors: [...base, ...first, ...second], layers }),
   };
 }
 
@@ -175,8 +176,8 @@ function adaptedLayers(spec: DecoderSpec, { rank, alpha, targets }: LoraSpec): r
     const start = { bound: 1 / Math.sqrt(inputs) };
     return {
       layer,
-      a: { name: a, shape: [rank, inputs], start },
-      b: { name: `${within}.lora_B.weight`, shape: [outputs, rank], start: 'zeros' },
+      a: { name: a, shape: [rank, inputs], start, abreast: 1 },
+      b: { name: `${within}.lora_B.weight`, shape: [outputs, rank], start: 'zeros', abreast: 1 },
     };
   });
 }

@@ -1,10 +1,6 @@
 /** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
 import { ConfigError } from '../../base/errors.ts';
-<<<<<<< HEAD
-import type { TokenForm } from '../../model/architectures/architecture.ts';
-=======
-import type { FrozenTensor } from '../../model/architectures/architecture.ts';
->>>>>>> 1b50e15 (Frozen tensors in f16, 8 or 4 bits: made f32 anew wherever the graph needs them, the head a piece at a time)
+import type { FrozenTensor, TokenForm } from '../../model/architectures/architecture.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { assertTokens } from '../../model/data/tokens.ts';
 import { dataFormOf } from '../../model/data-form.ts';
@@ -12,12 +8,8 @@ import { initialParameters } from '../../model/parameters.ts';
 import { narrow, partsOf } from '../../model/precision.ts';
 import type { OptimizerSpec } from '../../run/model-spec.ts';
 import type { Engine } from './engine.ts';
-<<<<<<< HEAD
-import type { Device, Feeds } from './messages.ts';
-import { isMasked, nextCounted, openTokens, type TokenPart, tokensIn } from './token-reader.ts';
-=======
 import type { Device, Feed, Feeds } from './messages.ts';
->>>>>>> 1b50e15 (Frozen tensors in f16, 8 or 4 bits: made f32 anew wherever the graph needs them, the head a piece at a time)
+import { isMasked, nextCounted, openTokens, type TokenPart, tokensIn } from './token-reader.ts';
 
 export interface RegressionRows {
   /** Row after row. */
