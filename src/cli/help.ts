@@ -19,7 +19,7 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Basic:': [],
   'Model:': [
     ...['width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens', 'runtime', 'features'],
-    ...['hiddenSize', 'weightScale', 'rank', 'alpha', 'targets', 'adapterTrain'],
+    ...['hiddenSize', 'weightScale', 'rank', 'alpha', 'targets', 'adapterTrain', 'basePrecision'],
   ],
   'Training:': [
     ...['rounds', 'innerSteps', 'batchSize', 'seed', 'optimizer', 'localLearningRate'],

@@ -12,12 +12,13 @@ import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Pretrained } from '../pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../pretrained/tokenizer.ts';
 import { readFinite } from '../pretrained/weights.ts';
-import type { DecoderSpec } from '../run/model-spec.ts';
+import type { DecoderSpec, Precision } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
 import type { BaseIdentity } from '../run/start.ts';
 import { nativeSha256 } from './native-sha256.ts';
 import { hashFiles, openLocalModel } from './pretrained/folder.ts';
 import { fetchModel, isHubReference } from './pretrained/hub.ts';
+import type { FrozenNumbers } from './trainer/setup.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {
@@ -31,8 +32,8 @@ export interface BaseModel extends BaseIdentity {
   readonly adapter: LoraSpec | undefined;
   /** What is trained: its layout is that of the run's parameters. */
   readonly model: AnyModel;
-  /** The tensors of the model that are not trained, read anew; throws a ConfigError where a number is not finite. */
-  frozen(): Promise<Readonly<Record<string, Float32Array>>>;
+  /** The tensors of the model that are not trained, each read anew when its turn comes; throws a ConfigError where a number is not finite. */
+  frozen(): Promise<Readonly<Record<string, FrozenNumbers>>>;
   /** The parameters of the first round: seeded adapters, which change nothing yet, or the base's own weights. */
   first(seed: number): Promise<Float32Array>;
 }
@@ -44,6 +45,8 @@ export type BaseSettings = Pick<
 > & {
   /** Tokens of a window to train on; the longest there are when left out. */
   readonly context?: number;
+  /** How the base beside adapters is held; f32 when left out. */
+  readonly basePrecision?: Precision;
 };
 
 export interface OpenBase {
@@ -54,7 +57,7 @@ export interface OpenBase {
 /** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
-  const { context, seed } = settings;
+  const { context, seed, basePrecision } = settings;
   const pretrained = await openLocalModel(path, context === undefined ? {} : { context });
   const { spec, tokenizer, name } = pretrained;
   const adapter = adapterOf(settings);
@@ -63,11 +66,9 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     files: await hashFiles(path, pretrained.files, options.signal),
     tokenizerSha256: hashTokenizer(pretrained),
     tokenizer,
-    model: adapter === undefined ? spec : loraModel(spec, adapter),
+    model: adapter === undefined ? spec : loraModel(spec, adapter, basePrecision),
     frozen: async () =>
-      adapter === undefined
-        ? {}
-        : { ...(await readAll(pretrained)), ...fixedLora(spec, adapter, seed) },
+      adapter === undefined ? {} : { ...readers(pretrained), ...fixedLora(spec, adapter, seed) },
     first: async (of) =>
       adapter === undefined
         ? await flatWeights(pretrained)
@@ -81,7 +82,7 @@ export const adapterOf = ({
   alpha,
   targets,
   adapterTrain,
-}: Omit<BaseSettings, 'base' | 'context' | 'seed'>): LoraSpec | undefined =>
+}: Omit<BaseSettings, 'base' | 'basePrecision' | 'context' | 'seed'>): LoraSpec | undefined =>
   rank === 0 ? undefined : { rank, alpha, targets, train: adapterTrain };
 
 /** The base as it is kept in a folder: what is a path stays the same one wherever the command is given next. */
@@ -114,11 +115,9 @@ function hashTokenizer({
   return toHex(nativeSha256(utf8(canonicalJson(content as Json))));
 }
 
-async function readAll({ tensors }: Pretrained): Promise<Readonly<Record<string, Float32Array>>> {
-  const weights: Record<string, Float32Array> = {};
-  for (const [name, tensor] of tensors) weights[name] = await readFinite(name, tensor);
-  return weights;
-}
+/** What reads each tensor, so that a base in few bits never lies in memory in f32. */
+const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers>> =>
+  Object.fromEntries([...tensors].map(([name, tensor]) => [name, () => readFinite(name, tensor)]));
 
 /** All weights by the layout of the model. */
 async function flatWeights({ spec, tensors }: Pretrained): Promise<Float32Array> {

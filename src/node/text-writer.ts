@@ -10,6 +10,8 @@ import type { Layout } from '../tensor/params.ts';
 import type { BaseModel } from './base-model.ts';
 import { gptSpec, optimizerOf } from './prepare-task.ts';
 import { physicalCores } from './trainer/physical-cores.ts';
+import { tensorsOf } from './trainer/sessions.ts';
+import { frozenOf } from './trainer/setup.ts';
 import { createTextReader } from './trainer/text-reader.ts';
 import { createTrainer } from './trainer/trainer.ts';
 import { requireEngine } from './training-engine.ts';
@@ -41,15 +43,14 @@ export async function openPublishedWriter(
 ): Promise<TextWriter> {
   requireEngine();
   const { model, pretrained, tokenizer } = base;
-  const { decoding, frozen = [] } = modelOf(model);
-  const arrays = await base.frozen();
-  const held = frozen.map(({ name, shape }) => [name, tensor(arrays[name]!, shape)] as const);
+  const { decoding } = modelOf(model);
+  const held = tensorsOf(await frozenOf({ model, frozen: base.frozen }));
   const own = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
     return [name, tensor(params.subarray(offset, offset + size), shape)] as const;
   });
   const reader = createTextReader({
     decoding: decoding!,
-    tensors: Object.fromEntries([...held, ...own]),
+    tensors: { ...held, ...Object.fromEntries(own) },
     ...{ capacity: pretrained.longestContext, first: FIRST_CAPACITY, threads },
   });
   return {

@@ -1,5 +1,6 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
 import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
+import { precisions } from './model-spec.ts';
 
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
@@ -32,6 +33,11 @@ export const learningFields = {
     '--adapter-train <matrices>',
     'pretrained: matrices of the adapters that are trained; b leaves A as the seed draws it',
     ['both', 'b'],
+  ),
+  basePrecision: choice(
+    '--base-precision <numbers>',
+    'pretrained: how this worker holds the base beside adapters; fewer bits take less memory',
+    precisions,
   ),
   width: whole('--width <n>', 'gpt: width of the residual stream', 1),
   layers: whole('--layers <n>', 'gpt: number of blocks', 1),

@@ -16,6 +16,7 @@ const common: PartialSettings = {
   alpha: 16,
   targets: 'qv',
   adapterTrain: 'both',
+  basePrecision: 'f32',
   tokens: 'chars',
   shard: { index: 1, count: 1 },
   seed: 1,

@@ -136,6 +136,7 @@ export const fields = {
 const personal = [
   'relay',
   'base',
+  'basePrecision',
   'shard',
   'sync',
   'peers',

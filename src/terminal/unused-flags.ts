@@ -45,6 +45,11 @@ const settingTable: readonly SettingRule[] = [
   },
   { flags: ['context', 'recompute'], goesWith: OF_TEXT, holds: isOfText },
   { flags: ['base', ...adapterNames], goesWith: '--model pretrained', holds: isPretrained },
+  {
+    flags: ['basePrecision'],
+    goesWith: 'adapters on a base (--model pretrained, --rank above 0)',
+    holds: (settings) => isPretrained(settings) && settings.rank > 0,
+  },
   { flags: ['hidden'], goesWith: '--model mlp', holds: ({ model }) => model === 'mlp' },
   {
     flags: ['weightDecay'],

@@ -3,7 +3,10 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { countParameters, initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { type BaseSettings, openBase } from '../../src/node/base-model.ts';
+import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import type { Precision } from '../../src/run/model-spec.ts';
 import { hashBase } from '../../src/run/start.ts';
+import { adamwSpec } from '../support/ort-models.ts';
 import { temporaryFolder } from '../support/processes.ts';
 import { tinyTokenizer, writeTinyLlama } from '../support/tiny-llama.ts';
 
@@ -11,7 +14,7 @@ const home = temporaryFolder();
 const options = { onNotice: () => undefined, signal: new AbortController().signal };
 const settings = (asked: Partial<BaseSettings> = {}): BaseSettings => ({
   ...{ base: join(home, 'tiny'), context: 16, rank: 4, alpha: 8, targets: 'qv' },
-  ...{ adapterTrain: 'both', seed: 3 },
+  ...{ adapterTrain: 'both', basePrecision: 'f32', seed: 3 },
   ...asked,
 });
 const open = (asked?: Partial<BaseSettings>) => openBase(settings(asked), options);
@@ -49,6 +52,35 @@ describe('a base', () => {
     const frozen = await base.frozen();
     for (const { name, offset, size } of slots.filter(({ name }) => name.includes('lora_A'))) {
       expect(frozen[name]).toEqual(drawn.slice(offset, offset + size));
+    }
+  });
+
+  it('in few bits: read one tensor after the other, and adapters learn on it as they do on f32', async () => {
+    const losses = async (basePrecision: Precision) => {
+      const { model, frozen, first } = await open({ basePrecision });
+      const shard = Uint8Array.from({ length: 400 }, (_, i) => 60 + (i % 7));
+      const trainer = await createTrainer({
+        ...{ model, frozen, batch: 4, device: 'cpu', threads: 1, optimizer: adamwSpec },
+        data: { kind: 'tokens', shard, validation: shard },
+      });
+      const task = { round: 0, firstStep: 0, steps: 10, moments: [], batchKey: [1, 2] } as const;
+      const params = await first(3);
+      const never = new AbortController().signal;
+      const { losses } = await trainer.train({ ...task, params }, () => undefined, never);
+      await trainer.close();
+      return losses;
+    };
+    const exact = await losses('f32');
+    expect(exact[9]).toBeLessThan(exact[0]! - 0.01);
+    for (const [precision, most] of [
+      ['f16', 1e-3],
+      ['q8', 0.01],
+      ['q4', 0.1],
+    ] as const) {
+      const own = await losses(precision);
+      expect(Math.abs(own[0]! - exact[0]!)).toBeLessThan(most);
+      expect(Math.abs(own[9]! - exact[9]!)).toBeLessThan(most);
+      expect(own).not.toEqual(exact);
     }
   });
 
@@ -97,7 +129,9 @@ describe('a base', () => {
         values[5] = Number.NaN;
       },
     });
-    await expect((await open({ base: broken })).frozen()).rejects.toThrow(/NaN at 5/);
+    const frozen = Object.values(await (await open({ base: broken })).frozen());
+    const read = Promise.all(frozen.map((one) => (typeof one === 'function' ? one() : one)));
+    await expect(read).rejects.toThrow(/NaN at 5/);
     await expect((await open({ base: broken, rank: 0 })).first(1)).rejects.toThrow(/NaN at 5/);
   });
 });

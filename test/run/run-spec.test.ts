@@ -128,7 +128,7 @@ describe('run id', () => {
           'accumulate',
           'evaluate',
         ],
-        ...['base', 'rank', 'alpha', 'targets', 'adapterTrain'],
+        ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
       ].sort(),
     );
   });

@@ -101,7 +101,10 @@ function checkTokens({ shard, validation }: TokenData, { context, vocabulary }: 
 }
 
 /** The frozen tensors in the shapes of the model. Throws a ConfigError when one is missing or of another size. */
-export async function frozenOf({ model, frozen }: TrainerSetup): Promise<Feeds> {
+export async function frozenOf({
+  model,
+  frozen,
+}: Pick<TrainerSetup, 'model' | 'frozen'>): Promise<Feeds> {
   const tensors = modelOf(model).frozen ?? [];
   const arrays = tensors.length === 0 ? {} : await frozen?.();
   const feeds: Record<string, Feed> = {};
