@@ -11,6 +11,7 @@ export interface RoundView {
   /** Mean over those who finished it. */
   readonly trainingLoss: number;
   readonly validationLoss?: number;
+  readonly bitsPerByte?: number;
   /** Contributions counted: the fewest any worker had. */
   readonly accepted: number;
   /** Events refused: the most any worker had. */
@@ -43,6 +44,7 @@ export function foldRound(
       : before.trainingLoss + share * (event.trainingLoss - before.trainingLoss);
   const certified = event.certified ?? before?.certified;
   const validationLoss = event.validationLoss ?? before?.validationLoss;
+  const bitsPerByte = event.bitsPerByte ?? before?.bitsPerByte;
   const sample = event.sample ?? before?.sample;
   const round: RoundView = {
     index: event.index,
@@ -59,6 +61,7 @@ export function foldRound(
     eventBytes: Math.max(event.eventBytes, before?.eventBytes ?? 0),
     seconds: Math.max(event.seconds, before?.seconds ?? 0),
     ...(validationLoss === undefined ? {} : { validationLoss }),
+    ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
     ...(sample === undefined ? {} : { sample }),
     ...(certified === undefined ? {} : { certified }),
   };

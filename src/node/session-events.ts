@@ -36,7 +36,7 @@ export async function summary(
 ): Promise<WorkerEvent> {
   const sum = (pick: (round: WorkerState['rounds'][number]) => number) =>
     state.rounds.reduce((total, round) => total + pick(round), 0);
-  const validationLoss = state.rounds.at(-1)?.validationLoss;
+  const { validationLoss, bitsPerByte } = state.rounds.at(-1) ?? {};
   return {
     type: 'done',
     digest: stateDigest(state.params, createNativeSha256),
@@ -48,5 +48,6 @@ export async function summary(
     secondsTraining: sum(({ secondsTraining }) => secondsTraining),
     secondsWaiting: sum(({ secondsWaiting }) => secondsWaiting),
     ...(validationLoss === undefined ? {} : { validationLoss }),
+    ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
   };
 }

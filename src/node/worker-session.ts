@@ -185,6 +185,7 @@ async function firstState<M extends object>(
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   runtime: task.data.kind === 'regression' ? `${settings.model}-regression` : settings.model,
   tokensPerExample: task.tokensPerExample,
+  bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,

@@ -140,13 +140,16 @@ export async function evaluate(
   values: Vector,
   round: number,
   { plan, ports: { trainer } }: Session,
-): Promise<Pick<RoundSummary, 'validationLoss' | 'sample'>> {
+): Promise<Pick<RoundSummary, 'validationLoss' | 'bitsPerByte' | 'sample'>> {
   if (!plan.evaluate) return {};
   const shared = Float32Array.from(values);
   const isLast = round === plan.rounds - 1;
   const limit = isLast ? undefined : { batches: plan.evaluateBatches };
   const validationLoss = await trainer.evaluate(shared, 'validation', limit);
-  return plan.writeSample
-    ? { validationLoss, sample: await plan.writeSample(shared, round) }
-    : { validationLoss };
+  const { bytesPerToken, writeSample } = plan;
+  return {
+    validationLoss,
+    ...(bytesPerToken > 0 && { bitsPerByte: validationLoss / bytesPerToken / Math.LN2 }),
+    ...(writeSample && { sample: await writeSample(shared, round) }),
+  };
 }

@@ -17,6 +17,8 @@ export interface RoundSummary {
   readonly trainingLoss: number;
   /** Loss of the shared parameters on a slice no worker trains on; absent where not evaluated. */
   readonly validationLoss?: number;
+  /** The same per byte of text, in bits: models with other tokenizers compare. */
+  readonly bitsPerByte?: number;
   /** Text made by the shared parameters; absent for models that do not write. */
   readonly sample?: string;
   /** The largest raw payload any accepted worker sent. */
@@ -132,6 +134,7 @@ export type WorkerEvent =
       readonly secondsTraining: number;
       readonly secondsWaiting: number;
       readonly validationLoss?: number;
+      readonly bitsPerByte?: number;
     }
   | {
       readonly type: 'failed';

@@ -56,6 +56,8 @@ export interface Plan {
   readonly hearsFinalStates: boolean;
   /** Tokens in one example (context length), for the counters; 1 for regression. */
   readonly tokensPerExample: number;
+  /** Bytes of the validation text for each of its tokens that count, with which its loss is told in bits per byte; 0 where there is no text. */
+  readonly bytesPerToken: number;
   /** Evaluate the shared parameters after each round; the demo lets one worker do it for all. */
   readonly evaluate: boolean;
   /** Windows of the validation slice are cut into batches: how many per round; the last round takes all. */
@@ -90,6 +92,7 @@ const usual = {
   heartbeatEachRound: false,
   hearsFinalStates: true,
   tokensPerExample: 1,
+  bytesPerToken: 0,
   evaluate: false,
   evaluateBatches: 1,
   writeSample: undefined,

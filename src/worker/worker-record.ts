@@ -56,9 +56,7 @@ export function parseRecord<M extends object>(
     norms: json.norms ?? [],
     sent,
     rounds: Array.isArray(json.rounds)
-      ? json.rounds.map((one) =>
-          isObject(one) ? withNumbers(one, [...ROUND, 'validationLoss']) : one,
-        )
+      ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, [...ROUND, ...EVALUATED]) : one))
       : [],
     lossBefore: json.lossBefore ?? Number.NaN,
   };
@@ -68,6 +66,7 @@ export function parseRecord<M extends object>(
 export type Fields = Readonly<Record<string, unknown>>;
 
 const SENT = ['trainingLoss', 'payloadBytes', 'eventBytes', 'secondsTraining', 'residualShare'];
+const EVALUATED = ['validationLoss', 'bitsPerByte'];
 const ROUND = [...SENT, 'secondsWaiting', 'seconds'];
 
 export const isObject = (value: unknown): value is Fields =>
@@ -134,5 +133,5 @@ const isRound = (value: unknown): boolean =>
   value.refused.every((refused) => isObject(refused) && isText(refused.reason)) &&
   isText(value.completionReason) &&
   ROUND.every((name) => isNumber(value[name])) &&
-  (value.validationLoss === undefined || isNumber(value.validationLoss)) &&
+  EVALUATED.every((name) => value[name] === undefined || isNumber(value[name])) &&
   (value.sample === undefined || isText(value.sample));

@@ -17,6 +17,7 @@ const round = {
   completionReason: 'strict',
   trainingLoss: 2.31,
   validationLoss: 2.2,
+  bitsPerByte: 3.17,
   sample: 'ROMEO:\nWhat is the',
   payloadBytes: 42_006,
   eventBytes: 58_911,
@@ -72,6 +73,7 @@ export const eventExamples: readonly RunEvent[] = [
     ...{ type: 'done', digest: after, rounds: 20, lossBefore: 4.19, lossAfter: 1.71 },
     ...{ tokens: 1_024_000, bytesSent: 1_180_000, bytesReceived: 3_540_000 },
     ...{ secondsTraining: 496, secondsWaiting: 24, validationLoss: 1.62 },
+    bitsPerByte: 2.34,
   },
   {
     ...{ type: 'failed', code: 'relay/none-reachable', message: 'no relay can be reached' },

@@ -4,6 +4,7 @@ import { safeLine } from '../../base/safe-text.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/events.ts';
 import { troubleOf } from '../../dashboard/trouble.ts';
 import { roundName } from '../../run/round-name.ts';
+import type { RoundSummary } from '../../worker/events.ts';
 import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
 
 const short = (id: string): string => id.slice(0, 8);
@@ -74,15 +75,22 @@ function describe(event: RunEvent): string {
 }
 
 function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
-  const { index, accepted, refused, validationLoss, eventBytes, seconds, digest, certified } =
-    event;
-  const validation =
-    validationLoss === undefined ? '' : `validation loss ${formatLoss(validationLoss)}, `;
+  const { index, accepted, refused, eventBytes, seconds, digest, certified } = event;
+  const validation = event.validationLoss === undefined ? '' : `${describeValidation(event)}, `;
   const sample =
     event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
   const how = certified ? describeCertificate(certified) : event.completionReason;
   const dropped = Math.max(refused.length, certified?.rejected.length ?? 0);
   return `${roundName(index)} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
+}
+
+/** `validation loss 1.62 (2.34 bits per byte)` */
+function describeValidation({
+  validationLoss = Number.NaN,
+  bitsPerByte,
+}: Pick<RoundSummary, 'validationLoss' | 'bitsPerByte'>): string {
+  const perByte = bitsPerByte === undefined ? '' : ` (${formatLoss(bitsPerByte)} bits per byte)`;
+  return `validation loss ${formatLoss(validationLoss)}${perByte}`;
 }
 
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
@@ -116,8 +124,7 @@ function describeEnd(event: Extract<RunEvent, { type: 'divergence' | 'done' | 'f
     const { code, message, hint } = event;
     return `FAILED (${code}): ${message}${hint === undefined ? '' : `; ${hint}`}`;
   }
-  const { rounds, lossBefore, lossAfter, validationLoss, digest } = event;
-  const validation =
-    validationLoss === undefined ? '' : `, validation loss ${formatLoss(validationLoss)}`;
+  const { rounds, lossBefore, lossAfter, digest } = event;
+  const validation = event.validationLoss === undefined ? '' : `, ${describeValidation(event)}`;
   return `done after ${rounds} rounds: loss ${formatLoss(lossBefore)} -> ${formatLoss(lossAfter)}${validation}, trained for ${formatSeconds(event.secondsTraining)}, waited ${formatSeconds(event.secondsWaiting)}, sent ${formatBytes(event.bytesSent)}, received ${formatBytes(event.bytesReceived)}, state ${short(digest)}`;
 }

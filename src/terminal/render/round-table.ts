@@ -24,11 +24,18 @@ interface Column {
 
 const GAP = 2;
 
+/** Of text alone. */
+const PER_BYTE = 'bits/byte';
+
 const COLUMNS: readonly Column[] = [
   { heading: 'round', width: 5, worth: 9, cell: ({ index }) => `${roundNumber(index)}` },
   {
     ...{ heading: 'validation', width: 10, worth: 8 },
     cell: ({ validationLoss }) => (validationLoss === undefined ? '-' : formatLoss(validationLoss)),
+  },
+  {
+    ...{ heading: PER_BYTE, width: 9, worth: 1 },
+    cell: ({ bitsPerByte }) => (bitsPerByte === undefined ? '-' : formatLoss(bitsPerByte)),
   },
   {
     ...{ heading: 'training', width: 8, worth: 4 },
@@ -86,7 +93,8 @@ function fitting(finished: readonly RoundView[], columns: number): readonly Colu
     (heading === 'refused' && finished.every(({ refused }) => refused === 0)) ||
     (heading === 'validation' &&
       finished.every(({ validationLoss }) => validationLoss === undefined));
-  let shown = [...COLUMNS];
+  const isText = finished.some(({ bitsPerByte }) => bitsPerByte !== undefined);
+  let shown = COLUMNS.filter(({ heading }) => heading !== PER_BYTE || isText);
   const width = () => shown.reduce((sum, column) => sum + column.width + GAP, 0);
   const worthOf = (column: Column) => (isEmpty(column) ? 0 : column.worth);
   while (width() > columns && shown.length > 1) {

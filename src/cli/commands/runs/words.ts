@@ -62,6 +62,7 @@ export function formatAge(ms: number): string {
 export const roundRow = (round: CertifiedSummary) => ({
   index: round.index,
   validationLoss: finite(round.validationLoss),
+  bitsPerByte: finite(round.bitsPerByte),
   trainingLoss: finite(round.trainingLoss),
   counted: round.accepted.length,
   refused: Math.max(round.refused.length, round.certified?.rejected.length ?? 0),
