@@ -90,3 +90,45 @@ describe('two workers with one base', () => {
     expect(program.events.some(({ type }) => type === 'hello')).toBe(false);
   });
 });
+
+describe('workers with a corpus of conversations', () => {
+  const template = `{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`;
+  const talks = Array.from({ length: 150 }, (_, i) =>
+    JSON.stringify({
+      messages: [
+        { role: 'user', content: `What comes after ${i}?` },
+        { role: 'assistant', content: `After ${i} comes ${i + 1}.` },
+      ],
+    }),
+  );
+  const withTemplate = async (name: string) => {
+    const folder = await writeTinyLlama(join(home, name));
+    writeFileSync(
+      join(folder, 'tokenizer_config.json'),
+      JSON.stringify({ chat_template: template }),
+    );
+    return folder;
+  };
+
+  it('learn what the assistant says, and tell their loss in bits per byte', async () => {
+    const url = await relay();
+    const file = join(home, 'talks.jsonl');
+    writeFileSync(file, talks.join('\n'));
+    const more = ['--base', await withTemplate('talking'), '--corpus', file];
+    const [one, other] = await Promise.all([0, 1].map((index) => end(start(index, url, more))));
+    expect(one?.digest).toBe(other?.digest);
+    expect(one!.lossAfter).toBeLessThan(one!.lossBefore);
+    // its tokens are bytes
+    expect(one!.bitsPerByte).toBeCloseTo(one!.validationLoss! / Math.LN2, 5);
+  });
+
+  it('end before anything trains when a line is of no use', async () => {
+    const url = await relay();
+    const file = join(home, 'broken.jsonl');
+    writeFileSync(file, [...talks, '{"answer": 42}'].join('\n'));
+    const program = start(0, url, ['--base', await withTemplate('refusing'), '--corpus', file]);
+    expect(await program.exit).toBe(1);
+    expect(program.output.stderr).toContain('line 151 of');
+    expect(program.events.some(({ type }) => type === 'hello')).toBe(false);
+  });
+});
