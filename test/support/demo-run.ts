@@ -16,7 +16,7 @@ export interface DemoRun {
 
 /** Starts a demo over these relays; the answer resolves once it ended well: exit 0, every worker counted once by all. */
 export function startDemo(
-  name: 'linear' | 'gpt',
+  name: 'linear' | 'gpt' | 'finetune',
   relays: readonly string[],
   more: readonly string[] = [],
 ): Promise<DemoRun> {

@@ -1,4 +1,4 @@
-/** `nostrain demo gpt|linear`: a relay and four worker processes that share nothing but it. */
+/** `nostrain demo gpt|linear|finetune`: a relay and four worker processes that share nothing but it. */
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
@@ -20,6 +20,10 @@ export const demo = (): Command =>
     .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
     .addOption(whole('--seed <n>', fields.seed.help, 0).default(1))
     .option('--corpus <file>', 'text to train on')
+    .option(
+      '--base <model>',
+      'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',
+    )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(profileOption())
     .option('--settings <file>', 'other settings as JSON, for every worker')
@@ -40,10 +44,11 @@ export const demo = (): Command =>
 const demoRules = (name: DemoName | 'certified', { reference }: DemoFlags): readonly FlagRule[] => [
   {
     flags: ['workers', 'rounds', 'innerSteps', 'relay', 'profile', 'settings', 'long'],
-    goesWith: 'demo gpt and demo linear',
+    goesWith: 'demo gpt, linear and finetune',
     holds: name !== 'certified',
   },
-  { flags: ['corpus'], goesWith: 'demo gpt and demo certified', holds: name !== 'linear' },
+  { flags: ['corpus'], goesWith: 'demo gpt, finetune and certified', holds: name !== 'linear' },
+  { flags: ['base'], goesWith: 'demo finetune', holds: name === 'finetune' },
   { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
   { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },
 ];

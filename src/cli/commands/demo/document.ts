@@ -2,6 +2,7 @@
 
 import type { RunEvent } from '../../../certified/events.ts';
 import type { FoundModel } from '../../../python/commands/demo-linear.ts';
+import type { TunedPart } from './finetune/tuning.ts';
 
 export interface DemoWorker {
   readonly name: string;
@@ -30,7 +31,8 @@ export interface DemoRound {
   readonly sample: string | null;
 }
 
-export interface DemoDocument {
+/** That of fine-tuning has more. */
+export interface DemoDocument extends Partial<TunedPart> {
   readonly task: string;
   readonly parameters: number;
   readonly corpus: {

@@ -13,7 +13,7 @@ import {
   referenceWords,
   referenceWorker,
 } from '../../../python/commands/demo-linear.ts';
-import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import { fields, type PartialSettings, type Settings } from '../../../run/settings.ts';
 import { commandLine } from '../../../terminal/command-line.ts';
 import { settingsFromFile } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
@@ -23,9 +23,10 @@ import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
 import { startRelay } from '../relay.ts';
 import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
+import { prepareTuning } from './finetune/tuning.ts';
 import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
 
-export const demoNames = ['gpt', 'linear'] as const;
+export const demoNames = ['gpt', 'linear', 'finetune'] as const;
 export type DemoName = (typeof demoNames)[number];
 
 export interface DemoFlags {
@@ -34,6 +35,7 @@ export interface DemoFlags {
   readonly innerSteps?: number;
   readonly seed: number;
   readonly corpus?: string;
+  readonly base?: string;
   readonly relay?: readonly string[];
   readonly profile?: Settings['profile'];
   readonly settings?: string;
@@ -78,6 +80,12 @@ const demos: Record<DemoName, Demo> = {
     quick: { workers: 4, rounds: 3, innerSteps: 40 },
     long: { workers: 4, rounds: 20, innerSteps: 80 },
   },
+  finetune: {
+    settings: { model: 'pretrained', heartbeatInterval: 10 },
+    usual: { workers: 4, rounds: 8, innerSteps: 5 },
+    quick: { workers: 4, rounds: 3, innerSteps: 5 },
+    long: { workers: 4, rounds: 16, innerSteps: 20 },
+  },
 };
 
 /** Who trains; more are numbered. */
@@ -100,14 +108,15 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     scope.defer(() => reporter.close());
     const onNotice = (message: string) => reporter.notice(message);
     const { signal } = interrupt;
-    const data: DemoData =
-      name === 'gpt'
-        ? await demoText({ dir, corpus: flags.corpus, onNotice, signal })
-        : flags.reference
-          ? await referenceExamples(dir)
-          : demoExamples(flags.seed, extent.workers);
+    const seen = { dir, onNotice, signal };
+    const tuning =
+      name === 'finetune'
+        ? await prepareTuning({ ...flags, ...extent, ...seen, quick: flags.quick === true })
+        : undefined;
+    const data = tuning?.data ?? (await demoData(name, flags, extent, seen));
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
-    const settings = await demoSettings(name, flags, extent);
+    const settings = { ...tuning?.settings, ...(await demoSettings(name, flags, extent)) };
+    await tuning?.before(settings);
     const relays = flags.relay ?? [await ownRelay(settings, scope, reporter)];
     const workers = names.map((worker, i) =>
       flags.reference
@@ -131,11 +140,30 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
       corpus: { name: data.name, sha256: data.sha256, bytes: data.bytes },
       rounds: settings.rounds,
     });
-    const found = flags.reference ? await referenceResult(join(dir, names[0]!)) : undefined;
-    const document = found ? { ...played, found } : played;
+    const first = join(dir, names[0]!);
+    const found = flags.reference ? { found: await referenceResult(first) } : undefined;
+    const isWhole = exits.every(({ code }) => code === 0);
+    const tuned = isWhole ? await tuning?.after(first) : undefined;
+    const document: DemoDocument = Object.assign(played, found, tuned);
     reporter.close();
     return tellEnd(document, exits, { dir, json: flags.json === true, name });
   });
+
+interface Seen {
+  readonly dir: string;
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+async function demoData(
+  name: DemoName,
+  { corpus, reference, seed }: DemoFlags,
+  { workers }: Extent,
+  seen: Seen,
+): Promise<DemoData> {
+  if (name === 'gpt') return await demoText({ ...seen, corpus });
+  return reference ? await referenceExamples(seen.dir) : demoExamples(seed, workers);
+}
 
 /** With the limits of most public relays; the reference's events need more. */
 async function ownRelay(
@@ -198,6 +226,15 @@ interface Shared {
   readonly corpus: string | undefined;
 }
 
+/** What a demo may set beside its rounds. */
+const TYPED = [
+  ...(['profile', 'owners', 'fragments', 'base', 'context', 'batchSize'] as const),
+  ...(['targets', 'localLearningRate'] as const),
+];
+
+const flagOf = (name: (typeof TYPED)[number], value: string | number | undefined) =>
+  value === undefined ? [] : [fields[name].flag.split(' ')[0]!, String(value)];
+
 /** The command line of one worker; the first one evaluates for all, since all hold the same bits. */
 function workerProcess(
   name: string,
@@ -215,9 +252,7 @@ function workerProcess(
     ...['--rounds', `${settings.rounds}`, '--inner-steps', `${settings.innerSteps}`],
     ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
     ...relays.flatMap((url) => ['--relay', url]),
-    ...(settings.profile === undefined ? [] : ['--profile', settings.profile]),
-    ...(settings.owners === undefined ? [] : ['--owners', `${settings.owners}`]),
-    ...(settings.fragments === undefined ? [] : ['--fragments', `${settings.fragments}`]),
+    ...TYPED.flatMap((one) => flagOf(one, settings[one])),
     ...(corpus === undefined ? [] : ['--corpus', corpus]),
     ...(file === undefined ? [] : ['--settings', file]),
     ...(index === 0 ? [] : ['--no-evaluate']),
@@ -261,5 +296,5 @@ function tellEnd(
 /** Where the shared model is, and the line that writes text with it; all workers have the same, so the first one's will do. */
 function savedBy(name: DemoName, dir: string): Saved {
   const folder = join(dir, NAMES[0]!);
-  return name === 'gpt' ? { folder, sample: commandLine(['sample', folder]) } : { folder };
+  return name === 'linear' ? { folder } : { folder, sample: commandLine(['sample', folder]) };
 }
