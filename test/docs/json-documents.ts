@@ -11,7 +11,10 @@ import { code, table } from './markdown.ts';
 const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, example: string])[]>> =
   {
     'demo/run-demo.ts': [
-      ['nostrain demo gpt --json`, `nostrain demo linear --json', 'demo-linear'],
+      [
+        'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json',
+        'demo-linear',
+      ],
     ],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],

@@ -78,10 +78,10 @@ describe('nostrain demo finetune', () => {
   );
 
   it('refuses a base that is none, before anything starts', async () => {
-    const { code, stdout } = await runProgram([
+    const { code, stderr } = await runProgram([
       ...['demo', 'finetune', '--base', '/nowhere.gguf', '--dir', temporaryFolder()],
     ]);
     expect(code).toBe(1);
-    expect(stdout).toContain('model/files');
+    expect(stderr).toContain('model/files');
   });
 });

@@ -33,6 +33,7 @@ const BESIDE_BASE_BYTES = 1e9;
 
 /** What of `--json` is this demo's alone. */
 export interface TunedPart {
+  /** Where several files make it, the hash is one over theirs and the tokenizer's. */
   readonly base: { readonly name: string; readonly sha256: string; readonly parameters: number };
   readonly adapter: {
     readonly rank: number;
@@ -41,7 +42,7 @@ export interface TunedPart {
   };
   /** Per token, on the whole validation slice, before anybody trained. */
   readonly baseValidationLoss: number;
-  /** Of the shared model at the end, on the same slice. */
+  /** Of text, by the shared model at the end on the same slice. */
   readonly bitsPerByte: number;
   /** What the first worker alone ends at: the same steps on its part of the text. */
   readonly aloneValidationLoss: number;
