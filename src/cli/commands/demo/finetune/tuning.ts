@@ -6,7 +6,6 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
-import { utf8 } from '../../../../base/bytes.ts';
 import { NostrainError } from '../../../../base/errors.ts';
 import { sha256Hex } from '../../../../base/hash.ts';
 import { deriveKey } from '../../../../base/rng.ts';
@@ -222,7 +221,7 @@ async function write(
 ): Promise<readonly string[]> {
   const { tokenizer } = task.text;
   const prompt = tokenizer.encode('\n').tokens;
-  const length = Math.ceil(SAMPLE_CHARACTERS / bytesPerToken(task));
+  const length = Math.ceil(SAMPLE_CHARACTERS / task.text.bytesPerToken);
   const tokens = await trainer.sample(params, { prompt, length, temperature: 0.8, seed });
   return tokenizer
     .decode(tokens)
@@ -234,13 +233,4 @@ async function write(
 const lossWords = (loss: number, task: Tuned): string =>
   `${loss.toFixed(3)} nats per token, ${bitsPerByte(loss, task).toFixed(3)} bits per byte`;
 
-const bitsPerByte = (loss: number, task: Tuned): number => loss / Math.LN2 / bytesPerToken(task);
-
-/** Of the validation slice, or of the whole text where its tokens are not in memory. */
-function bytesPerToken({ data, text: { corpus, tokenizer } }: Tuned): number {
-  const held = data.kind === 'tokens' ? data.validation : undefined;
-  if (held instanceof Uint8Array || held instanceof Int32Array) {
-    return utf8(tokenizer.decode(held)).length / held.length;
-  }
-  return corpus.bytes.length / tokenizer.encode(corpus.bytes).tokens.length;
-}
+const bitsPerByte = (loss: number, { text }: Tuned): number => loss / Math.LN2 / text.bytesPerToken;
