@@ -1,15 +1,8 @@
-/**
- * What follows a decided round: the state it leads to, its summary, and what members publish unasked so that the run outlives its events: copies
- * of what decided it, the spec and the stakes under keys of others than their authors, and now and then the whole state. Three keep each round,
- * and two founders: its proposer may be one of them, and others may delete everything they ever sent.
- */
+/** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
 
-import { stateBytes } from '../consensus/state-root.ts';
 import { within } from '../network/transport/deadline.ts';
-import type { Control } from '../network/wire/control.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { EventId, WorkerId } from '../run/ids.ts';
-import { ledgerBytes, snapshotOf } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Commit, Signed } from '../run/vote.ts';
@@ -19,11 +12,10 @@ import { idOf } from '../worker/state.ts';
 import type { RoundResult } from '../worker/strategy.ts';
 import { listVotes } from './certificate.ts';
 import { chainHeadOf } from './chain.ts';
-import type { CertifiedRound, CertifiedSession, CertifiedSummary, Reporter } from './events.ts';
-import type { Evidence, EvidenceStore, ProtocolMessage } from './evidence.ts';
-import { isCommit } from './evidence.ts';
+import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
+import { type Evidence, isCommit } from './evidence.ts';
+import { keepRound } from './keep-round.ts';
 import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from './member.ts';
-import type { Refresh } from './refresh.ts';
 import { type CertifiedState, carryOver } from './state.ts';
 
 /** From so many void rounds in a row on somebody should know. */
@@ -94,7 +86,7 @@ export async function applyDecision(
     member.attendance.noteLeaves(outcome);
     const isLast = outcome.round + 1 >= plan.rounds;
     if (isLast) member.control.hurry();
-    const kept = timing.isOver ? Promise.resolve() : keepRound(start, decision, member, wire.me);
+    const kept = keepRound(start, decision, member, { me: wire.me, isOver: timing.isOver });
     // after the last round connections close
     if (isLast) await within(kept, LAST_MS, clock, session.signal);
     report({ type: 'round', ...summary });
@@ -202,97 +194,6 @@ const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerI
 
 const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();
-
-interface Ports {
-  readonly control: Pick<Control<ProtocolMessage>, 'checkpoint' | 'copy' | 'publishSpec'>;
-  readonly evidence: EvidenceStore;
-  readonly refresh: Pick<Refresh, 'keep'>;
-  readonly reporter: Reporter;
-}
-
-/** How many publish a checkpoint: one may be gone before it is out. */
-const CHECKPOINTERS = 2;
-const KEEPERS = 3;
-/** Founders that do besides: who came uninvited may go with everything it sent. */
-const FOUNDERS = 2;
-
-/** Publishes what outlives this round, as far as it is this worker's turn; resolves when relays have answered. Never rejects. */
-async function keepRound(
-  ready: ReadyRound,
-  decision: Decision,
-  ports: Ports,
-  me: WorkerId,
-): Promise<void> {
-  const isDue = isCheckpointDue(decision);
-  const checkpoint = isDue && publishCheckpoint(ready, decision, ports, me);
-  const isKeeper = keepersOf(ready, decision, ports.evidence).includes(me);
-  await Promise.all([checkpoint, isKeeper && publishCopies(ready, decision, ports, isDue)]);
-}
-
-async function publishCopies(
-  { state: { round, spec, ledger } }: ReadyRound,
-  decision: Decision,
-  { control, evidence, refresh }: Ports,
-  isDue: boolean,
-): Promise<void> {
-  const stakes = snapshotOf(decision.next.ledger);
-  const isNew = stakes !== null && (round === 0 || stakes !== snapshotOf(ledger));
-  await Promise.all([
-    control.copy(round, standsOn(decision, evidence)),
-    (round === 0 || isDue) && control.publishSpec(spec),
-    isNew && refresh.keep(round, stakes),
-  ]);
-}
-
-/** Every so many rounds, and after the last one: the result of the run. */
-const isCheckpointDue = ({ next: { round, spec } }: Decision): boolean =>
-  round % spec.checkpoint.every === 0 || round === spec.training.rounds;
-
-/** So many of these keys in their order, and the first founders among them. */
-function someOf(
-  keys: readonly WorkerId[],
-  count: number,
-  founders: readonly WorkerId[],
-): readonly WorkerId[] {
-  const known = keys.filter((key) => founders.includes(key));
-  return [...keys.slice(0, count), ...known.slice(0, FOUNDERS)];
-}
-
-/** The first by rank of those who decided: they are there. */
-function keepersOf(
-  { electorate, state: { spec } }: ReadyRound,
-  { certificate: { attempt, commits } }: Decision,
-  evidence: EvidenceStore,
-): readonly WorkerId[] {
-  const signers = new Set(commits.map((id) => evidence.message(id)?.key));
-  const ranked = electorate.proposers(attempt).filter((key) => signers.has(key));
-  return someOf(ranked, KEEPERS, spec.founders);
-}
-
-/** The events without which nobody could check later that this round was decided so. Joins, leaves and earlier votes are in the outcome. */
-function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
-  const { proposal, commits } = certificate;
-  const said = evidence.message(proposal);
-  const ballots = said?.type === 'proposal' ? said.ballots : [];
-  return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
-}
-
-/** Publishes the state for newcomers; the first of the committee do, in the order of its draw. */
-async function publishCheckpoint(
-  { electorate }: ReadyRound,
-  { next }: Decision,
-  { control, reporter }: Ports,
-  me: WorkerId,
-): Promise<void> {
-  const { members } = electorate.committee;
-  if (!someOf(members, CHECKPOINTERS, next.spec.founders).includes(me)) return;
-  const state = {
-    ...{ round: next.round - 1, outcome: next.parent, ledgerRoot: next.ledgerRoot },
-    ...{ model: stateBytes(next), ledger: ledgerBytes(next.ledger) },
-  };
-  const isKept = await control.checkpoint(state).catch(() => false);
-  if (!isKept) reporter.unkept(next.round - 1);
-}
 
 /** Asks for what members copied of a round and the one before, since its authors may have deleted it; not again and again. */
 export interface CopiesSearch {

@@ -119,6 +119,14 @@ const NO_PART_YET = 'sent nothing yet: new workers are given parts of the model 
 const NO_STAKE =
   'sends nothing: its key has no stake in this run, so that its work counts for nothing';
 
+const SITS_OUT = 'sits it out, for this key may have signed in it what is not on this disk';
+
+const wordUnsaved = (round: number, why: string): string =>
+  `what decided ${roundName(round)} cannot be kept here: ${why}`;
+
+const wordRepublished = (round: number, count: number): string =>
+  `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ${count} of them`;
+
 function createOnce(report: (event: RunEvent) => void) {
   const told = new Set<string>();
   return (key: string, event: RunEvent) => {
@@ -166,12 +174,11 @@ export function createReporter(report: (event: RunEvent) => void) {
       notice(
         `${roundName(round)}: another process signs with this key; stop it, or the key is thrown out of the run`,
       ),
-    sittingOut: (round: number) =>
-      notice(
-        `${roundName(round)}: sits it out, for this key may have signed in it what is not on this disk`,
-      ),
+    sittingOut: (round: number) => notice(`${roundName(round)}: ${SITS_OUT}`),
     left: (round: number) =>
       notice(`left the run with ${roundName(round)}; the same command joins it again`),
+    unsaved: (round: number, why: string) => notice(wordUnsaved(round, why)),
+    republished: (round: number, count: number) => notice(wordRepublished(round, count)),
     unread: (round: number, why: string) =>
       notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),
     unpublished: (round: number, snapshot: string) =>

@@ -12,6 +12,7 @@ import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { idOf } from '../worker/state.ts';
 import type { Chain } from './chain.ts';
 import type { EvidenceStore, ProtocolMessage } from './evidence.ts';
+import type { PastStore } from './past.ts';
 import type { CertifiedState } from './state.ts';
 
 /** What a worker signed in the round in progress. */
@@ -32,6 +33,8 @@ export interface Journal {
   load(): Promise<Entry | undefined>;
   /** Resolves when it is on disk. */
   save(entry: Entry): Promise<void>;
+  /** Where it keeps what decided each round, to publish it again where relays forget it; without it this worker does not. */
+  readonly past?: PastStore | undefined;
 }
 
 /** An entry, or the state of a round alone, as text for the disk. Stakes are larger than what JSON numbers hold. */

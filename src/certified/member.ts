@@ -24,6 +24,7 @@ import {
 } from './evidence.ts';
 import type { Delays } from './journal.ts';
 import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
+import { Past } from './past.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 import type { Screening } from './screening.ts';
 
@@ -56,6 +57,7 @@ export interface Member {
   readonly branches: Branches;
   readonly attendance: Attendance;
   readonly refresh: Refresh;
+  readonly past: Past;
   readonly memory: VoteMemory;
   readonly keyWatch: KeyWatch;
   readonly inputs: RoundInputs;
@@ -77,6 +79,7 @@ export function createMember(options: MemberOptions): Member {
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
+  const past = new Past({ control, refresh, reporter, store: journal.past });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
   const shared = { control, evidence, reporter, refresh, clock, signal };
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
@@ -100,7 +103,7 @@ export function createMember(options: MemberOptions): Member {
     },
   };
   return {
-    ...{ spec, control, evidence, reporter, refresh, branches },
+    ...{ spec, control, evidence, reporter, refresh, branches, past },
     ...{ attendance, memory, keyWatch, inputs, rounds, driver },
     close() {
       rounds.close();

@@ -116,10 +116,18 @@ export class Refresh {
     return id;
   }
 
-  /** Publishes a table that counts from now on once more, so that it does not go with whoever published it first. */
-  async keep(round: number, id: Digest): Promise<void> {
-    const kept = this.#port.find(id).then((snapshot) => this.#port.publish(snapshot));
-    await kept.catch(() => this.#reporter.unpublished(round, id));
+  /** The document of a table that counts; undefined, and said, where nobody has it. */
+  async document(round: number, id: Digest): Promise<StakeSnapshot | undefined> {
+    return this.#port.find(id).catch(() => {
+      this.#reporter.unpublished(round, id);
+      return undefined;
+    });
+  }
+
+  /** Publishes a table once more, so that it does not go with whoever published it first. */
+  async publish(round: number, table: StakeSnapshot): Promise<void> {
+    const sent = this.#port.publish(table);
+    await sent.catch(() => this.#reporter.unpublished(round, snapshotId(table)));
   }
 
   /** Whether an outcome may name this table, as far as this worker can tell. */

@@ -32,6 +32,9 @@ import { assignmentOf, known, termsOf, weighingOf } from './terms.ts';
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
 
+/** How long what relays have forgotten may take to be published after the last round. */
+const LOOK_BACK_MS = 60_000;
+
 type Result = RoundResult<CertifiedState>;
 
 /** The strategy of one worker in a run whose rounds are certified. */
@@ -45,7 +48,9 @@ export function createCertifiedStrategy(
     async prepare(state) {
       if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };
       // a run that seemed over may have gone another way
-      const better = await member.branches.atTheEnd(certifiedOf(member.spec, state.head, state));
+      const end = certifiedOf(member.spec, state.head, state);
+      const better = await member.branches.atTheEnd(end);
+      if (!better && member.attendance.isReturning) await lookBack(end, member, session);
       if (!better) return { state, isOver: true };
       const result = await switchBranch(better, state, member, session);
       await ports.store.save(result.state);
@@ -54,6 +59,12 @@ export function createCertifiedStrategy(
     open: (state) => openCertified(state, member, session),
   };
   return strategy;
+}
+
+/** Who comes back after the last round publishes again what relays have forgotten. */
+async function lookBack(end: Certified, { past }: Member, { ports, signal }: CertifiedSession) {
+  const { clock, wire } = ports;
+  await within(past.look(end, wire.me), LOOK_BACK_MS, clock, signal);
 }
 
 async function openCertified(

@@ -1,6 +1,6 @@
 /**
  * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history), `votes.json` (what a worker signed in the round in
- * progress), each one file that is replaced whole and synced; `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
+ * progress), each one file that is replaced whole and synced; `past` (what decided earlier rounds); `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
  * plays a worker.
  */
 
@@ -11,6 +11,7 @@ import { CheckpointError, ConfigError } from '../base/errors.ts';
 import { safeJson } from '../base/safe-text.ts';
 import type { RunEvent } from '../certified/events.ts';
 import { type Entry, formatEntry, type Journal, parseEntry } from '../certified/journal.ts';
+import type { PastStore } from '../certified/past.ts';
 import type { Store } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import type { AddedMembers } from '../worker/worker-record.ts';
@@ -51,7 +52,10 @@ export async function openRunFolder<M extends object = object>(
       load: (layout) => loadState(file, layout, added),
       save: (state) => writeWhole(file, encodeState(state, added)),
     },
-    votes: createVoteJournal(join(dir, 'votes.json')),
+    votes: {
+      ...createVoteJournal(join(dir, 'votes.json')),
+      past: createPastStore(join(dir, 'past')),
+    },
     log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),
     close: () => lock.release(),
   };
@@ -69,6 +73,15 @@ function append(file: string, line: Readonly<Record<string, unknown>>): void {
 const createVoteJournal = (file: string): Journal => ({
   load: () => load(file),
   save: (entry) => writeWhole(file, new TextEncoder().encode(formatEntry(entry))),
+});
+
+/** One file for each round. */
+const createPastStore = (folder: string): PastStore => ({
+  async save(round, text) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await writeWhole(join(folder, `${round}.json`), new TextEncoder().encode(text));
+  },
+  load: (round) => readFile(join(folder, `${round}.json`), 'utf8').catch(() => undefined),
 });
 
 async function load(file: string): Promise<Entry | undefined> {

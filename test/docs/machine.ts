@@ -71,6 +71,8 @@ export const runFiles: Readonly<Record<string, string>> = {
     'certified runs that evaluate on a text of their own: that text, checked by its SHA-256',
   'votes.json':
     'certified runs: what this worker has signed in the round in progress, so that it never contradicts itself',
+  'past/':
+    'certified runs: what decided each round, some kilobytes to megabytes a round, published again where all relays have forgotten it; may be deleted',
   lock: 'the number of the process that plays the worker; a lock left by a dead one is taken over',
 };
 

@@ -87,6 +87,8 @@ export function certifiedSpec(options: SpecOptions): RunSpec {
 export interface Disk {
   state: CertifiedState | undefined;
   entry: Entry | undefined;
+  /** What decided each round. */
+  past?: Map<number, string>;
 }
 
 export interface CertifiedMember {
@@ -130,6 +132,12 @@ const memoryJournal = (disk: Disk): Journal => ({
   load: async () => disk.entry,
   save: async (entry) => {
     disk.entry = structuredClone(entry);
+  },
+  past: {
+    load: async (round) => disk.past?.get(round),
+    save: async (round, text) => {
+      disk.past = (disk.past ?? new Map()).set(round, text);
+    },
   },
 });
 

@@ -16,6 +16,8 @@ export interface TimedSwarm {
   /** A line to the relay, on which everything is heard unless said otherwise. */
   connect(hears?: (event: SignedEvent) => boolean): RelaySet;
   start(options: TimedOptions): CertifiedMember;
+  /** Everything that was ever sent is gone: the relay was replaced by an empty one. */
+  forget(): void;
   /** Takes in an event from anybody. */
   put(event: SignedEvent): void;
   /** Moves time on until it holds, second by second; the seconds that took. Throws when it does not hold in time. */
@@ -45,6 +47,7 @@ export function createTimedSwarm(
     events: relay.events,
     connect: relay.connect,
     put: relay.put,
+    forget: () => void relay.events.splice(0),
     start(options) {
       const common = { clock, relays: relay.connect(), spec, trainMs: 1000 * trainSeconds };
       const member = startCertified({ ...common, ...options });

@@ -30,7 +30,7 @@ import {
   refuseShortLived,
   roundFilter,
 } from './certified-events.ts';
-import { findCopies, publishCopies } from './copies.ts';
+import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
 import { buildFault, pairBody } from './faults.ts';
 import { KeptEvents } from './kept-events.ts';
 import type { Manifest } from './manifests.ts';
@@ -224,14 +224,24 @@ export class Control<N> {
     return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
   }
 
-  /** Publishes copies of events that are here under this worker's key, with the bodies that travel beside them; resolves when relays have answered. */
-  copy(round: number, ids: readonly EventId[]): Promise<void> {
+  /** Events that are here, with the bodies that travel beside them. */
+  bundle(ids: readonly EventId[]): Bundle {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const bodies = events.flatMap((event) => {
       const apart = apartIn(event);
       return (apart && this.#bodies.get(apart)) ?? [];
     });
-    return publishCopies({ run: this.#options.run, round }, events, bodies, this.#sending());
+    return { events, bodies };
+  }
+
+  /** Publishes copies of these under this worker's key; resolves when relays have answered. */
+  copy(round: number, bundle: Bundle): Promise<void> {
+    return publishCopies({ run: this.#options.run, round }, bundle, this.#sending());
+  }
+
+  /** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
+  copiers(round: number, by: readonly WorkerId[]): Promise<ReadonlySet<WorkerId> | undefined> {
+    return findCopiers({ run: this.#options.run, round }, by, this.#options);
   }
 
   /** Publishes the run's spec under this worker's key. */

@@ -123,6 +123,12 @@ export function openCopies(
   });
 }
 
+/** Events, and the bodies that travel beside them. */
+export interface Bundle {
+  readonly events: readonly SignedEvent[];
+  readonly bodies: readonly Uint8Array[];
+}
+
 /** A round of a run. */
 export interface RoundOfRun {
   readonly run: Digest;
@@ -142,8 +148,7 @@ const FIND_MS = 10_000;
 /** Publishes copies of these events, after their own chunks and the bodies that travel beside them; resolves when relays have answered. */
 export async function publishCopies(
   where: RoundOfRun,
-  events: readonly SignedEvent[],
-  bodies: readonly Uint8Array[],
+  { events, bodies }: Bundle,
   options: PublishOptions,
 ): Promise<void> {
   const lifetime: Lifetime = options.lifetime;
@@ -179,4 +184,23 @@ export async function findCopies(
   // nothing is asked any more
   await relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).catch(() => undefined);
   await Promise.all(pulls);
+}
+
+/** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
+export async function findCopiers(
+  { run, round }: RoundOfRun,
+  members: readonly WorkerId[],
+  { relays, signal }: Pick<CopiesSearch, 'relays' | 'signal'>,
+): Promise<ReadonlySet<WorkerId> | undefined> {
+  const found = new Set<WorkerId>();
+  const onEvent = (event: SignedEvent) => {
+    const parsed = copies.parse(event);
+    if (parsed.ok && parsed.value.scope.includes(`${run}/${round}`)) found.add(event.pubkey);
+  };
+  const asked = { waitMs: FIND_MS, signal, onEvent };
+  const answer = await relays
+    .query(copiesFilters(run, members, round), asked)
+    .catch(() => undefined);
+  const isAnswered = answer !== undefined && answer.unanswered.length < relays.relays.length;
+  return isAnswered ? found : undefined;
 }

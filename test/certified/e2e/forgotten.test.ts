@@ -1,0 +1,110 @@
+/** Relays that lose everything they had, as when all of them are replaced by empty ones: workers publish again what the run stands on. */
+import { describe, expect, it } from 'vitest';
+import { archiveRun } from '../../../src/certified/archive.ts';
+import { startOf } from '../../../src/certified/chain.ts';
+import { formatPast, parsePast } from '../../../src/certified/past.ts';
+import { replayRun } from '../../../src/certified/replay-run.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { runIdOf } from '../../../src/run/run-spec.ts';
+import {
+  type CertifiedMember,
+  certifiedRounds,
+  certifiedSpec,
+  rootsOf,
+} from '../../support/certified-swarm.ts';
+import { createTimedSwarm, type TimedSwarm } from '../../support/timed-swarm.ts';
+
+const HOUR = 3600;
+const FOUNDERS = [0, 1, 2, 3];
+const TRAIN = 4;
+
+const specOf = (rounds: number) =>
+  certifiedSpec({
+    ...{ founders: FOUNDERS, rounds },
+    document: { checkpoint: { every: 4, keep: 3 }, joinsPerRound: 2 },
+    timing: { graceMinMs: 10_000, graceMaxMs: 10_000 },
+  });
+
+const spec = specOf(12);
+const run = runIdOf(spec);
+const { layout } = startOf(spec);
+const roundsOf = (member: CertifiedMember) => certifiedRounds(member).length;
+
+/** What relays alone say of the run. */
+async function replayFrom(swarm: TimedSwarm) {
+  const asked = { relays: swarm.connect(), signal: new AbortController().signal };
+  return replayRun(await archiveRun(run, asked), { run, crypto: nativeCrypto });
+}
+
+const republished = ({ events }: CertifiedMember) =>
+  events.filter((event) => event.type === 'notice' && /had forgotten/.test(event.message));
+
+describe('all relays forget everything', () => {
+  it('while the workers run: they lead back to round 0 again, for a replay from relays alone and for newcomers', async () => {
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const members = [...FOUNDERS, 4].map((index) => swarm.start({ index, layout }));
+    await swarm.secondsUntil(() => members.every((member) => roundsOf(member) >= 6), HOUR);
+    swarm.forget();
+    await swarm.secondsUntil(() => members.every((member) => roundsOf(member) >= 9), HOUR);
+    const newcomer = swarm.start({ index: 6, layout, looksForCheckpoint: true });
+    await swarm.finish([...members, newcomer], HOUR);
+    const roots = rootsOf(members[0]!);
+    expect(rootsOf(newcomer).at(-1)).toBe(roots.at(-1));
+    expect(members.some((member) => republished(member).length > 0)).toBe(true);
+
+    const report = await replayFrom(swarm);
+    expect(report).toMatchObject({ ok: true, rounds: spec.training.rounds, firstBad: null });
+    expect(report.lines.map(({ modelRoot }) => modelRoot)).toEqual(roots);
+    // what founders keep is bounded by what decided the rounds: a copy of each round by each of them, and their checkpoints
+    const copies = swarm.events.filter(({ kind }) => kind === 7815);
+    expect(copies.length).toBeLessThanOrEqual(spec.training.rounds * members.length);
+  });
+
+  it('while nobody runs: workers that resume from their folders publish it again', async () => {
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const first = FOUNDERS.map((index) => swarm.start({ index, layout }));
+    await swarm.secondsUntil(() => first.every((member) => roundsOf(member) >= 5), HOUR);
+    for (const member of first) member.stop();
+    await swarm.secondsUntil(() => false, 5).catch(() => undefined);
+    swarm.forget();
+    const again = FOUNDERS.map((index) => swarm.start({ index, layout, disk: first[index]!.disk }));
+    await swarm.finish(again, HOUR);
+    const report = await replayFrom(swarm);
+    expect(report).toMatchObject({ ok: true, rounds: spec.training.rounds, firstBad: null });
+  });
+
+  it('after the last round: one founder that is started once more is enough', async () => {
+    const swarm = createTimedSwarm(spec, TRAIN);
+    const members = FOUNDERS.map((index) => swarm.start({ index, layout }));
+    await swarm.finish(members, HOUR);
+    const root = rootsOf(members[0]!).at(-1)!;
+    swarm.forget();
+    expect(
+      (await archiveRun(run, { relays: swarm.connect(), signal: new AbortController().signal }))
+        .events,
+    ).toEqual([]);
+    const again = swarm.start({ index: 2, layout, disk: members[2]!.disk });
+    await swarm.finish([again], HOUR);
+    expect(republished(again)).toHaveLength(1);
+    const report = await replayFrom(swarm);
+    expect(report).toMatchObject({ ok: true, rounds: spec.training.rounds, modelRoot: root });
+  });
+});
+
+describe('what decided a round, on disk', () => {
+  const record = {
+    ...{ round: 3, by: ['ab'.repeat(32)], events: [], bodies: [Uint8Array.of(1, 2)] },
+    stakes: '{}',
+  };
+
+  it('comes back as it was', () => {
+    expect(parsePast(formatPast(record))).toEqual(record);
+  });
+
+  it.each(['', '{', '{}', '[]', 'null', '{"round":3,"by":[],"events":[],"bodies":[]}'])(
+    'is nothing where the file is broken: %s',
+    (text) => {
+      expect(parsePast(text)).toBeUndefined();
+    },
+  );
+});
