@@ -25,6 +25,7 @@ export const examples: Readonly<Record<string, string>> = {
   show: 'nostrain show friends --html friends.html',
   clean: 'nostrain clean --older-than 30',
   'model inspect': 'nostrain model inspect SmolLM2-135M-Instruct.Q4_1.gguf',
+  'model export': 'nostrain model export friends --gguf friends.gguf',
   sample: 'nostrain sample friends --prompt "To be"',
   'stake snapshot': 'nostrain stake snapshot --from file --list stakes.txt -o stakes.json',
   'stake verify': 'nostrain stake verify stakes.json --rpc https://rpc.example.org',

@@ -12,13 +12,11 @@ export async function bytesOf({ pieces }: OutFile): Promise<Uint8Array> {
 export async function filesFrom(files: readonly OutFile[]): Promise<ModelFiles> {
   const contents = new Map<string, Uint8Array>();
   for (const file of files) contents.set(file.name, await bytesOf(file));
-  return filesOf(contents);
+  return {
+    name: 'a model',
+    open: (name) => {
+      const bytes = contents.get(name);
+      return Promise.resolve(bytes && sourceOf(name, bytes));
+    },
+  };
 }
-
-export const filesOf = (contents: ReadonlyMap<string, Uint8Array>): ModelFiles => ({
-  name: 'a model',
-  open: (name) => {
-    const bytes = contents.get(name);
-    return Promise.resolve(bytes && sourceOf(name, bytes));
-  },
-});

@@ -4,6 +4,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { createTextStream } from '../../model/sample.ts';
 import { type BaseModel, openBase } from '../../node/base-model.ts';
 import { openGptWriter, openPublishedWriter, type TextWriter } from '../../node/text-writer.ts';
+import { createChatRenderer } from '../../node/tokens/chat-renderer.ts';
 import type { PartialSettings } from '../../run/settings.ts';
 import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
@@ -12,6 +13,7 @@ import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 
 interface Flags {
   readonly prompt: string;
+  readonly chat?: true;
   readonly length: number;
   readonly temperature: number;
   readonly topP: number;
@@ -28,6 +30,7 @@ export const sample = (): Command =>
       .description('write text with the parameters of a run, or with a published model (--base)')
       .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
+      .option('--chat', 'put the prompt as a question, by the chat template of the model')
       .addOption(whole('--length <n>', 'tokens to write at most', 1, 1_000_000).default(400))
       .addOption(
         numeric('--temperature <x>', 'spread; 0 always takes the likeliest token', 0, 100).default(
@@ -101,19 +104,20 @@ async function open(
 /** Shows the text as it is written, or keeps it for the file. */
 async function write(
   { writer, base }: Opened,
-  { prompt, output, ...choice }: Flags,
+  { prompt, chat, output, ...choice }: Flags,
   { seed, signal }: { readonly seed: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { tokenizer } = writer;
   const ends = endsOf(base);
+  const asked = chat ? await question(base, prompt) : plain(writer, base, prompt);
   const stream = createTextStream((tokens) => tokenizer.decode(tokens));
   let text = '';
   const show = (part: string) => {
     if (output === undefined) writeOut(part);
     else text += part;
   };
-  show(prompt.trimStart());
-  const request = { ...choice, prompt: tokenizer.encode(prompt).tokens, seed, ends, signal };
+  if (!chat) show(prompt.trimStart());
+  const request = { ...choice, prompt: asked, seed, ends, signal };
   await writer.write(request, (token) => {
     if (!ends.has(token)) show(stream.push(token));
   });
@@ -121,10 +125,38 @@ async function write(
   if (output !== undefined) await writeResult(text, output);
 }
 
+/** Tokens of the text, after what the model expects before any. */
+const plain = (
+  { tokenizer }: TextWriter,
+  base: BaseModel | undefined,
+  prompt: string,
+): readonly number[] => [
+  ...(base?.tokenizer.begin ?? []),
+  ...Array.from(tokenizer.encode(prompt).tokens),
+];
+
+async function question(base: BaseModel | undefined, prompt: string): Promise<readonly number[]> {
+  const template = base?.pretrained.chatTemplate;
+  if (!base || template === undefined) {
+    const name = base?.name ?? 'a model that began from nothing';
+    throw new ConfigError('sample/chat', `${name} has no chat template`, {
+      hint: 'leave out --chat, or take a model that was made for chats',
+    });
+  }
+  const { config } = base.pretrained.tokenizerFiles;
+  const renderer = createChatRenderer({ template, config });
+  try {
+    const text = await renderer.ask([{ role: 'user', content: prompt }]);
+    return base.tokenizer.ids(text);
+  } finally {
+    await renderer.close();
+  }
+}
+
 /** What the model's own files say ends a text. */
 function endsOf(base: BaseModel | undefined): ReadonlySet<number> {
   if (!base) return new Set();
   const { eos_token_id: ids } = base.pretrained.config;
   const numbers = [ids].flat().filter((id) => typeof id === 'number');
-  return new Set(numbers);
+  return new Set([...numbers, ...base.tokenizer.end]);
 }

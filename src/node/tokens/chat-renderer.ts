@@ -10,6 +10,8 @@ export interface ChatOrder {
   readonly template: string;
   readonly config: ChatTokens;
   readonly conversations: readonly (readonly Turn[])[];
+  /** The texts are those that ask for the assistant's next turn. */
+  readonly asks?: boolean;
 }
 
 /** The texts to learn each conversation from, or which one cannot be rendered, and why. */
@@ -22,6 +24,8 @@ export type Lessons = readonly (readonly ChatPiece[])[];
 export interface ChatRenderer {
   /** Throws a ConfigError (`corpus/template`) when the template takes too long or too much memory. */
   render(conversations: ChatOrder['conversations']): Promise<ChatAnswer>;
+  /** The text that asks for the assistant's next turn; throws a ConfigError (`model/chat`) where the template refuses the turns. */
+  ask(conversation: readonly Turn[]): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -40,17 +44,25 @@ export function createChatRenderer(
   mostSeconds = MOST_SECONDS,
 ): ChatRenderer {
   let thread: Worker | undefined;
+  const order = (conversations: ChatOrder['conversations'], asks: boolean) => {
+    thread ??= startThread('tokens/chat-thread', {
+      maxOldGenerationSizeMb: MOST_MEMORY_MB,
+      maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
+    });
+    const asked = ask(thread, { template, config, conversations, asks }, mostSeconds);
+    return asked.catch(async (error: unknown) => {
+      await thread?.terminate();
+      thread = undefined;
+      throw error;
+    });
+  };
   return {
-    render: (conversations) => {
-      thread ??= startThread('tokens/chat-thread', {
-        maxOldGenerationSizeMb: MOST_MEMORY_MB,
-        maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
-      });
-      const asked = ask(thread, { template, config, conversations }, mostSeconds);
-      return asked.catch(async (error: unknown) => {
-        await thread?.terminate();
-        thread = undefined;
-        throw error;
+    render: (conversations) => order(conversations, false),
+    ask: async (conversation) => {
+      const answer = await order([conversation], true);
+      if ('lessons' in answer) return answer.lessons[0]![0]![0]!.text;
+      throw new ConfigError('model/chat', answer.reason, {
+        hint: 'ask without --chat, or take another model',
       });
     },
     close: async () => {

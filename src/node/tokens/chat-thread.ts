@@ -6,7 +6,7 @@ import type { ChatAnswer, ChatOrder } from './chat-renderer.ts';
 let chat: Chat | undefined;
 
 const port = parentPort;
-port?.on('message', ({ template, config, conversations }: ChatOrder) => {
+port?.on('message', ({ template, config, conversations, asks }: ChatOrder) => {
   try {
     chat ??= createChat(template, config);
   } catch (error) {
@@ -16,7 +16,8 @@ port?.on('message', ({ template, config, conversations }: ChatOrder) => {
   const lessons = [];
   for (const [at, messages] of conversations.entries()) {
     try {
-      lessons.push(chat.lessons(messages));
+      const asked = () => [[{ text: chat!.render(messages, { prompt: true }), counted: false }]];
+      lessons.push(asks ? asked() : chat.lessons(messages));
     } catch (error) {
       port.postMessage({ at, reason: (error as Error).message } satisfies ChatAnswer);
       return;

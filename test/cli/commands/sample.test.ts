@@ -1,5 +1,5 @@
 /** `nostrain sample`: text of a published model and of a run that fine-tuned it, a character at a time, and what is refused. */
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { compileTraining } from '../../../src/model/training-program.ts';
@@ -72,6 +72,25 @@ describe('nostrain sample', () => {
       // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for them
       first.stdout.slice(0, -1).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '·'),
     );
+  });
+
+  it('puts a question by the template of the model', async () => {
+    const chat = await writeTinyLlama(join(home, 'chat'));
+    const template =
+      "{% if messages[0].content == 'no' %}{{ raise_exception('not this') }}{% endif %}" +
+      'Q: {{ messages[0].content }} A:{% if add_generation_prompt %}>{% endif %}';
+    const config = { chat_template: template };
+    await writeFile(join(chat, 'tokenizer_config.json'), JSON.stringify(config));
+    const ask = (prompt: string, ...more: string[]) => {
+      const argv = ['--base', chat, '--prompt', prompt, '--length', '9', '--temperature', '0'];
+      return runCommand('sample', ...argv, ...more);
+    };
+    const answer = await ask('Why?', '--chat');
+    expect(answer).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(`Q: Why? A:>${answer.stdout}`).toBe((await ask('Q: Why? A:>')).stdout);
+    expect((await ask('no', '--chat')).stderr).toMatch(/model\/chat.*not this.*\n {2}try: /);
+    const without = await runCommand('sample', '--base', base, '--chat');
+    expect(without.stderr).toMatch(/sample\/chat.*no chat template/);
   });
 
   it('refuses a base that is missing, is another, or does not fit', async () => {
