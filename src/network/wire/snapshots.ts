@@ -130,6 +130,8 @@ export interface SnapshotSearch {
 /** How long relays may take to say what they have, and to bring chunks. */
 const FIND_MS = 15_000;
 const PULL_MS = 120_000;
+/** A root of which no chunk comes for so long is nothing: a relay is given 20 s for its answer. */
+const PULL_IDLE_MS = 25_000;
 /** Roots of one id that are looked at: only one can be right, and anybody may name others. */
 export const MOST_CLAIMS = 32;
 
@@ -157,16 +159,23 @@ export async function findSnapshot(
   const puller = createPuller(search);
   const looking = new Looking(id, puller, search);
   const { changed } = looking;
-  const subscription = relays.subscribe([snapshotFilter(id)], {
-    onEvent: (event) => looking.take(event),
-    onCaughtUp: changed.notify,
-    onLost: changed.notify,
-  });
+  const onEvent = (event: SignedEvent) => looking.take(event);
+  const filters = [snapshotFilter(id)];
+  const subscription = relays.subscribe(filters, { onEvent });
   const startedMs = clock.now();
+  let isAnswered = false;
+  // who never says that it is through holds nobody up
+  void relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).then(
+    () => {
+      isAnswered = true;
+      changed.notify();
+    },
+    () => undefined,
+  );
   try {
     // what is published meanwhile counts too: a false claim that came first keeps nobody from it
     while (looking.found === undefined) {
-      if (subscription.caughtUp && looking.pending === 0) break;
+      if (isAnswered && looking.pending === 0) break;
       const untilMs = startedMs + (looking.pending > 0 ? PULL_MS : FIND_MS);
       if (clock.now() >= untilMs) break;
       await notifiedOrDeadline(changed, clock, untilMs, signal);
@@ -219,7 +228,7 @@ class Looking {
     if (this.#claimed.has(name) || this.#claimed.size >= MOST_CLAIMS) return;
     this.#claimed.add(name);
     this.pending += 1;
-    const pulled = await this.#puller.pull(claim).done;
+    const pulled = await this.#puller.pull(claim, { idleMs: PULL_IDLE_MS }).done;
     this.pending -= 1;
     const opened = pulled && openSnapshot(pulled.payload, claim.id, this.#sha256);
     if (opened?.ok) this.found ??= opened.value;
