@@ -3,6 +3,7 @@
  * have forgotten it. Written from relays, read back line by line, and opened for a replay; whoever reads one is told which lines are wrong.
  */
 import { ConfigError } from '../base/errors.ts';
+import { layoutOf } from '../model/from-settings.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../network/event.ts';
 import type { EventCrypto } from '../network/event-crypto.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
@@ -11,7 +12,7 @@ import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Digest } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { checkpointChunks } from './catch-up.ts';
-import { type Certified, genesisOf, startOf } from './chain.ts';
+import { type Certified, type Chain, openingOf } from './chain.ts';
 import type { Gathered, Hashing } from './evidence.ts';
 import type { Asked } from './from-relays.ts';
 import {
@@ -116,8 +117,8 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const latest = Math.max(...known.events.map(({ created_at }) => created_at));
   const since = known.events.length > 0 ? Math.max(0, latest - OVERLAP_SECONDS) : undefined;
   const { sha256, crypto, onNotice = () => undefined } = options;
-  let start: Certified | undefined;
-  const startOfRun = (spec: RunSpec) => (start ??= genesisOf(spec, startOf(spec), sha256));
+  let start: Chain | Certified | undefined;
+  const startOfRun = (spec: RunSpec) => (start ??= openingOf(spec, { sha256 }));
   const onLeft = (events: number) =>
     onNotice(`members signed more than a reader keeps: ${events} events were left out`);
   const asking = { ...options, since, known: known.events, start: startOfRun, onLeft };
@@ -131,7 +132,7 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const gathered = gather(events, { run, spec }, { beacons: values, crypto });
   const path = pathOf(startOfRun(spec), gathered);
   if (isWhole(path, gathered)) return { events, beacons: records };
-  const { layout } = startOfRun(spec).params;
+  const layout = layoutOf(spec.training, spec.start);
   const state = await checkpointChunks(path, run, { ...options, layout });
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }

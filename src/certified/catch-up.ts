@@ -26,9 +26,8 @@ import {
   type Certified,
   type Chain,
   electorateOf,
-  genesisOf,
+  openingOf,
   stakesOf,
-  startOf,
   withEntropy,
 } from './chain.ts';
 import { BYTES_PER_PARAMETER, type Verdict } from './evidence.ts';
@@ -187,7 +186,7 @@ export async function committeeInRun(
   { round, attempt }: { readonly round: number | undefined; readonly attempt: number },
   options: DecisionOptions,
 ): Promise<RunCommittee> {
-  const start = genesisOf(spec, startOf(spec), options.sha256);
+  const start = openingOf(spec, options);
   const { gathered } = await decisionsOf(spec, start, options);
   const before = chainBefore(replay(start, gathered), round);
   const chain = here(withEntropy(before, gathered));
@@ -222,6 +221,6 @@ function here<T>(verdict: Verdict<T>): T {
 
 /** Where the run stands: the round in progress, its roster and its entropy. */
 export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
-  const start = genesisOf(spec, startOf(spec));
+  const start = openingOf(spec, {});
   return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
 }

@@ -1,5 +1,6 @@
 /** What is certified of a run between two rounds: the chain state, with the model and without it, and who votes in the round to come. */
 
+import { ConfigError } from '../base/errors.ts';
 import type { Aggregate } from '../consensus/aggregate/rules.ts';
 import {
   type CommitteeRules,
@@ -194,21 +195,50 @@ export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verd
 
 /** The state a run starts from. */
 export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
-  const run = runIdOf(spec);
-  const ledger = firstLedger(membershipOf(spec, run));
   const momentum = params.values.slice().fill(0);
   const root = modelRoot({ params, momentum }, hash);
+  const said = spec.start?.root ?? root;
+  if (said !== root) {
+    throw new ConfigError('base/other', `the base gives model root ${root}, the run says ${said}`, {
+      hint: 'name the files that the run was made with (--base)',
+    });
+  }
+  return { ...firstChain(spec, root), params, momentum };
+}
+
+function firstChain(spec: RunSpec, root: Digest): Chain {
+  const run = runIdOf(spec);
+  const ledger = firstLedger(membershipOf(spec, run));
   return {
-    ...{ spec, run, round: 0, parent: run, time: 0, params, momentum },
-    ...{ ledger, ledgerRoot: ledgerRoot(ledger), modelRoot: root, before: null, recent: [run] },
-    departed: [],
+    ...{ spec, run, round: 0, parent: run, time: 0, ledger, ledgerRoot: ledgerRoot(ledger) },
+    ...{ modelRoot: root, before: null, recent: [run], departed: [] },
   };
 }
 
-/** The parameters that everybody starts from: they follow from the seed. */
-export function startOf({ training }: RunSpec): Params {
-  const model = modelOf(training);
-  return { layout: modelLayout(model), values: initialParameters(model, training.seed) };
+/**
+ * The parameters that everybody starts from: they follow from the seed, unless all of a published model is trained; then `first` has
+ * them. Throws a ConfigError where it is needed and not there, or another.
+ */
+export function startOf({ training, start }: RunSpec, first?: Float32Array): Params {
+  const model = modelOf(training, start);
+  const layout = modelLayout(model);
+  if (start === null || start.root === null) {
+    return { layout, values: initialParameters(model, training.seed) };
+  }
+  if (first?.length === layout.size) return { layout, values: Float32Array.from(first) };
+  throw new ConfigError('base/needed', 'this run trains all parameters of a published model', {
+    hint: 'its first ones are in the files of the base: name them with --base',
+  });
+}
+
+/** Where a run starts, with the model as far as it is known: all but the model where its first parameters are in files that are not here. */
+export function openingOf(
+  spec: RunSpec,
+  { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },
+): Chain | Certified {
+  const root = spec.start?.root ?? null;
+  if (root === null || first !== undefined) return genesisOf(spec, startOf(spec, first), sha256);
+  return firstChain(spec, root);
 }
 
 /** A join names one of so many last outcomes. */

@@ -7,7 +7,7 @@ import { roundName } from '../run/round-name.ts';
 import type { Signed } from '../run/vote.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
 import type { Decided } from './certificate.ts';
-import { genesisOf, startOf } from './chain.ts';
+import { openingOf } from './chain.ts';
 import type { Gathered } from './evidence.ts';
 import { hasModel, type ReplayedRound, replay } from './replay.ts';
 import { judgeManifest, judgeSubmission } from './rows.ts';
@@ -73,7 +73,7 @@ export async function explainRound(
 ): Promise<Explanation | undefined> {
   const { spec, gathered } = await openHistory(archive, options);
   const found: ReplayedRound[] = [];
-  for (const each of replay(genesisOf(spec, startOf(spec), options.sha256), gathered)) {
+  for (const each of replay(openingOf(spec, options), gathered)) {
     if (each.round >= round) found.push(each);
     if (found.length === 2) break;
   }

@@ -20,7 +20,7 @@ import { type FeatureSet, featureSet, noFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import { stakeOf } from '../run/stake-snapshot.ts';
-import { type Chain, genesisOf, startOf } from './chain.ts';
+import { type Chain, openingOf } from './chain.ts';
 import {
   BYTES_PER_PARAMETER,
   type Gathered,
@@ -60,7 +60,7 @@ export function gather(
   const features = featureSet(spec.features);
   const { payloadBytes } = spec.limits;
   const all = [...events];
-  const stateBytes = BYTES_PER_PARAMETER * layoutOf(spec.training).size;
+  const stateBytes = BYTES_PER_PARAMETER * layoutOf(spec.training, spec.start).size;
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
@@ -184,7 +184,7 @@ export async function beaconsOf(
     } else bad.push({ line: each.line, reason: judged.issue.message });
   }
   const gathered = gather(events, { run, spec }, { beacons: values, crypto: search.crypto });
-  const start = genesisOf(spec, startOf(spec), search.sha256);
+  const start = openingOf(spec, search);
   await completeBeacons(start, gathered, values, async (time) => {
     const kept = sound.get(time);
     const isProved = kept !== undefined && 'signature' in kept.proof;

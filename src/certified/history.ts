@@ -15,7 +15,7 @@ import type { BeaconSource } from '../run/beacon-source.ts';
 import { anyFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
-import { type Chain, genesisOf, startOf } from './chain.ts';
+import { type Chain, openingOf } from './chain.ts';
 import type { Gathered } from './evidence.ts';
 import { type Followed, followAll, namedBy } from './follow-members.ts';
 import {
@@ -73,7 +73,7 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   const served = await collectSpec(run, asking);
   const spec = asking.spec ?? served.spec;
   if (spec === undefined) return fromAnybody(run, asking);
-  const start = asking.start?.(spec) ?? genesisOf(spec, startOf(spec), sha256);
+  const start = asking.start?.(spec) ?? openingOf(spec, { sha256 });
   const beacon = asking.beacon?.(spec);
   const past = new Past(
     spec,

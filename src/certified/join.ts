@@ -21,7 +21,7 @@ import { genesis } from '../worker/state.ts';
 import { evidenceFor } from './admission.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
-import { type Chain, chainHeadOf, genesisOf, startOf } from './chain.ts';
+import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './chain.ts';
 import type { CertifiedPorts, CertifiedSession } from './events.ts';
 import type { Hashing, ProtocolMessage } from './evidence.ts';
 import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
@@ -37,6 +37,8 @@ import { createCertifiedStrategy } from './strategy.ts';
 /** What a worker of a certified run needs to know beside its machine. */
 export interface CertifiedOptions extends Hashing {
   readonly spec: RunSpec;
+  /** The parameters of round 0, of a run that trains all of a published model; of others they follow from the seed. */
+  readonly first?: Float32Array | undefined;
   /** Where stake tables come from; needed in a run with stakes. */
   readonly stakes?: RefreshPort | undefined;
   /** Stake tables that somebody handed over, by their ids; relays are asked for the others. */
@@ -115,13 +117,14 @@ export interface CertifiedWorker {
  * ```
  */
 export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedWorker> {
-  const { spec, relays, secretKey, trainer, clock = systemClock, sha256, crypto } = options;
+  const { spec, first, relays, secretKey, trainer, clock = systemClock, sha256, crypto } = options;
   const { report = () => undefined, signal = new AbortController().signal } = options;
   const { store = memoryStore(), journal = memoryJournal(), createSha256 } = options;
   const signer = createSigner(secretKey, crypto);
   const { layout } = trainer;
   const onNotice = (message: string) => report({ type: 'notice', message });
-  const loss = () => trainer.evaluate(startOf(spec).values, 'shard', { batches: SHARD_BATCHES });
+  const loss = () =>
+    trainer.evaluate(startOf(spec, first).values, 'shard', { batches: SHARD_BATCHES });
   const start =
     (await store.load(layout)) ??
     (await firstCertified(options, await loss(), { relays, signal, clock, onNotice }));
@@ -147,12 +150,12 @@ export async function playCertified(
   options: CertifiedOptions,
   parts: Parts,
 ): Promise<CertifiedState> {
-  const { spec, trust, sha256 } = options;
+  const { spec, trust } = options;
   // what is on disk may be of another history
   if (trust !== undefined && start.round > 0) {
     const { ports, signal } = given;
     const sources = { ...options, relays: parts.relays, clock: ports.clock, signal };
-    await assertTrusted(spec, genesisOf(spec, startOf(spec), sha256), trust, sources);
+    await assertTrusted(spec, openingOf(spec, options), trust, sources);
   }
   const { signal } = given;
   const asked = { clock: given.ports.clock, signal };
@@ -219,7 +222,7 @@ function memberOf(
   const history = createHistory(spec, {
     ...{ relays, signal, beacon, layout: ports.trainer.layout, tables: options.tables },
     ...{ clock: ports.clock, sha256, crypto },
-    genesis: () => genesisOf(spec, startOf(spec), sha256),
+    genesis: () => genesisOf(spec, startOf(spec, options.first), sha256),
   });
   return createMember({
     ...{ spec, control, journal, ports, signal, crypto, admission },
@@ -235,11 +238,11 @@ function memberOf(
 
 /** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
 export async function firstCertified(
-  { spec, tables, beacon, branch, trust, sha256, crypto }: CertifiedOptions,
+  { spec, first: given, tables, beacon, branch, trust, sha256, crypto }: CertifiedOptions,
   lossBefore: number,
   parts: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'>,
 ): Promise<CertifiedState> {
-  const params = startOf(spec);
+  const params = startOf(spec, given);
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
   const { layout } = params;

@@ -11,10 +11,11 @@ import { ruleForms, ruleNames, usualAggregation } from '../run/aggregation.ts';
 import { completeDocument, contradictions } from '../run/complete-spec.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
-import { combineSettings, presets } from '../run/presets.ts';
+import { combineSettings, modelAsked, presets } from '../run/presets.ts';
 import { readSpec, weightCapOf } from '../run/read-spec.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import {
+  adapterNames,
   fields,
   type PartialSettings,
   readSettings,
@@ -25,6 +26,7 @@ import {
 import { readKey } from '../run/spec-fields.ts';
 import { isObject, type Untyped } from '../run/spec-readers.ts';
 import type { Evaluation } from '../run/spec-table.ts';
+import { readStart, type Start } from '../run/start.ts';
 
 /** A text that everybody trains on, as a spec names it. */
 export interface NamedCorpus {
@@ -46,6 +48,8 @@ export interface SpecRequest {
   readonly namesCorpus?: boolean;
   /** Reads the corpus: the one named, else the usual one; with a hash, none but that. Regressions need none. */
   corpus?(sha256: string | undefined): Promise<NamedCorpus>;
+  /** Opens the base of these settings and says what a run holds of it; only pretrained models need one. */
+  start?(settings: Settings): Promise<Start>;
   /** The key that makes the run, where the document does not name another. */
   readonly me: string;
   readonly sha256?: Sha256 | undefined;
@@ -67,7 +71,8 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
     : (said.founders ?? [author]);
-  const layout = layoutOf(training);
+  const start = await startIn(said, asked, training);
+  const layout = layoutOf(training, start);
   const derived = {
     name: training.model,
     data: await dataOf(said, asked, training, Array.isArray(founders) ? founders.length : 1),
@@ -82,7 +87,10 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const shared = Object.entries(writeSettings(training)).filter(([name]) => isShared(name));
   const complete = { ...membersOf(said.training), ...Object.fromEntries(shared) };
   const spec = readSpec(
-    completeDocument({ ...said, author, founders, training: complete }, derived),
+    completeDocument(
+      { ...said, author, founders, training: complete, ...(start && { start }) },
+      derived,
+    ),
   );
   assertFits(spec, slice);
   return { spec, slice };
@@ -97,6 +105,8 @@ function hostileOf({ aggregation }: Untyped, founders: number): number {
 
 /** In hex where it is a key; what is none is left for the spec's reader to refuse. */
 const keyOf = (value: unknown): unknown => readKey(value) ?? value;
+
+const isOfAdapter = (name: string): boolean => adapterNames.some((each) => each === name);
 
 const isShared = (name: string): boolean => sharedNames.some((each) => each === name);
 
@@ -132,9 +142,32 @@ function overlay(document: Untyped, typed: Untyped): Untyped {
 /** Preset, then file, then flags. Names that are no settings are left for the spec's reader to refuse. */
 function trainingOf(said: Untyped, typed: PartialSettings): Settings {
   const known = Object.entries(membersOf(said.training)).filter(([name]) => isShared(name));
-  const asked = { ...readSettings(Object.fromEntries(known), 'training'), ...typed };
-  const model = asked.model ?? 'char-gpt';
+  const { adapter } = membersOf(said.start);
+  const ofBase = Object.entries(membersOf(adapter)).filter(([name]) => isOfAdapter(name));
+  const asked = {
+    ...readSettings(Object.fromEntries(known), 'training'),
+    ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
+    ...typed,
+  };
+  const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
   return combineSettings(presets[model], { run: 'run', relay: [], ...asked, model });
+}
+
+/** What is said of the published model to start from, of the one that was named, else of that of the document; null of other models. */
+async function startIn(
+  said: Untyped,
+  { start }: SpecRequest,
+  training: Settings,
+): Promise<Start | null> {
+  if (training.model !== 'pretrained') return null;
+  if (training.base === '' && isObject(said.start)) {
+    const { rank, alpha, targets, adapterTrain } = training;
+    return readStart({ start: { ...said.start, adapter: { rank, alpha, targets, adapterTrain } } });
+  }
+  if (start !== undefined) return start(training);
+  throw new ConfigError('base/missing', 'a pretrained model needs a base, and none is named', {
+    hint: 'say which: `start` of a base that is open, or the section `start` in the document',
+  });
 }
 
 /** Made-up examples for a regression; for text the corpus named, or the usual one, unless each worker has its own. */

@@ -4,8 +4,10 @@ import { apartIn } from '../network/attachments/bodies.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { toProposed } from '../network/wire/proposals.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import type { Params } from '../tensor/params.ts';
 import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
-import { genesisOf, startOf } from './chain.ts';
+import { openingOf } from './chain.ts';
 import type { Gathered } from './evidence.ts';
 import { type Checked, hasModel, type ReplayedRound, replay } from './replay.ts';
 
@@ -63,6 +65,10 @@ export interface ReplayOptions extends HistoryOptions {
   readonly through?: Digest | undefined;
   /** An outcome that somebody vouched for: its branch is followed, and without it nothing is right. */
   readonly trust?: Digest | undefined;
+  /** The parameters of round 0, of a run that trains all of a published model; without them its model is not recomputed. */
+  first?(spec: RunSpec): Promise<Float32Array | undefined>;
+  /** The parameters after the last round, where they are recomputed. */
+  onModel?(spec: RunSpec, params: Params): void;
   /** Each round as soon as it is checked. */
   onRound?(round: RoundReport): void;
 }
@@ -117,7 +123,8 @@ export async function replayRun(
   options: ReplayOptions = {},
 ): Promise<ReplayReport> {
   const { run, spec, events, gathered, bad, believed } = await openHistory(archive, options);
-  const start = genesisOf(spec, startOf(spec), options.sha256);
+  const first = await options.first?.(spec);
+  const start = openingOf(spec, { first, sha256: options.sha256 });
   const playing = replay(start, gathered, options.trust ?? options.through);
   const lines: RoundReport[] = [];
   let next = playing.next();
@@ -127,6 +134,7 @@ export async function replayRun(
     options.onRound?.(line);
   }
   const { state, digests } = next.value;
+  if (hasModel(state)) options.onModel?.(spec, state.params);
   const placed = bad.map((each) => placeBad(each, gathered, events));
   // where lines are broken, what is missing is what they said
   const isWrong = ({ problem, missing }: RoundReport): boolean =>

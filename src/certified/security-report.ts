@@ -15,6 +15,7 @@ import {
 import { settingsOf } from '../run/complete-spec.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Settings } from '../run/settings.ts';
+import type { Layout } from '../tensor/params.ts';
 
 export interface ReportOptions {
   /** Default the founders. */
@@ -25,7 +26,7 @@ export interface ReportOptions {
   readonly roundSeconds?: number | undefined;
   readonly relays: readonly string[];
   /** Bytes of the payload of one worker of so many; encoding a made-up delta may take seconds. */
-  measure(settings: Settings, workers: number): number;
+  measure(settings: Settings, layout: Layout, workers: number): number;
 }
 
 export interface SecurityReport {
@@ -64,7 +65,9 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
   const { workersPerIp, relays } = options;
   const workers = options.workers ?? spec.founders.length;
   const settings = settingsOf(spec, { relay: relays });
-  const payloadBytes = payloadOf(spec, settings, () => options.measure(settings, workers));
+  const payloadBytes = payloadOf(spec, settings, (layout) =>
+    options.measure(settings, layout, workers),
+  );
   const { heartbeatInterval: heartbeatSeconds, stripe } = settings;
   const cost = roundCost({
     ...{ run: runIdOf(spec), payloadBytes, stripe, workers, relays },
@@ -100,11 +103,15 @@ function stakeRuleOf({ committee: { weights, minStake } }: RunSpec): string {
 }
 
 /** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
-function payloadOf({ limits }: RunSpec, settings: Settings, measure: () => number): number {
-  const layout = layoutOf(settings);
+function payloadOf(
+  { limits, start }: RunSpec,
+  settings: Settings,
+  measure: (layout: Layout) => number,
+): number {
+  const layout = layoutOf(settings, start);
   const most = Math.min(limits.payloadBytes, mostPayloadBytes(layout));
   if (layout.size > MOST_MEASURED) return most;
-  return Math.min(most, measure());
+  return Math.min(most, measure(layout));
 }
 
 const payloadEvents = ({ commit, chunks }: RoundCost): number => commit.events + chunks.events;

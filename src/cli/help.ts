@@ -33,6 +33,7 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
       'accumulate',
       'evaluate',
       'evaluation',
+      'baseFrom',
       'backend',
     ],
     ...['steps', 'learningRate', 'sync', 'roundTimeout', 'waitFor', 'joinTimeout', 'peers'],

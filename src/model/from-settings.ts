@@ -1,7 +1,11 @@
 /** Which model training settings describe, before any data is read: its architecture and the layout of its parameters. */
-import type { ModelSpec } from '../run/model-spec.ts';
-import type { Settings } from '../run/settings.ts';
+import { ConfigError } from '../base/errors.ts';
+import type { DecoderSpec, ModelSpec, Precision } from '../run/model-spec.ts';
+import type { AdapterName, Settings } from '../run/settings.ts';
+import { decoderIn, type Start } from '../run/start.ts';
 import type { Layout } from '../tensor/params.ts';
+import { type LoraSpec, loraModel } from './adapters/lora.ts';
+import type { AnyModel } from './architectures/table.ts';
 import { linearTruth } from './data/regression.ts';
 import { tokenizers } from './data/tokenizer.ts';
 import { modelLayout } from './parameters.ts';
@@ -12,8 +16,21 @@ type ModelSettings = Pick<
   'model' | 'tokens' | 'width' | 'layers' | 'heads' | 'context' | 'ffn' | 'hidden'
 >;
 
-/** The model of these settings. Regressions have as many features as the made-up examples of the linear truth. */
-export function modelOf(settings: ModelSettings): ModelSpec {
+/**
+ * The model of these settings, with the start of the run where that is a published one. Regressions have as many features as the made-up
+ * examples of the linear truth.
+ */
+export function modelOf(settings: ModelSettings, start?: Start | null): AnyModel {
+  if (settings.model !== 'pretrained') return seededModelOf(settings);
+  if (!start) {
+    throw new ConfigError('base/missing', 'a pretrained model needs a base to start from', {
+      hint: 'name it with --base: a folder, a .gguf file or hf:owner/name',
+    });
+  }
+  return trainedOf(decoderIn(start, settings.context), adapterOf(start.adapter));
+}
+
+function seededModelOf(settings: ModelSettings): ModelSpec {
   const features = linearTruth.weights.length;
   if (settings.model === 'linear') return { architecture: 'linear', features };
   const { width, layers, heads, context, ffn, hidden } = settings;
@@ -22,5 +39,22 @@ export function modelOf(settings: ModelSettings): ModelSpec {
   return { architecture: 'gpt', vocabulary, width, layers, heads, context, ffn };
 }
 
+/** What is trained of a base: all of it, or the adapters alone, beside a base that is held in so many bits. */
+export const trainedOf = (
+  base: DecoderSpec,
+  adapter: LoraSpec | undefined,
+  precision?: Precision,
+): AnyModel => (adapter === undefined ? base : loraModel(base, adapter, precision));
+
+/** The adapters of these settings; undefined where all parameters are trained. */
+export const adapterOf = ({
+  rank,
+  alpha,
+  targets,
+  adapterTrain,
+}: Pick<Settings, AdapterName>): LoraSpec | undefined =>
+  rank === 0 ? undefined : { rank, alpha, targets, train: adapterTrain };
+
 /** The parameters of these settings, by name and shape. */
-export const layoutOf = (settings: ModelSettings): Layout => modelLayout(modelOf(settings));
+export const layoutOf = (settings: ModelSettings, start?: Start | null): Layout =>
+  modelLayout(modelOf(settings, start));

@@ -6,24 +6,30 @@ import { resolve } from 'node:path';
 import { toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { ConfigError } from '../base/errors.ts';
-import { fixedLora, type LoraSpec, loraModel } from '../model/adapters/lora.ts';
+import { modelRoot } from '../consensus/state-root.ts';
+import { fixedLora, type LoraSpec } from '../model/adapters/lora.ts';
 import type { AnyModel } from '../model/architectures/table.ts';
+import { adapterOf, trainedOf } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Pretrained } from '../pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../pretrained/tokenizer.ts';
 import { readFinite } from '../pretrained/weights.ts';
+import type { Digest } from '../run/ids.ts';
 import type { DecoderSpec, Precision } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
-import type { BaseIdentity } from '../run/start.ts';
+import { assertSameBase, type BaseIdentity, type Start, shapeOf } from '../run/start.ts';
+import type { Layout } from '../tensor/params.ts';
 import { nativeSha256 } from './native-sha256.ts';
 import { hashFiles, openLocalModel } from './pretrained/folder.ts';
-import { fetchModel, isHubReference } from './pretrained/hub.ts';
+import { fetchModel, isHubReference, parseHubReference } from './pretrained/hub.ts';
 import type { FrozenNumbers } from './trainer/setup.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {
   /** What to call it in front of a person. */
   readonly name: string;
+  /** Where others may get it: of the hub, at the revision that was opened. */
+  readonly from: readonly string[];
   readonly pretrained: Pretrained;
   readonly tokenizer: PublishedTokenizer;
   /** The base, for windows of the run's context. */
@@ -61,29 +67,71 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   const pretrained = await openLocalModel(path, context === undefined ? {} : { context });
   const { spec, tokenizer, name } = pretrained;
   const adapter = adapterOf(settings);
+  const model = trainedOf(spec, adapter, basePrecision);
   return {
-    ...{ name, pretrained, spec, adapter },
+    ...{ name, pretrained, spec, adapter, model, tokenizer },
+    from: hintsOf(settings.base, path),
     files: await hashFiles(path, pretrained.files, options.signal),
     tokenizerSha256: hashTokenizer(pretrained),
-    tokenizer,
-    model: adapter === undefined ? spec : loraModel(spec, adapter, basePrecision),
     frozen: async () =>
       adapter === undefined ? {} : { ...readers(pretrained), ...fixedLora(spec, adapter, seed) },
     first: async (of) =>
-      adapter === undefined
-        ? await flatWeights(pretrained)
-        : initialParameters(loraModel(spec, adapter), of),
+      adapter === undefined ? await flatWeights(pretrained) : initialParameters(model, of),
   };
 }
 
-/** The adapters of these settings; undefined where all parameters are trained. */
-export const adapterOf = ({
-  rank,
-  alpha,
-  targets,
-  adapterTrain,
-}: Omit<BaseSettings, 'base' | 'basePrecision' | 'context' | 'seed'>): LoraSpec | undefined =>
-  rank === 0 ? undefined : { rank, alpha, targets, train: adapterTrain };
+/** What the spec of a run says of this base; `more` are other places to get it from. */
+export async function startFrom(
+  base: BaseModel,
+  { rank, alpha, targets, adapterTrain, seed }: BaseSettings,
+  more: readonly string[] = [],
+): Promise<Start> {
+  const { files, tokenizerSha256, spec, model, from } = base;
+  return {
+    ...{ files, tokenizerSha256, model: shapeOf(spec) },
+    from: [...new Set([...more, ...from])],
+    adapter: { rank, alpha, targets, adapterTrain },
+    root: rank === 0 ? rootOf(modelLayout(model), await base.first(seed)) : null,
+  };
+}
+
+const rootOf = (layout: Layout, values: Float32Array): Digest =>
+  modelRoot(
+    { params: { layout, values }, momentum: new Float32Array(values.length) },
+    nativeSha256,
+  );
+
+/** Where the base of a run comes from: from where the worker says, or else from where the run does. */
+export function referenceOf({ from, files }: Start, base: string): string {
+  const reference = base || from.find(isHubReference);
+  if (reference !== undefined) return reference;
+  throw new ConfigError('base/missing', 'this run starts from a published model', {
+    hint: `name its files with --base: ${files.map(({ name }) => name).join(', ')}`,
+  });
+}
+
+/** Opens the base of a run and holds it against what the run says. */
+export async function openBaseOf(
+  start: Start,
+  settings: BaseSettings,
+  options: OpenBase,
+): Promise<BaseModel> {
+  const base = await openBase({ ...settings, base: referenceOf(start, settings.base) }, options);
+  assertSameBase(base, start);
+  if (canonicalJson(shapeOf(base.spec) as never) === canonicalJson(start.model as never))
+    return base;
+  throw new ConfigError('base/other', 'the run says another shape of this model than its files', {
+    hint: 'whoever made the run wrote something false in it; ask for a new one',
+  });
+}
+
+/** The reference of the hub with the commit that it meant. */
+function hintsOf(base: string, path: string): readonly string[] {
+  if (!isHubReference(base)) return [];
+  const { repository, revision, file } = parseHubReference(base);
+  const commit = path.match(/[0-9a-f]{40}/g)?.at(-1) ?? revision;
+  return [`hf:${repository}@${commit}${file === undefined ? '' : `/${file}`}`];
+}
 
 /** The base as it is kept in a folder: what is a path stays the same one wherever the command is given next. */
 export const lastingBase = (base: string): string =>

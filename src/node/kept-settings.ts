@@ -13,6 +13,7 @@ import {
   type SettingName,
   settingNames,
 } from '../run/settings.ts';
+import { assertSameBase, type BaseIdentity, readIdentity } from '../run/start.ts';
 import { readState } from './local-runs.ts';
 import { writeWhole } from './whole-file.ts';
 
@@ -55,6 +56,20 @@ export async function agreeOnSettings(
     if (mayExtend && Number(settings.rounds) < done) throw tooFew(dir, settings, done);
   }
   await writeWhole(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
+}
+
+/** Keeps what the base of a new run is; a run that has begun goes on with no other. Throws a ConfigError that names the file that differs. */
+export async function agreeOnBase(
+  dir: string,
+  { files, tokenizerSha256 }: BaseIdentity,
+): Promise<void> {
+  const file = join(dir, 'base.json');
+  const kept = await readKept(file);
+  if (kept !== undefined && (await roundsDone(dir)) !== undefined) {
+    assertSameBase({ files, tokenizerSha256 }, readIdentity(kept));
+  }
+  const text = JSON.stringify({ files, tokenizerSha256 }, null, 2);
+  await writeWhole(file, new TextEncoder().encode(`${text}\n`));
 }
 
 /** The settings of a run that has begun in this folder, known ones only; none where no round was trained yet. */

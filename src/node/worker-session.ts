@@ -11,16 +11,15 @@ import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
-import { hashBase } from '../run/start.ts';
 import { termsOf } from '../run/terms.ts';
 import type { Params } from '../tensor/params.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
-import { openBase } from './base-model.ts';
+import { type BaseModel, type OpenBase, openBase } from './base-model.ts';
 import { type Connection, connectRelays } from './connect-relays.ts';
 import { dataHome } from './data-home.ts';
-import { agreeOnSettings } from './kept-settings.ts';
+import { agreeOnBase, agreeOnSettings } from './kept-settings.ts';
 import { loadKey } from './keys.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native-sha256.ts';
@@ -47,6 +46,8 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly keyFile?: string | undefined;
   /** Where the key is when none is given; default `dir`. */
   readonly keyDir?: string | undefined;
+  /** The base of the settings, where it is open already; else it is opened as they say. */
+  readonly openedBase?: BaseModel | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
   /** Relays that heartbeats name. */
@@ -86,13 +87,12 @@ export const runWorkerSession = <M extends object>(
     };
     const onNotice = (message: string) => report({ type: 'notice', message });
 
-    const base =
-      settings.model === 'pretrained' ? await openBase(settings, { onNotice, signal }) : undefined;
+    const base = options.openedBase ?? (await baseFor(settings, { onNotice, signal }));
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
     const kept = writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) });
-    const identity = base && { baseSha256: hashBase(base) };
-    await agreeOnSettings(dir, { ...kept, ...identity }, { mayExtend: true });
+    await agreeOnSettings(dir, kept, { mayExtend: true });
+    if (base) await agreeOnBase(dir, base);
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
@@ -144,6 +144,9 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+const baseFor = async (settings: Settings, options: OpenBase) =>
+  settings.model === 'pretrained' ? await openBase(settings, options) : undefined;
 
 const wordWait = (onNotice: (message: string) => void) => (relays: readonly string[]) =>
   onNotice(`waiting for an answer from ${relays.join(', ')}`);

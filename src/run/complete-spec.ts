@@ -5,6 +5,7 @@ import { presets } from './presets.ts';
 import { FORMAT_VERSION } from './read-spec.ts';
 import { type RunSpec, runIdOf } from './run-spec.ts';
 import {
+  adapterNames,
   completeSettings,
   type PartialSettings,
   type SettingName,
@@ -66,12 +67,13 @@ function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
 
 /** What a worker who asks for this much plays by; what the spec says wins. */
 export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
-  const { training, profile, timing } = spec;
+  const { training, profile, timing, start } = spec;
   return completeSettings(
     presets[training.model],
     { roundTimeout: timing.graceMaxMs / 1000 },
     asked,
     training,
+    start?.adapter ?? {},
     { run: runIdOf(spec), profile },
   );
 }
@@ -86,9 +88,14 @@ export interface Contradiction {
 
 /** Everything asked for that is not what the spec says. */
 export function contradictions(spec: RunSpec, asked: PartialSettings): readonly Contradiction[] {
-  const said = writeSettings({ ...spec.training, run: runIdOf(spec), profile: spec.profile });
+  const said = writeSettings({
+    ...spec.training,
+    ...spec.start?.adapter,
+    run: runIdOf(spec),
+    profile: spec.profile,
+  });
   const wanted = writeSettings(asked);
-  return [...sharedNames, 'run' as const, 'profile' as const].flatMap((name) => {
+  return [...sharedNames, ...adapterNames, 'run' as const, 'profile' as const].flatMap((name) => {
     const [a, b] = [JSON.stringify(wanted[name]), JSON.stringify(said[name])];
     return a === undefined || a === b ? [] : [{ name, asked: a, spec: b ?? 'nothing' }];
   });

@@ -10,6 +10,7 @@ import { usualAggregation } from './aggregation.ts';
 import type { Digest, WorkerId } from './ids.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields } from './spec-table.ts';
+import { readStart } from './start.ts';
 
 /** Contents that a feature may add fields to, beside the spec. */
 export type Place =
@@ -127,6 +128,10 @@ export const features = {
       },
     },
     vote: { screened: places('whose contribution the voter would not list, since it does harm') },
+  },
+  start: {
+    says: 'what is trained is a published model, or adapters on one: which files, and what of it',
+    spec: { start: { absent: null, read: readStart } },
   },
   stake: {
     says: 'a table of stakes says who may sit on committees, and what contributions weigh',

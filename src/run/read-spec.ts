@@ -176,6 +176,17 @@ export const specRules: readonly SpecRule[] = [
       hidden.length <= MOST_HIDDEN && hidden.every((size) => size <= MOST.width),
   },
   {
+    at: 'training.model',
+    says: 'it is pretrained exactly where features names start',
+    holds: ({ training, start }) => (training.model === 'pretrained') === (start !== null),
+  },
+  {
+    at: 'training.context',
+    says: 'it is at most start.model.positions where the model has a table of positions',
+    holds: ({ training, start }) =>
+      start?.model.architecture !== 'gpt2' || training.context <= start.model.positions,
+  },
+  {
     at: 'training.width',
     says: 'it is a multiple of training.heads for a text model',
     holds: (spec) => !isGpt(spec) || spec.training.width % spec.training.heads === 0,

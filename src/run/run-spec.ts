@@ -9,6 +9,7 @@ import { type FeatureName, type FeatureTable, features, ownedSpecFields } from '
 import type { Digest } from './ids.ts';
 import { type SharedSettings, writeSettings } from './settings.ts';
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
+import type { Start } from './start.ts';
 
 /** A checked run spec, as `parseRunSpec` or `makeSpec` gives it; `runIdOf` is its id. */
 export interface RunSpec extends PlainValues, GroupValues, VariantValues {
@@ -18,6 +19,8 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly training: SharedSettings;
   /** A text on which everybody evaluates; null where it follows from the data, or each worker has its own. */
   readonly evaluation: Evaluation | null;
+  /** The published model that is trained, or whose adapters are; null where a model starts from the seed. */
+  readonly start: Start | null;
 }
 
 /** The canonical text: RFC 8785. */

@@ -22,11 +22,17 @@ export function readFields<G extends Group>(object: Untyped, group: G, path: str
 }
 
 /** An object of one table's fields and no others. */
-export function readGroup<G extends Group>(parent: Untyped, name: string, group: G): Values<G> {
+export function readGroup<G extends Group>(
+  parent: Untyped,
+  name: string,
+  group: G,
+  path = '',
+): Values<G> {
   const names = Object.keys(group);
-  const object = objectOf(parent, name, names);
-  refuseUnknown(object, names, `${name}.`);
-  return readFields(object, group, `${name}.`);
+  const object = objectOf(parent, name, names, path);
+  const at = `${path}${name}.`;
+  refuseUnknown(object, names, at);
+  return readFields(object, group, at);
 }
 
 /** An object whose tag says which table is its own. */
@@ -44,11 +50,17 @@ export function readVariant<K extends VariantName>(parent: Untyped, name: K): Va
   return { [tag]: word, ...readFields(object, group, `${name}.`) } as VariantValues[K];
 }
 
-function objectOf(parent: Untyped, name: string, names: readonly string[]): Untyped {
+/** A member that is an object with these names. */
+export function objectOf(
+  parent: Untyped,
+  name: string,
+  names: readonly string[],
+  path = '',
+): Untyped {
   const accepted = `an object of ${names.join(', ')}`;
-  const value = memberOf(parent, name, '', accepted);
+  const value = memberOf(parent, name, path, accepted);
   if (isObject(value)) return value;
-  throw wrong(name, value, accepted);
+  throw wrong(path + name, value, accepted);
 }
 
 /** A member that must be there. */

@@ -66,6 +66,8 @@ export const runFiles: Readonly<Record<string, string>> = {
   'log.ndjson':
     'one line per [event](json-documents.md#lines-of---report-ndjson), as `--report ndjson` prints them but for `progress`; `at` is in ms since 1970',
   key: 'secret key of this worker, as nsec; made once, readable by you only',
+  'base.json':
+    'runs of a published model: its files with length and SHA-256, and the hash of its tokenizer; the run goes on with no other',
   'run.json': "certified runs: the run's spec, in the exact bytes whose SHA-256 is its id",
   'evaluation.txt':
     'certified runs that evaluate on a text of their own: that text, checked by its SHA-256',

@@ -14,6 +14,7 @@ import {
   variantFields,
   variantTags,
 } from '../../src/run/spec-table.ts';
+import { adapterFields, fileFields, shapes } from '../../src/run/start.ts';
 
 /** A file `nostrain run create` takes. */
 export const example = `name = "four friends"
@@ -95,6 +96,30 @@ const featureRows = (): readonly (readonly string[])[] =>
     features[feature as FeatureName].says,
   ]);
 
+const startRows = (): readonly (readonly string[])[] =>
+  (
+    [
+      ['start.files.N.', fileFields],
+      ['start.adapter.', adapterFields],
+      ['start.model.', { ...shapes.gpt2, ...shapes.llama }],
+    ] as const satisfies readonly (readonly [string, Group])[]
+  ).flatMap(([path, group]) =>
+    Object.entries<Group[string]>(group).map(([name, { accepted, help }]) => [
+      `\`${path}${name}\``,
+      accepted,
+      help.replace('pretrained: ', '').replace(/ \([^()]*, [^()]*\)$/, ''),
+    ]),
+  );
+
+const START = [
+  'A run with `training.model` `pretrained` says under `start` what it starts from. `create --base PATH` writes it; who joins needs the same',
+  'files (`--base`, or the first of `start.from` that can be fetched), and is refused by the name of the first one that differs.',
+  '`start.tokenizerSha256` is of the canonical JSON of `tokenizer.json`, `tokenizer_config.json` and the template of chats; a GGUF file has them',
+  'inside. `start.model` is the shape of the model, with `rope`, `bias` and, where it has one, `window` of llama: the parameters of adapters',
+  'are laid out by it, and drawn from the seed, without any file. `start.root` is null then; where all parameters are trained (`rank` 0) it is the',
+  'model root of round 0, so that votes can be checked without the files, and the model with them.',
+];
+
 /** The whole page. */
 export function renderPage(): string {
   const groups = Object.entries<Group>(groupFields).flatMap(([name, group]) =>
@@ -146,6 +171,12 @@ export function renderPage(): string {
     'the features whose fields are said. What features add to other contents is in [rounds.md](rounds.md#features).',
     '',
     table(['feature', 'field', 'absent means', 'meaning'], featureRows()),
+    '',
+    '## Start',
+    '',
+    ...START,
+    '',
+    table(['field', 'accepted', 'meaning'], startRows()),
     '',
     '## Training',
     '',

@@ -1,8 +1,8 @@
 /** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
-import { layoutOf } from '../../model/from-settings.ts';
 import { largestEvent } from '../../node/prepare-task.ts';
 import { measureCheckpoint } from '../../python/wire/sizes.ts';
 import type { Settings } from '../../run/settings.ts';
+import type { Layout } from '../../tensor/params.ts';
 
 export interface Estimate {
   readonly parameters: number;
@@ -17,11 +17,11 @@ const SLOW_VALUES = 1_000_000;
 /** Works it out, or encodes a random delta where that depends on values; tells when that takes a while. */
 export function estimatePayload(
   settings: Settings,
+  layout: Layout,
   workers: number,
   onNotice: (words: string) => void,
 ): Estimate {
   const isWhole = settings.profile === 'nostrain/0';
-  const layout = layoutOf(settings);
   if (isWhole && layout.size >= SLOW_VALUES) {
     onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
   }
@@ -36,5 +36,5 @@ export function estimatePayload(
 /** Bytes of a payload, for a security report. */
 export const measuring =
   (onNotice: (words: string) => void) =>
-  (settings: Settings, workers: number): number =>
-    estimatePayload(settings, workers, onNotice).payloadBytes;
+  (settings: Settings, layout: Layout, workers: number): number =>
+    estimatePayload(settings, layout, workers, onNotice).payloadBytes;

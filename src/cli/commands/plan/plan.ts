@@ -3,12 +3,15 @@
 import { Command } from 'commander';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import { layoutOf } from '../../../model/from-settings.ts';
+import { modelLayout } from '../../../model/parameters.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/cost.ts';
+import { openBase } from '../../../node/base-model.ts';
 import { expectedWorkers } from '../../../node/prepare-task.ts';
 import { stripeOver } from '../../../node/relay-fit.ts';
 import { gradientEvents } from '../../../python/wire/sizes.ts';
-import { combineSettings, presets } from '../../../run/presets.ts';
+import { combineSettings, modelAsked, presets } from '../../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import {
@@ -95,13 +98,14 @@ export const plan = (): Command =>
 async function readAll(command: Command, flags: Flags): Promise<Settings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
-  if (asked.model === undefined && flags.payloadBytes === undefined) {
+  const model = modelAsked(asked);
+  if (model === undefined && flags.payloadBytes === undefined) {
     throw new ConfigError('flag/model', 'nothing to plan: give --model NAME or --payload-bytes N', {
       hint: `the models are ${Object.keys(presets).join(', ')}`,
     });
   }
-  const model = asked.model ?? 'char-gpt';
-  return combineSettings(presets[model], { run: 'plan', relay: [], model, ...asked });
+  const usual = model ?? 'char-gpt';
+  return combineSettings(presets[usual], { run: 'plan', relay: [], ...asked, model: usual });
 }
 
 async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): Promise<Plan> {
@@ -110,7 +114,7 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   const workers = flags.workers ?? expectedWorkers(settings);
   const urls = settings.relay.length === 0 ? [] : parseRelayUrls(settings.relay);
   if (urls.length > 0) stripeOver(urls, stripe);
-  const estimate = measure(settings, workers, flags.payloadBytes);
+  const estimate = await measure(settings, workers, flags.payloadBytes, signal);
   const { payloadBytes, checkpointBytes } = estimate;
   const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
   const whole = profile === 'nostrain/0' ? gradientEvents : undefined;
@@ -131,12 +135,19 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   };
 }
 
-const measure = (
+async function measure(
   settings: Settings,
   workers: number,
   payloadBytes: number | undefined,
-): Partial<Estimate> & Pick<Estimate, 'payloadBytes'> =>
-  payloadBytes === undefined ? estimatePayload(settings, workers, writeNote) : { payloadBytes };
+  signal: AbortSignal,
+): Promise<Partial<Estimate> & Pick<Estimate, 'payloadBytes'>> {
+  if (payloadBytes !== undefined) return { payloadBytes };
+  const isOfBase = settings.model === 'pretrained';
+  const layout = isOfBase
+    ? modelLayout((await openBase(settings, { onNotice: writeNote, signal })).model)
+    : layoutOf(settings);
+  return estimatePayload(settings, layout, workers, writeNote);
+}
 
 async function factsOfAll(
   urls: readonly string[],

@@ -1,7 +1,10 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
 import { replayRun } from '../../../certified/replay-run.ts';
+import type { BaseModel } from '../../../node/base-model.ts';
 import type { Digest } from '../../../run/ids.ts';
+import type { RunSpec } from '../../../run/run-spec.ts';
+import type { Params } from '../../../tensor/params.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
@@ -14,11 +17,14 @@ import {
   sourceOf,
 } from '../../shared/archive-source.ts';
 import { branchOption, trustOption } from '../../shared/member-flags.ts';
+import { evaluateModel, openBaseIn } from './evaluate.ts';
 import { formatEnd, formatLine } from './words.ts';
 
 interface Flags extends SourceFlags {
   readonly branch?: Digest;
   readonly trust?: Digest;
+  readonly base?: string;
+  readonly corpus?: string;
   readonly json?: boolean;
 }
 
@@ -31,20 +37,31 @@ export const replay = (): Command =>
     .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
     .addOption(branchOption())
     .addOption(trustOption())
+    .option(
+      '--base <path>',
+      'published model that the run starts from: also evaluates what was recomputed',
+    )
+    .option('--corpus <file>', 'text that the run trains on (default: the usual one)')
     .option('--json', 'print JSON')
     .action(async (flags: Flags, command: Command) => {
-      refuseUnused(command, [askingRule(flags)]);
+      refuseUnused(command, [
+        askingRule(flags),
+        { flags: ['corpus'], goesWith: '--base', holds: flags.base !== undefined },
+      ]);
       await interruptibly(async (signal) => {
         const source = await sourceOf(flags, signal);
         const archive = await openSource(flags, source);
+        const model = modelIn(flags, signal);
         const report = await replayRun(archive, {
           ...source.options,
-          ...{ through: flags.branch, trust: flags.trust },
+          ...{ through: flags.branch, trust: flags.trust, ...model },
           onRound: (round) => {
             if (!flags.json) writeOut(formatLine(round));
           },
         });
-        writeOut(flags.json ? asJson(report) : formatEnd(report));
+        const evaluation = await model.evaluate();
+        const told = { ...report, ...(evaluation && { evaluation }) };
+        writeOut(flags.json ? asJson(told) : formatEnd(report, evaluation));
         const { believed } = report;
         if (believed > 0) {
           writeNote(
@@ -54,3 +71,29 @@ export const replay = (): Command =>
         if (!report.ok) process.exitCode = exitCodes.failed.code;
       });
     });
+
+/** What a replay asks about the base of a run, and what it is told of the model. */
+function modelIn({ base: path, corpus }: Flags, signal: AbortSignal) {
+  const options = path && { base: path, corpus, signal, onNotice: writeNote };
+  let base: BaseModel | undefined;
+  let last: { readonly spec: RunSpec; readonly params: Params } | undefined;
+  return {
+    first: async (spec: RunSpec) => {
+      if (options) base = await openBaseIn(spec, options);
+      else if (spec.start !== null) writeNote(spec.start.root === null ? ADAPTERS : WHOLE);
+      return spec.start?.root ? await base?.first(spec.training.seed) : undefined;
+    },
+    onModel: (spec: RunSpec, params: Params) => {
+      last = { spec, params };
+    },
+    evaluate: async () =>
+      options && base && last
+        ? await evaluateModel(last.spec, last.params, base, options)
+        : undefined,
+  };
+}
+
+const ADAPTERS =
+  'the roots of adapters follow from the events alone: no base is needed for them; --base PATH also evaluates';
+const WHOLE =
+  'all of a published model is trained: without its files (--base PATH) votes are checked, and the model is not';

@@ -4,6 +4,7 @@ import type { BadLine } from '../../../certified/archive.ts';
 import type { ReplayReport, RoundReport } from '../../../certified/replay-run.ts';
 import { toNpub } from '../../../node/keys.ts';
 import { roundName, roundNumber } from '../../../run/round-name.ts';
+import type { Evaluation } from './evaluate.ts';
 
 const short = (hex: string): string => hex.slice(0, 12);
 const name = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
@@ -57,13 +58,16 @@ const formatBad = ({ line, reason, round }: BadLine): string =>
   `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (${roundName(round)})`}\n`;
 
 /** What comes after the rounds. */
-export function formatEnd(report: ReplayReport): string {
+export function formatEnd(report: ReplayReport, evaluation?: Evaluation): string {
   const { ok, rounds, firstBad, bad, lines, runRoot, modelRoot, ledgerRoot } = report;
   const wrong = bad.slice(0, MOST_BAD).map(formatBad).join('');
   const more = bad.length > MOST_BAD ? `and ${bad.length - MOST_BAD} more lines\n` : '';
   const full = lines.filter(({ checked }) => checked === 'full').length;
   const roots = `run root ${runRoot ?? 'none'}\nmodel root ${modelRoot}\nledger root ${ledgerRoot}\n`;
-  if (ok) return `${roots}ok: ${rounds} rounds, all recomputed in full\n`;
+  const loss = evaluation
+    ? `validation loss ${evaluation.before.toFixed(4)} before the first round, ${evaluation.after.toFixed(4)} after the last one\n`
+    : '';
+  if (ok) return `${roots}${loss}ok: ${rounds} rounds, all recomputed in full\n`;
   const untrusted = report.isTrusted ? '' : 'BAD: the outcome to trust is not in this history\n';
   const first = firstBad === null ? '' : `; the first bad round is ${roundNumber(firstBad)}`;
   const verdict =

@@ -9,9 +9,11 @@ import type { Signer } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
+import { openBase, startFrom } from '../../../node/base-model.ts';
+import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { presets } from '../../../run/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { type Settings, sharedNames } from '../../../run/settings.ts';
+import { adapterNames, type Settings, sharedNames } from '../../../run/settings.ts';
 import { isObject, type Untyped } from '../../../run/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake-snapshot.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
@@ -20,7 +22,13 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { addSettingFlags, positive, settingsFromFlags, whole } from '../../../terminal/flags.ts';
+import {
+  addSettingFlags,
+  positive,
+  repeatable,
+  settingsFromFlags,
+  whole,
+} from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import {
@@ -41,6 +49,7 @@ import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
 interface Flags extends ConnectionFlags {
   readonly corpus?: string;
   readonly evaluation?: string;
+  readonly baseFrom?: readonly string[];
   readonly keyFile?: string;
   readonly secKey?: string;
   readonly relay?: readonly string[];
@@ -62,6 +71,12 @@ export const createRun = (): Command =>
           .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
           .option('--corpus <file>', 'text that everybody trains on (default: tiny Shakespeare)')
           .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
+          .addOption(
+            repeatable(
+              '--base-from <ref>',
+              'where others get the base, as hf:owner/name@revision; repeatable (default: --base where that is such a one)',
+            ),
+          )
           .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
           .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
           .addOption(
@@ -84,7 +99,7 @@ export const createRun = (): Command =>
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
           .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
           .option('--json', 'print JSON'),
-        [...sharedNames, 'relay'],
+        [...sharedNames, 'base', ...adapterNames, 'relay'],
       ),
     ),
   ).action(create);
@@ -100,6 +115,8 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       training: settingsFromFlags(command),
       me: signer.publicKey,
       ...(await dataOfSpec(flags, { onNotice, signal })),
+      start: async (settings) =>
+        startFrom(await openBase(settings, { onNotice, signal }), settings, hintsIn(flags)),
     });
     const { relay: relays = [] } = flags;
     refuseUnused(command, createRules(made.spec, relays));
@@ -120,10 +137,20 @@ async function create(file: string | undefined, flags: Flags, command: Command):
   });
 }
 
+/** Other places to get the base from; a reference that is none is refused here, not by whoever joins. */
+function hintsIn({ baseFrom = [] }: Flags): readonly string[] {
+  for (const reference of baseFrom) parseHubReference(reference);
+  return baseFrom;
+}
+
 /** What a flag goes with in the run that was made. */
-function createRules({ data, training }: RunSpec, relays: readonly string[]): readonly FlagRule[] {
+function createRules(
+  { data, training, start }: RunSpec,
+  relays: readonly string[],
+): readonly FlagRule[] {
   const settings = { ...presets[training.model], ...training, profile: 'nostrain/1' } as Settings;
   return [
+    { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
     { flags: ['corpus'], goesWith: 'runs that train on one text', holds: data.kind === 'corpus' },
     { flags: ['evaluation'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
     ...settingRules(settings),

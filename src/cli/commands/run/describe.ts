@@ -34,11 +34,34 @@ export function describeSpec(spec: RunSpec): readonly string[] {
     ...rows(spec, plainFields, ''),
     '',
     ...wrap(`training: ${training.join(', ')}`, WIDTH),
+    ...startWords(spec),
     ...groups,
     '',
     ...variants,
     row('evaluation', evaluationWords(spec), 'a text on which everybody evaluates'),
   ].flat();
+}
+
+/** The published model that a run starts from, and what of it is trained. */
+function startWords({ start }: RunSpec): readonly string[] {
+  if (start === null) return [];
+  const { files, from, adapter, tokenizerSha256 } = start;
+  const trained =
+    adapter.rank === 0
+      ? 'all parameters'
+      : `adapters of rank ${adapter.rank} on ${adapter.targets} (${adapter.adapterTrain}), alpha ${adapter.alpha}`;
+  const shown = files.slice(0, MOST_KEYS);
+  const more = files.length > shown.length ? [`and ${files.length - shown.length} files more`] : [];
+  return [
+    '',
+    ...row('start.adapter', trained, 'what is trained of the published model'),
+    ...shown.flatMap(({ name, bytes, sha256 }) =>
+      row(`start ${name}`, `${formatBytes(bytes)}, SHA-256 ${sha256}`, ''),
+    ),
+    ...more,
+    ...row('start.tokenizerSha256', tokenizerSha256, ''),
+    ...row('start.from', from.length === 0 ? 'nowhere said' : from.join(' '), 'hints'),
+  ];
 }
 
 function describeVariant(

@@ -17,7 +17,9 @@ import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
+import { type BaseModel, lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
 import { dataHome } from '../../../node/data-home.ts';
+import { keptSettings } from '../../../node/kept-settings.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
 import type { FixedData } from '../../../node/prepare-task.ts';
@@ -132,18 +134,27 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const { branch, trust } = flags;
     const place = placeIn(spec, signer.publicKey, asked);
     const given = await readStakeFile(flags.stake);
-    const settings = settingsOf(spec, { ...asked, ...place, relay: relays });
-    assertReady(spec, settings, flags);
     const dir = flags.dir ?? runDir(run);
+    const wanted = settingsOf(spec, {
+      ...(await keptBase(dir)),
+      ...asked,
+      ...place,
+      relay: relays,
+    });
+    const settings = { ...wanted, base: baseIn(spec, wanted) };
+    assertReady(spec, settings, flags);
+    const openedBase = await baseOf(spec, settings, signal);
     await openDir(dir, spec);
     const slice = await sliceOf(spec, dir, relays, { connection, signer, signal });
     assertFits(spec, slice);
     await runWorkerCommand(
       {
-        ...{ settings, dir, keyDir: dataHome(), advertise, publicOnly: connection.publicOnly },
+        ...{ settings, openedBase, dir, keyDir: dataHome(), advertise },
+        publicOnly: connection.publicOnly,
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
           ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
+          first: await firstOf(spec, openedBase),
           tables: tablesOf(given),
           stakes: createRefreshPort(
             spec,
@@ -160,6 +171,24 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     interrupt.dispose();
   }
 }
+
+/** Where the base was when this worker trained last. */
+async function keptBase(dir: string): Promise<PartialSettings> {
+  const { base } = await keptSettings(dir);
+  return base === undefined ? {} : { base };
+}
+
+/** Where it is now. */
+const baseIn = ({ start }: RunSpec, { base }: Settings): string =>
+  start === null ? '' : lastingBase(referenceOf(start, base));
+
+/** The published model that the run starts from, held against its spec. */
+const baseOf = async ({ start }: RunSpec, settings: Settings, signal: AbortSignal) =>
+  start === null ? undefined : await openBaseOf(start, settings, { onNotice: tell, signal });
+
+/** The parameters of round 0 where they do not follow from the spec. */
+const firstOf = async ({ start, training }: RunSpec, base: BaseModel | undefined) =>
+  start?.root ? await base?.first(training.seed) : undefined;
 
 const DISCOVER_MS = 10_000;
 
@@ -197,7 +226,7 @@ const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain']
     : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
 
 /** Of what may be typed beside a run, what its spec leaves no room for. */
-const joinRules = ({ data }: RunSpec, { sync }: PartialSettings): readonly FlagRule[] => [
+const joinRules = ({ data, start }: RunSpec, { sync }: PartialSettings): readonly FlagRule[] => [
   {
     flags: unspecifiedNames,
     goesWith: 'runs without a spec',
@@ -208,6 +237,7 @@ const joinRules = ({ data }: RunSpec, { sync }: PartialSettings): readonly FlagR
     goesWith: 'runs without a spec; here strict:N alone says for how many workers to wait',
     holds: sync?.strategy === 'strict',
   },
+  { flags: ['base'], goesWith: 'runs that start from a published model', holds: start !== null },
   { flags: ['corpus'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
 ];
 

@@ -1,0 +1,133 @@
+/** Certified runs that start from a published model: made, joined, replayed without its files and with them, and refused by name of file. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import { writePlay } from '../../../src/model/data/playwright.ts';
+import { parseRunSpec } from '../../../src/run/read-spec.ts';
+import {
+  type Program,
+  runProgram,
+  startProgram,
+  temporaryFolder,
+} from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
+import { tinyTokenizer, writeTinyLlama } from '../../support/tiny-llama.ts';
+
+const home = temporaryFolder();
+const corpus = join(home, 'play.txt');
+const base = join(home, 'tiny');
+const programs: Program[] = [];
+let relay: Relay;
+
+beforeAll(async () => {
+  relay = await createRelay();
+  await writeTinyLlama(base);
+  writeFileSync(corpus, writePlay({ minimumBytes: 40_000 }));
+});
+afterAll(async () => {
+  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  await relay.close();
+});
+
+const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
+const SMALL = [
+  ...['--rounds', '3', '--inner-steps', '4', '--context', '32', '--corpus', corpus],
+  ...['--local-learning-rate', '0.01', '--committee-quorum', 'cft'],
+  ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000'],
+];
+
+/** Makes a run of workers 1 and 2; returns its file. */
+async function create(name: string, ...flags: readonly string[]): Promise<string> {
+  const file = join(home, `${name}.run.json`);
+  const made = await runProgram([
+    ...['run', 'create', '--base', base, '--name', name, '--relay', relay.url, '-o', file],
+    ...['--founder', signerOf(2).publicKey, ...keyOf(1), ...SMALL, ...flags],
+  ]);
+  expect(made.stderr).not.toContain('error');
+  return file;
+}
+
+function joinRun(number: number, file: string, ...flags: readonly string[]): Program {
+  const program = startProgram([
+    ...['run', 'join', file, '--relay', relay.url, '--report', 'ndjson', '--device', 'cpu'],
+    ...['--corpus', corpus, ...keyOf(number), ...flags],
+  ]);
+  programs.push(program);
+  return program;
+}
+
+async function endOf(program: Program) {
+  const done = await program.event(({ type }) => type === 'done');
+  if (done.type !== 'done') throw new Error('not done');
+  await program.exit;
+  return done;
+}
+
+const replay = (file: string, ...flags: readonly string[]) =>
+  runProgram(['replay', '--spec', file, '--relay', relay.url, ...flags]);
+
+describe('a certified run of a published model', { timeout: 180_000 }, () => {
+  it('adapters: two end in the same bits; a replay needs no base, and with it evaluates', async () => {
+    const file = await create('adapters', '--rank', '4');
+    const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
+    const [one, two] = await Promise.all(pair.map(endOf));
+    expect(one!.digest).toBe(two!.digest);
+    expect(one!.rounds).toBe(3);
+
+    const without = await replay(file);
+    expect(without.stderr).toContain('no base is needed');
+    expect(without.stdout).toContain('ok: 3 rounds, all recomputed in full');
+    const told = await replay(file, '--base', base, '--corpus', corpus, '--json');
+    const report = JSON.parse(told.stdout);
+    expect(report).toMatchObject({ ok: true, rounds: 3 });
+    expect(report.evaluation.after).toBeLessThan(report.evaluation.before);
+    expect(report.evaluation.after).toBeCloseTo(one!.validationLoss!, 5);
+  });
+
+  it('all of it: the votes are checked without the base, the model with it', async () => {
+    const file = await create('whole', '--rank', '0', '--event-budget', '1000000');
+    const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
+    const [one, two] = await Promise.all(pair.map(endOf));
+    expect(one!.digest).toBe(two!.digest);
+
+    const without = await replay(file);
+    expect(without.stderr).toContain('votes are checked, and the model is not');
+    expect(without.stdout).toContain('not checked in full: 0 of 3 rounds recomputed');
+    const told = await replay(file, '--base', base, '--corpus', corpus);
+    expect(told.stdout).toContain('ok: 3 rounds, all recomputed in full');
+    expect(told.stdout).toMatch(/validation loss \S+ before/);
+  });
+
+  it('refuses another base, another tokenizer and none by name, before anything trains', async () => {
+    const file = await create('refused', '--rank', '4');
+    const { start } = parseRunSpec(readFileSync(file, 'utf8'));
+    expect(start?.files.map(({ name }) => name)).toEqual([
+      'config.json',
+      'tokenizer.json',
+      'model.safetensors',
+    ]);
+    const refused = async (...flags: readonly string[]) => {
+      const program = joinRun(1, file, ...flags);
+      expect(await program.exit).toBe(1);
+      expect(program.events.some(({ type }) => type === 'hello')).toBe(false);
+      return program.output.stderr;
+    };
+    const byte = await writeTinyLlama(join(home, 'byte'), {
+      file: (bytes) => {
+        const changed = Uint8Array.from(bytes);
+        changed[changed.length - 1]! ^= 1;
+        return changed;
+      },
+    });
+    expect(await refused('--base', byte)).toMatch(/base\/other.*model\.safetensors differs/);
+    const words = await writeTinyLlama(join(home, 'words'), { tokenizer: tinyTokenizer(['t h']) });
+    expect(await refused('--base', words)).toMatch(/base\/other.*tokenizer\.json differs/);
+    const short = await writeTinyLlama(join(home, 'short'), {
+      file: (bytes) => bytes.subarray(0, bytes.length - 4),
+    });
+    expect(await refused('--base', short)).toMatch(/model\/weights/);
+    expect(await refused()).toMatch(/base\/missing.*model\.safetensors/s);
+  });
+});
