@@ -68,7 +68,7 @@ export interface Chain extends Situation {
 }
 
 /** What a round took of the rows that it listed. */
-export type Taken = Pick<Aggregate, 'unused' | 'moved' | 'rate'>;
+export type Taken = Aggregate;
 
 /** The whole certified state. */
 export interface Certified extends Chain, ModelState {

@@ -167,7 +167,7 @@ function step(
     params: { layout: params.layout, values: stepped.values },
     momentum: stepped.momentum,
   };
-  return { model, rowSize, taken: { unused: found.unused, moved: found.moved, rate: found.rate } };
+  return { model, rowSize, taken: found };
 }
 
 /** What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. */

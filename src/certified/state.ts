@@ -161,17 +161,19 @@ export function carryOver(
   const counted = accepted.map(({ manifest }) => manifest);
   const isSettled = sent !== undefined && isSettledBy(sent, outcome);
   const waits = sent !== undefined && !isSettled && state.spec.late === 'defer';
-  // what a rule left out of the step is learned anew, or sent again
+  // what a rule left out of the step comes back, less what the step moved instead
   const isOut = waits || (isSettled && !unused?.has(idOf(sent)));
   const assignment = assignmentOf(known(termsOf(state, evidence)));
   const rows = accepted.filter(({ late }) => !late);
   const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
   const taking = new Set(taken?.moved);
   const still = new Set(taken && assignment.moving.filter((chunk) => !taking.has(chunk)));
+  const isUnused = sent !== undefined && unused?.has(idOf(sent)) === true;
   const fate = {
     still,
+    instead: isUnused ? taken?.mean : undefined,
     sent: assignment.chunksOf(wire.me),
-    isSettled: isOut,
+    isSettled: waits || isSettled,
     moved: new Set([...others].flatMap((worker) => [...assignment.chunksOf(worker)])),
   };
   const left = unpacked === undefined ? residual : residualAfter(unpacked, residual, fate);
@@ -219,6 +221,8 @@ export interface Fate {
   readonly sent: Iterable<number>;
   /** Chunks that were listed by too few for the run's rule: nothing of them was taken. */
   readonly still: ReadonlySet<number>;
+  /** What the step was made of, where the run's rule left its contribution out of it. */
+  readonly instead: Float64Array | undefined;
   /** Whether its contribution was listed, or refused for a good reason. */
   readonly isSettled: boolean;
   /** Chunks that some listed contribution moved. */
@@ -232,7 +236,7 @@ export interface Fate {
 function residualAfter(
   before: Float64Array,
   after: Float64Array,
-  { sent, isSettled, moved, still }: Fate,
+  { sent, isSettled, moved, still, instead }: Fate,
 ): Float64Array {
   const own = new Set(sent);
   const others = new Set(moved);
@@ -242,7 +246,10 @@ function residualAfter(
     const isGone = own.has(chunk) ? isSettled : others.has(chunk);
     if (!isGone || still.has(chunk)) continue;
     const from = chunk * CHUNK_LENGTH;
-    residual.set(after.subarray(from, from + CHUNK_LENGTH), from);
+    const end = Math.min(residual.length, from + CHUNK_LENGTH);
+    if (own.has(chunk) && instead) {
+      for (let i = from; i < end; i++) residual[i]! -= instead[i]!;
+    } else residual.set(after.subarray(from, end), from);
   }
   return residual;
 }

@@ -111,10 +111,10 @@ describe('what a worker takes along', () => {
     more: Partial<Parameters<typeof carryOver>[0]>,
     outcome: Partial<Outcome>,
     at = state,
+    taken?: Parameters<typeof carryOver>[4],
   ) => {
-    const left = carryOver({ ...own, ...more }, at, outcomeWith(at, outcome), {
-      ...{ wire, rule: 'feedback', evidence: { stakes: () => undefined } },
-    });
+    const means = { wire, rule: 'feedback', evidence: { stakes: () => undefined } } as const;
+    const left = carryOver({ ...own, ...more }, at, outcomeWith(at, outcome), means, taken);
     return {
       residual: left.residual[0],
       pending: left.pending?.event.id,
@@ -129,6 +129,16 @@ describe('what a worker takes along', () => {
     expect(carry({}, {})).toEqual({ residual: 1, pending: mine });
     const discarding = { ...state, spec: certifiedSpec() };
     expect(carry({}, {}, discarding)).toEqual({ residual: 11, pending: undefined });
+  });
+
+  it('listed and left out by the rule, it comes back less what the step moved instead', () => {
+    const mean = filled(4);
+    const taken = { mean, moved: Uint32Array.of(0), unused: new Set([mine]), rate: 1 };
+    expect(carry({}, listed, state, taken).residual).toBe(7);
+    expect(carry({}, listed, state, { ...taken, unused: new Set() }).residual).toBe(1);
+    // too few for the rule: nothing was taken of anybody
+    const still = { ...taken, moved: new Uint32Array(), mean: filled(0) };
+    expect(carry({}, listed, state, still).residual).toBe(11);
   });
 
   it('comes back when the next outcome does not list it either, beside what was sent meanwhile', () => {

@@ -16,6 +16,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
         'demo-linear',
       ],
     ],
+    'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],

@@ -1,8 +1,9 @@
-/** `nostrain demo gpt|linear|finetune`: a relay and four worker processes that share nothing but it. */
+/** `nostrain demo gpt|linear|finetune|certified`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
+import { type LabFlags, runAttackLab } from './byzantine/run-byzantine.ts';
 import { runCertifiedDemo } from './certified/run-certified.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from './run-demo.ts';
 
@@ -14,7 +15,9 @@ const profileOption = () =>
 export const demo = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
-    .addArgument(new Argument('<name>', 'what to train').choices([...demoNames, 'certified']))
+    .addArgument(
+      new Argument('<name>', 'what to train').choices([...demoNames, 'certified', 'byzantine']),
+    )
     .addOption(whole('--workers <n>', 'worker processes (4, or 8 with --long)', 1, 64))
     .addOption(whole('--rounds <n>', fields.rounds.help, 1))
     .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
@@ -31,23 +34,50 @@ export const demo = (): Command =>
     .option('--reference', 'linear: with the data and settings of the Python reference')
     .option('--quick', 'a minute instead of several: fewer rounds and steps')
     .option('--long', 'many workers and rounds, until together beats alone')
+    .option('--attack <name>', 'byzantine: what hostile workers do (default: sign-flip)')
+    .addOption(
+      new Option('--hostile <f/n>', 'byzantine: hostile workers of all (default: 2/8)').argParser(
+        (text) => fields.shard.read(text, '--hostile'),
+      ),
+    )
+    .option('--rule <name>', 'byzantine: what is set against them (default: clipped-mean)')
+    .option('--table', 'byzantine: every attack against every rule, or those of --attack, --rule')
+    .option('--skewed', 'byzantine: each worker trains on a stretch of its own')
+    .option('--picture <file>', 'byzantine: draw the table as SVG')
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
-    .action(async (name: DemoName | 'certified', flags: DemoFlags, command: Command) => {
+    .action(async (name: Name, flags: DemoFlags & LabFlags, command: Command) => {
       refuseUnused(command, demoRules(name, flags));
-      process.exitCode = await (name === 'certified'
-        ? runCertifiedDemo(flags)
-        : runDemo(name, flags));
+      if (name === 'byzantine') process.exitCode = await runAttackLab(flags);
+      else if (name === 'certified') process.exitCode = await runCertifiedDemo(flags);
+      else process.exitCode = await runDemo(name, flags);
     });
 
+type Name = DemoName | 'certified' | 'byzantine';
+
 /** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
-const demoRules = (name: DemoName | 'certified', { reference }: DemoFlags): readonly FlagRule[] => [
+const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] => [
   {
-    flags: ['workers', 'rounds', 'innerSteps', 'relay', 'profile', 'settings', 'long'],
+    flags: ['workers', 'relay', 'profile', 'settings', 'long'],
     goesWith: 'demo gpt, linear and finetune',
+    holds: name !== 'certified' && name !== 'byzantine',
+  },
+  {
+    flags: ['rounds', 'innerSteps'],
+    goesWith: 'demo gpt, linear, finetune and byzantine',
     holds: name !== 'certified',
   },
-  { flags: ['corpus'], goesWith: 'demo gpt, finetune and certified', holds: name !== 'linear' },
+  { flags: ['dir', 'headless'], goesWith: 'other demos', holds: name !== 'byzantine' },
+  {
+    flags: ['attack', 'hostile', 'rule', 'table', 'skewed', 'picture'],
+    goesWith: 'demo byzantine',
+    holds: name === 'byzantine',
+  },
+  {
+    flags: ['corpus'],
+    goesWith: 'demo gpt, finetune, certified and byzantine',
+    holds: name !== 'linear',
+  },
   { flags: ['base'], goesWith: 'demo finetune', holds: name === 'finetune' },
   { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
   { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },

@@ -1,0 +1,36 @@
+/** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, alone and with screening. */
+import {
+  type Aggregation,
+  leastRows,
+  ruleForms,
+  ruleNames,
+  usualAggregation,
+} from '../../../../run/aggregation.ts';
+
+export interface Defence {
+  /** As `--rule` takes it. */
+  readonly name: string;
+  readonly aggregation: Aggregation;
+  /** A committee leaves out what harms by its own measure. */
+  readonly screens: boolean;
+}
+
+const MIXED = ['trimmed-mean', 'geometric-median'] as const;
+
+/** All of them; `hostile` is what the rules are told to withstand. */
+export function defencesFor(workers: number, hostile: number): readonly Defence[] {
+  const plain = ruleNames.map((rule): Aggregation => {
+    const withstood = ruleForms[rule] === 'mean' ? 0 : hostile;
+    return { ...usualAggregation, rule, hostile: withstood };
+  });
+  const mixed = MIXED.flatMap((rule): readonly Aggregation[] => [
+    { ...usualAggregation, rule, hostile, before: 'nnm' },
+    { ...usualAggregation, rule, hostile, before: 'bucketing' },
+  ]);
+  return [...plain, ...mixed]
+    .filter((aggregation) => leastRows(aggregation) <= workers)
+    .map((aggregation) => ({ name: nameOf(aggregation), aggregation, screens: false }));
+}
+
+const nameOf = ({ rule, before }: Aggregation): string =>
+  before === 'nothing' ? rule : `${before}+${rule}`;
