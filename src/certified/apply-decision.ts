@@ -1,8 +1,10 @@
 /** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
 
+import { rollingScore } from '../consensus/scores.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { EventId, WorkerId } from '../run/ids.ts';
+import type { Ledger } from '../run/ledger.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { Commit, Signed } from '../run/vote.ts';
@@ -159,6 +161,7 @@ function describe(
     left: keysIn(outcome.leaves),
     late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
     ...(next.spec.screening && { screened: screenedBy(votes).map((index) => roster[index]!) }),
+    ...(next.spec.scores && { scores: scoresIn(next.ledger) }),
     ...takenIn(outcome, next, roster),
   };
 }
@@ -176,6 +179,15 @@ function takenIn(
     ...(aggregation.leastRatePermille < 1000 && { rate: taken.rate }),
   };
 }
+
+const scoresIn = ({ members }: Ledger): NonNullable<CertifiedRound['scores']> =>
+  members.flatMap(({ key: worker, features }) => {
+    const { history = [], low } = features?.scores ?? {};
+    const rolling = rollingScore(history);
+    return history.length === 0
+      ? []
+      : [{ worker, last: history.at(-1)!, rolling, isLow: low === 1 }];
+  });
 
 /** Places in the roster that more than half of the votes screen. */
 function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {

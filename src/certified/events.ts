@@ -36,6 +36,14 @@ export interface CertifiedRound {
   readonly rate?: number;
   /** Whose contribution more than half of the signers would not list, since it does harm; absent in runs without screening. */
   readonly screened?: readonly WorkerId[];
+  /** Scores after the round, in millionths of a loss, by key: the last one, the mean of the last eight; absent in runs without. */
+  readonly scores?: readonly {
+    readonly worker: WorkerId;
+    readonly last: number;
+    readonly rolling: number;
+    /** Under the floor: it does harm round after round, and has no seat two rounds on. */
+    readonly isLow: boolean;
+  }[];
 }
 
 /** A round that a committee ended. */
@@ -159,8 +167,8 @@ export function createReporter(report: (event: RunEvent) => void) {
       once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
     screened: (round: number, screened: Screened) =>
       once(`screened ${screened.manifest}`, { type: 'screened', round, ...screened }),
-    unmeasured: (round: number, why: string) =>
-      notice(`${roundName(round)}: contributions cannot be measured here: ${why}`),
+    unmeasured: (round: number, error: unknown) =>
+      notice(`${roundName(round)}: contributions cannot be measured here: ${String(error)}`),
     lacking: (round: number, missing: readonly Missing[]) =>
       notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
     invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>

@@ -30,7 +30,6 @@ import type { Entry, Journal } from './journal.ts';
 import { createMember, type Member } from './member.ts';
 import type { RefreshPort } from './refresh.ts';
 import { pathOf } from './replay.ts';
-import { createScreening } from './screening.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
@@ -212,7 +211,7 @@ function memberOf(
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
-  const measure = spec.screening ? ports.trainer.measure?.bind(ports.trainer) : undefined;
+  const measure = ports.trainer.measure?.bind(ports.trainer);
   const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
     keptSeconds: keptSeconds(spec),
@@ -226,7 +225,7 @@ function memberOf(
   });
   return createMember({
     ...{ spec, control, journal, ports, signal, crypto, admission },
-    screening: measure && createScreening(measure, toHex(secretKey)),
+    measuring: measure && { measure, secret: toHex(secretKey) },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     ...{ refresh: stakes, history, through: options.trust ?? branch },
     beacon: async (time) => {

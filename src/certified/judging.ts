@@ -59,6 +59,12 @@ export class Judge {
     this.#options = options;
     this.#host = host;
     this.#screen = openScreen(options, host.signal, () => host.wake());
+    const { state, ports } = options;
+    ports.scoring?.begin(state, () =>
+      host.observer
+        .good()
+        .flatMap(({ manifest }) => contributionOf(manifest, state, ports.evidence) ?? []),
+    );
   }
 
   /** Has a contribution measured, in runs with screening. */
@@ -159,7 +165,10 @@ export class Judge {
     const weighing = new Set(weighingOf(state.spec, table, workers));
     const held = all.filter(({ worker }) => weighing.has(worker));
     const screened = judgment && { judgment, view };
-    return opinionOf(state, outcome, { held, owed, hasStakes, nowMs, screened });
+    const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, screened });
+    if (!state.spec.scores) return opinion;
+    const scores = { of: ports.scoring?.said(state) ?? [] };
+    return { ...opinion, features: { ...opinion.features, scores } };
   }
 
   /** What was measured until now; tells of what does harm. Without an engine that measures nothing is known, in runs with screening. */
@@ -201,8 +210,7 @@ function openScreen(
 ): Screen | undefined {
   const { evidence, clock, screening, reporter } = ports;
   const find = (id: EventId) => contributionOf(id, state, evidence);
-  const onFailure = (error: unknown) =>
-    reporter.unmeasured(context.round, error instanceof Error ? error.message : String(error));
+  const onFailure = (error: unknown) => reporter.unmeasured(context.round, error);
   return screening?.({
     ...{ params: state.params.values, round: context.round, viewMs: context.timing.viewMs },
     ...{ clock, signal, find, wake, onFailure },

@@ -26,7 +26,7 @@ import type { Delays } from './journal.ts';
 import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { Past } from './past.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
-import type { Screening } from './screening.ts';
+import { type Measurers, type Measuring, measurersOf } from './scoring.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
@@ -42,8 +42,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
   readonly crypto?: EventCrypto | undefined;
-  /** Measures contributions, in runs with screening. */
-  readonly screening?: Screening | undefined;
+  /** How losses are measured, in runs with screening or scores, and what makes this worker's own rows nobody else's. */
+  readonly measuring?: Measuring | undefined;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
@@ -72,7 +72,7 @@ const SUSPECT_VIEW = 2;
 
 /** Starts listening to joins, leaves and proofs of the whole run. */
 export function createMember(options: MemberOptions): Member {
-  const { spec, control, journal, chain, signal, history, through, screening } = options;
+  const { spec, control, journal, chain, signal, history, through, measuring } = options;
   const { clock, wire, report } = options.ports;
   const { me } = wire;
   const evidence = createEvidenceStore(options.crypto, spec.limits);
@@ -94,7 +94,8 @@ export function createMember(options: MemberOptions): Member {
     refuse: (rejection, id) => rounds.refuse(rejection, id),
   });
   const driver: DriverPorts = {
-    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays, screening },
+    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays },
+    ...measurersOf(spec, measuring, reporter),
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
     onStall(round, stall) {
@@ -180,7 +181,7 @@ export interface DrivenRound extends OpenRound {
 }
 
 /** What a round driver needs of the worker around it. */
-export interface DriverPorts {
+export interface DriverPorts extends Measurers {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Signs, sends, receives and re-sends protocol messages. */
@@ -198,7 +199,6 @@ export interface DriverPorts {
   readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
   /** This worker's value of its reveal chain for a round. */
   reveal(round: number): Digest | '';
-  readonly screening?: Screening | undefined;
   /** Gets a stake table or a beacon value, however long it takes. */
   obtain(missing: Missing, state: Certified): Promise<void>;
   /** A view ended without a certificate. */

@@ -19,7 +19,7 @@ import type { Outcome } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Join, Signed } from '../run/vote.ts';
 import { refuseAdmission } from './admission.ts';
-import { judgeViewChanges, judgeVotes, listed } from './certificate.ts';
+import { judgeViewChanges, listed } from './certificate.ts';
 import {
   type Certified,
   type Chain,
@@ -29,7 +29,6 @@ import {
   follow,
   membershipOf,
   roundAfter,
-  type Situation,
   stakesOf,
   type Taken,
   withEntropy,
@@ -43,6 +42,7 @@ import {
   type Verdict,
 } from './evidence.ts';
 import { acceptedRows, checkRejected, markEmpty, type Row } from './rows.ts';
+import { votersOf } from './scoring.ts';
 
 /** What an outcome leads to. */
 export interface Completed {
@@ -227,7 +227,8 @@ export function rosterChange(
   const snapshot = outcome.features.stake?.snapshot ?? '';
   const change: RosterChange = {
     ...{ round, result, proposer, reveal, snapshot },
-    seen: [...new Set([...keys(accepted), ...voters.value])],
+    seen: [...new Set([...keys(accepted), ...voters.value.keys])],
+    scores: voters.value.scores,
     accepted: keys(accepted.filter(({ late }) => !late)),
     contributed: keys(accepted.filter(({ empty }) => !empty)),
     joins: outcome.joins,
@@ -242,20 +243,6 @@ export function rosterChange(
   return wrong === undefined
     ? found(change)
     : invalid(wrong, 'roster', `the outcome cannot change the roster so: ${wrong}`);
-}
-
-/** Who signed the listed votes. They decided the round before; round 0 has none before it. */
-function votersOf(
-  { spec, run, before, parent }: Chain,
-  { votes }: Draft,
-  evidence: Evidence,
-): Verdict<readonly WorkerId[]> {
-  if (before === null) {
-    return votes === null ? found([]) : invalid('no-quorum', 'votes', 'votes before round 0');
-  }
-  const past: Situation = { spec, run, ...before };
-  const certificate = judgeVotes(past, parent, votes, evidence);
-  return certificate.ok ? found(certificate.value.commits.map(({ key }) => key)) : certificate;
 }
 
 /** The first join that follows none of the last outcomes, that is from before its key left, or that its key did not sign. */

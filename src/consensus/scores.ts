@@ -2,6 +2,7 @@
  * Scores: what witnesses say of contributions, made into one number that all agree on, and those of many rounds into who is good. A gain is how
  * much a contribution lowers a loss; a score is a gain in millionths. Whole numbers wherever something certified follows from it.
  */
+import { MOST_SCORE, MOST_SCORES } from '../run/features.ts';
 import type { WorkerId } from '../run/ids.ts';
 
 export interface Spread {
@@ -37,13 +38,10 @@ export function spreadOf(gains: readonly number[], least: number): Spread {
 export const harmBound = ({ center, size }: Spread, width: number, uncertainty = 0): number =>
   Math.min(0, center) - width * Math.max(size, uncertainty);
 
-/** Largest score, and with a minus sign the score of what leads to no number at all. */
-export const MOST_SCORE = 1_000_000_000;
-
 /** A gain in millionths, within bounds. */
 export const scoreOfGain = (gain: number): number =>
   Number.isFinite(gain)
-    ? Math.max(-MOST_SCORE, Math.min(MOST_SCORE, Math.round(gain * 1e6)))
+    ? Math.max(-MOST_SCORE, Math.min(MOST_SCORE, Math.round(gain * 1e6))) + 0
     : -MOST_SCORE;
 
 /** What one witness says. */
@@ -76,18 +74,15 @@ export function scoreAt(place: number, witnesses: readonly Witnessed[]): number 
 const sumOf = (witnesses: readonly Witnessed[]): bigint =>
   witnesses.reduce((sum, { weight }) => sum + weight, 0n);
 
-/** Rounds that a rolling score looks back on. */
-const WINDOW = 8;
-
 /** The last scores, oldest first, with another one. */
 export const withScore = (history: readonly number[], score: number): readonly number[] =>
-  [...history, score].slice(-WINDOW);
+  [...history, score].slice(-MOST_SCORES);
 
 /** The rolling score: the mean of the last ones, rounded towards 0; 0 without any. */
 export const rollingScore = (history: readonly number[]): number =>
   history.length === 0
     ? 0
-    : Math.trunc(history.reduce((sum, score) => sum + score, 0) / history.length);
+    : Math.trunc(history.reduce((sum, score) => sum + score, 0) / history.length) + 0;
 
 /** A key with what it was scored. */
 export interface Rated {

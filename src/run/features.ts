@@ -54,6 +54,10 @@ export type FeatureTable = Readonly<Record<string, Feature>>;
 
 /** As many as a vote names as left out. */
 const MOST_PLACES = 1024;
+/** Largest score, and with a minus sign the score of what leads to no number at all. */
+export const MOST_SCORE = 1_000_000_000;
+/** Rounds that a rolling score looks back on. */
+export const MOST_SCORES = 8;
 
 const digest = (doc: string): FeatureField<Digest> => ({
   accepted: '64 lowercase hex digits',
@@ -72,17 +76,58 @@ const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
   },
 });
 
+const isPlace = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= 0xffff;
+
 const places = (doc: string): FeatureField<readonly number[]> => ({
   accepted: `a list of at most ${MOST_PLACES} places in the roster, ascending`,
   doc,
   read: (json) => {
     if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
     const list: readonly unknown[] = json;
-    const isPlaces = (values: readonly unknown[]): values is readonly number[] =>
-      values.every((at) => Number.isSafeInteger(at) && Number(at) >= 0 && Number(at) <= 0xffff);
-    if (!isPlaces(list)) return undefined;
+    const arePlaces = (values: readonly unknown[]): values is readonly number[] =>
+      values.every(isPlace);
+    if (!arePlaces(list)) return undefined;
     return list.every((at, i) => i === 0 || list[i - 1]! < at) ? list : undefined;
   },
+});
+
+const isScore = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Math.abs(Number(value)) <= MOST_SCORE && !Object.is(value, -0);
+
+/** Place and score of each. */
+export type ScoredPlace = readonly [number, number];
+
+const scored = (doc: string): FeatureField<readonly ScoredPlace[]> => ({
+  accepted: `a list of at most ${MOST_PLACES} pairs of a place, ascending, and a score`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
+    const list: readonly unknown[] = json;
+    const arePairs = (pairs: readonly unknown[]): pairs is readonly ScoredPlace[] =>
+      pairs.every((pair) => Array.isArray(pair) && pair.length === 2 && isScore(pair[1]));
+    if (!arePairs(list)) return undefined;
+    const isAscending = list.every(
+      ([place], i) => isPlace(place) && (i === 0 || list[i - 1]![0] < place),
+    );
+    return isAscending ? list : undefined;
+  },
+});
+
+const scoreList = (doc: string): FeatureField<readonly number[]> => ({
+  accepted: `a list of at most ${MOST_SCORES} scores`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length > MOST_SCORES) return undefined;
+    const list: readonly unknown[] = json;
+    return list.every(isScore) ? (list as readonly number[]) : undefined;
+  },
+});
+
+const bit = (doc: string): FeatureField<0 | 1> => ({
+  accepted: '0 or 1',
+  doc,
+  read: (json) => (json === 0 || json === 1 ? json : undefined),
 });
 
 const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
@@ -117,6 +162,20 @@ export const features = {
         absent: usualAggregation,
         read: (spec) => readGroup(spec, 'aggregation', groupFields.aggregation),
       },
+    },
+  },
+  scores: {
+    says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
+    spec: {
+      scores: { absent: false, read: ({ scores }, name) => plainFields.scores.read(scores, name) },
+    },
+    vote: {
+      of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
+    },
+    member: {
+      history: scoreList('its last scores, oldest first'),
+      low: bit('1 where its rolling score is under the floor'),
+      before: bit('the same before the last outcome'),
     },
   },
   screening: {

@@ -25,10 +25,8 @@ export const plainFields = {
     'defer',
   ]),
   tier: tierField,
-  screening: yesNo(
-    '--screening',
-    'committee members judge each contribution by the loss it leads to on data of their own, and refuse what does harm',
-  ),
+  screening: yesNo('--screening', 'members refuse what raises the loss on rows of their own'),
+  scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
     'share of the contributions a member holds in time that a proposal must list to get its first vote',
@@ -261,6 +259,7 @@ export const specDefaults = {
   late: 'discard',
   tier: 'open',
   screening: false,
+  scores: false,
   minAcceptPermille: 666,
   liveRounds: 3,
   absentRounds: 10,

@@ -9,7 +9,6 @@ import { toProtocolMessage } from '../../src/certified/gather.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { createMember } from '../../src/certified/member.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
-import { createScreening } from '../../src/certified/screening.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
@@ -188,9 +187,9 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     report: (event) => void events.push(event),
   };
   const chain = createRevealChain(secretOf(index), run, rounds);
-  const measure = spec.screening ? ports.trainer.measure : undefined;
+  const { measure } = ports.trainer;
   const member = createMember({
-    screening: measure && createScreening(measure, `${index}`),
+    measuring: measure && { measure, secret: `${index}` },
     ...{ spec, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     refresh: options.refresh ?? {

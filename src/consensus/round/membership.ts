@@ -9,6 +9,7 @@ import { roundName } from '../../run/round-name.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
+import { belowFloor, rollingScore, withScore } from '../scores.ts';
 
 /** The membership settings of a run spec, with the run's id. */
 export interface MembershipRules {
@@ -28,6 +29,8 @@ export interface MembershipRules {
     /** Rounds between stake snapshots; 0 or absent keeps the first one. */
     readonly every?: number;
   };
+  /** Whether contributions are scored. */
+  readonly scores?: boolean;
   readonly admission:
     | { readonly kind: 'open' }
     | { readonly kind: 'list'; readonly keys: readonly WorkerId[] }
@@ -51,6 +54,8 @@ export interface RosterChange {
   readonly seen: readonly WorkerId[];
   /** Workers of accepted rows that are not late: they owe no contribution for this round. */
   readonly accepted: readonly WorkerId[];
+  /** What the listed votes make of the contributions of two rounds before; null where too few scored them. */
+  readonly scores?: ReadonlyMap<WorkerId, number> | null;
   /** Workers of accepted rows, late ones too, that are not empty: what earns a newcomer its seat. */
   readonly contributed: readonly WorkerId[];
   readonly joins: readonly Join[];
@@ -74,7 +79,9 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   entropy: firstRandomness(rules.run),
   mixed: null,
   steps: 0,
-  members: ascending(rules.founders).map((key) => newMember(key, null, 0, 0)),
+  members: ascending(rules.founders).map((key) =>
+    newMember(rules, { key, tip: null, joined: 0, seatFrom: 0 }),
+  ),
   faulted: [],
   finals: [],
   rowSizes: [],
@@ -93,9 +100,13 @@ const ledgerFeatures = (
   ...(stake.source !== 'none' && { stake: { snapshot, next } }),
 });
 
-const newMember = (key: WorkerId, tip: Digest | null, joined: number, seatFrom: number): Member => {
-  return { key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom };
-};
+const newMember = (
+  { scores }: Pick<MembershipRules, 'scores'>,
+  { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
+): Member => ({
+  ...{ key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom },
+  ...(scores && { features: { scores: { history: [], low: 0, before: 0 } } }),
+});
 
 /** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
 export function nextLedger(rules: MembershipRules, ledger: Ledger, change: RosterChange): Ledger {
@@ -106,7 +117,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const finals = isFinal ? [...ledger.finals, round].slice(-lookBack) : ledger.finals;
   const faulted = ascending([...ledger.faulted, ...change.faults]);
   const gone = new Set([...faulted, ...change.leaves]);
-  const members = nextMembers(ledger, change).filter(
+  const members = nextMembers(rules, ledger, change).filter(
     (member) => !gone.has(member.key) && !isAbsent(member, finals, rules.absentRounds),
   );
   const accepted = new Set(change.accepted);
@@ -148,7 +159,11 @@ const isOwed = (member: Member, round: number, accepted: ReadonlySet<WorkerId>):
   member.joined <= round && !accepted.has(member.key);
 
 /** The members after the outcome, newcomers included, before departures; ascending by key. */
-function nextMembers(ledger: Ledger, change: RosterChange): readonly Member[] {
+function nextMembers(
+  rules: MembershipRules,
+  ledger: Ledger,
+  change: RosterChange,
+): readonly Member[] {
   const { round } = ledger;
   const seen = new Set(change.result === 'final' ? change.seen : []);
   const contributed = new Set(change.result === 'final' ? change.contributed : []);
@@ -163,8 +178,26 @@ function nextMembers(ledger: Ledger, change: RosterChange): readonly Member[] {
   const known = new Set(keysOf(ledger.members));
   const come = change.joins
     .filter(({ key }) => !known.has(key))
-    .map(({ key, tip }) => newMember(key, tip, round + 1, -1));
-  return [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
+    .map(({ key, tip }) => newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }));
+  const all = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
+  return rules.scores ? rated(all, change.scores ?? null) : all;
+}
+
+/** The members with what they were scored, and who is under the floor now. Without scores of a round nothing changes. */
+function rated(
+  members: readonly Member[],
+  scores: ReadonlyMap<WorkerId, number> | null,
+): readonly Member[] {
+  const histories = members.map(({ key, features }) => {
+    const { history = [], low = 0 } = features?.scores ?? {};
+    const score = scores?.get(key);
+    return { key, low, history: score === undefined ? history : withScore(history, score) };
+  });
+  const below = belowFloor(histories);
+  return members.map((member, i) => {
+    const { key, history, low: before } = histories[i]!;
+    return { ...member, features: { scores: { history, low: below.has(key) ? 1 : 0, before } } };
+  });
 }
 
 /**
@@ -221,7 +254,24 @@ export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
       ({ tip, seatFrom }) => tip !== null && seatFrom >= 0 && seatFrom <= ledger.round,
     ),
   );
-  return keys.filter((key) => maySit.has(key));
+  const seated = keys.filter((key) => maySit.has(key));
+  const out = unseated(ledger, seated);
+  return seated.filter((key) => !out.has(key));
+}
+
+/**
+ * Who has no seat for its scores: those that were under the floor two outcomes ago, so that no outcome chooses its successor's committee by
+ * the votes it lists. The worst first, and never as many as a third: scores may be wrong, a stalled run is.
+ */
+function unseated({ members }: Ledger, keys: readonly WorkerId[]): ReadonlySet<WorkerId> {
+  const may = new Set(keys);
+  const low = members.flatMap(({ key, features }) =>
+    may.has(key) && features?.scores?.before === 1 ? [{ key, ...features.scores }] : [],
+  );
+  const score = ({ history }: { readonly history: readonly number[] }) => rollingScore(history);
+  const worst = low.sort((a, b) => score(a) - score(b) || (a.key < b.key ? -1 : 1));
+  const most = Math.floor((keys.length - 1) / 3);
+  return new Set(worst.slice(0, most).map(({ key }) => key));
 }
 
 /** Keys of the members that pass the filter, in the given order. */

@@ -78,3 +78,38 @@ it('what harms is not listed, no view is lost, and events, votes and explanation
   expect(counted).toBe(false);
   expect(why.join(' ')).toMatch(/Screened: \d of the \d votes of its certificate say that it does/);
 });
+
+it('scores are certified: who turns signs falls under the floor, loses its seat and weighs nothing', async () => {
+  const { url } = await relay();
+  const spec = certifiedSpec({
+    ...{ founders: [0, 1, 2, 3, 4], rounds: 7 },
+    document: { scores: true },
+  });
+  expect(spec.features).toEqual(['scores']);
+  const members = [0, 1, 2, 3, 4].map((index) =>
+    start({
+      ...{ index, relays: [url], spec },
+      trainer: distanceTrainer(index, index === 4 ? -10 : 1),
+    }),
+  );
+  await Promise.all(members.map(({ finished }) => finished));
+  const hostile = keyOf(4);
+  const told = certifiedRounds(members[0]!).map(({ certified }) => certified!.scores!);
+  const lowIn = told.map((scores) =>
+    scores.filter(({ isLow }) => isLow).map((each) => each.worker),
+  );
+  // the first scores are those of round 0, said in commits of round 1, listed by outcome 2
+  expect(lowIn).toEqual([[], [], [], [hostile], [hostile], [hostile], [hostile]]);
+  for (const { worker, rolling } of told.at(-1)!) {
+    expect(rolling > 0).toBe(worker !== hostile);
+  }
+  for (const member of members.slice(1)) {
+    expect(certifiedRounds(member).map(({ certified }) => certified!.scores)).toEqual(told);
+  }
+  const { rounds } = replayed(spec, layout, await historyOf(url, spec));
+  expect(rounds.map(({ checked }) => checked)).toEqual(Array(7).fill('full'));
+  const seated = rounds.map(({ decided }) =>
+    decided!.certificate.committee.members.includes(hostile),
+  );
+  expect(seated).toEqual([true, true, true, true, true, false, false]);
+});

@@ -1,0 +1,172 @@
+/** Scores: what witnesses say made into one number, rolling scores, the floor, the weight vector. */
+import { describe, expect, it } from 'vitest';
+import { philox, unit } from '../../src/base/rng.ts';
+import { copiesAmong, sharedRows } from '../../src/certified/scoring.ts';
+import { gainOf } from '../../src/certified/screening.ts';
+import {
+  belowFloor,
+  floorOf,
+  rollingScore,
+  scoreAt,
+  scoreOfGain,
+  type Witnessed,
+  weightVector,
+  withScore,
+} from '../../src/consensus/scores.ts';
+import { drawRows } from '../../src/model/batches.ts';
+import { MOST_SCORE } from '../../src/run/features.ts';
+import type { WorkerId } from '../../src/run/ids.ts';
+import { dense } from '../support/vectors.ts';
+
+const witness = (scores: readonly number[], weight = 1n): Witnessed => ({
+  weight,
+  scores: new Map(scores.map((score, place) => [place, score])),
+});
+
+const key = (index: number): WorkerId => `${index}`.padStart(64, '0') as WorkerId;
+const rated = (...histories: readonly (readonly number[])[]) =>
+  histories.map((history, index) => ({ key: key(index), history }));
+
+describe('C-09: what five witnesses make of four workers', () => {
+  const truth = [50_000, 40_000, 30_000, 20_000];
+  // floats of other engines: a hundred-thousandth
+  const honest = (seed: number) =>
+    witness(
+      truth.map((score, i) =>
+        Math.round(score * (1 + 1e-5 * unit(philox([seed, 0], i, 0, 0, 0)[0]))),
+      ),
+    );
+  const sharesOf = (witnesses: readonly Witnessed[]) =>
+    weightVector(rated(...truth.map((_, place) => [scoreAt(place, witnesses)!]))).map(
+      ({ weight }) => weight,
+    );
+  const four = [1, 2, 3, 4].map(honest);
+  const alone = sharesOf(four);
+
+  it.each([
+    ['a hundred times as much of one', [5_000_000, 40_000, 30_000, 20_000]],
+    ['a hundred times as much of all', truth.map((score) => 100 * score)],
+    ['the opposite', truth.map((score) => -100 * score)],
+    ['the largest number', truth.map(() => MOST_SCORE)],
+  ])('is within 2 % of theirs where one says %s', (_, lie) => {
+    const shares = sharesOf([...four, witness(lie)]);
+    shares.forEach((share, i) => {
+      expect(Math.abs(share - alone[i]!)).toBeLessThan(0.02);
+    });
+  });
+
+  it('follows stake: three tenths of it move nothing, though they are many keys', () => {
+    const liars = Array.from({ length: 30 }, () => witness([MOST_SCORE], 1n));
+    expect(scoreAt(0, [witness([50_000], 70n), ...liars])).toBe(50_000);
+  });
+});
+
+describe('a score', () => {
+  it('is 0 for who sent nothing that most hold, and none where too few scored at all', () => {
+    const none = { weight: 1n, scores: new Map<number, number>() };
+    const first = { weight: 1n, scores: new Map([[0, 7]]) };
+    expect(scoreAt(1, [first, first, witness([7, 9])])).toBe(0);
+    expect(scoreAt(0, [first, first, none])).toBe(7);
+    expect(scoreAt(0, [first, none, none])).toBeNull();
+    expect(scoreAt(0, [])).toBeNull();
+  });
+
+  it('C-03: an honest contribution is worth more than a copy of the base, that more than noise, that more than NaN', async () => {
+    const params = Float32Array.of(1, 2, 3);
+    const losses = async (values: ArrayLike<number>) =>
+      new Float32Array(4).fill(Array.from(values).reduce((sum, each) => sum + each * each, 0));
+    const before = await losses(params);
+    const score = async (...delta: number[]) =>
+      scoreOfGain(
+        (await gainOf(params, { delta: dense(Float64Array.from(delta)) }, before, losses)).gain,
+      );
+    const honest = await score(0.5, 1, 1.5);
+    const base = await score(0, 0, 0);
+    const noise = await score(-0.3, 0.2, -0.4);
+    const poison = await score(Number.MAX_VALUE, 0, 0);
+    expect([honest > base, base === 0, base > noise, noise > poison]).toEqual([
+      true,
+      true,
+      true,
+      true,
+    ]);
+    expect(poison).toBe(-MOST_SCORE);
+    const vector = weightVector(rated([honest], [base], [noise], [poison]));
+    expect(vector.map(({ key: of }) => of)).toEqual([key(0)]);
+  });
+
+  it('of a copy is no gain: of another one that came first, or of the round before', () => {
+    const own = dense(Float64Array.of(1, 2, 3));
+    const other = dense(Float64Array.of(3, 2, 1));
+    const arrived = [
+      { worker: key(1), delta: own },
+      { worker: key(2), delta: other },
+      { worker: key(3), delta: own },
+      { worker: key(4), delta: dense(Float64Array.of(0, 0, 0)) },
+    ];
+    const { copies, marks } = copiesAmong(arrived, new Set());
+    expect([...copies]).toEqual([key(3)]);
+    expect([...copiesAmong([{ worker: key(1), delta: own }], marks).copies]).toEqual([key(1)]);
+  });
+});
+
+it('C-02: all who share a run draw the same rows, other ones in each round', () => {
+  const at = (round: number, entropy: string) =>
+    sharedRows({ run: 'a'.repeat(64), round, ledger: { entropy } } as never);
+  const rows = (stream: readonly [number, number]) =>
+    drawRows({ key: stream, round: 0, firstStep: 0, steps: 100, batch: 8, bound: 1000 }).join();
+  expect(rows(at(3, 'e'))).toBe(rows(at(3, 'e')));
+  const others = new Set([at(3, 'e'), at(4, 'e'), at(3, 'f')].map(rows));
+  expect(others.size).toBe(3);
+});
+
+describe('rolling scores', () => {
+  it('look back on eight rounds', () => {
+    let history: readonly number[] = [];
+    for (let round = 1; round <= 12; round++) history = withScore(history, round);
+    expect(history).toEqual([5, 6, 7, 8, 9, 10, 11, 12]);
+    expect(rollingScore(history)).toBe(8);
+    expect(rollingScore([])).toBe(0);
+  });
+
+  it('C-08: weights are shares of 1 of the best, the same from any order, none for who gained nothing', () => {
+    const all = rated([50, 70], [30, 30], [-10, -10], [0], [], [30]);
+    const vector = weightVector(all, 3);
+    expect(vector).toEqual([
+      { key: key(0), weight: 0.5 },
+      { key: key(1), weight: 0.25 },
+      { key: key(5), weight: 0.25 },
+    ]);
+    expect(weightVector([...all].reverse(), 3)).toEqual(vector);
+    const many = rated(...Array.from({ length: 100 }, (_, i) => [i * i + 1]));
+    const sum = weightVector(many).reduce((total, { weight }) => total + weight, 0);
+    expect(Math.abs(sum - 1)).toBeLessThan(1e-9);
+    expect(weightVector(rated([0], [-1]))).toEqual([]);
+  });
+
+  it('under the floor is who turns signs, and nobody in a hundred honest rounds', () => {
+    let histories = rated([], [], [], [], [], [], [], []);
+    let accused = 0;
+    for (let round = 0; round < 100; round++) {
+      histories = histories.map(({ key: of, history }, i) => {
+        const [a, b] = philox([round, i], 5, 0, 0, 0);
+        const normal = Math.sqrt(-2 * Math.log(unit(a))) * Math.cos(2 * Math.PI * unit(b));
+        const size = 50_000 * 0.95 ** round;
+        return {
+          key: of,
+          history: withScore(history, Math.round(size + (size / 3 + 2000) * normal)),
+        };
+      });
+      accused += belowFloor(histories).size;
+    }
+    expect(accused).toBe(0);
+    const flipped = rated([50, 40], [45, 42], [30, 60], [-600, -500]).map(
+      ({ key: of, history }) => ({
+        key: of,
+        history: history.map((score) => score * 1000),
+      }),
+    );
+    expect([...belowFloor(flipped)]).toEqual([key(3)]);
+    expect(floorOf(rated([1], [2]))).toBeNull();
+  });
+});
