@@ -17,7 +17,13 @@ import { readFinite } from '../pretrained/weights.ts';
 import type { Digest } from '../run/ids.ts';
 import type { DecoderSpec, Precision } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
-import { assertSameBase, type BaseIdentity, type Start, shapeOf } from '../run/start.ts';
+import {
+  assertSameBase,
+  type BaseFile,
+  type BaseIdentity,
+  type Start,
+  shapeOf,
+} from '../run/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import { nativeSha256 } from './native-sha256.ts';
 import { hashFiles, openLocalModel } from './pretrained/folder.ts';
@@ -56,6 +62,8 @@ export type BaseSettings = Pick<
 };
 
 export interface OpenBase {
+  /** What its files must be, where that is known: others are not downloaded. */
+  readonly wanted?: readonly BaseFile[];
   onNotice(message: string): void;
   readonly signal: AbortSignal;
 }
@@ -116,7 +124,9 @@ export async function openBaseOf(
   settings: BaseSettings,
   options: OpenBase,
 ): Promise<BaseModel> {
-  const base = await openBase({ ...settings, base: referenceOf(start, settings.base) }, options);
+  const reference = referenceOf(start, settings.base);
+  const wanted = { ...options, wanted: start.files };
+  const base = await openBase({ ...settings, base: reference }, wanted);
   assertSameBase(base, start);
   if (canonicalJson(shapeOf(base.spec) as never) === canonicalJson(start.model as never))
     return base;
@@ -138,7 +148,7 @@ export const lastingBase = (base: string): string =>
   base === '' || isHubReference(base) ? base : resolve(base);
 
 /** Where the base lies on this machine, after it was downloaded. */
-async function localBase(base: string, { onNotice, signal }: OpenBase): Promise<string> {
+async function localBase(base: string, { wanted, onNotice, signal }: OpenBase): Promise<string> {
   if (base === '') {
     throw new ConfigError('base/missing', 'a pretrained model needs a base to start from', {
       hint: 'name it with --base: a folder, a .gguf file or hf:owner/name',
@@ -151,7 +161,7 @@ async function localBase(base: string, { onNotice, signal }: OpenBase): Promise<
     told.add(file);
     onNotice(`downloading ${file} of ${base}, ${Math.ceil(of / 1e6)} MB`);
   };
-  return fetchModel(base, { onProgress, signal });
+  return fetchModel(base, { onProgress, signal, ...(wanted && { wanted }) });
 }
 
 /** Of everything by which text becomes tokens. */

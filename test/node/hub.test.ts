@@ -103,6 +103,33 @@ describe('hf:owner/name', () => {
     expect(asked.filter(({ method }) => method === 'GET')).toEqual([]);
   });
 
+  it('refuses other files than the wanted ones before they are downloaded', async () => {
+    const wanted = Object.entries(FILES).map(([name, bytes]) => ({
+      ...{ name, bytes: bytes.length, sha256: hex('sha256', bytes) },
+    }));
+    const larger = wanted.map((file) => ({ ...file, bytes: file.bytes + 1 }));
+    const other = wanted.map((file) => ({ ...file, sha256: hex('sha256', 'another') }));
+    for (const [files, name] of [
+      [larger, 'tokenizer.json'],
+      [other, 'model.safetensors'],
+    ] as const) {
+      asked = [];
+      const refused = fetchModel('hf:some/model', { env: env(), wanted: files });
+      await expect(refused).rejects.toMatchObject({ code: 'base/other' });
+      await expect(refused).rejects.toThrow(name);
+      const downloads = asked.filter(({ method, path }) => method === 'GET' && path.endsWith(name));
+      expect(downloads).toEqual([]);
+    }
+    await fetchModel('hf:some/model', { env: env(), wanted });
+    const inside = wanted.filter(({ name }) => name !== 'tokenizer.json');
+    asked = [];
+    await fetchModel('hf:some/model', {
+      env: env({ NOSTRAIN_HOME: join(home, '2') }),
+      wanted: inside,
+    });
+    expect(asked.some(({ path }) => path.endsWith('tokenizer.json'))).toBe(false);
+  });
+
   it('goes on where a download was cut off', async () => {
     behaviour = { cutAt: 120_000 };
     const first = fetchModel('hf:some/model', { env: env() });

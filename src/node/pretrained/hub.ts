@@ -14,6 +14,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
 import type { ModelFiles } from '../../pretrained/byte-source.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
+import type { BaseFile } from '../../run/start.ts';
 import { dataHome } from '../data-home.ts';
 import { resumeDownload } from './download.ts';
 import { folderOf } from './folder.ts';
@@ -23,6 +24,8 @@ export interface HubOptions {
   /** Told how far the download of a file is, in bytes. */
   readonly onProgress?: (file: string, have: number, of: number) => void;
   readonly signal?: AbortSignal;
+  /** What the files must be, where that is known: another one is refused before it is downloaded. */
+  readonly wanted?: readonly BaseFile[];
 }
 
 export interface HubReference {
@@ -35,6 +38,7 @@ export interface HubReference {
 const SCHEME = 'hf:';
 const COMMIT = /^[0-9a-f]{40}$/;
 /** Small files that are taken where the repository has them. */
+const MOST_BESIDE = 16 * 1024 * 1024;
 const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
 
 export const isHubReference = (text: string): boolean => text.startsWith(SCHEME);
@@ -62,7 +66,7 @@ export async function fetchModel(text: string, options: HubOptions = {}): Promis
   const folder = join(dataHome(env), 'models', repoFolder(repository), commit);
   await mkdir(folder, { recursive: true });
   const files = hub.files(folder, commit);
-  for (const name of BESIDE) await files.open(name);
+  for (const name of besideOf(options)) await files.open(name);
   if (file !== undefined) {
     await need(files, file);
     return join(folder, file);
@@ -71,6 +75,13 @@ export async function fetchModel(text: string, options: HubOptions = {}): Promis
   for (const name of await weightFiles(files)) await need(files, name);
   return folder;
 }
+
+/** A tokenizer that is not wanted lies inside the wanted file. */
+const besideOf = ({ wanted }: HubOptions): readonly string[] =>
+  BESIDE.filter((name) => {
+    if (wanted === undefined || name !== 'tokenizer.json') return true;
+    return wanted.some((file) => file.name === name);
+  });
 
 async function need(files: ModelFiles, name: string): Promise<void> {
   if (await files.open(name)) return;
@@ -156,6 +167,7 @@ class Hub {
     const path = `/${this.#reference.repository}/resolve/${commit}/${name}`;
     const described = await this.#describe(path);
     if (!described) return false;
+    this.#assertWanted(name, described);
     const part = join(folder, `${name}.part`);
     await this.#append(path, name, part, described);
     const found = await hashOf(part, described);
@@ -167,6 +179,25 @@ class Hub {
     }
     await rename(part, join(folder, name));
     return true;
+  }
+
+  /** Of whoever names the repository nothing is believed: what is beside the wanted files is small. */
+  #assertWanted(name: string, { bytes, hash }: Description): void {
+    const { wanted } = this.#options;
+    if (wanted === undefined) return;
+    const file = wanted.find((each) => each.name === name);
+    const isLarge = hash.length === 64;
+    const isOther =
+      file !== undefined && (file.bytes !== bytes || (isLarge && file.sha256 !== hash));
+    if (!isOther && (file !== undefined || bytes <= MOST_BESIDE)) return;
+    const { repository } = this.#reference;
+    throw new ConfigError(
+      'base/other',
+      `${repository} has another ${name} than the run starts from`,
+      {
+        hint: 'name the files that the run was made with (--base)',
+      },
+    );
   }
 
   async #describe(path: string): Promise<Description | undefined> {

@@ -1,9 +1,12 @@
 /** Certified runs that start from a published model: made, joined, replayed without its files and with them, and refused by name of file. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
+import { sha256Hex } from '../../../src/base/hash.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
 import { parseRunSpec } from '../../../src/run/read-spec.ts';
 import {
@@ -30,6 +33,26 @@ afterAll(async () => {
   for (const { child } of programs.splice(0)) child.kill('SIGKILL');
   await relay.close();
 });
+
+const COMMIT = 'c'.repeat(40);
+
+/** A server that speaks the hub's paths and has the files of a folder. */
+async function serveHub(folder: string) {
+  const asked: string[] = [];
+  const server = createServer(({ method, url: path = '' }, response) => {
+    asked.push(path);
+    const name = path.split(`/some/tiny/resolve/${COMMIT}/`)[1];
+    const bytes = name && readdirSync(folder).includes(name) && readFileSync(join(folder, name));
+    if (!bytes) return void response.writeHead(404).end();
+    const etag = `"${sha256Hex(bytes)}"`;
+    response.writeHead(200, { 'x-linked-etag': etag, 'content-length': bytes.length });
+    response.end(method === 'HEAD' ? undefined : bytes);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const close = () => new Promise<unknown>((resolve) => server.close(resolve));
+  return { asked, url: `http://127.0.0.1:${port}`, close };
+}
 
 const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 const SMALL = [
@@ -98,6 +121,36 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
     const told = await replay(file, '--base', base, '--corpus', corpus);
     expect(told.stdout).toContain('ok: 3 rounds, all recomputed in full');
     expect(told.stdout).toMatch(/validation loss \S+ before/);
+  });
+
+  it('a newcomer without the files downloads them from where the spec says; an archive is replayed', async () => {
+    const hub = await serveHub(base);
+    const hint = `hf:some/tiny@${COMMIT}`;
+    const file = await create(
+      ...['newcomer', '--rank', '4', '--rounds', '5', '--inner-steps', '800'],
+      ...['--base-from', hint, '--checkpoint-every', '2', '--min-accept-permille', '0'],
+    );
+    expect(parseRunSpec(readFileSync(file, 'utf8')).start?.from).toEqual([hint]);
+    const founders = [1, 2].map((number) => joinRun(number, file, '--base', base));
+    await founders[0]!.event(({ type }) => type === 'round');
+    vi.stubEnv('HF_ENDPOINT', hub.url);
+    vi.stubEnv('HF_HUB_CACHE', join(home, 'cache'));
+    const newcomer = joinRun(3, file);
+    vi.unstubAllEnvs();
+    const [one, , three] = await Promise.all([...founders, newcomer].map(endOf));
+    expect(three!.digest).toBe(one!.digest);
+    expect(newcomer.output.stderr).toContain('downloading model.safetensors');
+    expect(hub.asked).toContain(`/some/tiny/resolve/${COMMIT}/tokenizer.json`);
+    await hub.close();
+
+    const archive = join(home, 'newcomer.jsonl');
+    const spec = ['--spec', file];
+    const kept = await runProgram([
+      ...['archive', ...spec, '--relay', relay.url, '--out', archive],
+    ]);
+    expect(kept.stderr).not.toContain('error');
+    const { stdout } = await runProgram(['replay', ...spec, '--events', archive]);
+    expect(stdout).toContain('ok: 5 rounds, all recomputed in full');
   });
 
   it('refuses another base, another tokenizer and none by name, before anything trains', async () => {
