@@ -24,7 +24,10 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
   addConnectionFlags(
     command
       .option('--settings <file>', 'settings as JSON; flags win over it')
-      .option('--corpus <file>', 'text to train on (default: tiny Shakespeare, or a built-in one)')
+      .option(
+        '--corpus <file>',
+        'text or .jsonl file to train on, or the https address of one (default: tiny Shakespeare, or a built-in one)',
+      )
       .option('--dir <dir>', 'folder of this worker (default: by run name in your data folder)')
       .option(
         '--key-file <file>',

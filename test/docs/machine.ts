@@ -86,7 +86,8 @@ const homeFiles: Readonly<Record<string, string>> = {
     'the newest demo of each kind, a folder per worker, and its text; replaced by the next one',
   'models/':
     'models fetched by `hf:owner/name`, by commit, each file checked by its hash; those that the Python programs have in their cache are used there; SmolLM2 where `npm run fetch:smollm2` put it',
-  'corpora/': 'texts that were downloaded, each checked by its SHA-256',
+  'corpora/':
+    'texts that were downloaded, each checked by its SHA-256, and `tokens-…`: corpora as token ids, made anew where they are missing',
   key: 'your key in certified runs (`run create`, `run join`, `run leave`, `stake link`), as nsec',
   'keys/key': 'the key of `run-training STATE DATASET`, where no other is named',
   'locks/':

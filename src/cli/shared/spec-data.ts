@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../../base/errors.ts';
 import type { SpecRequest } from '../../certified/make-spec.ts';
-import { loadCorpus } from '../../node/corpus.ts';
+import { openCorpus } from '../../node/corpus.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 
@@ -30,9 +30,9 @@ export async function dataOfSpec(
     corpus: async (wanted) => {
       const cacheDir = join(dataHome(), 'corpora');
       const source = { file, wanted, cacheDir, allowDownload: true, onNotice, signal };
-      const { sha256, bytes, name } = await loadCorpus(source);
-      onNotice(`the data is ${name}, ${bytes.length} bytes`);
-      return { sha256, bytes: bytes.length };
+      const { sha256, size, name } = await openCorpus(source);
+      onNotice(`the data is ${name}, ${size} bytes`);
+      return { sha256, bytes: size };
     },
   };
 }

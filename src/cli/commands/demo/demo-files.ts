@@ -6,7 +6,7 @@ import { ConfigError } from '../../../base/errors.ts';
 import { createSha256 } from '../../../base/hash.ts';
 import type { Scope } from '../../../base/scope.ts';
 import { linearExamples } from '../../../model/data/regression.ts';
-import { loadCorpus } from '../../../node/corpus.ts';
+import { openCorpus } from '../../../node/corpus.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { takeLock } from '../../../node/run-lock.ts';
 import { isDocuments } from '../../../node/tokens/tokenize.ts';
@@ -33,7 +33,7 @@ export async function demoText({
   onNotice,
   signal,
 }: TextOptions): Promise<DemoData> {
-  const { name, sha256, bytes } = await loadCorpus({
+  const { name, sha256, size, read } = await openCorpus({
     ...(given === undefined ? {} : { file: given }),
     cacheDir: join(dataHome(), 'corpora'),
     allowDownload: true,
@@ -41,8 +41,8 @@ export async function demoText({
     signal,
   });
   const file = join(dir, isDocuments(name) ? 'corpus.jsonl' : 'corpus.txt');
-  await writeFile(file, bytes);
-  return { name: basename(name), sha256, bytes: bytes.length, file };
+  await writeFile(file, read());
+  return { name: basename(name), sha256, bytes: size, file };
 }
 
 /** The made-up examples of all shards; each worker makes its own again from the seed. */

@@ -22,7 +22,7 @@ export const demo = (): Command =>
     .addOption(whole('--rounds <n>', fields.rounds.help, 1))
     .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
     .addOption(whole('--seed <n>', fields.seed.help, 0).default(1))
-    .option('--corpus <file>', 'text to train on')
+    .option('--corpus <file>', 'text or .jsonl file to train on, or the https address of one')
     .option(
       '--base <model>',
       'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',

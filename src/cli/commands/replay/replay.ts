@@ -41,7 +41,10 @@ export const replay = (): Command =>
       '--base <path>',
       'published model that the run starts from: also evaluates what was recomputed',
     )
-    .option('--corpus <file>', 'text that the run trains on (default: the usual one)')
+    .option(
+      '--corpus <file>',
+      'text or .jsonl file that the run trains on, or the https address of one (default: the usual one)',
+    )
     .option('--json', 'print JSON')
     .action(async (flags: Flags, command: Command) => {
       refuseUnused(command, [

@@ -69,7 +69,10 @@ export const createRun = (): Command =>
         new Command('create')
           .description('make a run: writes its spec, says what it means, publishes it with --relay')
           .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
-          .option('--corpus <file>', 'text that everybody trains on (default: tiny Shakespeare)')
+          .option(
+            '--corpus <file>',
+            'text or .jsonl file that everybody trains on, or the https address of one (default: tiny Shakespeare)',
+          )
           .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
           .addOption(
             repeatable(
