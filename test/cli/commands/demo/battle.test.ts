@@ -10,9 +10,11 @@ import {
   fight,
 } from '../../../../src/cli/commands/demo/byzantine/battle.ts';
 import { defencesFor } from '../../../../src/cli/commands/demo/byzantine/defences.ts';
+import { screenOf } from '../../../../src/cli/commands/demo/byzantine/screening.ts';
 import { linearExamples, linearTruth } from '../../../../src/model/data/regression.ts';
 import { createTrainer } from '../../../../src/node/trainer/trainer.ts';
 import { createLayout } from '../../../../src/tensor/params.ts';
+import type { Trainer } from '../../../../src/worker/ports.ts';
 
 const adversary = (name: string) => adversaries.find((each) => each.name === name)!;
 const defence = (name: string, workers = 7) =>
@@ -65,7 +67,8 @@ describe('T-03: seven workers, two of which send the opposite, ten times as larg
     const errorWith = async (name: string) =>
       (await fight(camp, plan, { adversary: flip, defence: defence(name) })).loss;
     expect(await errorWith('mean')).toBeGreaterThan(10);
-    for (const { name } of defencesFor(7, 2)) {
+    for (const { name, screens } of defencesFor(7, 2)) {
+      if (screens) continue;
       if (name.endsWith('mean') && !name.endsWith('trimmed-mean')) continue;
       expect([name, await errorWith(name)]).toEqual([name, expect.toSatisfy((e) => e <= 0.1)]);
     }
@@ -122,6 +125,18 @@ describe('a battle', () => {
     expect(refused).toBeGreaterThan(0);
     expect(loss).toBeLessThan(0);
   });
+
+  it('leaves out what a member finds harmful, where the plain mean would take it', async () => {
+    const camp = await linearCamp(7);
+    const measure = (trainer: Camp['trainers'][number]) =>
+      (trainer as unknown as { measure: Trainer['measure'] }).measure!;
+    const trainers = camp.trainers.map((each) => ({ measure: measure(each) }));
+    const screen = screenOf({ trainers, hostile: 2, seed: 1 });
+    const both = { adversary: adversary('sign-flip'), defence: defence('mean+screening') };
+    const { loss } = await fight(camp, { ...plan, rounds: 4 }, { ...both, screen });
+    expect(loss).toBeLessThan(0.2);
+    await camp.close();
+  }, 60_000);
 
   it('throws out who signs two contributions for one round', async () => {
     const free = await fight(fixedCamp(8), short, {

@@ -30,7 +30,7 @@ export interface GptCamp extends Camp {
 }
 
 /** Small enough for a whole table of battles in minutes on two cores. */
-const SIZE = { width: 32, layers: 2, heads: 2, context: 32, ffn: 128, batchSize: 16 } as const;
+const SIZE = { width: 32, layers: 2, heads: 2, context: 32, ffn: 64, batchSize: 8 } as const;
 /** Batches of validation windows. */
 const EVALUATED = 24;
 /** Places of the validation text at which the trigger is tried. */

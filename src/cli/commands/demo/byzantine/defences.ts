@@ -15,6 +15,8 @@ export interface Defence {
   readonly screens: boolean;
 }
 
+/** Rules that are tried with screening in front of them, too. */
+const SCREENED = ['mean', 'clipped-mean', 'trimmed-mean', 'multi-krum'];
 const MIXED = ['trimmed-mean', 'geometric-median'] as const;
 
 /** All of them; `hostile` is what the rules are told to withstand. */
@@ -27,9 +29,12 @@ export function defencesFor(workers: number, hostile: number): readonly Defence[
     { ...usualAggregation, rule, hostile, before: 'nnm' },
     { ...usualAggregation, rule, hostile, before: 'bucketing' },
   ]);
-  return [...plain, ...mixed]
-    .filter((aggregation) => leastRows(aggregation) <= workers)
-    .map((aggregation) => ({ name: nameOf(aggregation), aggregation, screens: false }));
+  const works = [...plain, ...mixed].filter((aggregation) => leastRows(aggregation) <= workers);
+  const alone = works.map((each) => ({ name: nameOf(each), aggregation: each, screens: false }));
+  const screened = alone
+    .filter(({ name }) => SCREENED.some((rule) => rule === name))
+    .map(({ name, aggregation }) => ({ name: `${name}+screening`, aggregation, screens: true }));
+  return [...alone, ...screened];
 }
 
 const nameOf = ({ rule, before }: Aggregation): string =>

@@ -15,6 +15,7 @@ import { adversaries } from './adversaries/table.ts';
 import { type BattlePlan, type Fight, fight } from './battle.ts';
 import { type GptCamp, openCamp } from './camp.ts';
 import { type Defence, defencesFor } from './defences.ts';
+import { screenOf } from './screening.ts';
 import { describeRows, drawTable, type LabDocument, type LabRow } from './words.ts';
 
 export interface LabFlags {
@@ -34,7 +35,7 @@ export interface LabFlags {
 }
 
 /** Where a run is not told how much. */
-const USUAL = { rounds: 12, innerSteps: 20 };
+const USUAL = { rounds: 10, innerSteps: 12 };
 const QUICK = { rounds: 3, innerSteps: 5 };
 const NORM_BOUND = 1.5;
 
@@ -54,9 +55,11 @@ export const runAttackLab = (flags: LabFlags): Promise<number> =>
     const camp = await openLab(flags, plan, workers, scope);
     const [plain] = defencesFor(workers, hostile).filter(({ name }) => name === 'mean');
     const free = await fight(camp, plan, { adversary: undefined, defence: plain! });
+    const screen = screenOf({ trainers: camp.trainers, hostile, seed: flags.seed });
     const table: LabRow[] = [];
     for (const [adversary, defence] of fights) {
-      const row = await rowOf(camp, plan, { adversary, defence }, free.loss);
+      const chosen = { adversary, defence, screen: defence.screens ? screen : undefined };
+      const row = await rowOf(camp, plan, chosen, free.loss);
       table.push(row);
       writeNote(
         `${adversary.name} against ${defence.name}: ${row.penalty?.toFixed(3) ?? 'broke off'}`,
