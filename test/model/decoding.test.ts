@@ -6,45 +6,15 @@ import { llama } from '../../src/model/architectures/llama.ts';
 import { cacheShape, compileDecoding } from '../../src/model/decoding.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import type { DecoderSpec, Gpt2Spec, LlamaSpec } from '../../src/run/model-spec.ts';
-import { adamwSpec, chainCorpus } from '../support/ort-models.ts';
+import type { DecoderSpec, LlamaSpec } from '../../src/run/model-spec.ts';
+import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { load, type Run, type TestTensor } from '../support/ort-run.ts';
 
-const llamaSpec: LlamaSpec = {
-  architecture: 'llama',
-  vocabulary: 30,
-  width: 12,
-  layers: 2,
-  heads: 4,
-  keyValueHeads: 2,
-  headSize: 6,
-  ffn: 20,
-  context: 12,
-  normEpsilon: 1e-5,
-  rope: { base: 100 },
-  tied: true,
-  bias: { queryKeyValue: true, attentionOutput: false, feedforward: false },
-  queryKeyNorm: true,
-  deviation: 0.4,
-};
-const gpt2Spec: Gpt2Spec = {
-  architecture: 'gpt2',
-  vocabulary: 30,
-  width: 12,
-  layers: 2,
-  heads: 3,
-  ffn: 20,
-  context: 12,
-  positions: 20,
-  normEpsilon: 1e-5,
-  activation: 'gelu-tanh',
-  tied: false,
-  deviation: 0.4,
-};
+const llamaSpec: LlamaSpec = { ...tinyLlama, rope: { base: 100 } };
 const specs: readonly (readonly [string, DecoderSpec])[] = [
   ['llama', llamaSpec],
   ['llama with a window', { ...llamaSpec, window: 4, queryKeyNorm: false }],
-  ['gpt2', gpt2Spec],
+  ['gpt2', tinyGpt2],
 ];
 
 const CAPACITY = 15;

@@ -12,25 +12,14 @@ import { add, gemm } from '../../src/model/graph/verbs.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import type { LlamaSpec } from '../../src/run/model-spec.ts';
-import { adamwSpec, chainCorpus } from '../support/ort-models.ts';
+import { adamwSpec, chainCorpus, tinyLlama } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 
 const base: LlamaSpec = {
-  architecture: 'llama',
-  vocabulary: 40,
-  width: 12,
-  layers: 2,
-  heads: 3,
-  keyValueHeads: 1,
-  headSize: 4,
-  ffn: 20,
-  context: 8,
-  normEpsilon: 1e-5,
-  rope: { base: 10_000 },
-  tied: true,
+  ...tinyLlama,
+  ...{ vocabulary: 40, heads: 3, keyValueHeads: 1, headSize: 4, context: 8, deviation: 0.3 },
   bias: { queryKeyValue: false, attentionOutput: false, feedforward: false },
   queryKeyNorm: false,
-  deviation: 0.3,
 };
 const RANK = 2;
 const decoder = llama(base);

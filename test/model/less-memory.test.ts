@@ -16,36 +16,18 @@ import {
 import { initialParameters } from '../../src/model/parameters.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
 import type { Gpt2Spec, LlamaSpec } from '../../src/run/model-spec.ts';
-import { adamwSpec, chainCorpus } from '../support/ort-models.ts';
+import { norm } from '../support/decoder-cases.ts';
+import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { load, loadGraph } from '../support/ort-run.ts';
 
 const sizes = { vocabulary: 300, width: 16, layers: 3, heads: 4, ffn: 24, context: 10 };
 const llama: LlamaSpec = {
-  ...sizes,
-  architecture: 'llama',
-  keyValueHeads: 2,
-  headSize: 4,
-  normEpsilon: 1e-5,
-  rope: { base: 10_000 },
-  tied: true,
-  bias: { queryKeyValue: true, attentionOutput: false, feedforward: false },
-  queryKeyNorm: true,
-  deviation: 0.1,
+  ...{ ...tinyLlama, ...sizes },
+  ...{ keyValueHeads: 2, headSize: 4, deviation: 0.1 },
 };
-const gpt2: Gpt2Spec = {
-  ...sizes,
-  architecture: 'gpt2',
-  positions: 12,
-  normEpsilon: 1e-5,
-  activation: 'gelu-tanh',
-  tied: false,
-  deviation: 0.1,
-};
+const gpt2: Gpt2Spec = { ...tinyGpt2, ...sizes, positions: 12, deviation: 0.1 };
 const batch = 4;
 const corpus = Int32Array.from(chainCorpus(400, 200), (token) => token + 90);
-
-const norm = (values: ArrayLike<number>) =>
-  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
 
 const gpt = { ...sizes, architecture: 'gpt' } as const;
 

@@ -5,51 +5,17 @@ import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelOf } from '../../src/model/architectures/table.ts';
 import { reduceMean } from '../../src/model/graph/verbs.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
-import type { Layout } from '../../src/tensor/params.ts';
+import { createDraw, type DecoderCase, distance, norm } from '../support/decoder-cases.ts';
 import { adamwSpec } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 import { readVectors } from '../support/vectors.ts';
 
-interface Case {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly seed: number;
-  readonly batch: number;
-  readonly context: number;
+interface Case extends DecoderCase {
   readonly counted: readonly number[];
   readonly rows: readonly (number | null)[];
-  readonly loss: number;
-  readonly tensors: readonly {
-    readonly name: string;
-    readonly norm: number;
-    readonly samples: readonly number[];
-  }[];
 }
 
 const { cases } = readVectors<{ readonly cases: readonly Case[] }>('masked.json');
-const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
-
-/** Parameters and tokens by the fixture's formula. */
-function draw({ seed, batch, context }: Case, layout: Layout, vocabulary: number) {
-  let state = seed;
-  const next = () => {
-    state = (Math.imul(1664525, state) + 1013904223) >>> 0;
-    return state >>> 16;
-  };
-  const params = new Float32Array(layout.size);
-  for (const { name, offset, size } of layout.slots) {
-    const base = isNorm.test(name) ? 1 : 0;
-    for (let i = offset; i < offset + size; i++) params[i] = base + (next() - 32768) / 2 ** 17;
-  }
-  const tokens = Uint8Array.from({ length: batch * (context + 1) }, () => next() % vocabulary);
-  return { params, tokens };
-}
-
-const norm = (values: ArrayLike<number>) =>
-  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
-
-const off = (a: ArrayLike<number>, b: ArrayLike<number>) =>
-  norm(Array.from(a, (value, i) => value - b[i]!));
 
 describe.each(cases)('$name', (one) => {
   const { config, batch, context, counted, loss, tensors } = one;
@@ -57,7 +23,9 @@ describe.each(cases)('$name', (one) => {
   const compile = (options: CompileOptions = {}, rows = batch) =>
     compileTraining(spec, adamwSpec, rows, { masked: true, ...options });
   const { layout } = compile();
-  const { params, tokens } = draw(one, layout, spec.vocabulary);
+  const draw = createDraw(one.seed);
+  const params = draw.parameters(layout);
+  const tokens = draw.tokens(one, spec.vocabulary);
   const feeds = (rows: readonly number[], mask: ArrayLike<number> = counted) =>
     ({
       params: { dtype: 'f32', shape: [layout.size], elements: params },
@@ -82,7 +50,9 @@ describe.each(cases)('$name', (one) => {
         expect(Math.abs(norm(values) - tensor.norm), name).toBeLessThan(least + 1e-5 * tensor.norm);
         const { length } = tensor.samples;
         const picked = tensor.samples.map((_, j) => values[Math.floor((j * size) / length)]!);
-        expect(off(picked, tensor.samples), name).toBeLessThan(least + 1e-5 * norm(tensor.samples));
+        expect(distance(picked, tensor.samples), name).toBeLessThan(
+          least + 1e-5 * norm(tensor.samples),
+        );
       });
     },
   );
@@ -102,7 +72,7 @@ describe.each(cases)('$name', (one) => {
       },
       shares: { dtype: 'f32', shape: [1, 2], elements: counts.map((count) => count / total) },
     });
-    expect(off(joined.gradient!, whole.gradient!)).toBeLessThan(1e-6 * norm(whole.gradient!));
+    expect(distance(joined.gradient!, whole.gradient!)).toBeLessThan(1e-6 * norm(whole.gradient!));
   });
 
   test('rows are evaluated over what counts in them', async () => {
@@ -131,7 +101,7 @@ describe.each(cases)('$name', (one) => {
       [0, 1, 2, 3],
       counted.map(() => 1),
     );
-    expect(off(all.gradient!, without.gradient!)).toBeLessThan(1e-6 * norm(without.gradient!));
+    expect(distance(all.gradient!, without.gradient!)).toBeLessThan(1e-6 * norm(without.gradient!));
     expect(all.loss![0]).toBeCloseTo(without.loss![0]!, 5);
   });
 

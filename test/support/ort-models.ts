@@ -1,6 +1,13 @@
 /** Small specs and corpora for tests of the training engine. */
 import { philox } from '../../src/base/rng.ts';
-import type { AdamWSpec, GptSpec, MuonSpec, Schedule } from '../../src/run/model-spec.ts';
+import type {
+  AdamWSpec,
+  Gpt2Spec,
+  GptSpec,
+  LlamaSpec,
+  MuonSpec,
+  Schedule,
+} from '../../src/run/model-spec.ts';
 
 /** The model of the demos. */
 export const charGpt: GptSpec = {
@@ -33,6 +40,40 @@ export const tinyGpt: GptSpec = {
   heads: 2,
   context: 4,
   ffn: 8,
+};
+
+/** Small decoders of published families; tests say what else they want. */
+export const tinyLlama: LlamaSpec = {
+  architecture: 'llama',
+  vocabulary: 30,
+  width: 12,
+  layers: 2,
+  heads: 4,
+  keyValueHeads: 2,
+  headSize: 6,
+  ffn: 20,
+  context: 12,
+  normEpsilon: 1e-5,
+  rope: { base: 10_000 },
+  tied: true,
+  bias: { queryKeyValue: true, attentionOutput: false, feedforward: false },
+  queryKeyNorm: true,
+  deviation: 0.4,
+};
+
+export const tinyGpt2: Gpt2Spec = {
+  architecture: 'gpt2',
+  vocabulary: 30,
+  width: 12,
+  layers: 2,
+  heads: 3,
+  ffn: 20,
+  context: 12,
+  positions: 20,
+  normEpsilon: 1e-5,
+  activation: 'gelu-tanh',
+  tied: false,
+  deviation: 0.4,
 };
 
 export const constantRate = (learningRate: number): Schedule => ({

@@ -146,6 +146,24 @@ def case(name: str, options: dict, seed: int) -> dict:
     }
 
 
+def write(name: str, about: str, cases: list, packages: str = "", samples: int = SAMPLES) -> None:
+    """Writes NAME.json beside this file; `about` is the docstring of make_NAME.py, whose last paragraph says what the numbers are."""
+    versions = f"transformers {transformers.__version__}, PyTorch {torch.__version__}"
+    document = {
+        "made": {
+            "by": f"test/vectors/make_{name}.py",
+            "with": f"{packages}{versions}, Python {platform.python_version()}, CPU",
+            "date": datetime.date.today().isoformat(),
+        },
+        "formula": " ".join(about.split("\n\n")[-1].split()),
+        "samples": f"entries floor(j * size / count) of each tensor's gradient, j from 0, count = min({samples}, size)",
+        "cases": cases,
+    }
+    with open(os.path.join(HERE, f"{name}.json"), "w") as file:
+        json.dump(document, file, indent=None, separators=(",", ":"), allow_nan=False)
+        file.write("\n")
+
+
 def main() -> None:
     originals = [(norm, norm.forward) for norm in (LlamaRMSNorm, MistralRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm)]
     cases = []
@@ -153,19 +171,7 @@ def main() -> None:
         for norm, forward in originals:
             norm.forward = forward
         cases.append(case(name, options, seed=100 + at))
-    document = {
-        "made": {
-            "by": "test/vectors/make_decoders.py",
-            "with": f"transformers {transformers.__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}, CPU",
-            "date": datetime.date.today().isoformat(),
-        },
-        "formula": " ".join(__doc__.split("\n\n")[-1].split()),
-        "samples": f"entries floor(j * size / count) of each tensor's gradient, j from 0, count = min({SAMPLES}, size)",
-        "cases": cases,
-    }
-    with open(os.path.join(HERE, "decoders.json"), "w") as file:
-        json.dump(document, file, indent=None, separators=(",", ":"), allow_nan=False)
-        file.write("\n")
+    write("decoders", __doc__, cases)
 
 
 if __name__ == "__main__":

@@ -10,21 +10,16 @@ sequence by sequence, context + 1 each: n modulo the vocabulary. B is not zero, 
 positions) and the losses are float32; gradients are those of the mean loss in float64, norms included.
 """
 
-import datetime
 import json
-import os
-import platform
 
 import peft
 import torch
-import transformers
-from make_decoders import BATCH, CASES, CONTEXT, POSITIONS, digits, draws, exact_norm, is_norm
+from make_decoders import BATCH, CASES, CONTEXT, POSITIONS, digits, draws, exact_norm, is_norm, write
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLES = 4
 # of make_decoders.py; the targets as nostrain says them and as PEFT does
 ADAPTERS = [
@@ -97,20 +92,7 @@ def main() -> None:
         for norm, forward in originals:
             norm.forward = forward
         cases.append(case(at))
-    versions = f"PEFT {peft.__version__}, transformers {transformers.__version__}, PyTorch {torch.__version__}"
-    document = {
-        "made": {
-            "by": "test/vectors/make_lora.py",
-            "with": f"{versions}, Python {platform.python_version()}, CPU",
-            "date": datetime.date.today().isoformat(),
-        },
-        "formula": " ".join(__doc__.split("\n\n")[-1].split()),
-        "samples": f"entries floor(j * size / count) of each tensor's gradient, j from 0, count = min({SAMPLES}, size)",
-        "cases": cases,
-    }
-    with open(os.path.join(HERE, "lora.json"), "w") as file:
-        json.dump(document, file, indent=None, separators=(",", ":"), allow_nan=False)
-        file.write("\n")
+    write("lora", __doc__, cases, f"PEFT {peft.__version__}, ", SAMPLES)
 
 
 if __name__ == "__main__":

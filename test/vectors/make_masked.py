@@ -9,19 +9,14 @@ counts, of the third its last one alone. The loss is the mean cross-entropy over
 PyTorch), rows are such means of one sequence, null where none counts.
 """
 
-import datetime
 import json
-import os
-import platform
 
 import torch
-import transformers
-from make_decoders import CASES, CONTEXT, SAMPLES, digits, draws, exact_norm, is_norm
+from make_decoders import CASES, CONTEXT, SAMPLES, digits, draws, exact_norm, is_norm, write
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH = 4
 UNCOUNTED = -100
 
@@ -71,19 +66,7 @@ def main() -> None:
     for norm in (LlamaRMSNorm, Qwen3RMSNorm):
         norm.forward = exact_norm
     names = ["llama tied", "qwen3", "gpt2"]
-    document = {
-        "made": {
-            "by": "test/vectors/make_masked.py",
-            "with": f"transformers {transformers.__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}, CPU",
-            "date": datetime.date.today().isoformat(),
-        },
-        "formula": " ".join(__doc__.split("\n\n")[-1].split()),
-        "samples": f"entries floor(j * size / count) of each tensor's gradient, j from 0, count = min({SAMPLES}, size)",
-        "cases": [case(name, CASES[name], seed=300 + at) for at, name in enumerate(names)],
-    }
-    with open(os.path.join(HERE, "masked.json"), "w") as file:
-        json.dump(document, file, indent=None, separators=(",", ":"), allow_nan=False)
-        file.write("\n")
+    write("masked", __doc__, [case(name, CASES[name], seed=300 + at) for at, name in enumerate(names)])
 
 
 if __name__ == "__main__":

@@ -12,69 +12,38 @@ import { decoderOf } from '../../../src/model/architectures/table.ts';
 import { cacheShape, compileDecoding } from '../../../src/model/decoding.ts';
 import { modelLayout } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
+import { createDraw, error, type LogitsCase, norm } from '../../support/decoder-cases.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';
 import { readVectors } from '../../support/vectors.ts';
 
-interface Case {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
+interface Case extends LogitsCase {
   readonly adapter: { readonly rank: number; readonly alpha: number; readonly targets: string };
-  readonly seed: number;
-  readonly batch: number;
-  readonly context: number;
-  /** Of each sequence, those of some positions. */
-  readonly positions: readonly number[];
-  readonly logits: readonly number[];
-  readonly loss: number;
-  readonly tensors: readonly {
-    readonly name: string;
-    readonly shape: readonly number[];
-    readonly norm: number;
-    readonly samples: readonly number[];
-  }[];
 }
 
 const { cases } = readVectors<{ readonly cases: readonly Case[] }>('lora.json');
-const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
 
 /** The decoder's numbers, the adapters' and the tokens by the fixture's formula. */
-function draw({ seed, batch, context, config, adapter }: Case) {
-  const spec = readModelConfig(config, { context });
-  let state = seed;
-  const next = () => {
-    state = (Math.imul(1664525, state) + 1013904223) >>> 0;
-    return state >>> 16;
-  };
+function draw(one: Case) {
+  const spec = readModelConfig(one.config, { context: one.context });
+  const { parameters, tokens } = createDraw(one.seed);
   const fill = (model: Parameters<typeof modelLayout>[0]) => {
-    const { size, slots } = modelLayout(model);
-    const values = new Float32Array(size);
-    for (const slot of slots) {
-      const from = isNorm.test(slot.name) ? 1 : 0;
-      const end = slot.offset + slot.size;
-      for (let i = slot.offset; i < end; i++) values[i] = from + (next() - 32768) / 2 ** 17;
-    }
-    const tensors = slots.map(
-      ({ name, offset, size: length }) => [name, values.subarray(offset, offset + length)] as const,
+    const layout = modelLayout(model);
+    const values = parameters(layout);
+    const tensors = layout.slots.map(
+      ({ name, offset, size }) => [name, values.subarray(offset, offset + size)] as const,
     );
     return { values, tensors };
   };
   const base = fill(spec);
-  const own = fill(loraModel(spec, { ...adapter, train: 'both' }));
-  const tokens = Uint8Array.from({ length: batch * (context + 1) }, () => next() % spec.vocabulary);
+  const own = fill(loraModel(spec, { ...one.adapter, train: 'both' }));
   const tensors = new Map([...base.tensors, ...own.tensors]);
-  return { spec, base: base.values, own: own.values, tensors, tokens };
+  const drawn = { spec, base: base.values, own: own.values, tensors };
+  return { ...drawn, tokens: tokens(one, spec.vocabulary) };
 }
 
 const flat = (elements: ArrayLike<number>) =>
   ({ dtype: 'f32', shape: [elements.length], elements }) as const;
-
-const norm = (values: ArrayLike<number>) =>
-  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
-
-/** |actual - expected| / |expected|. */
-const error = (actual: ArrayLike<number>, expected: readonly number[]) =>
-  norm(expected.map((value, i) => actual[i]! - value)) / norm(expected);
 
 describe.each(cases)('$name', (one) => {
   const { batch, context, adapter } = one;

@@ -4,55 +4,16 @@ import { readModelConfig } from '../../../src/model/architectures/config.ts';
 import { modelOf } from '../../../src/model/architectures/table.ts';
 import { createGraph } from '../../../src/model/graph/builder.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
-import type { Layout } from '../../../src/tensor/params.ts';
+import { createDraw, distance, error, type LogitsCase, norm } from '../../support/decoder-cases.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { load, loadGraph } from '../../support/ort-run.ts';
 import { readVectors } from '../../support/vectors.ts';
 
-interface Case {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly seed: number;
-  readonly batch: number;
-  readonly context: number;
-  /** Of each sequence, those of some positions. */
-  readonly positions: readonly number[];
-  readonly logits: readonly number[];
+interface Case extends LogitsCase {
   readonly losses: readonly number[];
-  readonly loss: number;
-  readonly tensors: readonly {
-    readonly name: string;
-    readonly shape: readonly number[];
-    readonly norm: number;
-    readonly samples: readonly number[];
-  }[];
 }
 
 const { cases } = readVectors<{ readonly cases: readonly Case[] }>('decoders.json');
-const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
-
-/** Parameters and tokens by the fixture's formula. */
-function draw({ seed, batch, context }: Case, layout: Layout, vocabulary: number) {
-  let state = seed;
-  const next = () => {
-    state = (Math.imul(1664525, state) + 1013904223) >>> 0;
-    return state >>> 16;
-  };
-  const params = new Float32Array(layout.size);
-  for (const { name, offset, size } of layout.slots) {
-    const base = isNorm.test(name) ? 1 : 0;
-    for (let i = offset; i < offset + size; i++) params[i] = base + (next() - 32768) / 2 ** 17;
-  }
-  const tokens = Uint8Array.from({ length: batch * (context + 1) }, () => next() % vocabulary);
-  return { params, tokens };
-}
-
-const norm = (values: ArrayLike<number>) =>
-  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
-
-/** |actual - expected| / |expected|. */
-const error = (actual: ArrayLike<number>, expected: readonly number[]) =>
-  norm(expected.map((value, i) => actual[i]! - value)) / norm(expected);
 
 describe.each(cases)('$name', (one) => {
   const { config, batch, context } = one;
@@ -60,7 +21,9 @@ describe.each(cases)('$name', (one) => {
   const program = compileTraining(spec, adamwSpec, batch);
   const { layout } = program;
   const { vocabulary } = spec;
-  const { params, tokens } = draw(one, layout, vocabulary);
+  const draw = createDraw(one.seed);
+  const params = draw.parameters(layout);
+  const tokens = draw.tokens(one, vocabulary);
   const feeds = {
     params: { dtype: 'f32', shape: [layout.size], elements: params },
     corpus: { dtype: 'u8', shape: [tokens.length], elements: tokens },
@@ -130,10 +93,10 @@ describe.each(cases)('$name', (one) => {
       const least = 1e-6 * whole;
       expect(Math.abs(norm(values) - tensor.norm), name).toBeLessThan(least + 1e-5 * tensor.norm);
       const { length } = tensor.samples;
-      const off = tensor.samples.map(
-        (value, j) => values[Math.floor((j * size) / length)]! - value,
+      const some = tensor.samples.map((_, j) => values[Math.floor((j * size) / length)]!);
+      expect(distance(some, tensor.samples), name).toBeLessThan(
+        least + 1e-5 * norm(tensor.samples),
       );
-      expect(norm(off), name).toBeLessThan(least + 1e-5 * norm(tensor.samples));
     });
   });
 });

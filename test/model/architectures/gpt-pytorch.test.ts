@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import type { AdamWSpec, GptSpec } from '../../../src/run/model-spec.ts';
 import type { Layout } from '../../../src/tensor/params.ts';
+import { createDraw, error, norm } from '../../support/decoder-cases.ts';
 import { constantRate } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';
 import { readVectors } from '../../support/vectors.ts';
@@ -44,18 +45,9 @@ const optimizer: AdamWSpec = { optimizer: 'adamw', schedule: constantRate(lr), .
 
 /** Parameters and tokens by the fixture's formula. */
 function draw({ spec, seed, scale, batch }: Case, layout: Layout) {
-  let state = seed;
-  const next = () => {
-    state = (Math.imul(1664525, state) + 1013904223) >>> 0;
-    return state >>> 16;
-  };
-  const params = new Float32Array(layout.size);
-  for (const { name, offset, size } of layout.slots) {
-    const base = name.endsWith('norm.weight') ? 1 : 0;
-    for (let i = offset; i < offset + size; i++) params[i] = base + (next() - 32768) * scale;
-  }
-  const length = batch * (spec.context + 1);
-  return { params, corpus: Uint8Array.from({ length }, () => next() % spec.vocabulary) };
+  const { parameters, tokens } = createDraw(seed, { scale, norms: /norm\.weight$/ });
+  const params = parameters(layout);
+  return { params, corpus: tokens({ batch, context: spec.context }, spec.vocabulary) };
 }
 
 function feedsOf({ spec, batch }: Case, corpus: Uint8Array) {
@@ -68,13 +60,6 @@ function feedsOf({ spec, batch }: Case, corpus: Uint8Array) {
 
 const vector = (elements: ArrayLike<number>) =>
   ({ dtype: 'f32', shape: [elements.length], elements }) as const;
-
-const norm = (values: ArrayLike<number>) =>
-  Math.sqrt(Array.from(values).reduce((sum, value) => sum + value * value, 0));
-
-/** |actual - expected| / |expected|. */
-const error = (actual: ArrayLike<number>, expected: readonly number[]) =>
-  norm(expected.map((value, i) => actual[i]! - value)) / norm(expected);
 
 describe('a small GPT', () => {
   const program = compileTraining(small.spec, optimizer, small.batch);
