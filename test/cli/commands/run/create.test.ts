@@ -12,6 +12,7 @@ import { runCommand } from '../../../support/command-line.ts';
 import { sampleSpec } from '../../../support/run-spec.ts';
 import { signerOf } from '../../../support/signers.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
+import { writeTinyLlama } from '../../../support/tiny-llama.ts';
 
 const file = temporaryFolder();
 const [alice, bob, carol] = [1, 2, 3].map((number) => signerOf(number).publicKey);
@@ -47,6 +48,40 @@ describe('nostrain run create', () => {
     const again = await create('--model', 'linear', '--rounds', '9');
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
     expect(again.stderr).toContain('exists and is left as it is');
+  });
+
+  it('names a base by its files, also out of a document, and what is trained of it', async () => {
+    const base = await writeTinyLlama(file('tiny'));
+    await writeFile(file('text.txt'), TEXT);
+    const flags = ['--base', base, '--corpus', file('text.txt'), '--context', '32'];
+    expect((await create(...flags)).stderr).not.toContain('error');
+    const spec = await written();
+    expect(spec).toMatchObject({ name: 'pretrained', features: ['start'] });
+    expect(spec.start).toMatchObject({
+      adapter: { rank: 8, alpha: 16, targets: 'qv', adapterTrain: 'both' },
+      ...{ from: [], root: null, model: { architecture: 'llama', width: 32 } },
+    });
+    const { stdout } = await runCommand('run', 'inspect', file('run.json'));
+    expect(stdout).toContain('adapters of rank 8 on qv (both), alpha 16');
+    expect(stdout).toContain('start model.safetensors');
+
+    await writeFile(file('part.json'), JSON.stringify({ start: spec.start }));
+    const data = ['--corpus', file('text.txt'), '--context', '32'];
+    await rm(file('run.json'));
+    expect((await create(file('part.json'), ...data, '--rank', '4')).stderr).not.toContain('error');
+    expect((await written()).start).toEqual({
+      ...spec.start,
+      adapter: { ...spec.start!.adapter, rank: 4 },
+    });
+    await rm(file('run.json'));
+    expect((await create(...flags, '--rank', '0')).stderr).not.toContain('error');
+    expect((await written()).start?.root).toMatch(/^[0-9a-f]{64}$/);
+    expect((await create('--model', 'pretrained', ...data)).stderr).toContain('(base/missing)');
+    expect((await create('--model', 'gpt', '--rank', '4', ...data)).stderr).toMatch(
+      /--rank goes with --model pretrained/,
+    );
+    const planned = await runCommand('plan', '--base', base, '--context', '32', '--json');
+    expect(JSON.parse(planned.stdout)).toMatchObject({ parameters: 1792 });
   });
 
   it('prints at most eight lines and the line to send', async () => {
