@@ -50,6 +50,8 @@ const defaults = {
   /** The part of the text of a worker alone. */
   own: '1/1',
   form: 'interleaved' as ShardForm,
+  /** Of the training part of the text, from its beginning: friends may have little. */
+  share: 1,
   rounds: 8,
   innerSteps: 5,
   batch: 2,
@@ -123,8 +125,10 @@ async function simulate(label: string, setup: Setup): Promise<void> {
     ...{ optimizer: optimizerOf(setup), threads: Number(values.threads) },
   });
   const { layout, start } = trainer;
-  const { training, validation } = splitText(trainer.tokenizer.encode(text).tokens, { context });
-  const workers = openWorkers(setup, training, layout.size);
+  const { tokens } = trainer.tokenizer.encode(text);
+  const { training, validation } = splitText(tokens, { context });
+  const used = training.subarray(0, Math.floor(setup.share * training.length));
+  const workers = openWorkers(setup, used, layout.size);
   if (values.export !== undefined) {
     writePlan(values.export, { setup, trainer, workers, validation });
     return;
