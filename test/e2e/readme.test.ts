@@ -12,12 +12,15 @@ import { examples, typed } from '../support/examples.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { commandLines, flagsInText, typescriptBlocks, wordsOf } from '../support/readme.ts';
 import { runBlock } from '../support/run-block.ts';
+import { writeTinyLlama } from '../support/tiny-llama.ts';
 import { typeErrors } from '../support/type-errors.ts';
 
 const relays: Relay[] = [];
 const cwd = temporaryFolder();
 const home = join(cwd, 'home');
 const text = join(cwd, 'my-text.txt');
+/** A published model as small as can be, in place of one from the hub. */
+const base = join(cwd, 'tiny');
 /** What one command leaves for the next ones. */
 const made = { naddr: '', run: '' };
 
@@ -25,6 +28,7 @@ beforeAll(async () => {
   relays.push(await createRelay(), await createRelay());
   const words = 'to be or not to be, that is the question\n'.repeat(400);
   for (const name of [text, join(cwd, 'anything.bin')]) writeFileSync(name, words);
+  await writeTinyLlama(base);
   const rows = Array.from({ length: 60 }, (_, i) => `${i % 7},${(i % 5) / 5},${(i % 7) - i / 60}`);
   writeFileSync(join(cwd, 'flats.csv'), ['rooms,distance,price', ...rows].join('\n'));
 });
@@ -40,6 +44,10 @@ const SMALL = [
   ...['--rounds', '2', '--inner-steps', '3', '--batch-size', '4', '--corpus', text],
 ];
 
+const TINY = [
+  ...['--context', '32', '--rank', '2', '--rounds', '2', '--inner-steps', '3', '--batch-size', '4'],
+];
+
 /** The words after `nostrain`, with what only exists in this test put in place. */
 const placed = (line: string): readonly string[] =>
   wordsOf(line)
@@ -49,6 +57,7 @@ const placed = (line: string): readonly string[] =>
         .replace(/^wss:\/\/relay\.example\.org$|^ws:\/\/(RELAY|127\.0\.0\.1):7777$/, relays[0]!.url)
         .replace(/^wss:\/\/other\.example\.org$/, relays[1]!.url)
         .replace(/^~\/\.local\/share\/nostrain/, home)
+        .replace(/^hf:HuggingFaceTB\/.*$/, base)
         .replace(/^naddr1…$/, made.naddr)
         .replace(/^ID$/, made.run),
     );
@@ -78,6 +87,7 @@ const plays: readonly (readonly [
   play: (args: readonly string[]) => Promise<unknown>,
 ])[] = [
   ['relay --host', serves],
+  ['run-training --base', (args) => trains(args, TINY)],
   ['run-training --model mlp', (args) => trains(args, ['--rounds', '2', '--inner-steps', '3'])],
   ['run-training', (args) => trains(args)],
   ['relays check', (args) => runs([...args, '--seconds', '10'])],
@@ -88,6 +98,7 @@ const plays: readonly (readonly [
   ['archive', runs],
   ['replay', runs],
   ['sample', runs],
+  ['model', runs],
 ];
 
 /** Until it says where it is; then it is asked to stop. */
