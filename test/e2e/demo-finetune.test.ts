@@ -53,26 +53,30 @@ describe('nostrain demo finetune', () => {
     MINUTES,
   );
 
-  it(
-    'takes the base and the text that are named',
-    async () => {
+  it.each([
+    ['as workers that average', []],
+    ['as a certified run', ['--certified']],
+  ])(
+    'takes the base and the text that are named, %s',
+    async (_, more) => {
       const home = temporaryFolder();
       const base = await writeTinyLlama(join(home, 'tiny'));
       const corpus = join(home, 'play.txt');
       writeFileSync(corpus, writePlay({ minimumBytes: 40_000 }));
       const settings = join(home, 'settings.json');
       writeFileSync(settings, JSON.stringify({ context: 32, rank: 4 }));
-      const { document } = await startDemo(
+      const { document, told } = await startDemo(
         'finetune',
         [relay.url],
         [
-          ...['--workers', '2', '--rounds', '2', '--inner-steps', '3'],
+          ...['--workers', '2', '--rounds', '2', '--inner-steps', '3', ...more],
           ...['--base', base, '--corpus', corpus, '--settings', settings],
         ],
       );
       expect(document.base).toMatchObject({ name: 'tiny' });
       expect(document.adapter).toMatchObject({ rank: 4, targets: 'qv' });
       expect(document.corpus.name).toBe('play.txt');
+      expect(/\d of \d signed/.test(told)).toBe(more.length > 0);
     },
     MINUTES,
   );

@@ -27,6 +27,10 @@ export const demo = (): Command =>
       '--base <model>',
       'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',
     )
+    .option(
+      '--certified',
+      'finetune: as a certified run, whose rounds a committee of the workers signs',
+    )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(profileOption())
     .option('--settings <file>', 'other settings as JSON, for every worker')
@@ -78,7 +82,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
     goesWith: 'demo gpt, finetune, certified and byzantine',
     holds: name !== 'linear',
   },
-  { flags: ['base'], goesWith: 'demo finetune', holds: name === 'finetune' },
+  { flags: ['base', 'certified'], goesWith: 'demo finetune', holds: name === 'finetune' },
   { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
   { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },
 ];

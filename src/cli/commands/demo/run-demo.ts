@@ -1,11 +1,8 @@
 /** A demo from start to verdict: relay, corpus, workers, what they agree on. */
-import { mkdir } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { type Scope, withScope } from '../../../base/scope.ts';
 import type { RunEvent } from '../../../certified/events.ts';
-import { createSecretKey, writeKeyFile } from '../../../node/keys.ts';
 import {
   assertReferenceDemo,
   referenceExamples,
@@ -13,7 +10,7 @@ import {
   referenceWords,
   referenceWorker,
 } from '../../../python/commands/demo-linear.ts';
-import { fields, type PartialSettings, type Settings } from '../../../run/settings.ts';
+import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { commandLine } from '../../../terminal/command-line.ts';
 import { settingsFromFile } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
@@ -21,10 +18,13 @@ import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import type { Saved } from '../../../terminal/render/live.ts';
 import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
 import { startRelay } from '../relay.ts';
+import { enlist, type Hand } from './certified/crew.ts';
 import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
+import { certify } from './finetune/certify.ts';
 import { prepareTuning } from './finetune/tuning.ts';
-import { type Exit, runSwarm, type WorkerProcess } from './swarm.ts';
+import { type Exit, runSwarm } from './swarm.ts';
+import { type DemoSettings, workerProcess } from './worker-line.ts';
 
 export const demoNames = ['gpt', 'linear', 'finetune'] as const;
 export type DemoName = (typeof demoNames)[number];
@@ -36,6 +36,7 @@ export interface DemoFlags {
   readonly seed: number;
   readonly corpus?: string;
   readonly base?: string;
+  readonly certified?: boolean;
   readonly relay?: readonly string[];
   readonly profile?: Settings['profile'];
   readonly settings?: string;
@@ -118,12 +119,20 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const settings = { ...tuning?.settings, ...(await demoSettings(name, flags, extent)) };
     await tuning?.before(settings);
     const relays = flags.relay ?? [await ownRelay(settings, scope, reporter)];
+    const hands: Hand[] = [];
+    for (const worker of names) hands.push(await enlist(worker, dir));
+    const corpus = data.file;
+    const certifying = { ...seen, settings: { ...settings, seed: flags.seed }, corpus, relays };
+    const spec = flags.certified
+      ? await certify([hands[0]!, ...hands.slice(1)], certifying)
+      : undefined;
+    const { seed, settings: file } = flags;
+    const line = { dir, workers: extent.workers, seed, file, settings, relays, corpus, spec };
     const workers = names.map((worker, i) =>
       flags.reference
         ? referenceWorker(worker, i, { ...extent, dir, relays })
-        : workerProcess(worker, i, { dir, flags, extent, settings, relays, corpus: data.file }),
+        : workerProcess(worker, i, line),
     );
-    for (const worker of names) await makeKey(join(dir, worker));
     const recorder = createRecorder(names);
     const told = new Set<string>();
     const onEvent = (worker: string, event: RunEvent) => {
@@ -193,8 +202,6 @@ function extentOf(name: DemoName, flags: DemoFlags): Extent {
   return { workers, rounds, innerSteps, ...(isShort && { shares: extent.shares ?? {} }) };
 }
 
-type DemoSettings = PartialSettings & { readonly rounds: number; readonly innerSteps: number };
-
 async function demoSettings(
   name: DemoName,
   flags: DemoFlags,
@@ -209,55 +216,6 @@ async function demoSettings(
   };
   const from = file.profile === 'nostrain/0' ? {} : shares;
   return { rounds, innerSteps, ...from, ...demos[name].settings, ...file, ...typed };
-}
-
-/** A key per worker, made here so that no worker has to tell of it. */
-async function makeKey(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  await writeKeyFile(join(folder, 'key'), createSecretKey());
-}
-
-interface Shared {
-  readonly dir: string;
-  readonly flags: DemoFlags;
-  readonly extent: Extent;
-  readonly settings: DemoSettings;
-  readonly relays: readonly string[];
-  readonly corpus: string | undefined;
-}
-
-/** What a demo may set beside its rounds. */
-const TYPED = [
-  ...(['profile', 'owners', 'fragments', 'base', 'context', 'batchSize'] as const),
-  ...(['targets', 'localLearningRate'] as const),
-];
-
-const flagOf = (name: (typeof TYPED)[number], value: string | number | undefined) =>
-  value === undefined ? [] : [fields[name].flag.split(' ')[0]!, String(value)];
-
-/** The command line of one worker; the first one evaluates for all, since all hold the same bits. */
-function workerProcess(
-  name: string,
-  index: number,
-  { dir, flags, extent, settings, relays, corpus }: Shared,
-): WorkerProcess {
-  const { seed, settings: file } = flags;
-  const { workers } = extent;
-  const threads = Math.max(1, Math.floor(availableParallelism() / workers));
-  const args = [
-    'run-training',
-    ...['--run', `demo-${settings.model}`, '--model', settings.model ?? 'linear'],
-    ...['--dir', join(dir, name), '--threads', `${threads}`, '--report', 'ndjson'],
-    ...['--shard', `${index + 1}/${workers}`, '--sync', `strict:${workers}`, '--seed', `${seed}`],
-    ...['--rounds', `${settings.rounds}`, '--inner-steps', `${settings.innerSteps}`],
-    ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
-    ...relays.flatMap((url) => ['--relay', url]),
-    ...TYPED.flatMap((one) => flagOf(one, settings[one])),
-    ...(corpus === undefined ? [] : ['--corpus', corpus]),
-    ...(file === undefined ? [] : ['--settings', file]),
-    ...(index === 0 ? [] : ['--no-evaluate']),
-  ];
-  return { name, args };
 }
 
 /** The verdict in words (or JSON), and the exit code. */

@@ -1,9 +1,16 @@
 /** The seven workers of `nostrain demo certified` and what befalls them, each in its turn: at no time are more than two away. */
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Scope } from '../../../../base/scope.ts';
 import type { RunEvent } from '../../../../certified/events.ts';
-import type { Signer } from '../../../../network/event.ts';
+import { createSigner, type Signer } from '../../../../network/event.ts';
+import { publishRun } from '../../../../network/wire/run-board.ts';
+import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
+import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
+import type { RunSpec } from '../../../../run/run-spec.ts';
+import { connectionOf } from '../../../../terminal/connection.ts';
+import { withRelays } from '../../../shared/with-relays.ts';
 import { type Exit, type Running, startWorker, type WorkerProcess } from '../swarm.ts';
 import { type Attack, startAdversary } from './adversary.ts';
 
@@ -30,6 +37,28 @@ export interface Hand {
   readonly name: string;
   readonly pubkey: WorkerId;
   readonly signer: Signer;
+}
+
+/** A folder and a key of its own. */
+export async function enlist(name: string, dir: string): Promise<Hand> {
+  const folder = join(dir, name);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const secretKey = createSecretKey();
+  await writeKeyFile(join(folder, 'key'), secretKey);
+  const signer = createSigner(secretKey, nativeCrypto);
+  return { name, pubkey: signer.publicKey, signer };
+}
+
+/** Tells the relays of the run, so that its workers find it. */
+export async function announce(
+  spec: RunSpec,
+  { signer }: Hand,
+  urls: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  await withRelays(urls, { connection: connectionOf({ timeout: 10 }), signer, signal }, (board) =>
+    publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) }),
+  );
 }
 
 interface Stage {

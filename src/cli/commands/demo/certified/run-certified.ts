@@ -3,15 +3,12 @@
  * a worker is killed and comes back, another one votes twice; in turn, so that a quorum can always be reached.
  */
 
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Scope, withScope } from '../../../../base/scope.ts';
 import { type Archive, archiveRun, formatArchive } from '../../../../certified/archive.ts';
 import type { RunEvent } from '../../../../certified/events.ts';
 import { replayRun } from '../../../../certified/replay-run.ts';
-import { createSigner } from '../../../../network/event.ts';
-import { publishRun } from '../../../../network/wire/run-board.ts';
-import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
 import { roundName } from '../../../../run/round-name.ts';
@@ -26,7 +23,7 @@ import { withRelays } from '../../../shared/with-relays.ts';
 import { startRelay } from '../../relay.ts';
 import { demoFolder, demoText } from '../demo-files.ts';
 import type { DemoFlags } from '../run-demo.ts';
-import { crew, type Hand, playCrew, relaysOf } from './crew.ts';
+import { announce, crew, enlist, playCrew, relaysOf } from './crew.ts';
 import { demoSpec } from './demo-spec.ts';
 import { demoStakes } from './demo-stakes.ts';
 import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
@@ -91,16 +88,6 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
     return tellEnd(document, failed, flags.json === true);
   });
 
-/** A folder and a key of its own. */
-async function enlist(name: string, dir: string): Promise<Hand> {
-  const folder = join(dir, name);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const secretKey = createSecretKey();
-  await writeKeyFile(join(folder, 'key'), secretKey);
-  const signer = createSigner(secretKey, nativeCrypto);
-  return { name, pubkey: signer.publicKey, signer };
-}
-
 /** Two that do what a relay does, and one that forges, forgets and says that it has nothing. */
 async function startRelays(scope: Scope, reporter: Reporter): Promise<readonly string[]> {
   const local = { host: '127.0.0.1', port: 0 };
@@ -121,17 +108,6 @@ async function startRelays(scope: Scope, reporter: Reporter): Promise<readonly s
   const urls = relays.map(({ url }) => url);
   reporter.notice(`relays: ${urls.join(', ')}; the second one lies`);
   return urls;
-}
-
-async function announce(
-  spec: RunSpec,
-  { signer }: Hand,
-  urls: readonly string[],
-  signal: AbortSignal,
-): Promise<void> {
-  await withRelays(urls, { connection, signer, signal }, (board) =>
-    publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) }),
-  );
 }
 
 /** Everything the relays have of the run, in a file that stays. */

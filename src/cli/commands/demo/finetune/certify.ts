@@ -1,0 +1,44 @@
+/** `nostrain demo finetune --certified`: the run's spec, with the base by its hashes, published for the workers that are its founders. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeSpec } from '../../../../certified/make-spec.ts';
+import { openBase, startFrom } from '../../../../node/base-model.ts';
+import { canonicalSpec } from '../../../../run/run-spec.ts';
+import type { PartialSettings } from '../../../../run/settings.ts';
+import { dataOfSpec } from '../../../shared/spec-data.ts';
+import { announce, type Hand } from '../certified/crew.ts';
+
+export interface Certifying {
+  readonly dir: string;
+  readonly settings: PartialSettings;
+  readonly corpus: string | undefined;
+  readonly relays: readonly string[];
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** The file of the spec. */
+export async function certify(
+  hands: readonly [Hand, ...Hand[]],
+  { dir, settings, corpus, relays, onNotice, signal }: Certifying,
+): Promise<string> {
+  const { heartbeatInterval: _, ...training } = settings;
+  const { spec } = await makeSpec({
+    document: {
+      name: 'demo finetune',
+      founders: hands.map(({ pubkey }) => pubkey).sort(),
+      committee: { quorum: 'bft' },
+      // whoever shares a processor with three others may be slow
+      timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 30_000, recoveryMs: 0 },
+    },
+    typed: {},
+    training,
+    me: hands[0].pubkey,
+    start: async (of) => startFrom(await openBase(of, { onNotice, signal }), of),
+    ...(await dataOfSpec({ corpus }, { onNotice, signal })),
+  });
+  const file = join(dir, 'run.json');
+  await writeFile(file, canonicalSpec(spec));
+  await announce(spec, hands[0], relays, signal);
+  return file;
+}
