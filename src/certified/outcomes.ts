@@ -43,6 +43,7 @@ import {
 } from './evidence.ts';
 import { acceptedRows, checkRejected, markEmpty, type Row } from './rows.ts';
 import { votersOf } from './scoring.ts';
+import { stretchOf } from './terms.ts';
 
 /** What an outcome leads to. */
 export interface Completed {
@@ -135,7 +136,7 @@ function judgeDraft(
 
 /** Mean of the rows, outer step. Without rows nothing moves, not even the momentum. */
 function step(
-  { spec, params, momentum, ledger }: Certified,
+  { spec, round, params, momentum, ledger }: Certified,
   rows: readonly Row[],
   stakeOf: (worker: WorkerId) => number,
 ): { readonly model: ModelState; readonly rowSize: number; readonly taken: Taken | undefined } {
@@ -162,7 +163,8 @@ function step(
     },
   );
   const outer = { learningRate: outerLearningRate * found.rate, momentum: kept };
-  const stepped = nesterovStep(params.values, momentum, found, outer);
+  const stretch = stretchOf({ spec, round });
+  const stepped = nesterovStep(params.values, momentum, found, outer, stretch);
   const model = {
     params: { layout: params.layout, values: stepped.values },
     momentum: stepped.momentum,

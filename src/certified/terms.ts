@@ -1,13 +1,16 @@
 /** What the contributions of a certified round are held against: where they start from, and who sends which chunks of the parameters. */
 import { type Stakes, weigh } from '../consensus/committee/committee.ts';
 import { liveOf, seatable } from '../consensus/round/membership.ts';
+import { modelOf } from '../model/from-settings.ts';
+import { turnsOf } from '../model/parameters.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import { roundName } from '../run/round-name.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
-import { assignChunks } from '../worker/chunk-assignment.ts';
+import type { Stretch } from '../tensor/partial-vector.ts';
+import { assignChunks, stretchAt } from '../worker/chunk-assignment.ts';
 import {
   type Certified,
   membershipOf,
@@ -78,6 +81,20 @@ function sendersOf({
   return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };
 }
 
+/** Where the run trains stretches of its parameters in turn: that of a round. */
+export function stretchOf({ spec, round }: Pick<Terms, 'spec' | 'round'>): Stretch | undefined {
+  return stretchAt(turnsIn(spec), round);
+}
+
+function turnsIn(spec: RunSpec): readonly Stretch[] {
+  if (spec.start?.adapter.adapterTrain !== 'alternate') return [];
+  const found = laidOut.get(spec) ?? turnsOf(modelOf(spec.training, spec.start));
+  laidOut.set(spec, found);
+  return found;
+}
+
+const laidOut = new WeakMap<RunSpec, readonly Stretch[]>();
+
 /** Who sends what in a round. Throws without the entropy of its ledger. */
 export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssignment {
   const { spec, run, round, ledger, layout, stakes } = terms;
@@ -92,6 +109,7 @@ export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssign
     roster: senders.owners,
     beside: senders.beside,
     size: layout.size,
+    turns: turnsIn(spec),
   });
   divided.set(ledger, { size: layout.size, stakes, assignment });
   return assignment;

@@ -4,8 +4,9 @@ import { compareCodePoints, createLayout, type Layout } from '../tensor/params.t
 import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
+import type { Range } from './ranges.ts';
 
-/** All tensors end to end, sorted by code point of their names. */
+/** All tensors end to end, sorted by code point of their names, within their turns where they have some. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
 /** How many numbers a model has. */
@@ -21,8 +22,20 @@ export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   });
 }
 
+/** By their turns, so that what is trained together is one stretch; then by name. */
 const sorted = (spec: AnyModel): readonly TensorSpec[] =>
-  [...modelOf(spec).tensors].sort((a, b) => compareCodePoints(a.name, b.name));
+  [...modelOf(spec).tensors].sort(
+    (a, b) => (a.turn ?? 0) - (b.turn ?? 0) || compareCodePoints(a.name, b.name),
+  );
+
+/** The stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
+export function turnsOf(spec: AnyModel): readonly Range[] {
+  const { slots, size } = modelLayout(spec);
+  const tensors = sorted(spec);
+  const starts = slots.filter((_, i) => i === 0 || tensors[i]!.turn !== tensors[i - 1]!.turn);
+  if (starts.length === 1) return [];
+  return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
+}
 
 /** The same values on every machine for the same model and seed. */
 export function initialParameters(spec: AnyModel, seed: number | string): Float32Array {

@@ -23,7 +23,8 @@ import { encodeModel } from './onnx/encode.ts';
 import type { OnnxGraph } from './onnx/model.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
-import { hiddenMatrices, modelLayout } from './parameters.ts';
+import { inTurns } from './optimizers/turns.ts';
+import { hiddenMatrices, modelLayout, turnsOf } from './parameters.ts';
 import { dataInputs, openData, openWeights } from './program-inputs.ts';
 import { cutRanges, type Range } from './ranges.ts';
 
@@ -87,7 +88,7 @@ export function compileTraining(
     );
   }
   const layout = modelLayout(spec);
-  const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
+  const optimizer = inTurns(optimizerOf(optimizerSpec, hiddenMatrices(spec)), turnsOf(spec));
   const plan: Plan = {
     form: dataFormOf(spec),
     model: modelOf(spec),
@@ -162,7 +163,9 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
   const { optimizer } = plan;
   const params = flatInput(graph, plan, 'params');
   const moments = optimizer.moments.map((name) => flatInput(graph, plan, name));
-  const { loss, gradient } = differentiate(graph, plan, params, rows);
+  const { loss, gradient: whole } = differentiate(graph, plan, params, rows);
+  const ownRates = scalars(rates);
+  const gradient = optimizer.ofTurn?.(whole, ownRates) ?? whole;
   const factor =
     optimizer.clipNorm > 0
       ? clipFactor(reduceSum(square(gradient)), optimizer.clipNorm)
@@ -171,7 +174,7 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
     params,
     gradient,
     moments,
-    rates: scalars(rates),
+    rates: ownRates,
     factor,
     from: 0,
   });

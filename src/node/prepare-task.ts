@@ -9,6 +9,7 @@ import { measureGradient } from '../python/wire/sizes.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import { isOfText, type Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
+import type { Stretch } from '../tensor/partial-vector.ts';
 import { mostChunks } from '../worker/chunk-assignment.ts';
 import { type BaseModel, openBase } from './base-model.ts';
 import { openCorpus } from './corpus.ts';
@@ -162,12 +163,12 @@ export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
 /** The largest event that a worker of these settings will send. */
 export function largestEvent(
   settings: Settings,
-  layout: Layout,
+  { layout, turns }: { readonly layout: Layout; readonly turns: readonly Stretch[] },
   workers = expectedWorkers(settings),
 ): EventSize {
   const { profile, run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
   if (profile === 'nostrain/0') return measureGradient(run, layout, ratio);
-  const most = mostChunks({ size: layout.size, owners, fragments }, workers);
+  const most = mostChunks({ size: layout.size, owners, fragments, turns }, workers);
   return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
 }
 

@@ -5,7 +5,7 @@ import { ConfigError } from '../base/errors.ts';
 import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/events.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
-import { initialParameters } from '../model/parameters.ts';
+import { initialParameters, turnsOf } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -115,7 +115,7 @@ export const runWorkerSession = <M extends object>(
     const { run, relay, peers, topk, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
-    const size = largestEvent(settings, layout);
+    const size = largestEvent(settings, { layout, turns: turnsOf(task.model) });
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
 
@@ -190,6 +190,7 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   tokensPerExample: task.tokensPerExample,
   bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
+  turns: turnsOf(task.model),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
   terms: termsOf(settings, task.base),

@@ -1,6 +1,6 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
 import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
-import { precisions } from './model-spec.ts';
+import { adapterTrains, precisions } from './model-spec.ts';
 
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
@@ -31,8 +31,8 @@ export const learningFields = {
   ),
   adapterTrain: choice(
     '--adapter-train <matrices>',
-    'pretrained: matrices of the adapters that are trained; b leaves A as the seed draws it',
-    ['both', 'b'],
+    'pretrained: matrices of the adapters that are trained; b leaves A as the seed draws it, alternate trains B in one round and A in the next',
+    adapterTrains,
   ),
   basePrecision: choice(
     '--base-precision <numbers>',

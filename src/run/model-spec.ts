@@ -95,6 +95,11 @@ export const precisions = ['f32', 'f16', 'q8', 'q4'] as const;
 
 export type Precision = (typeof precisions)[number];
 
+/** Which matrices of adapters are trained: both, B alone, or one of them in each round. */
+export const adapterTrains = ['both', 'b', 'alternate'] as const;
+
+export type AdapterTrain = (typeof adapterTrains)[number];
+
 /** A built-in model with its sizes. */
 export type ModelSpec = LinearSpec | MlpSpec | GptSpec | DecoderSpec;
 

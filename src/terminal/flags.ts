@@ -160,9 +160,24 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
+/** Matrices that are trained in turn need workers that are in the same round, and a wire that sends a part of the model. */
+function assertInTurn({ model, rank, adapterTrain, sync, profile }: Settings): void {
+  if (model !== 'pretrained' || rank === 0 || adapterTrain !== 'alternate') return;
+  if (sync.strategy !== 'async' && profile === 'nostrain/1') return;
+  const which = profile === 'nostrain/0' ? 'the wire of nostrain/0' : 'async workers';
+  throw new ConfigError(
+    'flag/adapter-train',
+    `--adapter-train alternate does not go with ${which}`,
+    {
+      hint: 'train both matrices, or B alone: --adapter-train both, --adapter-train b',
+    },
+  );
+}
+
 /** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {
   const { sync, owners, fragments, waitFor, profile } = settings;
+  assertInTurn(settings);
   if (profile === 'nostrain/0' && fragments > 1) {
     throw new ConfigError('flag/fragments', 'nostrain/0 sends the whole model, never a fragment', {
       hint: 'give --profile nostrain/1, or --fragments 1',

@@ -56,7 +56,10 @@ export async function applyRound<S extends WorkerState>(
   }));
   if (!counts && plan.sync.strategy === 'strict') tellLeftOut(cohort.length, state.round, session);
   const mean = meanOf(rows, { size: params.layout.size, normalize });
-  const stepped = nesterovStep(params.values, state.momentum, mean, plan.outer);
+  const stepped = nesterovStep(
+    ...([params.values, state.momentum, mean, plan.outer] as const),
+    start.assignment.stretch,
+  );
   const next = { layout: params.layout, values: stepped.values };
   assertFinite(next.values, state.round);
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];

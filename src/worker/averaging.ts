@@ -90,7 +90,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
  * not divided in round 0: heartbeats are shown to some and not to others, so nobody could agree on who divides them.
  */
 function startOf(state: WorkerState, base: string, { plan }: Session): RoundStart {
-  const { run, fragments, peers } = plan;
+  const { run, fragments, peers, turns } = plan;
   const { round, params, sent, cohort } = state;
   const roster = sent?.roster ?? cohort ?? peers;
   const owners = roster.length === 0 ? 0 : plan.owners;
@@ -98,7 +98,7 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
   return {
     base,
     roster,
-    assignment: assignChunks({ run, round, base, roster, owners, fragments, size }),
+    assignment: assignChunks({ run, round, base, roster, owners, fragments, size, turns }),
   };
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../consensus/committee/hrw.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import { chunkCount } from '../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, chunkCount, type Stretch } from '../tensor/partial-vector.ts';
 
 export interface Division {
   readonly run: string;
@@ -26,14 +26,18 @@ export interface Division {
   readonly fragments: number;
   /** Parameters of the model. */
   readonly size: number;
+  /** Stretches of the parameters that are trained in turn, one a round; fragments are then of each. Absent: all always are. */
+  readonly turns?: readonly Stretch[] | undefined;
 }
 
 /** What the numbers of chunks follow from. */
-export type Widths = Pick<Division, 'size' | 'owners' | 'fragments'>;
+export type Widths = Pick<Division, 'size' | 'owners' | 'fragments' | 'turns'>;
 
 /** The most chunks a worker of so many sends. */
-export function mostChunks({ size, owners, fragments }: Widths, workers: number): number {
-  const chunks = Math.ceil(chunkCount(size) / fragments);
+export function mostChunks({ size, owners, fragments, turns }: Widths, workers: number): number {
+  const stretches = turns?.length ? turns : [{ from: 0, to: size }];
+  const widest = Math.max(...stretches.map((one) => chunksIn(one).count));
+  const chunks = Math.ceil(widest / fragments);
   return owners === 0 ? chunks : seatsAtMost(chunks, workers, owners);
 }
 
@@ -41,7 +45,8 @@ export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);
   const most = mostChunks(division, roster.length);
-  if (owners === 0) return { digest: undefined, moving, chunksOf: () => moving, most };
+  const stretch = stretchAt(division.turns, round);
+  if (owners === 0) return { digest: undefined, moving, stretch, chunksOf: () => moving, most };
   const ownership: Ownership = {
     run: sha256(utf8(run)),
     round,
@@ -56,17 +61,29 @@ export function assignChunks(division: Division): ChunkAssignment {
   ]);
   return {
     digest: toHex(rosterDigest(ownership)),
-    moving,
+    ...{ moving, stretch },
     chunksOf: (worker) => (owned.get(worker) ?? new Uint32Array(0)).map((i) => moving[i]!),
     most,
   };
 }
 
 /** The stretch of the round: chunk j is in fragment floor(j * fragments / chunks), as in Streaming DiLoCo (arXiv 2501.18512). */
-function movingChunks({ size, fragments, round }: Division): Uint32Array {
-  const chunks = chunkCount(size);
-  const turn = round % fragments;
-  const from = Math.ceil((turn * chunks) / fragments);
-  const to = Math.ceil(((turn + 1) * chunks) / fragments);
-  return Uint32Array.from({ length: to - from }, (_, i) => from + i);
+function movingChunks({ size, fragments, round, turns }: Division): Uint32Array {
+  const { first, count } = chunksIn(stretchAt(turns, round) ?? { from: 0, to: size });
+  const turn = Math.floor(round / (turns?.length || 1)) % fragments;
+  const from = Math.ceil((turn * count) / fragments);
+  const to = Math.ceil(((turn + 1) * count) / fragments);
+  return Uint32Array.from({ length: to - from }, (_, i) => first + from + i);
+}
+
+/** The stretch whose turn it is; undefined where there are none. */
+export const stretchAt = (
+  turns: readonly Stretch[] | undefined,
+  round: number,
+): Stretch | undefined => turns?.[round % turns.length];
+
+/** Chunks that a stretch has a part in. */
+function chunksIn({ from, to }: Stretch): { readonly first: number; readonly count: number } {
+  const first = Math.floor(from / CHUNK_LENGTH);
+  return { first, count: chunkCount(to) - first };
 }

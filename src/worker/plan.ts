@@ -4,6 +4,7 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Normalization, ResidualRule, Settings } from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
+import type { Stretch } from '../tensor/partial-vector.ts';
 
 /** What a worker is to do, as `completePlan` gives it. */
 export interface Plan {
@@ -26,6 +27,8 @@ export interface Plan {
   readonly owners: number;
   /** Stretches of the model that move in turn, one a round; 1 moves all of it in every round. */
   readonly fragments: number;
+  /** Stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
+  readonly turns: readonly Stretch[];
   readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
@@ -74,6 +77,7 @@ const usual = {
   residual: 'feedback',
   owners: 0,
   fragments: 1,
+  turns: [],
   weights: 'equal',
   weightCap: 1,
   normalize: 'workers',

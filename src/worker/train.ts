@@ -2,7 +2,7 @@
 import { deriveKey } from '../base/rng.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Session } from './ports.ts';
-import { deltaOf, localStart, takeSent } from './residual.ts';
+import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
 import { isSealed, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
@@ -25,9 +25,11 @@ async function trainAndSeal<S extends WorkerState>(
   { plan, ports: { trainer, wire, report }, signal }: Session,
 ): Promise<SealedState<S>> {
   const { round, params } = state;
+  const { stretch } = assignment;
+  const own = awake(state.residual, stretch);
   const trained = await trainer.train(
     {
-      params: localStart(params.values, state.residual, plan.residual),
+      params: localStart(params.values, own, plan.residual),
       moments: state.moments,
       round,
       steps: plan.innerSteps,
@@ -42,14 +44,16 @@ async function trainAndSeal<S extends WorkerState>(
   const loss = mean(trained.losses);
   report({ type: 'trained', round, loss, tokens, seconds });
 
-  const delta = deltaOf(params.values, trained.params, state.residual, plan.residual);
-  const unpacked = keepsDelta ? { unpacked: Float64Array.from(delta) } : {};
-  const own = { round, base, assignment, parent, steps: plan.innerSteps, examples };
-  const { sent, ...sealed } = await wire.seal({ ...own, prev: state.lastSent, delta });
+  const delta = deltaOf(params.values, trained.params, own, plan.residual);
+  const whole = Float64Array.from(delta);
+  putBack(whole, state.residual, stretch);
+  const said = { round, base, assignment, parent, steps: plan.innerSteps, examples };
+  const { sent, ...sealed } = await wire.seal({ ...said, prev: state.lastSent, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
+  putBack(residual, state.residual, stretch);
   return {
     ...state,
-    ...unpacked,
+    ...(keepsDelta && { unpacked: whole }),
     moments: trained.moments,
     residual,
     tokens: state.tokens + tokens,

@@ -49,6 +49,10 @@ const end = async (program: Program) => {
 describe('two workers with one base', () => {
   it.each([
     ['adapters', []],
+    [
+      'adapters in turn',
+      ['--rank', '16', '--targets', 'all-linear', '--adapter-train', 'alternate'],
+    ],
     ['all of it', ['--rank', '0', '--event-budget', '1000000']],
   ])('train %s and end with the same bits', async (_, more) => {
     const url = await relay();
@@ -56,6 +60,15 @@ describe('two workers with one base', () => {
     expect(one?.digest).toBe(other?.digest);
     expect(one?.rounds).toBe(3);
     expect(one!.lossAfter).toBeLessThan(one!.lossBefore);
+  });
+
+  it('may hold it in different precisions', async () => {
+    const url = await relay();
+    const pair = [start(0, url), start(1, url, ['--base-precision', 'q4'])];
+    const [one, other] = await Promise.all(pair.map(end));
+    expect(one?.digest).toBe(other?.digest);
+    expect(one?.lossBefore).not.toBe(other?.lossBefore);
+    expect(other!.lossAfter).toBeLessThan(other!.lossBefore);
   });
 
   it('that differs by one byte are told at once, by the name of the file', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
-import { precisions } from '../../src/run/model-spec.ts';
+import { adapterTrains, precisions } from '../../src/run/model-spec.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
   completeSettings,
@@ -40,7 +40,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   rank: whole(0),
   alpha: above0(1e6),
   targets: text,
-  adapterTrain: fc.constantFrom('both', 'b'),
+  adapterTrain: fc.constantFrom(...adapterTrains),
   basePrecision: fc.constantFrom(...precisions),
   width: whole(1),
   layers: whole(1),

@@ -8,7 +8,7 @@
  * untrained adapter changes nothing. GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { DecoderSpec, Precision } from '../../run/model-spec.ts';
+import type { AdapterTrain, DecoderSpec, Precision } from '../../run/model-spec.ts';
 import type { OwnModel, TensorSpec, Weights } from '../architectures/architecture.ts';
 import {
   decoderLogits,
@@ -33,8 +33,11 @@ export interface LoraSpec {
    * asks for (`q_proj`, `mlp.down_proj`), with `*` for any characters (`layers.1*.q_proj`).
    */
   readonly targets: string;
-  /** Both matrices; or B alone, with A as it was drawn, so that the average of updates is the update of the average. */
-  readonly train: 'both' | 'b';
+  /**
+   * Both matrices; B alone, with A as it was drawn, so that the average of updates is the update of the average; or one of them in each
+   * round while the other rests, which is as exact (B first, for A has no gradient while B is zero).
+   */
+  readonly train: AdapterTrain;
 }
 
 /** The layers that a word stands for. GPT-2's queries, keys and values are one layer. */
@@ -59,7 +62,9 @@ export function loraModel(
   const decoder = decoderOf(spec);
   const adapted = adaptedLayers(spec, adapter);
   const layers = loraLayers(spec, adapter);
-  const [first, second] = [adapted.map(({ a }) => a), adapted.map(({ b }) => b)];
+  const turn = (of: number) => (adapter.train === 'alternate' ? { turn: of } : {});
+  const first = adapted.map(({ a }) => ({ ...a, ...turn(1) }));
+  const second = adapted.map(({ b }) => ({ ...b, ...turn(0) }));
   const isFixed = adapter.train === 'b';
   const base = frozenDecoder(decoder, precision);
   return {
@@ -102,7 +107,7 @@ export function fixedLora(
   adapter: LoraSpec,
   seed: number | string,
 ): Readonly<Record<string, Float32Array>> {
-  if (adapter.train === 'both') return {};
+  if (adapter.train !== 'b') return {};
   return Object.fromEntries(
     adaptedLayers(spec, adapter).map(({ a }) => [a.name, initialTensor(a, seed)]),
   );

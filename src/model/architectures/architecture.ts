@@ -11,6 +11,8 @@ export interface TensorSpec {
   readonly start: 'zeros' | 'ones' | { readonly deviation: number } | { readonly bound: number };
   /** On hidden matrices only, not on embeddings or the last layer: how many of one width its columns hold side by side. */
   readonly abreast?: number;
+  /** Where tensors are trained in turn: in which of the turns this one is, from 0; the others rest. Turn after turn, one a round. */
+  readonly turn?: number;
 }
 
 /** One tensor that is data to the graph. */

@@ -12,7 +12,7 @@ import type { Contribution } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, clipPartial, type PartialVector } from '../../tensor/partial-vector.ts';
 import { codecs, type Packing, payloadBytesAtMost } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
@@ -71,7 +71,8 @@ export function createPacker(options: PackerOptions): Packer {
   return {
     pack(delta, place) {
       const packing = packingFor(options, place.assignment);
-      return { ...encodePayload(delta, packing, scopeOf(place)), codec: nameOf(packing) };
+      const { payload, sent } = encodePayload(delta, packing, scopeOf(place));
+      return { payload, sent: within(sent, place), codec: nameOf(packing) };
     },
     open(payload, codec, place) {
       if (!isKnown(codec)) return refuse('unknown-codec', 'codec', `${codec} is no packing`);
@@ -79,11 +80,15 @@ export function createPacker(options: PackerOptions): Packer {
       if (!decoded.ok) return decoded;
       const { packing, delta } = decoded.value;
       const name = nameOf(packing);
-      if (name === codec) return ok(delta);
+      if (name === codec) return ok(within(delta, place));
       return refuse('bad-payload', 'codec', `packed as ${name}, the manifest says ${codec}`);
     },
   };
 }
+
+/** What of a decoded delta may move. */
+const within = (delta: PartialVector, { assignment: { stretch } }: Place): PartialVector =>
+  stretch ? clipPartial(delta, stretch) : delta;
 
 /** The packing of a run whose workers send that many chunks. Throws a `ConfigError` where none fits the budget. */
 export function packingFor(

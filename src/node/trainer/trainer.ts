@@ -4,6 +4,7 @@ import type { AnyModel } from '../../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../../model/batches.ts';
 import { storeTokens } from '../../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../../model/data-form.ts';
+import { turnsOf } from '../../model/parameters.ts';
 import { continueText } from '../../model/sample.ts';
 import { compileTraining } from '../../model/training-program.ts';
 import type { Vector } from '../../tensor/params.ts';
@@ -36,7 +37,7 @@ export interface TrainerDevice {
 
 export interface Trainer extends TrainerPort {
   readonly device: TrainerDevice;
-  /** Moment vectors after the first inner phase; the last one counts the steps they have seen. */
+  /** Moment vectors after the first inner phase; the last one counts the steps they have seen, turn by turn. */
   readonly momentSlots: number;
   train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
 }
@@ -62,7 +63,7 @@ export async function createTrainer(setup: TrainerSetup): Promise<Trainer> {
     frozen: () => frozenOf(setup),
     isOwn: model.architecture === 'own',
     batch,
-    parts: accumulate > 1 ? 1 : countParts(model, batch),
+    parts: accumulate > 1 || turnsOf(model).length > 0 ? 1 : countParts(model, batch),
     threads,
   });
   const { engine, program, device, notice } = opened;
@@ -173,7 +174,9 @@ async function train(
   const { steps, firstStep, round } = task;
   const { batch, model } = setup;
   const tokensPerStep = batch * tokensPerRow(model);
-  const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
+  const turns = Math.max(1, turnsOf(model).length);
+  const turn = round % turns;
+  const { vectors, seen } = readMoments(task, optimizer.moments, { size: layout.size, turns });
   signal.throwIfAborted();
   await engine.begin([asFloat32(task.params), ...vectors]);
   const losses = new Float32Array(steps);
@@ -184,7 +187,8 @@ async function train(
     const count = Math.min(slice, steps - done);
     const rates = new Float32Array(count * optimizer.rateCount);
     for (let i = 0; i < count; i++) {
-      rates.set(optimizer.rates(firstStep + done + i, seen + done + i), i * optimizer.rateCount);
+      const own = optimizer.rates(firstStep + done + i, seen[turn]! + done + i, turn);
+      rates.set(own, i * optimizer.rateCount);
     }
     const { bound } = rowsOf(setup, 'shard');
     const drawn = { key: task.batchKey, round, firstStep: done, steps: count, batch, bound };
@@ -204,7 +208,7 @@ async function train(
   }
   const [params, ...moments] = await engine.finish();
   requireFiniteParams(params!, firstStep + steps - 1);
-  const counted = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + steps)];
+  const counted = moments.length === 0 ? [] : [...moments, seen.with(turn, seen[turn]! + steps)];
   return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
 }
 
@@ -226,14 +230,19 @@ function countingRows(setup: TrainerSetup, on: DataName, rows: Int32Array): Int3
   return kept.length > 0 ? kept : fitted;
 }
 
-/** The optimizer's vectors and how many steps they have seen; zeros and 0 before the first step. */
-function readMoments({ moments }: TrainTask, names: readonly string[], size: number) {
-  if (moments.length === 0) return { vectors: names.map(() => new Float32Array(size)), seen: 0 };
+/** The optimizer's vectors and how many steps each of their turns has seen; zeros before the first step. */
+function readMoments(
+  { moments }: TrainTask,
+  names: readonly string[],
+  { size, turns }: { readonly size: number; readonly turns: number },
+) {
+  if (moments.length === 0)
+    return { vectors: names.map(() => new Float32Array(size)), seen: new Float32Array(turns) };
   const vectors = moments.slice(0, -1);
   const seen = moments[moments.length - 1]!;
   if (
     vectors.length !== names.length ||
-    seen.length !== 1 ||
+    seen.length !== turns ||
     vectors.some(({ length }) => length !== size)
   ) {
     throw new TrainingError(
@@ -242,7 +251,7 @@ function readMoments({ moments }: TrainTask, names: readonly string[], size: num
       { hint: 'start with empty moments' },
     );
   }
-  return { vectors, seen: seen[0]! };
+  return { vectors, seen };
 }
 
 const notFinite = (step: number, what: string): TrainingError =>

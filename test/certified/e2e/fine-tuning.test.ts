@@ -92,22 +92,31 @@ const replay = (file: string, ...flags: readonly string[]) =>
   runProgram(['replay', '--spec', file, '--relay', relay.url, ...flags]);
 
 describe('a certified run of a published model', { timeout: 180_000 }, () => {
-  it('adapters: two end in the same bits; a replay needs no base, and with it evaluates', async () => {
-    const file = await create('adapters', '--rank', '4');
-    const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
-    const [one, two] = await Promise.all(pair.map(endOf));
-    expect(one!.digest).toBe(two!.digest);
-    expect(one!.rounds).toBe(3);
+  it.each([
+    ['adapters', ['--rank', '4']],
+    [
+      'adapters-in-turn',
+      ['--rank', '16', '--targets', 'all-linear', '--adapter-train', 'alternate'],
+    ],
+  ])(
+    '%s: two end in the same bits; a replay needs no base, and with it evaluates',
+    async (name, flags) => {
+      const file = await create(name, ...flags);
+      const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
+      const [one, two] = await Promise.all(pair.map(endOf));
+      expect(one!.digest).toBe(two!.digest);
+      expect(one!.rounds).toBe(3);
 
-    const without = await replay(file);
-    expect(without.stderr).toContain('no base is needed');
-    expect(without.stdout).toContain('ok: 3 rounds, all recomputed in full');
-    const told = await replay(file, '--base', base, '--corpus', corpus, '--json');
-    const report = JSON.parse(told.stdout);
-    expect(report).toMatchObject({ ok: true, rounds: 3 });
-    expect(report.evaluation.after).toBeLessThan(report.evaluation.before);
-    expect(report.evaluation.after).toBeCloseTo(one!.validationLoss!, 5);
-  });
+      const without = await replay(file);
+      expect(without.stderr).toContain('no base is needed');
+      expect(without.stdout).toContain('ok: 3 rounds, all recomputed in full');
+      const told = await replay(file, '--base', base, '--corpus', corpus, '--json');
+      const report = JSON.parse(told.stdout);
+      expect(report).toMatchObject({ ok: true, rounds: 3 });
+      expect(report.evaluation.after).toBeLessThan(report.evaluation.before);
+      expect(report.evaluation.after).toBeCloseTo(one!.validationLoss!, 5);
+    },
+  );
 
   it('all of it: the votes are checked without the base, the model with it', async () => {
     const file = await create('whole', '--rank', '0', '--event-budget', '1000000');
