@@ -75,8 +75,12 @@ export const roundRow = (round: CertifiedSummary) => ({
   model: round.digest,
 });
 
+/** Models of text. */
+const WRITERS: readonly string[] = ['char-gpt', 'gpt', 'pretrained'];
+
 /** The line that writes more text with the model of a run; undefined for models that write none. */
 export function sampleCommand({ word, model, parameters }: LocalRun): string | undefined {
-  if (parameters === undefined || (model !== 'char-gpt' && model !== 'gpt')) return undefined;
+  const writes = model !== undefined && WRITERS.includes(model);
+  if (parameters === undefined || !writes) return undefined;
   return commandLine(['sample', word]);
 }
