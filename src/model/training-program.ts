@@ -186,7 +186,7 @@ function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
   const { model, layout, recompute, accumulate } = plan;
   const weights = openWeights(graph, params, layout, model);
   const read = openData(graph, plan);
-  const { counted } = read(rows);
+  const counted = plan.masked ? read(rows).counted : undefined;
   const count = counted && reduceSum(counted);
   const sizes = new Array<number>(accumulate).fill(rows.shape[0]! / accumulate);
   let total: { readonly loss: Value; readonly gradient: Value } | undefined;
