@@ -62,9 +62,14 @@ type Name = DemoName | 'certified' | 'byzantine';
 /** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
 const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] => [
   {
-    flags: ['workers', 'relay', 'profile', 'settings', 'long'],
+    flags: ['workers', 'relay', 'settings'],
     goesWith: 'demo gpt, linear and finetune',
     holds: name !== 'certified' && name !== 'byzantine',
+  },
+  {
+    flags: ['profile', 'long'],
+    goesWith: 'demo gpt and linear',
+    holds: name === 'gpt' || name === 'linear',
   },
   {
     flags: ['rounds', 'innerSteps'],
