@@ -2,7 +2,7 @@
  * The settings that a folder keeps for its run. A run that has begun goes on with them: what is not asked for anew stays as it was, and
  * what decides its steps cannot change. A start that failed before the first round binds nobody.
  */
-import { readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
 import { roundName } from '../run/round-name.ts';
@@ -63,7 +63,7 @@ export async function agreeOnBase(
   dir: string,
   { files, tokenizerSha256 }: BaseIdentity,
 ): Promise<void> {
-  const file = join(dir, 'base.json');
+  const file = join(dir, BASE);
   const kept = await readKept(file);
   if (kept !== undefined && (await roundsDone(dir)) !== undefined) {
     assertSameBase({ files, tokenizerSha256 }, readIdentity(kept));
@@ -81,17 +81,13 @@ export async function keptSettings(dir: string): Promise<PartialSettings> {
   return readSettings(Object.fromEntries(known), file);
 }
 
-/** The hash of the base that the run in this folder began with; undefined where none is kept. */
-export async function keptBase(dir: string): Promise<string | undefined> {
-  const kept = (await isFolder(dir)) ? await readKept(fileIn(dir)) : undefined;
-  return typeof kept?.baseSha256 === 'string' ? kept.baseSha256 : undefined;
+/** The base that the run in this folder began with; undefined where none is kept. */
+export async function keptBase(dir: string): Promise<BaseIdentity | undefined> {
+  const kept = await readKept(join(dir, BASE));
+  return kept && readIdentity(kept);
 }
 
-const isFolder = (path: string): Promise<boolean> =>
-  stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
+const BASE = 'base.json';
 
 const fileIn = (dir: string): string => join(dir, 'settings.json');
 

@@ -27,6 +27,7 @@ export interface TextWriter {
 export interface TrainedRun {
   /** The run's folder, or a state file. */
   readonly path: string;
+  readonly isFolder: boolean;
   readonly settings: Settings;
   readonly layout: Layout;
   readonly values: Float32Array;

@@ -3,10 +3,10 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { modelLayout } from '../../src/model/parameters.ts';
 import { type BaseModel, openBase } from '../../src/node/base-model.ts';
+import { agreeOnBase } from '../../src/node/kept-settings.ts';
 import { openRunFolder } from '../../src/node/run-folder.ts';
 import { presets } from '../../src/run/presets.ts';
 import { completeSettings, type PartialSettings, writeSettings } from '../../src/run/settings.ts';
-import { hashBase } from '../../src/run/start.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { noMembers } from '../../src/worker/worker-record.ts';
 
@@ -16,23 +16,24 @@ export interface TunedRun {
   readonly params: Float32Array;
 }
 
-/** Every trained number differs from the base's by up to 0.25, so that the run writes another text than its base. */
+/** Every trained number differs from the base's by up to so much, so that the run writes another text than its base. */
 export async function writeTunedRun(
   dir: string,
   base: string,
   asked: PartialSettings = {},
+  most = 0.25,
 ): Promise<TunedRun> {
   const unused = { run: 'tuned', relay: [], model: 'pretrained' } as const;
   const settings = completeSettings(presets.pretrained, unused, { base, context: 32 }, asked);
   const options = { onNotice: () => undefined, signal: new AbortController().signal };
   const opened = await openBase(settings, options);
   const params = await opened.first(settings.seed);
-  for (let i = 0; i < params.length; i++) params[i]! += ((i * 7919) % 101) / 200 - 0.25;
+  for (let i = 0; i < params.length; i++) params[i]! += most * (((i * 7919) % 101) / 50 - 1);
   await mkdir(dir, { recursive: true });
   const folder = await openRunFolder(dir, noMembers);
   await folder.store.save(genesis({ layout: modelLayout(opened.model), values: params }, 5));
   await folder.close();
-  const kept = { ...writeSettings(settings), baseSha256: hashBase(opened) };
-  await writeFile(join(dir, 'settings.json'), JSON.stringify(kept));
+  await writeFile(join(dir, 'settings.json'), JSON.stringify(writeSettings(settings)));
+  await agreeOnBase(dir, opened);
   return { dir, base: opened, params };
 }

@@ -1,17 +1,19 @@
 """Writes greedy.json: what tiny decoders and adapters on them write, by Hugging Face's transformers and PEFT.
 
     python3 -m venv /tmp/oracle && /tmp/oracle/bin/pip install torch==2.11.0 transformers==5.23.0 peft==0.21.2
-    /tmp/oracle/bin/python test/vectors/make_greedy.py
+    /tmp/oracle/bin/pip install gguf==0.19.0
+    /tmp/oracle/bin/python test/vectors/make_greedy.py SmolLM2-135M-Instruct.Q4_1.gguf
 
 The models are those of decoders.json and lora.json, number by number. The prompt is the first 5 tokens of the case's first
 sequence, in float32, and the likeliest token follows each time, with a key-value cache, until the text is as long as the model's
-positions or has 60 tokens. The margin is by how much the likeliest logit was ahead of the second at least.
+positions or has 60 tokens. What the real model writes is 24 tokens after a text and after a question by its template of chats. The margin is by how much the likeliest logit was ahead of the second at least.
 """
 
 import datetime
 import json
 import os
 import platform
+import sys
 
 import peft
 import torch
@@ -19,7 +21,7 @@ import transformers
 from make_decoders import CASES, draws, is_norm
 from make_lora import ADAPTERS, fill
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROMPT, LENGTH = 5, 60
@@ -65,6 +67,22 @@ def case(model, source) -> dict:
     return {"prompt": prompt, "tokens": tokens[PROMPT:], "margin": float(f"{margin:.3g}")}
 
 
+@torch.no_grad()
+def smollm2(path: str) -> list:
+    folder, file = os.path.split(os.path.abspath(path))
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32).eval()
+    question = [{"role": "user", "content": "What is a relay?"}]
+    texts = ["The capital of France is", tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True)]
+    written = []
+    for text in texts:
+        prompt = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        tokens = model.generate(**prompt, max_new_tokens=24, do_sample=False)[0].tolist()
+        count = prompt["input_ids"].shape[1]
+        written.append({"text": text, "prompt": tokens[:count], "tokens": tokens[count:]})
+    return written
+
+
 def main() -> None:
     decoders = []
     for at, name in enumerate(CASES):
@@ -83,6 +101,7 @@ def main() -> None:
         },
         "decoders": decoders,
         "adapters": adapters,
+        "smollm2": smollm2(sys.argv[1]),
     }
     with open(os.path.join(HERE, "greedy.json"), "w") as file:
         json.dump(document, file, indent=None, separators=(",", ":"), allow_nan=False)

@@ -9,7 +9,7 @@ import type { TrainedRun } from '../../node/text-writer.ts';
 import { readStateFile } from '../../python/node/state-io.ts';
 import { presets } from '../../run/presets.ts';
 import { completeSettings, type PartialSettings } from '../../run/settings.ts';
-import { hashBase } from '../../run/start.ts';
+import { assertSameBase } from '../../run/start.ts';
 import type { Layout } from '../../tensor/params.ts';
 
 /** A run by its name or folder, or a state file; settings given here stand above those in the folder. */
@@ -22,7 +22,7 @@ export async function readTrainedRun(named: string, given: PartialSettings): Pro
   const isBased = given.base !== undefined && given.base !== '';
   const model = kept.model ?? (isBased ? 'pretrained' : 'char-gpt');
   const settings = completeSettings(presets[model], unused, { model }, kept, given);
-  return { path, settings, layout, values: Float32Array.from(values) };
+  return { path, isFolder, settings, layout, values: Float32Array.from(values) };
 }
 
 /**
@@ -30,19 +30,15 @@ export async function readTrainedRun(named: string, given: PartialSettings): Pro
  * this one is another (`base/other`).
  */
 export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<BaseModel> {
-  const { path, settings, layout } = run;
+  const { path, isFolder, settings, layout } = run;
   if (settings.model !== 'pretrained') {
     throw new ConfigError('base/none', `${path} holds a ${settings.model} model of its own`, {
       hint: 'only runs that train a published model have a base: those started with --base',
     });
   }
-  const base = await openBase(settings, options);
-  const kept = await keptBase(path);
-  if (kept !== undefined && kept !== hashBase(base)) {
-    throw new ConfigError('base/other', `${path} was trained on another base than ${base.name}`, {
-      hint: 'name with --base the files that the run began with, byte for byte',
-    });
-  }
+  const kept = isFolder ? await keptBase(path) : undefined;
+  const base = await openBase(settings, { ...options, ...(kept && { wanted: kept.files }) });
+  if (kept) assertSameBase(base, kept);
   assertSameTensors(run, base, layout);
   return base;
 }

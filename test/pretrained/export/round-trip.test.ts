@@ -1,67 +1,28 @@
 /** What was learned leaves in the files of other programs and comes back through our own readers, number by number. */
 import { describe, expect, it } from 'vitest';
-import { loraTensors, mergeLora } from '../../../src/model/adapters/lora.ts';
-import { modelOf } from '../../../src/model/architectures/table.ts';
+import { loraTensors } from '../../../src/model/adapters/lora.ts';
 import { adapterFiles, folderTypes, modelFiles } from '../../../src/pretrained/export/folders.ts';
 import { ggufFile } from '../../../src/pretrained/export/gguf.ts';
-import { jsonFile, type Learned, outFile } from '../../../src/pretrained/export/learned.ts';
+import type { Learned } from '../../../src/pretrained/export/learned.ts';
 import { openPretrained, readWeights } from '../../../src/pretrained/pretrained.ts';
-import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
-import { drawDecoder } from '../../support/drawn-decoders.ts';
+import { decodeSafetensors } from '../../../src/tensor/safetensors.ts';
+import {
+  adaptedCases,
+  type LearnedCase,
+  learn,
+  plainCases,
+  tokenizerConfig,
+} from '../../support/learned.ts';
 import { bytesOf, filesFrom } from '../../support/out-files.ts';
-import { tinyTokenizer } from '../../support/tiny-llama.ts';
-import { readVectors } from '../../support/vectors.ts';
 
-interface Case {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly seed: number;
-  readonly adapter?: { readonly rank: number; readonly alpha: number; readonly targets: string };
-}
-const casesOf = (file: string) => readVectors<{ cases: readonly Case[] }>(file).cases;
-const cases = [...casesOf('decoders.json'), ...casesOf('lora.json')];
-
-/** A tokenizer of as many bytes as the tiny models have tokens, one of them special, with a template of chats. */
-const whole = tinyTokenizer();
-const tokenizer = {
-  ...whole,
-  added_tokens: [{ id: 36, content: '<end>', special: true, single_word: false }],
-  model: {
-    ...whole.model,
-    vocab: Object.fromEntries(Object.entries(whole.model.vocab).filter(([, id]) => id < 36)),
-  },
-};
-const tokenizerConfig = { eos_token: '<end>', chat_template: '{{ messages[0].content }}<end>' };
-
-/** The base as a folder of the hub, opened; and what was learned of it. */
-async function learn(
-  one: Case,
-): Promise<Learned & { readonly expected: Map<string, Float32Array> }> {
-  const { spec, adapter, tensors } = drawDecoder(one, 8);
-  const own = (name: string) => tensors.get(name)!;
-  const stored = modelOf(spec).tensors.map(({ name, shape }) => {
-    return { name, shape, values: own(name) };
-  });
-  const files = [
-    jsonFile('config.json', one.config),
-    jsonFile('tokenizer.json', tokenizer),
-    jsonFile('tokenizer_config.json', tokenizerConfig),
-    outFile('model.safetensors', encodeSafetensors({ tensors: stored, metadata: {} })),
-  ];
-  const pretrained = await openPretrained(await filesFrom(files), { context: 8 });
-  const merges = adapter ? mergeLora(spec, adapter) : new Map();
-  const expected = new Map(
-    stored.map(({ name, values }) => [name, merges.get(name)?.(values, own) ?? values]),
-  );
-  return { pretrained, adapter, own, expected };
-}
+const cases = [...plainCases, ...adaptedCases];
 
 const errorOf = (actual: Float32Array, expected: Float32Array): number => {
   const norm = (values: readonly number[]) => Math.hypot(...values);
   return norm([...expected].map((value, i) => actual[i]! - value)) / norm([...expected]);
 };
 
-const isSayable = ({ name }: Case) => !/llama3|window|relu/.test(name);
+const isSayable = ({ name }: LearnedCase) => !/llama3|window|relu/.test(name);
 
 describe('the same model is', () => {
   it.each(cases)('a folder with everything merged: $name', async (one) => {
@@ -116,7 +77,7 @@ describe('the same model is', () => {
     },
   );
 
-  it.each(cases.filter(({ adapter }) => adapter))('an adapter for PEFT: $name', async (one) => {
+  it.each(adaptedCases)('an adapter for PEFT: $name', async (one) => {
     const learned = await learn(one);
     const { pretrained, adapter, own } = learned;
     const files = await filesFrom(adapterFiles(learned, adapter!, 'the/base'));
