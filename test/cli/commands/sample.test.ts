@@ -105,7 +105,9 @@ describe('nostrain sample', () => {
       return stderr;
     };
     expect(await refused()).toMatch(/name a run, or a published model/);
-    expect(await refused(adapters.dir, '--base', other)).toMatch(/base\/other.*model\.safetensors differs/);
+    expect(await refused(adapters.dir, '--base', other)).toMatch(
+      /base\/other.*model\.safetensors differs/,
+    );
     expect(await refused(adapters.dir, '--base', join(home, 'none'))).toMatch(/model\/files/);
     expect(await refused(adapters.dir, '--rank', '2')).toMatch(/base\/other.*does not fit/);
   });
