@@ -76,23 +76,19 @@ async function exportText(one: (typeof texts)[number]): Promise<object> {
 }
 
 describeWith(pythonMissing)('exported models', () => {
-  it(
-    'of every family are the same to other programs',
-    { timeout: MINUTES },
-    async () => {
-      const told = await read(await Promise.all(texts.map(exportText)));
-      for (const [at, { name, tokens, loss }] of texts.entries()) {
-        const found = Object.entries(told[at]!);
-        expect(found.length, name).toBe(isSayable(name) ? 3 : 2);
-        for (const [form, own] of found) {
-          const words = `${name} as ${form}`;
-          expect(own.tokens, words).toEqual(tokens);
-          expect(own.loss, words).toBeCloseTo(loss, 5);
-          if (own.ids) expect(own.ids, words).toEqual([1, 2, 33, 34]);
-        }
+  it('of every family are the same to other programs', { timeout: MINUTES }, async () => {
+    const told = await read(await Promise.all(texts.map(exportText)));
+    for (const [at, { name, tokens, loss }] of texts.entries()) {
+      const found = Object.entries(told[at]!);
+      expect(found.length, name).toBe(isSayable(name) ? 3 : 2);
+      for (const [form, own] of found) {
+        const words = `${name} as ${form}`;
+        expect(own.tokens, words).toEqual(tokens);
+        expect(own.loss, words).toBeCloseTo(loss, 5);
+        if (own.ids) expect(own.ids, words).toEqual([1, 2, 33, 34]);
       }
-    },
-  );
+    }
+  });
 
   itWith(smolLM2Missing)(
     'of SmolLM2 write the text that nostrain sample writes',
