@@ -113,6 +113,26 @@ describe('runWorker', () => {
     expect(error.message).toContain('started with another model (mlp, yours is linear)');
   });
 
+  it.each([1e30, 1e300, Number.MAX_VALUE])(
+    'attack: a contribution with values of %d ends no worker, and nothing that is not finite is saved',
+    async (huge) => {
+      const state = genesis({ layout, values: Float32Array.of(1, 1) }, 9);
+      const plan = { rounds: 1, sync: { strategy: 'strict', workers: 2 } } as const;
+      const { clock, ports, outcome } = play(plan, {}, state);
+      await clock.advance(10);
+      ports.arrive(contribution(B, [huge, -huge]));
+      await clock.advance(20_000);
+      const { value, error } = await outcome;
+      expect(error).toBeUndefined();
+      expect(value?.rounds[0]?.accepted).toEqual([ME, B].sort());
+      // one of two rows is bounded by what the parameters are like in the first round
+      const moved = [...value!.params.values].map((each) => each - 1);
+      expect(Math.hypot(...moved)).toBeLessThanOrEqual(Math.hypot(1, 1));
+      const saved = ports.saved.flatMap(({ params }) => [...params.values]);
+      expect(saved.every(Number.isFinite)).toBe(true);
+    },
+  );
+
   it('N-07: names the first member by which a peer holds other bits', async () => {
     const { clock, ports } = play({ rounds: 1, sync: { strategy: 'strict', workers: 2 } });
     await clock.advance(10);

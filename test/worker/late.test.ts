@@ -1,0 +1,45 @@
+/** A worker that starts anew under the name of a run: when it is refused, and until when. */
+import { describe, expect, it } from 'vitest';
+import type { NostrainError } from '../../src/base/errors.ts';
+import { assertNotLate } from '../../src/worker/late.ts';
+import { fakePorts, plan } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
+
+const B = 'b'.repeat(64);
+
+/** With the last heartbeat of somebody in round 4 so many seconds old, and the last gradient. */
+async function refusal(ages: { readonly heartbeat?: number; readonly gradient?: number }) {
+  const clock = createManualClock();
+  const nowSeconds = Math.floor(clock.now() / 1000);
+  const ports = fakePorts(clock);
+  const at = (age: number) => ({ worker: B, round: 3, createdAt: nowSeconds - age });
+  if (ages.heartbeat !== undefined) ports.hear({ ...at(ages.heartbeat), intervalSeconds: 60 });
+  const stored = ages.gradient === undefined ? [] : [at(ages.gradient)];
+  const wire = { ...ports.wire, lookAround: async () => stored as never };
+  const session = {
+    plan: plan({ rounds: 9, roundTimeoutMs: 300_000, heartbeatSeconds: 60 }),
+    ...{ ports: { ...ports, wire }, signal: new AbortController().signal },
+  };
+  return assertNotLate(session).then(
+    () => undefined,
+    (error: NostrainError) => error,
+  );
+}
+
+describe('a fresh start under the name of a run that was killed without goodbye', () => {
+  it('says for how long the name is taken, by the last heartbeat', async () => {
+    const error = await refusal({ heartbeat: 20 });
+    expect(error).toMatchObject({
+      code: 'round/began',
+      hint: expect.stringMatching(/--run NAME.*its name is free in 70 s/),
+      data: { round: 3, freeInSeconds: 70 },
+    });
+    expect(await refusal({ heartbeat: 91 })).toBeUndefined();
+  });
+
+  it('by the last gradient, which says more than a heartbeat', async () => {
+    const error = await refusal({ heartbeat: 20, gradient: 30 });
+    expect(error).toMatchObject({ data: { freeInSeconds: 270 } });
+    expect(await refusal({ gradient: 301 })).toBeUndefined();
+  });
+});
