@@ -12,6 +12,7 @@ import {
   roundCost,
   wholeSeconds,
 } from '../network/wire/cost.ts';
+import { leastRows } from '../run/aggregation.ts';
 import { settingsOf } from '../run/complete-spec.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Settings } from '../run/settings.ts';
@@ -88,6 +89,7 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
       ...warnOfBeacon(spec, options.roundSeconds),
       ...warnOfQueue(spec, fixedEvents, workersPerIp),
       ...warnOfTrust(spec, { seats, quorum }),
+      ...warnOfRule(spec, workers),
     ],
   };
 }
@@ -176,6 +178,16 @@ function warnOfQueue(
   if (queueMs <= timing.graceMinMs) return [];
   return [
     `timing.graceMinMs is ${timing.graceMinMs}: on public relays the last of ${fixedEvents * workersPerIp} events from one address leaves after ${wholeSeconds(queueMs / 1000)} s, and a round that closes before is decided without it`,
+  ];
+}
+
+/** A rule without its rows leaves the model where it is. */
+function warnOfRule({ aggregation }: RunSpec, workers: number): readonly string[] {
+  const least = leastRows(aggregation);
+  if (workers >= least) return [];
+  const { rule, hostile } = aggregation;
+  return [
+    `${rule} with ${hostile} hostile needs the rows of ${least} workers, ${workers} are planned for: with fewer nothing moves`,
   ];
 }
 

@@ -33,3 +33,11 @@ describe('a certified run with a rule', () => {
     expect(rounds).toHaveLength(1);
   });
 });
+
+describe('a certified run that admits by work', () => {
+  it('has no valid outcome that lists the join of a key without it', () => {
+    const spec = certifiedSpec({ tier: 'verified', admission: { kind: 'work', bits: 12 } });
+    expect(generateRun([{}, {}], spec).rounds).toHaveLength(2);
+    expect(() => generateRun([{}, { joins: [5] }], spec)).toThrow(/join-without-work/);
+  });
+});
