@@ -52,9 +52,12 @@ export interface Start extends BaseIdentity {
   readonly root: Digest | null;
 }
 
+/** Part of a model that a file is: by its name, but that people call a file that holds everything as they like. */
+export const partOf = (name: string): string => (name.endsWith('.gguf') ? '.gguf' : name);
+
 /** One hash over everything that makes it that model. */
 export const hashBase = ({ files, tokenizerSha256 }: BaseIdentity): Digest => {
-  const named = files.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }));
+  const named = files.map(({ name, bytes, sha256 }) => ({ name: partOf(name), bytes, sha256 }));
   return toHex(hashFields('nostrain/base', canonicalJson(named), tokenizerSha256));
 };
 
@@ -116,12 +119,14 @@ const scalings = {
 } as const satisfies Readonly<Record<string, Group>>;
 const window = { window: whole('', 'a position sees so many, itself included', 1, 2 ** 31) };
 
+const NAME = /^(?!\.{1,2}$)[^/\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,200}$/u;
+
 /** One file of a base. */
 export const fileFields = {
   name: reading('', 'name in its folder', {
     accepted: 'a file name',
     take: (value) =>
-      typeof value === 'string' && /^[\w][\w.-]{0,199}$/.test(value) ? value : undefined,
+      typeof value === 'string' && NAME.test(value) && value.isWellFormed() ? value : undefined,
   }),
   bytes: whole('', 'length', 1),
   sha256: hash('', 'SHA-256 of its bytes'),
@@ -228,14 +233,14 @@ function readScaling(rope: Untyped): Pick<LlamaSpec['rope'], 'scaling'> {
 /** Throws a ConfigError (`base/other`) that names the first file by which a base is not the one of a run. */
 export function assertSameBase(found: BaseIdentity, wanted: BaseIdentity): void {
   for (const { name, bytes, sha256 } of wanted.files) {
-    const same = found.files.find((each) => each.name === name);
+    const same = found.files.find((each) => partOf(each.name) === partOf(name));
     if (same === undefined) throw otherBase(`it has no ${name}`);
     if (same.sha256 === sha256) continue;
     const sizes = same.bytes === bytes ? '' : `${same.bytes} bytes, not ${bytes}; `;
     throw otherBase(`${name} differs: ${sizes}its SHA-256 is ${same.sha256}, not ${sha256}`);
   }
-  const names = new Set(wanted.files.map(({ name }) => name));
-  const extra = found.files.find(({ name }) => !names.has(name));
+  const parts = new Set(wanted.files.map(({ name }) => partOf(name)));
+  const extra = found.files.find(({ name }) => !parts.has(partOf(name)));
   if (extra !== undefined) throw otherBase(`${extra.name} is not among the files of the run`);
   if (found.tokenizerSha256 !== wanted.tokenizerSha256) {
     throw otherBase('its tokenizer differs (tokenizer_config.json or the template of chats)');

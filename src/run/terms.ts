@@ -38,6 +38,9 @@ export interface Difference {
 /** A longer value is left out, with its equals sign: the digest tells that it differs. */
 const LONGEST_VALUE = 97;
 
+/** What other characters are in is left out as well. */
+const PLAIN = /^[ -~]*$/;
+
 /** What files of a base stand under among the settings of heartbeats. */
 const BASE = 'base';
 const TOKENIZER = 'the tokenizer';
@@ -68,7 +71,7 @@ export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   return {
     settings: toHex(hashFields('nostrain/terms', canonicalJson(all))),
     asked: [...asked.map(([name, text]) => `${name}=${text}`), ...(base ? baseTerms(base) : [])]
-      .filter((pair) => pair.length - nameIn(pair).length <= LONGEST_VALUE)
+      .filter((pair) => pair.length - nameIn(pair).length <= LONGEST_VALUE && PLAIN.test(pair))
       .sort(),
     shard: texts.get('shard') ?? '',
   };

@@ -5,7 +5,7 @@ import { layoutOf } from '../../src/model/from-settings.ts';
 import { completeDocument } from '../../src/run/complete-spec.ts';
 import { parseRunSpec, readSpec } from '../../src/run/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
-import { assertSameBase, decoderIn, readStart, shapeOf } from '../../src/run/start.ts';
+import { assertSameBase, decoderIn, hashBase, readStart, shapeOf } from '../../src/run/start.ts';
 import { sampleDocument } from '../support/run-spec.ts';
 import { tinyConfig } from '../support/tiny-llama.ts';
 
@@ -116,6 +116,11 @@ describe('the start of a run', () => {
     expect(() => assertSameBase(wanted, wanted)).not.toThrow();
     const other = (files: object[], tokenizerSha256 = HASH) =>
       expect(() => assertSameBase({ files: files as never, tokenizerSha256 }, wanted));
+    const renamed = { files: [{ ...file, name: 'my model.gguf' }], tokenizerSha256: HASH };
+    const published = { ...renamed, files: [{ ...file, name: 'Model.Q4_1.gguf' }] };
+    expect(() => assertSameBase(renamed, published)).not.toThrow();
+    expect(hashBase(renamed)).toBe(hashBase(published));
+    expect(hashBase(renamed)).not.toBe(hashBase(wanted));
     other([]).toThrow(/it has no model\.safetensors/);
     other([{ ...file, sha256: 'cd'.repeat(32), bytes: 8 }]).toThrow(/differs: 8 bytes, not 9/);
     other([file, { ...file, name: 'more' }]).toThrow(/more is not among/);

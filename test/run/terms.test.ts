@@ -37,6 +37,29 @@ describe('what workers must have in common', () => {
     ]);
   });
 
+  it('names the files by which bases differ, as far as heartbeats can', () => {
+    const base = (name: string, digit: string) => ({
+      files: [{ name, bytes: 9, sha256: digit.repeat(64) }],
+      tokenizerSha256: 'f'.repeat(64),
+    });
+    const tuning = combineSettings(presets.pretrained, {
+      ...{ model: 'pretrained', base: 'here', run: 'winter', relay: [] },
+    });
+    const [one, other] = ['a', 'b'].map((digit) => termsOf(tuning, base('model.gguf', digit)));
+    expect(one!.asked).toEqual([
+      `base=${'a'.repeat(32)} model.gguf`,
+      `base=${'f'.repeat(32)} the tokenizer`,
+      'model=pretrained',
+    ]);
+    expect(differenceIn(one!, other!, 'e31a5d75')).toBe(
+      'Worker e31a5d75 started from another base: model.gguf differs. Neither counts the other; stop one and give both the same --base.',
+    );
+    const elsewhere = termsOf({ ...tuning, base: 'there' }, base('model.gguf', 'a'));
+    expect(differenceIn(one!, elsewhere, 'e31a5d75')).toBeUndefined();
+    expect(termsOf(tuning, base('modèle.gguf', 'a')).asked.join()).not.toContain('mod\u00e8le');
+    expect(termsOf(tuning, base('modèle.gguf', 'a')).settings).toBe(one!.settings);
+  });
+
   it('says it in words', () => {
     const said = (theirs: PartialSettings, ours: PartialSettings = {}) =>
       differenceIn(of(ours), of(theirs), 'e31a5d75');

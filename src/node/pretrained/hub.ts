@@ -14,7 +14,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
 import type { ModelFiles } from '../../pretrained/byte-source.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
-import type { BaseFile } from '../../run/start.ts';
+import { type BaseFile, partOf } from '../../run/start.ts';
 import { dataHome } from '../data-home.ts';
 import { resumeDownload } from './download.ts';
 import { folderOf } from './folder.ts';
@@ -185,7 +185,7 @@ class Hub {
   #assertWanted(name: string, { bytes, hash }: Description): void {
     const { wanted } = this.#options;
     if (wanted === undefined) return;
-    const file = wanted.find((each) => each.name === name);
+    const file = wanted.find((each) => partOf(each.name) === partOf(name));
     const isLarge = hash.length === 64;
     const isOther =
       file !== undefined && (file.bytes !== bytes || (isLarge && file.sha256 !== hash));
