@@ -32,6 +32,8 @@ export interface CorpusOptions {
   readonly file?: string | undefined;
   /** The only text that will do, by its SHA-256. */
   readonly wanted?: string | undefined;
+  /** Where others have that text, for whoever lacks it. */
+  readonly from?: string | undefined;
   /** Where a download is kept. */
   readonly cacheDir: string;
   readonly allowDownload: boolean;
@@ -68,7 +70,7 @@ const DOWNLOAD_TIMEOUT_MS = 5000;
 /** Throws a ConfigError about a named or a wrong text, and `signal.reason` when stopped; else falls to the next source. */
 export async function openCorpus(options: CorpusOptions): Promise<OpenCorpus> {
   const { file, wanted, download = tinyShakespeare } = options;
-  if (file !== undefined) return assertWanted(await openNamed(file, options), wanted);
+  if (file !== undefined) return assertWanted(await openNamed(file, options), options);
   const isOfUse = wanted === undefined || wanted === download.sha256;
   const corpus = (isOfUse && (await loadKnown(download, options))) || loadBuiltIn(options);
   const { bytes, ...named } = corpus;
@@ -106,26 +108,31 @@ async function loadKnown(download: Download, options: CorpusOptions): Promise<Co
   }
 }
 
-function loadBuiltIn({ wanted, onNotice }: CorpusOptions): Corpus {
+function loadBuiltIn(options: CorpusOptions): Corpus {
   const bytes = writePlay();
   const text: Corpus = {
     ...{ name: 'built-in play', bytes },
     ...{ sha256: sha256Hex(bytes), source: 'built-in' },
   };
-  assertWanted(text, wanted);
-  onNotice('training on the built-in play; name another text with --corpus FILE');
+  assertWanted(text, options);
+  options.onNotice('training on the built-in play; name another text with --corpus FILE');
   return text;
 }
 
 function assertWanted<C extends Pick<Corpus, 'name' | 'sha256'>>(
   corpus: C,
-  wanted: string | undefined,
+  { wanted, from = '' }: Pick<CorpusOptions, 'wanted' | 'from'>,
 ): C {
   if (wanted === undefined || corpus.sha256 === wanted) return corpus;
   throw new ConfigError(
     'corpus/other',
     `${corpus.name} has SHA-256 ${corpus.sha256}; the run trains on the text with ${wanted}`,
-    { hint: 'name that text with --corpus FILE; whoever made the run has it' },
+    {
+      hint:
+        from === ''
+          ? 'name that text with --corpus FILE; whoever made the run has it'
+          : `whoever made the run says where it is: --corpus ${from}`,
+    },
   );
 }
 

@@ -55,6 +55,8 @@ export interface Sources {
 export interface FixedData {
   /** The one text that everybody trains on. */
   readonly sha256?: string;
+  /** Where it is, by whoever made the run; nothing is fetched from there unasked. */
+  readonly from?: string;
   readonly form?: ShardForm;
   /** A text that everybody evaluates on; all of the own one is then for training. */
   readonly evaluation?: Uint8Array;
@@ -128,6 +130,7 @@ async function prepareText(
   const corpus = await openCorpus({
     file: sources.corpus,
     wanted: fixed.sha256,
+    from: fixed.from,
     cacheDir: join(dataHome(), 'corpora'),
     allowDownload: true,
     onNotice,

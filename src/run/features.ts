@@ -136,6 +136,15 @@ const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
 
 /** All features, by name. */
 export const features = {
+  address: {
+    says: 'the text that everybody trains on lies at an address',
+    spec: {
+      dataFrom: {
+        absent: '',
+        read: ({ dataFrom }, name) => plainFields.dataFrom.read(dataFrom, name),
+      },
+    },
+  },
   admission: {
     says: 'newcomers are admitted by work that they did, or by their stake',
     isIn: ({ admission }) =>

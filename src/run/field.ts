@@ -192,3 +192,12 @@ export const sync = (flag: string, help: string): Field<Sync> => ({
   }),
   write: formatSync,
 });
+
+const ADDRESS = /^https:\/\/[!-~]{1,248}$/;
+
+/** Where something is that anybody may fetch. */
+export const address = (flag: string, help: string): Field<string> =>
+  reading(flag, help, {
+    accepted: 'an https address of at most 256 characters',
+    take: (value) => (typeof value === 'string' && ADDRESS.test(value) ? value : undefined),
+  });

@@ -176,6 +176,11 @@ export const specRules: readonly SpecRule[] = [
       hidden.length <= MOST_HIDDEN && hidden.every((size) => size <= MOST.width),
   },
   {
+    at: 'dataFrom',
+    says: 'there is none where data.kind is not corpus',
+    holds: ({ data, dataFrom }) => dataFrom === '' || data.kind === 'corpus',
+  },
+  {
     at: 'training.model',
     says: 'it is pretrained exactly where features names start',
     holds: ({ training, start }) => (training.model === 'pretrained') === (start !== null),

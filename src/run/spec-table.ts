@@ -3,7 +3,7 @@
  * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
  */
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
-import { choice, real, whole, yesNo } from './field.ts';
+import { address, choice, real, whole, yesNo } from './field.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
 const DAY_MS = 86_400_000;
@@ -27,6 +27,7 @@ export const plainFields = {
   tier: tierField,
   screening: yesNo('--screening', 'members refuse what raises the loss on rows of their own'),
   scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
+  dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
     'share of the contributions a member holds in time that a proposal must list to get its first vote',
@@ -260,6 +261,7 @@ export const specDefaults = {
   tier: 'open',
   screening: false,
   scores: false,
+  dataFrom: '',
   minAcceptPermille: 666,
   liveRounds: 3,
   absentRounds: 10,

@@ -98,6 +98,18 @@ describe('without a file', () => {
   });
 });
 
+it('a text that is missed is named with the address that the run gives', async () => {
+  const wanted = 'f'.repeat(64);
+  const from = 'https://example.org/play.txt';
+  await expect(load({ wanted, from })).rejects.toMatchObject({
+    code: 'corpus/other',
+    hint: expect.stringContaining(`--corpus ${from}`),
+  });
+  await expect(load({ wanted })).rejects.toMatchObject({
+    hint: expect.stringContaining('--corpus FILE'),
+  });
+});
+
 describe('the right bytes', () => {
   // The real text is not in the repository: a stand-in takes its place by its own hash.
   const text = 'First Citizen:\nSpeak, speak.\n\n'.repeat(100);

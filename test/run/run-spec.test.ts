@@ -215,6 +215,7 @@ describe('a spec is refused by path and accepted form', () => {
     ['training.hidden', { training: { hidden: Array(17).fill(1) } }],
     ['training.width', { training: { model: 'gpt', heads: 3 } }],
     ['founders', { founders: [bob, carol] }],
+    ['dataFrom', { features: ['address'], dataFrom: 'https://example.org/play.txt' }],
     ['data.kind', { data: { kind: 'own' } }],
     ['data.kind', { training: { model: 'gpt' } }],
     ['evaluation', { evaluation: { sha256: HASH, bytes: 5, root: HASH } }],
@@ -264,7 +265,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts', () => {
-    expect(specRules).toHaveLength(28 + 2);
+    expect(specRules).toHaveLength(29 + 2);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {
@@ -282,6 +283,13 @@ describe('a spec is refused by path and accepted form', () => {
     const data = { kind: 'corpus', sha256: HASH, bytes: 10, shards: 2 };
     const text = sampleSpec({ training: { model: 'gpt' }, data });
     expect(text.data).toEqual({ ...data, form: 'interleaved' });
+    const dataFrom = 'https://example.org/play.txt';
+    const told = sampleSpec({ training: { model: 'gpt' }, data, dataFrom });
+    expect(told).toMatchObject({ dataFrom, features: ['address'] });
+    for (const other of ['http://example.org/a', 'https://a b', `https://${'a'.repeat(249)}`]) {
+      const asked = { training: { model: 'gpt' }, data, dataFrom: other } as const;
+      expect(problemOf(() => sampleSpec(asked))).toContain('an https address');
+    }
   });
 
   it('never throws anything but a ConfigError, whatever the text', () => {

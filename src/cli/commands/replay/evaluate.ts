@@ -43,13 +43,13 @@ export async function evaluateModel(
   base: BaseModel,
   options: EvaluateOptions,
 ): Promise<Evaluation> {
-  const { data } = spec;
+  const { data, dataFrom } = spec;
   if (data.kind !== 'corpus') {
     throw new ConfigError('replay/data', 'each worker of this run has a text of its own', {
       hint: 'leave --base out: the roots need none',
     });
   }
-  const fixed = { sha256: data.sha256, form: data.form };
+  const fixed = { sha256: data.sha256, form: data.form, from: dataFrom };
   const settings = settingsIn(spec, options.base);
   const task = await prepareTask(settings, { ...options, base, fixed });
   const trainer = await createTrainer({ ...task, batch: settings.batchSize, device: 'cpu' });

@@ -114,7 +114,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
     const stakes = await readStakeFile(flags.stake);
     const made = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
-      typed: withStakes(documentFromFlags(command), stakes),
+      typed: withAddress(withStakes(documentFromFlags(command), stakes), flags),
       training: settingsFromFlags(command),
       me: signer.publicKey,
       ...(await dataOfSpec(flags, { onNotice, signal })),
@@ -188,6 +188,10 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
     { hint: "publish with the author's key (--key-file FILE), or leave the author out" },
   );
 }
+
+/** A corpus that was read from an address is there for others too. */
+const withAddress = (typed: Untyped, { corpus = '' }: Pick<Flags, 'corpus'>): Untyped =>
+  corpus.startsWith('https://') ? { dataFrom: corpus.replace(/#.*$/, ''), ...typed } : typed;
 
 /** What a table of stakes says of the run. */
 function withStakes(typed: Untyped, table: StakeSnapshot | undefined): Untyped {

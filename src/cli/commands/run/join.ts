@@ -266,8 +266,8 @@ async function openDir(dir: string, spec: RunSpec): Promise<void> {
 }
 
 /** What the spec fixes of the data. */
-function fixedData({ data }: RunSpec, slice: Uint8Array | undefined): FixedData {
-  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form };
+function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
+  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
   return slice === undefined ? {} : { evaluation: slice };
 }
 
