@@ -158,11 +158,15 @@ async function measure(precision: Precision) {
   const [memoryOpen, peakOpen] = [memoryNow(), peakMemory()];
   const params = initialParameters(model, 1);
   const seconds: number[] = [];
+  const cpu: number[] = [];
   let state = { params, moments: [] as readonly Float32Array[] };
   for (let step = 0; step < steps!; step++) {
     const task = { ...state, round: step, steps: 1, firstStep: step, batchKey: deriveKey('bench') };
+    const used = process.cpuUsage();
     const trained = await trainer.train(task, () => {}, new AbortController().signal);
     seconds.push(trained.seconds);
+    const { user, system } = process.cpuUsage(used);
+    cpu.push((user + system) / 1e6);
     state = trained as typeof state;
   }
   const [memoryTraining, peak] = [memoryNow(), peakMemory()];
@@ -176,6 +180,8 @@ async function measure(precision: Precision) {
     loss,
     stepSeconds: sorted[Math.floor(sorted.length / 2)]!,
     fastestStep: sorted[0]!,
+    // of all threads: what other programs do to a shared machine hardly shows in it
+    stepCpuSeconds: Math.min(...cpu),
     openSeconds: opened / 1000,
     before,
     memoryOpen,
@@ -209,7 +215,7 @@ if (options.only) {
       const mib = (value: number) => `${Math.round(value)} MiB`;
       console.log(
         `${row.precision}: base ${mib(row.baseMiB)}, peak ${mib(row.peak)} (${mib(row.before)} before the base),`,
-        `step ${row.stepSeconds.toFixed(2)} s, opened in ${row.openSeconds.toFixed(1)} s, loss before ${row.loss.toFixed(4)}`,
+        `step ${row.stepSeconds.toFixed(2)} s (${row.stepCpuSeconds.toFixed(2)} s of CPU), opened in ${row.openSeconds.toFixed(1)} s, loss before ${row.loss.toFixed(4)}`,
       );
     }
   }
