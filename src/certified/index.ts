@@ -29,6 +29,12 @@ export {
 } from './join.ts';
 export type { Entry, Journal } from './journal.ts';
 export { type Made, makeSpec, type NamedCorpus, type SpecRequest } from './make-spec.ts';
+export {
+  type Receipt,
+  type Receipted,
+  type ReceiptRow,
+  receiptOf,
+} from './receipt.ts';
 export type { RefreshPort } from './refresh.ts';
 export {
   type ReplayOptions,

@@ -20,6 +20,8 @@ export const examples: Readonly<Record<string, string>> = {
   keygen: 'nostrain keygen -o alice.key',
   replay: `nostrain replay ${EVENTS}`,
   archive: `nostrain archive --run naddr1… ${RELAY} --out run.jsonl`,
+  scores: `nostrain scores ${EVENTS}`,
+  receipt: `nostrain receipt ${EVENTS} --sign -o receipt.json`,
   explain: `nostrain explain ${EVENTS} --round 12 --worker npub1…`,
   runs: 'nostrain runs',
   show: 'nostrain show friends --html friends.html',

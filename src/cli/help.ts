@@ -9,7 +9,15 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Train:': ['demo', 'run-training', 'run', 'sample', 'model'],
   'Runs on this machine:': ['runs', 'show', 'clean', 'keygen', 'doctor'],
   'Relays:': ['relay', 'relays', 'plan'],
-  'Certified runs, checked by anybody:': ['replay', 'archive', 'explain', 'witness', 'stake'],
+  'Certified runs, checked by anybody:': [
+    'replay',
+    'archive',
+    'explain',
+    'scores',
+    'receipt',
+    'witness',
+    'stake',
+  ],
   [SHELL]: ['completion'],
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';

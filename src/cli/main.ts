@@ -24,6 +24,8 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   keygen: async () => (await import('./commands/keygen.ts')).keygen(),
   replay: async () => (await import('./commands/replay/replay.ts')).replay(),
   archive: async () => (await import('./commands/archive.ts')).archive(),
+  scores: async () => (await import('./commands/scores.ts')).scores(),
+  receipt: async () => (await import('./commands/receipt.ts')).receipt(),
   explain: async () => (await import('./commands/explain.ts')).explain(),
   runs: async () => (await import('./commands/runs/runs.ts')).runs(),
   show: async () => (await import('./commands/runs/show.ts')).show(),

@@ -12,10 +12,10 @@ export interface Spread {
   readonly size: number;
 }
 
-/** Mean absolute deviations in a standard deviation of normal values. */
-const NORMAL = 1.2533;
-/** Deviations beyond so many times their median count as that: one row that gains much hides no other that does harm. */
-const MOST_DEVIATION = 3;
+/** Lower quartiles of deviations above the middle in a standard deviation of normal values. */
+const NORMAL = 3.14;
+/** A few gains tell how far they lie apart so badly that two members would find bounds too far from each other. */
+const MOST_FLOORS = 2;
 /** Gains that happen to be alike say little of how far honest ones may lie apart. */
 const LEAST_SHARE = 1 / 4;
 
@@ -27,11 +27,11 @@ export function spreadOf(gains: readonly number[], least: number): Spread {
   const falling = [...gains].sort((a, b) => b - a);
   const middle = Math.floor((falling.length - 1) / 2);
   const center = falling[middle]!;
-  const above = falling.slice(0, middle).map((gain) => gain - center);
-  const most = MOST_DEVIATION * (above[(above.length - 1) >> 1] ?? 0);
-  const sum = above.reduce((total, deviation) => total + Math.min(deviation, most), 0);
-  const deviation = (NORMAL * sum) / Math.max(1, above.length);
-  return { center, size: Math.max(deviation, LEAST_SHARE * Math.abs(center), least) };
+  // who owns the chunks that matter most gains a hundred times as much as others: the largest gains say nothing of how far others fall
+  const quartile = middle - 1 - (middle >> 2);
+  const deviation = NORMAL * ((falling[quartile] ?? center) - center);
+  const floor = Math.max(LEAST_SHARE * Math.abs(center), least);
+  return { center, size: Math.min(Math.max(deviation, floor), MOST_FLOORS * floor) };
 }
 
 /** Gains under it are harm: so many spreads worse than no change at all, or than the middle where that is a loss too. */

@@ -14,7 +14,7 @@ import { type Settings, writeSettings } from '../run/settings.ts';
 import { termsOf } from '../run/terms.ts';
 import type { Params } from '../tensor/params.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
-import { SHARD_BATCHES } from '../worker/ports.ts';
+import { SHARD_BATCHES, type Trainer as TrainerPort } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import { type BaseModel, type OpenBase, openBase } from './base-model.ts';
 import { type Connection, connectRelays } from './connect-relays.ts';
@@ -57,6 +57,8 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
+  /** What trains instead of the usual trainer: for demos of workers that do something else. */
+  readonly changeTrainer?: (trainer: TrainerPort) => TrainerPort;
   readonly report: (event: RunEvent) => void;
   readonly signal: AbortSignal;
 }
@@ -136,7 +138,8 @@ export const runWorkerSession = <M extends object>(
     report(hello(plan, trainer, wire.me, state));
     if (state.round >= plan.rounds) onNotice(finished(state));
     const ports = {
-      ...{ clock: systemClock, trainer, wire, store: folder.store, report },
+      ...{ clock: systemClock, wire, store: folder.store, report },
+      trainer: options.changeTrainer?.(trainer) ?? trainer,
       createSha256: createNativeSha256,
     };
     const surroundings = { relays, signer, secretKey, journal: folder.votes };

@@ -162,6 +162,14 @@ describe('one judgment', () => {
     expect([0, 1].map((i) => judgment.mayPropose(manifestOf(i)))).toEqual([true, false]);
   });
 
+  it('finds harm among rows of which some gain a hundred times as much as others', () => {
+    // as measured in the demo: two workers owned the chunk that mattered
+    const judgment = judgmentOf([0.271, 0.261, 0.0044, 0.0043, 0.0042, 0.0041, -0.09]);
+    const proposed = [0, 1, 2, 3, 4, 5, 6].filter((i) => judgment.mayPropose(manifestOf(i)));
+    expect(proposed).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(judgment.mayAccept(manifestOf(6), 0)).toBe(false);
+  });
+
   it('accepts nothing whose loss is no number, in any view', () => {
     const judgment = judgmentOf([0.05, 0.05, Number.NEGATIVE_INFINITY]);
     expect(judgment.mayPropose(manifestOf(2))).toBe(false);
@@ -178,7 +186,7 @@ describe('one judgment', () => {
         expect(judgment.mayAccept(manifestOf(3), 1)).toBe(true);
       }
     }
-    const judgment = judgmentOf([0.05, 0.06, 0.04, -0.2]);
+    const judgment = judgmentOf([0.05, 0.06, 0.04, -0.3]);
     expect([0, 1, 2].map((view) => judgment.mayAccept(manifestOf(3), view))).toEqual([
       false,
       true,

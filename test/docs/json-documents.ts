@@ -22,6 +22,10 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'explain.ts': [['nostrain explain --json', 'explain']],
     'model/inspect.ts': [['nostrain model inspect --json', 'model-inspect']],
     'plan/plan.ts': [['nostrain plan --json', 'plan']],
+    'receipt.ts': [
+      ['', ''],
+      ['nostrain receipt --json', 'receipt'],
+    ],
     'relays/relays.ts': [['nostrain relays check --json', 'relays-check']],
     'replay/replay.ts': [['nostrain replay --json', 'replay']],
     'run/create.ts': [
@@ -32,6 +36,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain run inspect --json', 'run-inspect'],
       ['nostrain run list --json', 'run-list'],
     ],
+    'scores.ts': [['nostrain scores --json', 'scores']],
     'runs/clean.ts': [['nostrain clean --json', 'clean']],
     'runs/runs.ts': [['nostrain runs --json', 'runs']],
     'runs/show.ts': [['nostrain show RUN --json', 'show']],

@@ -17,14 +17,24 @@ it('demo certified: honest workers agree, the guilty are named, the run replays 
   const honest = workers.filter(({ hostile }) => !hostile);
   expect(new Set(honest.map(({ root }) => root))).toEqual(new Set([rounds.at(-1)!.root]));
   const guilty = workers.filter(({ hostile }) => hostile).map(({ name }) => name);
-  expect(guilty).toHaveLength(1);
-  expect(faults).toContainEqual(
-    expect.objectContaining({ kind: 'equivocation', worker: guilty[0] }),
-  );
+  expect(guilty).toEqual(['erin', 'grace']);
+  expect(faults).toContainEqual(expect.objectContaining({ kind: 'equivocation', worker: 'grace' }));
+  expect(faults.filter(({ kind }) => kind === 'bad-score').map(({ worker }) => worker)).toEqual([
+    'erin',
+  ]);
+  expect(document.weights.map(({ worker }) => worker)).not.toContain('erin');
+  const sum = document.weights.reduce((total, { weight }) => total + weight, 0);
+  expect(Math.abs(sum - 1)).toBeLessThan(1e-9);
   expect(faults).toContainEqual(expect.objectContaining({ kind: 'silent', worker: 'dave' }));
   expect(replay).toEqual({ ok: true, rounds: rounds.length });
 
   expect((await runProgram(['replay', '--events', eventsFile])).code).toBe(0);
+  const signed = join(dir, 'receipt.json');
+  const asked = ['receipt', '--events', eventsFile];
+  const key = ['--key-file', join(dir, 'alice', 'key')];
+  expect((await runProgram([...asked, '--sign', ...key, '-o', signed])).code).toBe(0);
+  expect((await runProgram([...asked, '--verify', signed])).stdout).toMatch(/^true: /);
+
   const lines = readFileSync(eventsFile, 'utf8').trim().split('\n');
   const at = lines.findIndex((line) => line.includes('\\"step\\":\\"commit\\"'));
   const altered = join(dir, 'altered.jsonl');

@@ -266,7 +266,7 @@ async function openDir(dir: string, spec: RunSpec): Promise<void> {
 }
 
 /** What the spec fixes of the data. */
-function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
+export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
   if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
   return slice === undefined ? {} : { evaluation: slice };
 }
@@ -298,7 +298,7 @@ async function sliceOf(
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 
-const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> => ({
+export const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> => ({
   longestEventBytes: LONGEST_EVENT_BYTES,
   members: certifiedMembers,
   maxPayloadBytes: options.spec.limits.payloadBytes,

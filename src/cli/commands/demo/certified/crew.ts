@@ -13,10 +13,13 @@ import { connectionOf } from '../../../../terminal/connection.ts';
 import { withRelays } from '../../../shared/with-relays.ts';
 import { type Exit, type Running, startWorker, type WorkerProcess } from '../swarm.ts';
 import { type Attack, startAdversary } from './adversary.ts';
+import { type FlipperStage, startSignFlipper } from './sign-flipper.ts';
 
 interface CrewMember {
   readonly name: string;
   readonly attack?: Attack;
+  /** Sends the opposite of what it learned. */
+  readonly flips?: boolean;
   /** Killed once this round is over, started again after that one. */
   readonly away?: { readonly after: number; readonly until: number };
 }
@@ -27,7 +30,7 @@ export const crew: readonly CrewMember[] = [
   { name: 'bob' },
   { name: 'carol' },
   { name: 'dave', attack: { silent: { from: 1, to: 2 } } },
-  { name: 'erin' },
+  { name: 'erin', flips: true },
   { name: 'frank', away: { after: 2, until: 4 } },
   { name: 'grace', attack: { equivocateFrom: 5 } },
 ];
@@ -69,6 +72,9 @@ interface Stage {
   readonly relays: ReadonlyMap<string, readonly string[]>;
   readonly corpus: string;
   readonly stakeFile: string;
+  readonly spec: RunSpec;
+  /** By worker. */
+  readonly keys: ReadonlyMap<string, WorkerId>;
 }
 
 /** The addresses each worker is given: the relays, or an adversary in front of them. */
@@ -112,7 +118,9 @@ export async function playCrew(
     }
   };
   function start(member: CrewMember): void {
-    const worker = startWorker(processOf(member, stage), take);
+    const worker = member.flips
+      ? startSignFlipper(member.name, flipperOf(member, stage), take)
+      : startWorker(processOf(member, stage), take);
     running.set(member.name, worker);
     exits.set(member.name, worker.exit);
     // without it the others could only wait for it
@@ -130,6 +138,14 @@ export async function playCrew(
   signal.removeEventListener('abort', stop);
   return all;
 }
+
+const flipperOf = (
+  { name }: CrewMember,
+  { dir, relays, spec, keys, corpus, stakeFile }: Stage,
+): FlipperStage => ({
+  ...{ spec, pubkey: keys.get(name)!, dir: join(dir, name), relays: relays.get(name)! },
+  ...{ corpus, stakeFile, waitFor: crew.length },
+});
 
 /** The command line of one worker; the first one evaluates for all. */
 function processOf({ name }: CrewMember, stage: Stage): WorkerProcess {

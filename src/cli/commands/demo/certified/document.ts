@@ -2,6 +2,7 @@
 import { proposal } from '../../../../../kinds/proposal.ts';
 import { vote } from '../../../../../kinds/vote.ts';
 import type { RunEvent } from '../../../../certified/events.ts';
+import { weightVector } from '../../../../consensus/scores.ts';
 import type { SignedEvent } from '../../../../network/event.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
 
@@ -18,6 +19,8 @@ export interface CertifiedDocument {
     readonly seconds: number;
   }[];
   readonly faults: readonly FaultRow[];
+  /** Shares of 1 by the certified scores after the last round, the best first; who gained nothing is not in it. */
+  readonly weights: readonly { readonly worker: string; readonly weight: number }[];
   readonly replay: { readonly ok: boolean; readonly rounds: number };
   readonly workers: readonly {
     readonly name: string;
@@ -84,16 +87,51 @@ export function createCertifiedRecorder(cast: readonly Cast[]): CertifiedRecorde
       const proven = [...equivocations].map(
         ([key, round]): FaultRow => ({ kind: 'equivocation', worker: nameOf(key), round }),
       );
-      const silent = silences(events, cast, told.length, equivocations);
+      const scores = told.map(([index, said]) => ({
+        index,
+        scores: said.get(honest[0]!)?.certified?.scores ?? [],
+      }));
+      const bad = badScores(scores, nameOf);
+      const silent = silences(events, cast, told.length, (pubkey) =>
+        Math.min(
+          equivocations.get(pubkey) ?? told.length,
+          ...bad.flatMap(({ worker, round }) => (worker === nameOf(pubkey) ? [round + 1] : [])),
+        ),
+      );
       return {
         agreed,
         rounds: told.map(([index, said]) => roundRow(index, said.get(honest[0]!), nameOf)),
-        faults: [...proven, ...silent].sort((a, b) => a.round - b.round),
+        faults: [...proven, ...silent, ...bad].sort((a, b) => a.round - b.round),
+        weights: weightsOf(scores.at(-1)?.scores ?? [], nameOf),
         workers: cast.map((each) => ({ ...each, root: ended.get(each.name) ?? '' })),
         ...rest,
       };
     },
   };
+}
+
+type Scores = NonNullable<NonNullable<RoundEvent['certified']>['scores']>;
+
+/** Whom certified scores put under the floor, in the first round after which they do. */
+function badScores(
+  rounds: readonly { readonly index: number; readonly scores: Scores }[],
+  nameOf: (key: WorkerId) => string,
+): readonly FaultRow[] {
+  const first = new Map<WorkerId, number>();
+  for (const { index, scores } of rounds) {
+    for (const { worker, isLow } of scores) {
+      if (isLow && !first.has(worker)) first.set(worker, index);
+    }
+  }
+  return [...first].map(([key, round]) => ({ kind: 'bad-score', worker: nameOf(key), round }));
+}
+
+function weightsOf(
+  scores: Scores,
+  nameOf: (key: WorkerId) => string,
+): CertifiedDocument['weights'] {
+  const rated = scores.map(({ worker, rolling }) => ({ key: worker, history: [rolling] }));
+  return weightVector(rated).map(({ key, weight }) => ({ worker: nameOf(key), weight }));
 }
 
 function roundRow(
@@ -116,12 +154,12 @@ function roundRow(
   };
 }
 
-/** Rounds in which a worker that had not been removed cast no vote, where there are several in a row. */
+/** Rounds in which a worker that still had its seat cast no vote, where there are several in a row. */
 function silences(
   events: readonly SignedEvent[],
   cast: readonly Cast[],
   rounds: number,
-  faulted: ReadonlyMap<WorkerId, number>,
+  seatedUntil: (pubkey: WorkerId) => number,
 ): readonly FaultRow[] {
   const voted = new Set(
     events
@@ -129,8 +167,10 @@ function silences(
       .map(({ pubkey, content }) => `${pubkey}/${JSON.parse(content).round}`),
   );
   return cast.flatMap(({ name, pubkey }) => {
-    const until = faulted.get(pubkey) ?? rounds;
-    const quiet = Array.from({ length: until }, (_, round) => !voted.has(`${pubkey}/${round}`));
+    const quiet = Array.from(
+      { length: Math.min(rounds, seatedUntil(pubkey)) },
+      (_, round) => !voted.has(`${pubkey}/${round}`),
+    );
     const run = (round: number, step: 1 | -1): number =>
       quiet[round] ? 1 + run(round + step, step) : 0;
     return quiet.flatMap((isQuiet, round): readonly FaultRow[] =>

@@ -1,6 +1,6 @@
 /**
  * `nostrain demo certified`: seven workers that need not trust each other over three relays of which one lies. A witness is silent,
- * a worker is killed and comes back, another one votes twice; in turn, so that a quorum can always be reached.
+ * a worker is killed and comes back, another one votes twice, one sends the opposite of what it learned; in turn, so that a quorum can always be reached.
  */
 
 import { writeFile } from 'node:fs/promises';
@@ -61,9 +61,9 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
     await announce(spec, hands[0]!, relays, signal);
     await publishOver(relays, stakes.snapshot, signal);
 
-    const cast = crew.map(({ name, attack }, i) => ({
+    const cast = crew.map(({ name, attack, flips = false }, i) => ({
       ...{ name, pubkey: hands[i]!.pubkey },
-      hostile: attack?.equivocateFrom !== undefined,
+      hostile: flips || attack?.equivocateFrom !== undefined,
     }));
     const recorder = createCertifiedRecorder(cast);
     const onEvent = (name: string, event: RunEvent) => {
@@ -71,7 +71,11 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       reporter.event(name, event);
     };
     const exits = await playCrew(
-      { dir, file, relays: await relaysOf(hands, relays, scope), corpus: corpus.file!, stakeFile },
+      {
+        ...{ dir, file, spec, corpus: corpus.file!, stakeFile },
+        relays: await relaysOf(hands, relays, scope),
+        keys: new Map(hands.map(({ name, pubkey }) => [name, pubkey])),
+      },
       { onEvent, onNotice, signal },
     );
     signal.throwIfAborted();

@@ -1,0 +1,131 @@
+/** `nostrain receipt`: who contributed what to a certified run, signed; and whether a signed one is true, from events alone. */
+
+import { writeFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
+import { ConfigError } from '../../base/errors.ts';
+import {
+  type Receipt,
+  type Receipted,
+  type ReceiptRow,
+  receiptOf,
+} from '../../certified/receipt.ts';
+import type { RoundProof } from '../../consensus/run-root.ts';
+import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
+import { toNpub } from '../../node/keys.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { readKey } from '../../run/spec-fields.ts';
+import { exitCodes } from '../../terminal/exit-codes.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
+import {
+  addSourceFlags,
+  askingRule,
+  openSource,
+  type SourceFlags,
+  sourceOf,
+} from '../shared/archive-source.ts';
+import { readText } from '../shared/files.ts';
+import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
+
+interface Flags extends SourceFlags, SigningFlags {
+  readonly worker?: string;
+  readonly verify?: string;
+  readonly output?: string;
+  readonly json?: boolean;
+}
+
+interface ReceiptDocument extends Receipt {
+  /** Of the rounds that count the worker asked for. */
+  readonly proofs?: readonly RoundProof[];
+  /** Kind 30078 over the receipt, where it was signed. */
+  readonly event?: SignedEvent;
+}
+
+/** The command. */
+export const receipt = (): Command =>
+  addSigningFlags(
+    addSourceFlags(
+      new Command('receipt').description(
+        'list who contributed what to a run and what it was worth; sign it, or verify a signed one',
+      ),
+    )
+      .option('--events <file>', 'read this instead of asking relays')
+      .option('--worker <npub>', 'this key alone, with a proof of each round that counts it')
+      .option('--verify <file>', 'say whether this signed receipt is what the events say')
+      .option('-o, --output <file>', 'where the signed event goes; with --sign'),
+  )
+    .option('--json', 'print JSON')
+    .action(async (flags: Flags, command: Command) => {
+      refuseUnused(command, [
+        askingRule(flags),
+        { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
+      ]);
+      await interruptibly((signal) => tell(flags, signal));
+    });
+
+async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
+  const source = await sourceOf(flags, signal);
+  const made = await receiptOf(await openSource(flags, source), source.options);
+  if (made === undefined) {
+    throw new ConfigError('receipt/empty', 'nothing of this run is decided yet', {
+      hint: '`nostrain replay` with the same flags says what is here',
+    });
+  }
+  if (flags.verify !== undefined) return verify(await readText(flags.verify), made);
+  const { complete, rounds } = made.receipt;
+  if (!complete) writeNote(`the run is not over: this is what it owes after ${rounds} rounds`);
+  const worker = flags.worker === undefined ? undefined : keyOf(flags.worker);
+  const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
+  if (event && flags.output) await writeFile(flags.output, asJson(event));
+  const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
+  const document: ReceiptDocument = {
+    ...{ ...made.receipt, rows },
+    ...(worker && { proofs: rows.flatMap(({ counted }) => counted.map(made.prove)) }),
+    ...(event && { event }),
+  };
+  writeOut(flags.json ? asJson(document) : words(document));
+}
+
+function keyOf(text: string): WorkerId {
+  const key = readKey(text);
+  if (key !== undefined) return key;
+  throw new ConfigError('flag/worker', `--worker ${text} is not a public key`, {
+    hint: 'give npub1… or 64 hex digits',
+  });
+}
+
+const words = ({ run, rounds, complete, runRoot, rows, event }: ReceiptDocument): string =>
+  [
+    `run      ${run}`,
+    `rounds   ${rounds}${complete ? '' : ', not over'}`,
+    `root     ${runRoot}`,
+    ...rows.map(line),
+    ...(event ? [`signed by ${toNpub(event.pubkey)}`] : []),
+    '',
+  ].join('\n');
+
+const line = ({ worker, counted, late, voted, score, weight }: ReceiptRow): string => {
+  const worth = score === null ? '' : `, score ${score}, weight ${(100 * weight).toFixed(2)} %`;
+  return `${toNpub(worker)}  ${counted.length + late.length} counted, ${voted.length} voted${worth}`;
+};
+
+/** Says whether the signature holds, and whether the events say the same. */
+function verify(text: string, { receipt: own }: Receipted): void {
+  const json = parseJson(text);
+  const event = json.ok ? parseEvent(json.value) : json;
+  if (!event.ok || !verifyEvent(event.value).ok) {
+    throw new ConfigError('receipt/file', 'this is no signed receipt, or its signature is wrong', {
+      hint: 'give the file that `nostrain receipt --sign -o FILE` wrote',
+    });
+  }
+  const isTrue = event.value.content === canonicalJson(own as unknown as Json);
+  const who = toNpub(event.value.pubkey);
+  writeOut(
+    isTrue
+      ? `true: signed by ${who}, and what the events of ${own.rounds} rounds say\n`
+      : `NOT TRUE: signed by ${who}, but the events say something else\n`,
+  );
+  if (!isTrue) process.exitCode = exitCodes.failed.code;
+}

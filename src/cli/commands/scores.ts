@@ -1,0 +1,81 @@
+/** `nostrain scores`: what certified scores say of the workers of a run, and the weight vector that follows from them, signed if asked. */
+
+import { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import { openHistory } from '../../certified/archive.ts';
+import { genesisOf, startOf } from '../../certified/chain.ts';
+import { type Standing, standingsOf } from '../../certified/receipt.ts';
+import { pathOf } from '../../certified/replay.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { toNpub } from '../../node/keys.ts';
+import type { Digest } from '../../run/ids.ts';
+import { runIdOf } from '../../run/run-spec.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
+import {
+  addSourceFlags,
+  askingRule,
+  openSource,
+  type SourceFlags,
+  sourceOf,
+} from '../shared/archive-source.ts';
+import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
+
+interface Flags extends SourceFlags, SigningFlags {
+  readonly json?: boolean;
+}
+
+interface ScoresDocument {
+  readonly run: Digest;
+  /** Rounds that are decided. */
+  readonly rounds: number;
+  /** The best first. */
+  readonly scores: readonly Standing[];
+  /** Kind 30078 over run, rounds and weights, where it was signed; a later one takes its place. */
+  readonly event?: SignedEvent;
+}
+
+/** The command. */
+export const scores = (): Command =>
+  addSigningFlags(
+    addSourceFlags(
+      new Command('scores').description(
+        'print the certified scores of a run and the weight vector that follows from them',
+      ),
+    ).option('--events <file>', 'read this instead of asking relays'),
+  )
+    .option('--json', 'print JSON')
+    .action(async (flags: Flags, command: Command) => {
+      refuseUnused(command, [askingRule(flags)]);
+      await interruptibly((signal) => tell(flags, signal));
+    });
+
+async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
+  const source = await sourceOf(flags, signal);
+  const { options } = source;
+  const { spec, gathered } = await openHistory(await openSource(flags, source), options);
+  if (!spec.scores) {
+    throw new ConfigError('run/no-scores', 'members of this run do not score contributions', {
+      hint: 'a run with scores is made by `nostrain run create --scores`',
+    });
+  }
+  const { tip } = pathOf(genesisOf(spec, startOf(spec), options.sha256), gathered);
+  const [run, rounds] = [runIdOf(spec), tip.chain.round];
+  const best = [...standingsOf(tip.chain)].sort((a, b) => b.score - a.score);
+  const weights = best.flatMap(({ worker, weight }) => (weight > 0 ? [[worker, weight]] : []));
+  const event = await signedDocument(flags, `nostrain/weights/${run}`, { run, rounds, weights });
+  const document: ScoresDocument = { run, rounds, scores: best, ...(event && { event }) };
+  writeOut(flags.json ? asJson(document) : words(document));
+}
+
+const words = ({ run, rounds, scores: rows, event }: ScoresDocument): string =>
+  [
+    `run ${run} after ${rounds} rounds`,
+    ...rows.map(line),
+    ...(event ? [`signed by ${toNpub(event.pubkey)}`] : []),
+    '',
+  ].join('\n');
+
+const line = ({ worker, score, weight, isLow }: Standing): string =>
+  `${toNpub(worker)}  ${String(score).padStart(11)}  ${(100 * weight).toFixed(2).padStart(6)} %${isLow ? '  under the floor' : ''}`;

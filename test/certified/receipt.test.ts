@@ -1,0 +1,36 @@
+/** T-13: a receipt follows from the events of a run alone, and its rounds are proved one by one. */
+import { expect, it } from 'vitest';
+import { receiptOf } from '../../src/certified/receipt.ts';
+import { isRoundOf } from '../../src/consensus/run-root.ts';
+import { generateRun, signerOf } from '../support/certified-run.ts';
+
+const keyOf = (number: number) => signerOf(number).publicKey;
+
+it('T-13: lists who contributed to which round, and proves that those rounds are of the run', async () => {
+  const { events, spec } = generateRun([{}, { ignored: [2] }, {}]);
+  const { receipt, prove } = (await receiptOf({ events, beacons: [] }, { spec }))!;
+  expect(receipt.rounds).toBe(3);
+  expect(receipt.complete).toBe(spec.training.rounds === 3);
+  const row = (number: number) => receipt.rows.find(({ worker }) => worker === keyOf(number))!;
+  expect(row(1).counted).toEqual([0, 1, 2]);
+  expect(row(2).counted).toEqual([0, 2]);
+  expect(row(1).score).toBeNull();
+  for (const round of [0, 1, 2]) {
+    const proof = prove(round);
+    expect(isRoundOf(receipt.runRoot, proof)).toBe(true);
+    expect(isRoundOf(receipt.runRoot, { ...proof, digest: 'a'.repeat(64) })).toBe(false);
+  }
+  // in any order, with everything twice: the same receipt
+  const again = await receiptOf(
+    { events: [...events, ...events].reverse(), beacons: [] },
+    { spec },
+  );
+  expect(again!.receipt).toEqual(receipt);
+});
+
+it('T-13: before the run is over it says so, and of nothing there is none', async () => {
+  const { events, spec } = generateRun([{}]);
+  const made = await receiptOf({ events, beacons: [] }, { spec });
+  expect(made!.receipt.complete).toBe(spec.training.rounds === 1);
+  expect(await receiptOf({ events: [], beacons: [] }, { spec })).toBeUndefined();
+});
