@@ -18,7 +18,12 @@ import { initialParameters, modelLayout, turnsOf } from '../../src/model/paramet
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import { type AdamWSpec, adapterTrains, type LlamaSpec } from '../../src/run/model-spec.ts';
+import {
+  type AdamWSpec,
+  adapterTrains,
+  type LlamaSpec,
+  precisions,
+} from '../../src/run/model-spec.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { awake, deltaOf, putBack, takeSent } from '../../src/worker/residual.ts';
 
@@ -56,9 +61,11 @@ const adamw = (learningRate: number, total: number): AdamWSpec => ({
 const never = new AbortController().signal;
 const tokensOf = (text: Uint8Array) => tokenizer.encode(text).tokens;
 
+const learnt = () => tokensOf(writePlay({ minimumBytes: 400_000 }));
+
 /** The small Llama after some hundred steps on the play. */
 async function pretrain(): Promise<ReadonlyMap<string, Float32Array>> {
-  const play = tokensOf(writePlay({ minimumBytes: 400_000 }));
+  const play = learnt();
   const total = Number(options.pretraining);
   const trainer = await createTrainer({
     ...{ model: spec, optimizer: adamw(3e-3, total), batch: 16, device: 'cpu', threads: 1 },
@@ -159,8 +166,31 @@ async function play(
   return { losses, codecs, bytes };
 }
 
+/** What the base loses on its own text in fewer bits, before anything is trained beside it. */
+async function tellPrecisions(
+  base: ReadonlyMap<string, Float32Array>,
+  text: ReturnType<typeof tokensOf>,
+): Promise<void> {
+  const adapter: LoraSpec = { rank, alpha: 2 * rank, targets: options.targets, train: 'both' };
+  for (const precision of precisions) {
+    const model = loraModel(spec, adapter, precision);
+    const trainer = await createTrainer({
+      ...{ model, optimizer: adamw(1e-3, 1), batch: BATCH, device: 'cpu', threads: 1 },
+      frozen: async () =>
+        Object.fromEntries([...base].map(([name, values]) => [name, values.slice()])),
+      data: { kind: 'tokens', shard: text, validation: text.slice(Math.floor(0.9 * text.length)) },
+    });
+    const loss = await trainer.evaluate(initialParameters(model, seed), 'validation', {
+      batches: 64,
+    });
+    console.log(`base in ${precision}: ${loss.toFixed(4)}`);
+    await trainer.close();
+  }
+}
+
 const base = await pretrain();
 const text = tokensOf(readFileSync(options.corpus));
+await tellPrecisions(base, learnt());
 for (const rate of options.rate.map(Number)) {
   for (const train of adapterTrains) {
     const { losses, codecs, bytes } = await play(train, rate, base, text);
