@@ -213,6 +213,7 @@ function openScreen(
   const onFailure = (error: unknown) => reporter.unmeasured(context.round, error);
   return screening?.({
     ...{ params: state.params.values, round: context.round, viewMs: context.timing.viewMs },
+    workers: context.roster.length,
     ...{ clock, signal, find, wake, onFailure },
   });
 }

@@ -110,8 +110,8 @@ export async function gainOf(
   return { gain, error: Math.sqrt(squares / Math.max(1, gains.length - 1) / gains.length) };
 }
 
-/** Rows that a contribution is measured on. */
-const ROWS = 32;
+/** Rows that a contribution is measured on, where few are; of many less is known of each, and more of how far they lie apart. */
+export const rowsFor = (workers: number): number => (workers > 16 ? 16 : 32);
 /** Contributions that a member measures in one round at most, drawn by its own key: half of a committee of 64 meets each of 64. */
 const MOST_MEASURED = 32;
 /** The part of a view that a vote waits for a measurement at most. */
@@ -122,6 +122,8 @@ export interface ScreenOptions {
   /** What contributions of the round start from. */
   readonly params: Vector;
   readonly round: number;
+  /** In the roster. */
+  readonly workers: number;
   readonly viewMs: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -223,7 +225,8 @@ export const createScreening =
     const key = deriveKey('nostrain/screening', secret, options.round);
     const order = (worker: WorkerId) =>
       deriveKey('nostrain/screening/order', secret, options.round, worker);
-    return new Screen(options, (params) => measure(params, 'shard', { key, rows: ROWS }), order);
+    const rows = rowsFor(options.workers);
+    return new Screen(options, (params) => measure(params, 'shard', { key, rows }), order);
   };
 
 export type Screening = ReturnType<typeof createScreening>;

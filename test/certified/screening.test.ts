@@ -220,7 +220,7 @@ describe('a screen', () => {
     const gate: { open?: () => void } = {};
     const screen = new Screen(
       {
-        ...{ params, round: 0, viewMs: 8000, signal: new AbortController().signal },
+        ...{ params, round: 0, workers: 2, viewMs: 8000, signal: new AbortController().signal },
         clock: {
           now: () => nowMs,
           sleep: () => new Promise((resolve) => sleeps.push(resolve)),
