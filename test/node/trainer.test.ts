@@ -65,6 +65,28 @@ describe('a char model', async () => {
     expect(digest(again.params)).toBe(digest(trained.params));
   });
 
+  test.each([1, 2])(
+    'measures rows that a key draws between slices of an inner phase, which learns the same bits (%i threads)',
+    async (threads) => {
+      const other = await start({ threads });
+      const params = initialParameters(smallGpt, 1);
+      const draw = { key: deriveKey('rows'), rows: 13 };
+      const alone = await other.measure!(params, 'validation', draw);
+      expect(alone).toHaveLength(13);
+      const training = other.train(task(), quiet, never);
+      const between = await Promise.all([
+        other.measure!(params, 'validation', draw),
+        other.measure!(trained.params, 'validation', draw),
+      ]);
+      expect(digest((await training).params)).toBe(digest(trained.params));
+      expect(between[0]).toEqual(alone);
+      const mean = (losses: Float32Array) => losses.reduce((sum, loss) => sum + loss, 0) / 13;
+      expect(mean(between[1])).toBeLessThan(mean(alone));
+      const elsewhere = { ...draw, key: deriveKey('other rows') };
+      expect(await other.measure!(params, 'validation', elsewhere)).not.toEqual(alone);
+    },
+  );
+
   test('gives the same bits with two threads', async () => {
     const other = await (await start({ threads: 2 })).train(task(), quiet, never);
     expect(digest(other.params)).toBe(digest(trained.params));
