@@ -7,7 +7,7 @@ import { rollingScore, weightVector } from '../consensus/scores.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
-import { type Chain, genesisOf, startOf } from './chain.ts';
+import { type Chain, openingOf } from './chain.ts';
 import { pathOf, type Stop } from './replay.ts';
 
 /** What one key did, by index of rounds. */
@@ -65,7 +65,7 @@ export async function receiptOf(
   options: HistoryOptions,
 ): Promise<Receipted | undefined> {
   const { spec, gathered } = await openHistory(archive, options);
-  const { stops } = pathOf(genesisOf(spec, startOf(spec), options.sha256), gathered);
+  const { stops } = pathOf(openingOf(spec, options), gathered);
   return receiptFrom(spec, [...stops.values()]);
 }
 

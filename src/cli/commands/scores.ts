@@ -3,7 +3,7 @@
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { openHistory } from '../../certified/archive.ts';
-import { genesisOf, startOf } from '../../certified/chain.ts';
+import { openingOf } from '../../certified/chain.ts';
 import { type Standing, standingsOf } from '../../certified/receipt.ts';
 import { pathOf } from '../../certified/replay.ts';
 import type { SignedEvent } from '../../network/event.ts';
@@ -60,7 +60,7 @@ async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
       hint: 'a run with scores is made by `nostrain run create --scores`',
     });
   }
-  const { tip } = pathOf(genesisOf(spec, startOf(spec), options.sha256), gathered);
+  const { tip } = pathOf(openingOf(spec, options), gathered);
   const [run, rounds] = [runIdOf(spec), tip.chain.round];
   const best = [...standingsOf(tip.chain)].sort((a, b) => b.score - a.score);
   const weights = best.flatMap(({ worker, weight }) => (weight > 0 ? [[worker, weight]] : []));
