@@ -56,20 +56,41 @@ async function startProxy(
     upstream.on('error', () => worker.close());
     upstream.on('close', () => worker.close());
     worker.on('close', () => upstream.close());
+    const held = new Map<string, SignedEvent>();
+    const say = (...message: unknown[]) => worker.send(JSON.stringify(message));
     worker.on('message', (data) => {
       const text = String(data);
+      const asked = askedIn(text, held);
+      if (asked) {
+        say('EVENT', asked.name, asked.event);
+        say('EOSE', asked.name);
+        return;
+      }
       const { withheld, added } = tamper(text, signer, attack);
-      if (withheld !== undefined) worker.send(JSON.stringify(['OK', withheld, true, '']));
-      else send(text);
+      if (withheld) {
+        held.set(withheld.id, withheld);
+        say('OK', withheld.id, true, '');
+      } else send(text);
       if (added !== undefined) send(JSON.stringify(['EVENT', added]));
     });
   });
   return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+/** A question for one event that was withheld: a worker that looks whether its relays keep what they take finds it. */
+function askedIn(
+  text: string,
+  held: ReadonlyMap<string, SignedEvent>,
+): { readonly name: string; readonly event: SignedEvent } | undefined {
+  if (held.size === 0 || !text.startsWith('["REQ"')) return undefined;
+  const [, name, filter] = JSON.parse(text);
+  const event = held.get(filter?.ids?.[0]);
+  return event && { name, event };
+}
+
 interface Tampering {
-  /** Id of the event that is not passed on and yet called accepted. */
-  readonly withheld?: string;
+  /** The event that is not passed on and yet called accepted. */
+  readonly withheld?: SignedEvent;
   readonly added?: SignedEvent;
 }
 
@@ -77,12 +98,13 @@ function tamper(text: string, signer: Signer, { equivocateFrom, silent }: Attack
   if (!text.startsWith('["EVENT"')) return {};
   const parsed = parseEvent(JSON.parse(text)[1]);
   if (!parsed.ok) return {};
-  const { kind, content, id } = parsed.value;
+  const { kind, content } = parsed.value;
   const isSilent = (round: number) => silent && round >= silent.from && round <= silent.to;
-  if (kind === copies.kind && isSilent(copiedRound(parsed.value))) return { withheld: id };
+  if (kind === copies.kind && isSilent(copiedRound(parsed.value)))
+    return { withheld: parsed.value };
   if (kind !== vote.kind && kind !== proposal.kind) return {};
   const { round, step } = JSON.parse(content);
-  if (isSilent(round)) return { withheld: id };
+  if (isSilent(round)) return { withheld: parsed.value };
   const isTwinned =
     equivocateFrom !== undefined &&
     round >= equivocateFrom &&
