@@ -197,19 +197,21 @@ async function playRound(at: Progress, played: Round): Promise<void> {
 }
 
 /** Every value, as it is. */
-const whole = (delta: Float64Array): PartialVector => ({
-  size: delta.length,
-  chunks: Uint32Array.from({ length: chunkCount(delta.length) }, (_, i) => i),
-  addChunk(position, weight, target, at) {
-    const from = position * CHUNK_LENGTH;
-    const values = delta.subarray(from, from + CHUNK_LENGTH);
-    for (let i = 0; i < values.length; i++) target[at + i]! += weight * values[i]!;
-  },
-  weighChunk(position, weight, target, at) {
-    const left = delta.length - position * CHUNK_LENGTH;
-    for (let i = 0; i < Math.min(CHUNK_LENGTH, left); i++) target[at + i]! += weight;
-  },
-});
+function whole(delta: Float64Array): PartialVector {
+  return {
+    size: delta.length,
+    chunks: Uint32Array.from({ length: chunkCount(delta.length) }, (_, i) => i),
+    addChunk(position, weight, target, at) {
+      const from = position * CHUNK_LENGTH;
+      const values = delta.subarray(from, from + CHUNK_LENGTH);
+      for (let i = 0; i < values.length; i++) target[at + i]! += weight * values[i]!;
+    },
+    weighChunk(position, weight, target, at) {
+      const left = delta.length - position * CHUNK_LENGTH;
+      for (let i = 0; i < Math.min(CHUNK_LENGTH, left); i++) target[at + i]! += weight;
+    },
+  };
+}
 
 async function trainOne(
   params: Float32Array,
