@@ -81,6 +81,8 @@ const pretrained: PartialSettings = {
   finalShare: 0.1,
   clipNorm: 1,
   packing: 'auto',
+  owners: 1,
+  residual: 'owned',
   roundTimeout: 600,
 };
 
