@@ -34,6 +34,9 @@ import { encodeModel } from './onnx/encode.ts';
 import type { Shape } from './onnx/model.ts';
 import { openFrozen } from './program-inputs.ts';
 
+/** How many tokens programs read at a time; a shorter rest is filled up. */
+export const PIECES = [64, 8, 1];
+
 export interface DecodingOptions {
   /** The longest text, in tokens. */
   readonly capacity: number;

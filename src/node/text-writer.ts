@@ -1,5 +1,4 @@
 /** Writes text with a model, token by token, for whoever shows it. */
-import { Tensor } from 'onnxruntime-node';
 import { ConfigError } from '../base/errors.ts';
 import { modelOf } from '../model/architectures/table.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
@@ -10,9 +9,7 @@ import type { Layout } from '../tensor/params.ts';
 import type { BaseModel } from './base-model.ts';
 import { gptSpec, optimizerOf } from './prepare-task.ts';
 import { physicalCores } from './trainer/physical-cores.ts';
-import { tensorsOf } from './trainer/sessions.ts';
 import { frozenOf } from './trainer/setup.ts';
-import { createTextReader } from './trainer/text-reader.ts';
 import { createTrainer } from './trainer/trainer.ts';
 import { requireEngine } from './training-engine.ts';
 
@@ -43,11 +40,15 @@ export async function openPublishedWriter(
   threads = physicalCores(),
 ): Promise<TextWriter> {
   requireEngine();
+  // what reads the engine is loaded where it is needed, so that all else works without it
+  const { tensorOf, tensorsOf } = await import('./trainer/sessions.ts');
+  const { createTextReader } = await import('./trainer/text-reader.ts');
   const { model, pretrained, tokenizer } = base;
   const { decoding } = modelOf(model);
   const held = tensorsOf(await frozenOf({ model, frozen: base.frozen }));
   const own = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
-    return [name, tensor(params.subarray(offset, offset + size), shape)] as const;
+    const elements = params.subarray(offset, offset + size);
+    return [name, tensorOf({ elements, shape })] as const;
   });
   const reader = createTextReader({
     decoding: decoding!,
@@ -62,9 +63,6 @@ export async function openPublishedWriter(
     close: () => reader.close(),
   };
 }
-
-const tensor = (values: Float32Array, shape: readonly number[]): Tensor =>
-  new Tensor('float32', values, shape);
 
 /** With a model that began from nothing. Throws a ConfigError (`sample/model`) where the settings are those of another. */
 export async function openGptWriter(

@@ -2,11 +2,11 @@
 import { ConfigError } from '../../base/errors.ts';
 import { modelOf } from '../../model/architectures/table.ts';
 import { dataFormOf } from '../../model/data-form.ts';
+import { PIECES } from '../../model/decoding.ts';
 import { createWindowReader, type TextReader } from '../../model/sample.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { Engine } from './engine.ts';
 import type { TrainerSetup } from './setup.ts';
-import { PIECES } from './text-reader.ts';
 
 /**
  * For windows of the model's context. Decoders of published models keep what they have read; others read the window again for

@@ -4,7 +4,7 @@
  */
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Decoding } from '../../model/architectures/architecture.ts';
-import { cacheShape } from '../../model/decoding.ts';
+import { cacheShape, PIECES } from '../../model/decoding.ts';
 import type { TextReader } from '../../model/sample.ts';
 import { createSession, floats, type Tensors } from './sessions.ts';
 
@@ -18,9 +18,6 @@ export interface TextReaderSetup {
   readonly first?: number;
   readonly threads: number;
 }
-
-/** How many tokens programs read at a time; a shorter rest is filled up. */
-export const PIECES = [64, 8, 1];
 
 /** Programs are compiled when they are first needed. */
 export function createTextReader(setup: TextReaderSetup): TextReader & { close(): Promise<void> } {
