@@ -176,11 +176,13 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     const who = keyOf(9).slice(0, 8);
     // events of one second come in the order of their ids
     const passedOver = notices.filter((notice) => notice.includes('passed over')).sort();
-    expect(passedOver).toEqual([
-      `passed over the checkpoint of ${who} after round ${genuine[0]!.round + 1}: other roots are certified`,
-      `passed over the checkpoint of ${who} after round 41: no quorum certified outcome dddddddd`,
-      `passed over the checkpoint of ${who} after round 42: that outcome is of round ${genuine[0]!.round + 1}`,
-    ]);
+    expect(passedOver).toEqual(
+      [
+        `passed over the checkpoint of ${who} after round ${genuine[0]!.round + 1}: other roots are certified`,
+        `passed over the checkpoint of ${who} after round 41: no quorum certified outcome dddddddd`,
+        `passed over the checkpoint of ${who} after round 42: that outcome is of round ${genuine[0]!.round + 1}`,
+      ].sort(),
+    );
     const [first] = certifiedRounds(newcomer);
     expect(first!.index).toBeGreaterThan(genuine[0]!.round);
     const rootsOf = (member: CertifiedMember) =>
