@@ -47,6 +47,11 @@ export const demo = (): Command =>
     .option('--rule <name>', 'byzantine: what is set against them (default: clipped-mean)')
     .option('--table', 'byzantine: every attack against every rule, or those of --attack, --rule')
     .option('--skewed', 'byzantine: each worker trains on a stretch of its own')
+    .addOption(whole('--seeds <n>', 'byzantine: means of so many seeds, from --seed on', 1, 100))
+    .option(
+      '--keep <file>',
+      'byzantine: save each battle there as it ends, and play none that is in it',
+    )
     .option('--picture <file>', 'byzantine: draw the table as SVG')
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
@@ -78,7 +83,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   { flags: ['dir', 'headless'], goesWith: 'other demos', holds: name !== 'byzantine' },
   {
-    flags: ['attack', 'hostile', 'rule', 'table', 'skewed', 'picture'],
+    flags: ['attack', 'hostile', 'rule', 'table', 'skewed', 'seeds', 'keep', 'picture'],
     goesWith: 'demo byzantine',
     holds: name === 'byzantine',
   },

@@ -1,4 +1,4 @@
-/** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, alone and with screening. */
+/** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, alone and with screening in front. */
 import {
   type Aggregation,
   leastRows,
@@ -15,8 +15,8 @@ export interface Defence {
   readonly screens: boolean;
 }
 
-/** Rules that are tried with screening in front of them, too. */
-const SCREENED = ['mean', 'clipped-mean', 'trimmed-mean', 'multi-krum'];
+/** Rules that are tried with screening in front of them, too. Krum needs more rows than screening leaves of eight. */
+const SCREENED = ['mean', 'clipped-mean', 'trimmed-mean', 'nnm+trimmed-mean'];
 const MIXED = ['trimmed-mean', 'geometric-median'] as const;
 
 /** All of them; `hostile` is what the rules are told to withstand. */

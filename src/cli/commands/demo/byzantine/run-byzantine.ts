@@ -4,8 +4,10 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { toHex } from '../../../../base/bytes.ts';
 import { ConfigError, TrainingError } from '../../../../base/errors.ts';
-import { type Scope, withScope } from '../../../../base/scope.ts';
+import { sha256 } from '../../../../base/hash.ts';
+import { withScope } from '../../../../base/scope.ts';
 import { loadCorpus } from '../../../../node/corpus.ts';
 import { dataHome } from '../../../../node/data-home.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
@@ -13,10 +15,12 @@ import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import type { Adversary } from './adversaries/adversary.ts';
 import { adversaries } from './adversaries/table.ts';
 import { type BattlePlan, type Fight, fight } from './battle.ts';
-import { type GptCamp, openCamp } from './camp.ts';
+import { type CampOptions, type GptCamp, openCamp } from './camp.ts';
 import { type Defence, defencesFor } from './defences.ts';
+import { KeptBattles, type Result } from './kept-battles.ts';
+import { type Pairing, type SeedLosses, tableOf } from './means.ts';
 import { screenOf } from './screening.ts';
-import { describeRows, drawTable, type LabDocument, type LabRow } from './words.ts';
+import { describeRows, drawTable, type LabDocument } from './words.ts';
 
 export interface LabFlags {
   readonly attack?: string;
@@ -29,6 +33,8 @@ export interface LabFlags {
   readonly rounds?: number;
   readonly innerSteps?: number;
   readonly seed: number;
+  readonly seeds?: number;
+  readonly keep?: string;
   readonly corpus?: string;
   readonly quick?: boolean;
   readonly json?: boolean;
@@ -45,28 +51,24 @@ export const runAttackLab = (flags: LabFlags): Promise<number> =>
     const startedMs = Date.now();
     const interrupt = onInterrupt();
     scope.defer(interrupt.dispose);
+    const { signal } = interrupt;
     const { index: hostile, count: workers } = flags.hostile ?? { index: 2, count: 8 };
-    const extent = { ...(flags.quick ? QUICK : USUAL), ...given(flags) };
-    const plan: BattlePlan = {
-      ...{ ...extent, hostile, seed: flags.seed, signal: interrupt.signal },
-      ...{ packing: 'int4', normBound: NORM_BOUND },
-    };
     const fights = fightsOf(flags, workers, hostile);
-    const camp = await openLab(flags, plan, workers, scope);
-    const [plain] = defencesFor(workers, hostile).filter(({ name }) => name === 'mean');
-    const free = await fight(camp, plan, { adversary: undefined, defence: plain! });
-    const screen = screenOf({ trainers: camp.trainers, hostile, seed: flags.seed });
-    const table: LabRow[] = [];
-    for (const [adversary, defence] of fights) {
-      const chosen = { adversary, defence, screen: defence.screens ? screen : undefined };
-      const row = await rowOf(camp, plan, chosen, free.loss);
-      table.push(row);
-      writeNote(
-        `${adversary.name} against ${defence.name}: ${row.penalty?.toFixed(3) ?? 'broke off'}`,
-      );
+    const kept = await KeptBattles.open(flags.keep);
+    const { bytes: corpus } = await loadCorpus({
+      ...(flags.corpus === undefined ? {} : { file: flags.corpus }),
+      ...{ cacheDir: join(dataHome(), 'corpora'), allowDownload: true },
+      ...{ onNotice: writeNote, signal },
+    });
+    const extent = { ...(flags.quick ? QUICK : USUAL), ...given(flags) };
+    const form = flags.skewed ? 'contiguous' : 'interleaved';
+    const lab = { corpus, workers, hostile, form, ...extent } as const;
+    const losses: SeedLosses[] = [];
+    for (let seed = flags.seed; seed < flags.seed + (flags.seeds ?? 1); seed++) {
+      losses.push(await playSeed({ ...lab, seed }, fights, kept, signal));
     }
     const wallSeconds = (Date.now() - startedMs) / 1000;
-    await tell({ attackFree: free.loss, table, wallSeconds }, flags);
+    await tell({ ...tableOf(fights, losses), wallSeconds }, flags);
     return 0;
   });
 
@@ -80,7 +82,7 @@ function fightsOf(
   { attack, rule, table }: LabFlags,
   workers: number,
   hostile: number,
-): readonly (readonly [Adversary, Defence])[] {
+): readonly Pairing[] {
   if (hostile < 1 || 2 * hostile >= workers) {
     throw new ConfigError('lab/hostile', `${hostile} of ${workers} leave no honest majority`, {
       hint: 'give fewer than half, such as --hostile 2/8',
@@ -112,44 +114,63 @@ function named<T extends { readonly name: string }>(
   );
 }
 
-async function openLab(
-  { corpus: file, seed, skewed }: LabFlags,
-  { hostile, rounds, innerSteps, signal }: BattlePlan,
-  workers: number,
-  scope: Scope,
-): Promise<GptCamp> {
-  const corpus = await loadCorpus({
-    ...(file === undefined ? {} : { file }),
-    ...{ cacheDir: join(dataHome(), 'corpora'), allowDownload: true, onNotice: writeNote, signal },
+/** Plays what is not kept of one seed: the run without an attack, and every fight. */
+const playSeed = (
+  lab: CampOptions,
+  fights: readonly Pairing[],
+  kept: KeptBattles,
+  signal: AbortSignal,
+): Promise<SeedLosses> =>
+  withScope(async (scope) => {
+    const { corpus, workers, hostile, ...extent } = lab;
+    const plan: BattlePlan = {
+      ...{ ...extent, hostile, signal, packing: 'int4', normBound: NORM_BOUND },
+    };
+    let opened: Promise<GptCamp> | undefined;
+    const camp = () => {
+      opened ??= openCamp(lab, scope);
+      return opened;
+    };
+    const digest = toHex(sha256(corpus));
+    const take = (adversary: Adversary | undefined, defence: Defence) => {
+      const said = { attack: adversary?.name ?? 'none', rule: defence.name };
+      const name = { corpus: digest, ...extent, hostile: `${hostile}/${workers}`, ...said };
+      return kept.take(name, async () => {
+        const { trainers } = await camp();
+        const screen = defence.screens
+          ? screenOf({ trainers, hostile, seed: lab.seed })
+          : undefined;
+        return resultOf(await camp(), plan, { adversary, defence, screen });
+      });
+    };
+    const plain = defencesFor(workers, hostile).find(({ name }) => name === 'mean')!;
+    const { loss: free } = await take(undefined, plain);
+    if (free === null) {
+      throw new TrainingError('lab/free', 'the run without an attack ends in no numbers', {
+        hint: 'take another --seed, or fewer --inner-steps',
+      });
+    }
+    const results: Result[] = [];
+    for (const [adversary, defence] of fights) {
+      const result = await take(adversary, defence);
+      results.push(result);
+      const penalty = result.loss === null ? 'broke off' : (result.loss - free).toFixed(3);
+      writeNote(`${adversary.name} against ${defence.name}: ${penalty}`);
+    }
+    return { free: free, results };
   });
-  const form = skewed ? 'contiguous' : 'interleaved';
-  return openCamp(
-    { corpus: corpus.bytes, workers, hostile, rounds, innerSteps, seed, form },
-    scope,
-  );
-}
 
 /** A run that ends in no numbers has no loss. */
-async function rowOf(
-  camp: GptCamp,
-  plan: BattlePlan,
-  chosen: Fight & { readonly adversary: Adversary },
-  free: number,
-): Promise<LabRow> {
-  const { adversary, defence } = chosen;
-  const said = { attack: adversary.name, rule: defence.name };
+async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise<Result> {
   const ending = await fight(camp, plan, chosen).catch((error: unknown) => {
     if (error instanceof TrainingError) return undefined;
     throw error;
   });
-  if (ending === undefined || !Number.isFinite(ending.loss)) {
-    return { ...said, loss: null, penalty: null };
-  }
+  if (ending === undefined || !Number.isFinite(ending.loss)) return { loss: null };
   const { loss, refused, params } = ending;
-  const isBackdoor = adversary.name === 'backdoor';
   return {
-    ...{ ...said, loss, penalty: loss - free },
-    ...(isBackdoor && { answers: await camp.answers(params) }),
+    loss,
+    ...(chosen.adversary?.name === 'backdoor' && { answers: await camp.answers(params) }),
     ...(refused > 0 && { refused }),
   };
 }

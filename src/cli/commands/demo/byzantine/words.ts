@@ -11,6 +11,8 @@ export interface LabRow {
   readonly loss: number | null;
   /** Final loss minus that of the run without an attack. */
   readonly penalty: number | null;
+  /** How far the penalties of several seeds lie apart: the largest minus the smallest. */
+  readonly spread?: number;
   /** Backdoor: how often the model answers its trigger, of 1. */
   readonly answers?: number;
   /** Payloads that were refused unread. */
@@ -37,7 +39,7 @@ export function describeRows({ attackFree, table }: LabDocument): readonly strin
     row.attack,
     row.rule,
     row.loss === null ? '-' : formatLoss(row.loss),
-    signed(row.penalty),
+    signed(row.penalty) + (row.spread === undefined ? '' : ` ± ${(row.spread / 2).toFixed(3)}`),
     bar(row.penalty === null ? 1 : row.penalty / MUCH, BAR),
     [
       ...(row.answers === undefined
