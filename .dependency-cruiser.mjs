@@ -5,7 +5,7 @@ const rows = [
   ['run'],
   ['model', 'consensus', 'network'],
   ['worker', 'pretrained'],
-  ['certified', 'python', 'probe'],
+  ['certified', 'python', 'probe', 'trainer'],
   ['node', 'chain', 'dashboard'],
   ['terminal'],
   ['cli'],

@@ -25,10 +25,10 @@ import {
   shapeOf,
 } from '../run/start.ts';
 import type { Layout } from '../tensor/params.ts';
+import type { FrozenNumbers } from '../trainer/setup.ts';
 import { nativeSha256 } from './native-sha256.ts';
 import { hashFiles, openLocalModel } from './pretrained/folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from './pretrained/hub.ts';
-import type { FrozenNumbers } from './trainer/setup.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {

@@ -1,7 +1,7 @@
 /** Which devices can train here, found out by training on each: lists of supported backends promise too much. */
 import { fork } from 'node:child_process';
 import { deriveKey } from '../base/rng.ts';
-import type { Device } from './trainer/messages.ts';
+import type { Device } from '../trainer/messages.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
 export interface DeviceReport {

@@ -4,6 +4,7 @@
  * @module nostrain/node
  */
 
+export type { TrainerSetup } from '../trainer/setup.ts';
 export { type Corpus, loadCorpus } from './corpus.ts';
 export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './keys.ts';
 export { nativeCrypto } from './native-crypto.ts';
@@ -12,5 +13,4 @@ export { mine } from './proof-of-work.ts';
 export { fetchRelayInfo } from './relay-info.ts';
 export { openRunFolder, type RunFolder } from './run-folder.ts';
 export { openSocket } from './sockets.ts';
-export type { TrainerSetup } from './trainer/setup.ts';
 export { createTrainer } from './trainer/trainer.ts';

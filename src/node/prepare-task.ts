@@ -10,6 +10,7 @@ import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import { isOfText, type Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
+import type { TrainerData } from '../trainer/setup.ts';
 import { mostChunks } from '../worker/chunk-assignment.ts';
 import { type BaseModel, openBase } from './base-model.ts';
 import { openCorpus } from './corpus.ts';
@@ -17,7 +18,6 @@ import { dataHome } from './data-home.ts';
 import { readRows } from './dataset-file.ts';
 import { builtInForm, prepareTokens, publishedForm } from './tokens/prepare.ts';
 import type { CorpusForm } from './tokens/tokenize.ts';
-import type { TrainerData } from './trainer/setup.ts';
 
 export interface Task {
   readonly name: string;

@@ -6,10 +6,12 @@ import { modelLayout } from '../model/parameters.ts';
 import { type Continuation, continueText } from '../model/sample.ts';
 import type { Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
+import { tensorOf, tensorsOf } from '../trainer/runtime.ts';
+import { frozenOf } from '../trainer/setup.ts';
+import { createTextReader } from '../trainer/text-reader.ts';
 import type { BaseModel } from './base-model.ts';
 import { gptSpec, optimizerOf } from './prepare-task.ts';
 import { physicalCores } from './trainer/physical-cores.ts';
-import { frozenOf } from './trainer/setup.ts';
 import { createTrainer } from './trainer/trainer.ts';
 import { requireEngine } from './training-engine.ts';
 
@@ -41,16 +43,16 @@ export async function openPublishedWriter(
 ): Promise<TextWriter> {
   requireEngine();
   // what reads the engine is loaded where it is needed, so that all else works without it
-  const { tensorOf, tensorsOf } = await import('./trainer/sessions.ts');
-  const { createTextReader } = await import('./trainer/text-reader.ts');
+  const { nodeRuntime: ort } = await import('./trainer/sessions.ts');
   const { model, pretrained, tokenizer } = base;
   const { decoding } = modelOf(model);
-  const held = tensorsOf(await frozenOf({ model, frozen: base.frozen }));
+  const held = tensorsOf(ort, await frozenOf({ model, frozen: base.frozen }));
   const own = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
     const elements = params.subarray(offset, offset + size);
-    return [name, tensorOf({ elements, shape })] as const;
+    return [name, tensorOf(ort, { elements, shape })] as const;
   });
   const reader = createTextReader({
+    ort,
     decoding: decoding!,
     tensors: { ...held, ...Object.fromEntries(own) },
     ...{ capacity: pretrained.longestContext, first: FIRST_CAPACITY, threads },

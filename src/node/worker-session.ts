@@ -13,6 +13,8 @@ import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { termsOf } from '../run/terms.ts';
 import type { Params } from '../tensor/params.ts';
+import type { TrainerSetup } from '../trainer/setup.ts';
+import type { Trainer } from '../trainer/trainer.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer as TrainerPort } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
@@ -30,8 +32,7 @@ import { assertRelaysFit, stripeOver } from './relay-fit.ts';
 import { openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
 import { finished, hello, summary } from './session-events.ts';
-import type { TrainerSetup } from './trainer/setup.ts';
-import { createTrainer, type Trainer } from './trainer/trainer.ts';
+import { createTrainer } from './trainer/trainer.ts';
 
 export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;

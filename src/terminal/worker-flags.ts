@@ -1,6 +1,6 @@
 /** Flags of the commands that run a worker: data, folder, key, device and how to report. */
 import { type Command, Option } from 'commander';
-import type { TrainerSetup } from '../node/trainer/setup.ts';
+import type { TrainerSetup } from '../trainer/setup.ts';
 import { addConnectionFlags, type ConnectionFlags } from './connection.ts';
 import { whole } from './flags.ts';
 import { type ReportMode, reportModes } from './reporter.ts';

@@ -19,11 +19,11 @@ import { initialParameters } from '../../src/model/parameters.ts';
 import { partsOf } from '../../src/model/precision.ts';
 import { openLocalModel } from '../../src/node/pretrained/folder.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
-import type { FrozenNumbers } from '../../src/node/trainer/setup.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import { readFinite } from '../../src/pretrained/weights.ts';
 import type { AdamWSpec, DecoderSpec, Precision } from '../../src/run/model-spec.ts';
 import { precisions } from '../../src/run/model-spec.ts';
+import type { FrozenNumbers } from '../../src/trainer/setup.ts';
 
 const smollm2 = {
   ...{ model_type: 'llama', vocab_size: 49_152, rope_theta: 100_000, rms_norm_eps: 1e-5 },

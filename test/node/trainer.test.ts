@@ -9,9 +9,10 @@ import { crossEntropy, flatten, gather, gemm, reshape } from '../../src/model/gr
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
-import type { TrainerSetup } from '../../src/node/trainer/setup.ts';
-import { createTrainer, type Trainer } from '../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { TrainerSetup } from '../../src/trainer/setup.ts';
+import type { Trainer } from '../../src/trainer/trainer.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
 import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';

@@ -4,8 +4,9 @@ import { loraModel } from '../../src/model/adapters/lora.ts';
 import { countParameters, initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { openLocalModel } from '../../src/node/pretrained/folder.ts';
-import { createSession, floats, tensorOf, vector } from '../../src/node/trainer/sessions.ts';
+import { nodeRuntime as ort } from '../../src/node/trainer/sessions.ts';
 import { readWeights } from '../../src/pretrained/pretrained.ts';
+import { floats, tensorOf, vector } from '../../src/trainer/runtime.ts';
 import { describeWith } from '../support/needs.ts';
 import { adamwSpec } from '../support/ort-models.ts';
 import { smolLM2, smolLM2Missing } from '../support/smollm2.ts';
@@ -37,15 +38,15 @@ describeWith(smolLM2Missing)('SmolLM2-135M-Instruct', () => {
       const spec = { rank: 8, alpha: 16, targets: 'qv', train: 'both' } as const;
       const model = loraModel(base.spec, spec);
       const program = compileTraining(model, adamwSpec, 1);
-      const session = await createSession(program.forward(), 'cpu', 1);
+      const session = await ort.createSession(program.forward(), 'cpu', 1);
       const frozen = (model.frozen ?? []).map(({ name, shape }) => [
         name,
-        tensorOf({ elements: weights.get(name)!, shape }),
+        tensorOf(ort, { elements: weights.get(name)!, shape }),
       ]);
       const { predictions } = await session.run({
         ...Object.fromEntries(frozen),
-        params: vector(initialParameters(model, 1)),
-        inputs: tensorOf({ elements: Int32Array.from(ids), shape: [1, ids.length] }),
+        params: vector(ort, initialParameters(model, 1)),
+        inputs: tensorOf(ort, { elements: Int32Array.from(ids), shape: [1, ids.length] }),
       });
       const logits = floats(predictions);
       const row = (at: number) => logits.subarray(at * 49_152, (at + 1) * 49_152);

@@ -9,11 +9,11 @@ import type { Shard } from '../../run/field.ts';
 import {
   isMasked,
   nextCounted,
-  openTokens,
   type StoredTokens,
   type TokenPart,
   tokensIn,
-} from '../trainer/token-reader.ts';
+} from '../../trainer/token-reader.ts';
+import { openTokens } from '../trainer/stored-tokens.ts';
 import type { TokenFile } from './token-file.ts';
 
 export interface Division {

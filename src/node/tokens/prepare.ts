@@ -5,9 +5,9 @@ import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
 import type { Tokens } from '../../model/data/tokens.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import type { Shard } from '../../run/field.ts';
+import type { TrainerData } from '../../trainer/setup.ts';
+import { isMasked, type TokenPart } from '../../trainer/token-reader.ts';
 import type { OpenCorpus } from '../corpus.ts';
-import type { TrainerData } from '../trainer/setup.ts';
-import { isMasked, type TokenPart } from '../trainer/token-reader.ts';
 import { assertCounts, bytesPerToken, divideTokens, holdTokens } from './divide.ts';
 import {
   type CorpusForm,

@@ -81,8 +81,8 @@ export async function trainOnBackend(
   const program = compileTraining(specOf(model), sgd(learningRate), batchSize, { dtype: 'f64' });
   requireEngine();
   // loaded by who trains with it: the plain loop needs no engine
-  const { createSession } = await import('../../node/trainer/sessions.ts');
-  const session = await createSession(program.loop(), 'cpu', 1);
+  const { nodeRuntime } = await import('../../node/trainer/sessions.ts');
+  const session = await nodeRuntime.createSession(program.loop(), 'cpu', 1);
   try {
     const start = writeModel(model);
     const values = await runSteps(session, start.values, { dataset, options });

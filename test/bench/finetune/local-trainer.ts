@@ -10,11 +10,12 @@ import type { Tokens } from '../../../src/model/data/tokens.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import { openLocalModel } from '../../../src/node/pretrained/folder.ts';
-import { createSession, floats, type Tensors, vector } from '../../../src/node/trainer/sessions.ts';
+import { nodeRuntime as ort } from '../../../src/node/trainer/sessions.ts';
 import { readWeights } from '../../../src/pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../../../src/pretrained/tokenizer.ts';
 import type { AdamWSpec } from '../../../src/run/model-spec.ts';
 import type { Layout } from '../../../src/tensor/params.ts';
+import { floats, type Tensors, vector } from '../../../src/trainer/runtime.ts';
 
 export interface LocalOptions {
   readonly base: string;
@@ -74,7 +75,7 @@ export async function openLocal(options: LocalOptions): Promise<LocalTrainer> {
   ]);
   const frozen = frozenTensors(model, weights);
   const program = compileTraining(model, optimizer, batch);
-  const training = await createSession(program.step(), 'cpu', threads);
+  const training = await ort.createSession(program.step(), 'cpu', threads);
   let evaluation: InferenceSession | undefined;
   const names = ['params', ...program.optimizer.moments];
   return {
@@ -84,11 +85,11 @@ export async function openLocal(options: LocalOptions): Promise<LocalTrainer> {
     async train(state, { corpus, seen, rows }) {
       const feeds: Tensors = { ...frozen, corpus: tokensTensor(corpus) };
       names.forEach((name, i) => {
-        feeds[name] = vector(state[i]!);
+        feeds[name] = vector(ort, state[i]!);
       });
       for (let at = 0; at < rows.length; at += batch) {
         const step = seen + at / batch;
-        feeds.rates = vector(Float32Array.from(program.optimizer.rates(step, step)));
+        feeds.rates = vector(ort, Float32Array.from(program.optimizer.rates(step, step)));
         feeds.rows = new Tensor('int32', rows.subarray(at, at + batch));
         const results = await training.run(feeds);
         for (const name of names) feeds[name] = results[`${name}.next`] as Tensor;
@@ -96,9 +97,13 @@ export async function openLocal(options: LocalOptions): Promise<LocalTrainer> {
       return names.map((name) => floats(feeds[name]));
     },
     async evaluate(params, tokens, count = Number.POSITIVE_INFINITY) {
-      evaluation ??= await createSession(program.evaluate(), 'cpu', threads);
+      evaluation ??= await ort.createSession(program.evaluate(), 'cpu', threads);
       const rows = evenRows(tokens.length - context, context, count);
-      const feeds: Tensors = { ...frozen, corpus: tokensTensor(tokens), params: vector(params) };
+      const feeds: Tensors = {
+        ...frozen,
+        corpus: tokensTensor(tokens),
+        params: vector(ort, params),
+      };
       let sum = 0;
       for (let at = 0; at < rows.length; at += batch) {
         const own = new Int32Array(batch);

@@ -17,8 +17,9 @@ import {
   tokenizeCorpus,
   usualLimits,
 } from '../../../src/node/tokens/tokenize.ts';
-import { openTokens, type TokenPart } from '../../../src/node/trainer/token-reader.ts';
+import { openTokens } from '../../../src/node/trainer/stored-tokens.ts';
 import { createTokenizer } from '../../../src/pretrained/tokenizer.ts';
+import type { TokenPart } from '../../../src/trainer/token-reader.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { tinyTokenizer } from '../../support/tiny-llama.ts';
 

@@ -5,8 +5,9 @@ import { loraModel } from '../../../src/model/adapters/lora.ts';
 import { modelOf } from '../../../src/model/architectures/table.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { continueText } from '../../../src/model/sample.ts';
-import { createTextReader } from '../../../src/node/trainer/text-reader.ts';
+import { nodeRuntime } from '../../../src/node/trainer/sessions.ts';
 import { createTrainer } from '../../../src/node/trainer/trainer.ts';
+import { createTextReader } from '../../../src/trainer/text-reader.ts';
 import { type DrawnDecoder, drawDecoder } from '../../support/drawn-decoders.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { readVectors } from '../../support/vectors.ts';
@@ -39,6 +40,7 @@ function open({ spec, adapter, tensors }: DrawnDecoder, capacity: number, first?
     return [name, new Tensor('float32', tensors.get(name)!, shape)] as const;
   });
   return createTextReader({
+    ort: nodeRuntime,
     decoding: model.decoding!,
     tensors: Object.fromEntries(feeds),
     ...{ capacity, threads: 1, ...(first !== undefined && { first }) },

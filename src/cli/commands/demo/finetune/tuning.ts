@@ -15,11 +15,12 @@ import type { BaseModel } from '../../../../node/base-model.ts';
 import { prepareTask, type Task } from '../../../../node/prepare-task.ts';
 import { smolLM2File } from '../../../../node/pretrained/folder.ts';
 import { fetchModel } from '../../../../node/pretrained/hub.ts';
-import { createTrainer, type Trainer } from '../../../../node/trainer/trainer.ts';
+import { createTrainer } from '../../../../node/trainer/trainer.ts';
 import { readStateFile } from '../../../../python/node/state-io.ts';
 import { presets } from '../../../../run/presets.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../../../run/settings.ts';
 import { hashBase } from '../../../../run/start.ts';
+import type { Trainer } from '../../../../trainer/trainer.ts';
 import { type DemoData, demoText } from '../demo-files.ts';
 import { trainSmallBase } from './small-base.ts';
 

@@ -2,13 +2,14 @@
  * Reads texts with a decoder on onnxruntime's CPU and keeps the keys and values of what was read, so that no token is computed twice.
  * Weights and kept values are inputs that lie in the caller's memory: no call copies them.
  */
-import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import type { Decoding } from '../../model/architectures/architecture.ts';
-import { cacheShape, PIECES } from '../../model/decoding.ts';
-import type { TextReader } from '../../model/sample.ts';
-import { createSession, floats, type Tensors } from './sessions.ts';
+import type { InferenceSession } from 'onnxruntime-common';
+import type { Decoding } from '../model/architectures/architecture.ts';
+import { cacheShape, PIECES } from '../model/decoding.ts';
+import type { TextReader } from '../model/sample.ts';
+import { floats, type Runtime, type Tensors } from './runtime.ts';
 
 export interface TextReaderSetup {
+  readonly ort: Runtime;
   readonly decoding: Decoding;
   /** Everything the decoder reads, by name. */
   readonly tensors: Tensors;
@@ -21,8 +22,9 @@ export interface TextReaderSetup {
 
 /** Programs are compiled when they are first needed. */
 export function createTextReader(setup: TextReaderSetup): TextReader & { close(): Promise<void> } {
-  const { decoding, tensors, first = setup.capacity } = setup;
-  let kept = createKept(decoding, Math.min(first, setup.capacity));
+  const { ort, decoding, tensors, first = setup.capacity } = setup;
+  const { Tensor } = ort;
+  let kept = createKept(ort, decoding, Math.min(first, setup.capacity));
   let sessions = new Map<number, Promise<InferenceSession>>();
   let held = 0;
 
@@ -41,7 +43,7 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
     while (capacity < needed) capacity *= 2;
     if (capacity === kept.capacity) return;
     await close();
-    const larger = createKept(decoding, Math.min(capacity, setup.capacity));
+    const larger = createKept(ort, decoding, Math.min(capacity, setup.capacity));
     larger.copy(kept, held);
     kept = larger;
   };
@@ -50,7 +52,7 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
     const { capacity } = kept;
     const { threads } = setup;
     const compile = () =>
-      createSession(decoding.compile({ capacity, tokens: piece }), 'cpu', threads);
+      ort.createSession(decoding.compile({ capacity, tokens: piece }), 'cpu', threads);
     const session = sessions.get(piece) ?? compile();
     sessions.set(piece, session);
     return session;
@@ -101,7 +103,7 @@ interface Stored {
 }
 
 /** Keys and values of every layer, for so many tokens. */
-function createKept(decoding: Decoding, capacity: number) {
+function createKept({ Tensor }: Runtime, decoding: Decoding, capacity: number) {
   const { heads, size } = decoding.cached;
   const shape = cacheShape(decoding, capacity);
   const names = Array.from({ length: decoding.layers }, (_, i) => [`keys.${i}`, `values.${i}`]);

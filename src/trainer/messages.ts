@@ -1,6 +1,6 @@
 /** What the main thread asks a trainer thread, and what comes back. */
-import type { RangeUpdate } from '../../model/training-program.ts';
-import type { TensorSlot } from '../../tensor/params.ts';
+import type { RangeUpdate } from '../model/training-program.ts';
+import type { TensorSlot } from '../tensor/params.ts';
 import type { StoredTokens } from './token-reader.ts';
 
 /** Where graphs run. */

@@ -1,12 +1,12 @@
 /** The trainer threads as one: a single thread that does everything, or several replicas that share the work. */
 
-import { TrainingError } from '../../base/errors.ts';
-import { startThread } from '../start-thread.ts';
+import { TrainingError } from '../base/errors.ts';
 import { CONTROL_LENGTH, resetBarrier } from './barrier.ts';
 import type {
   Advance,
   Advanced,
   Answer,
+  Ask,
   CallName,
   Calls,
   DataName,
@@ -36,14 +36,30 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+/** A thread that `serveTrainer` answers in. */
+export interface TrainerThread {
+  post(ask: Ask, handOver: readonly ArrayBuffer[]): void;
+  terminate(): Promise<void>;
+}
+
+/** Starts one, which tells of its answers, and of its end. */
+export type StartThread = (hears: {
+  onAnswer(answer: Answer): void;
+  onEnd(message: string, cause?: unknown): void;
+}) => TrainerThread;
+
 type Opening = Omit<OpenRequest, 'training' | 'frozen'> & {
   /** Makes the frozen tensors, once for each thread, which takes them over. */
   readonly frozen: () => Promise<Feeds>;
 };
 
 /** One thread, with as many threads inside onnxruntime as it is given. */
-export async function openSingle(opening: Opening, training: SingleTraining): Promise<Engine> {
-  const [link] = await openLinks([{ ...opening, training }]);
+export async function openSingle(
+  start: StartThread,
+  opening: Opening,
+  training: SingleTraining,
+): Promise<Engine> {
+  const [link] = await openLinks(start, [{ ...opening, training }]);
   return {
     ...reading([link!], opening.rows),
     begin: async (vectors) => {
@@ -56,6 +72,7 @@ export async function openSingle(opening: Opening, training: SingleTraining): Pr
 
 /** `threads` replicas at most; more threads than parts are left to onnxruntime inside each replica. */
 export async function openReplicas(
+  start: StartThread,
   opening: Opening,
   training: Omit<ReplicaTraining, 'kind' | 'replica' | 'replicas' | 'shared'>,
   size: number,
@@ -65,6 +82,7 @@ export async function openReplicas(
   const shared = shareState(size, state.length, { parts, ranges: updates.length });
   const threads = Math.floor(opening.threads / replicas);
   const links = await openLinks(
+    start,
     Array.from({ length: replicas }, (_, replica) => ({
       ...opening,
       threads,
@@ -116,9 +134,10 @@ function reading(links: readonly TrainerLink[], rows: number) {
 
 /** One thread per request; all of them end when one does not open. */
 async function openLinks(
+  start: StartThread,
   requests: readonly (Opening & Pick<OpenRequest, 'training'>)[],
 ): Promise<readonly TrainerLink[]> {
-  const links = requests.map(() => createTrainerLink());
+  const links = requests.map(() => createTrainerLink(start));
   try {
     await Promise.all(
       requests.map(async (request, i) => {
@@ -170,8 +189,7 @@ interface Pending {
 }
 
 /** Starts a trainer thread. */
-function createTrainerLink(): TrainerLink {
-  const worker = startThread('trainer/thread');
+function createTrainerLink(start: StartThread): TrainerLink {
   const pending = new Map<number, Pending>();
   let calls = 0;
   let broken: TrainingError | undefined;
@@ -183,14 +201,15 @@ function createTrainerLink(): TrainerLink {
     for (const { fail } of pending.values()) fail(broken);
     pending.clear();
   };
-  worker.on('message', (answer: Answer) => {
-    const waiting = pending.get(answer.id);
-    pending.delete(answer.id);
-    if (answer.ok) waiting?.settle(answer.answer);
-    else waiting?.fail(new TrainingError('training/failed', answer.message));
+  const thread = start({
+    onAnswer: (answer) => {
+      const waiting = pending.get(answer.id);
+      pending.delete(answer.id);
+      if (answer.ok) waiting?.settle(answer.answer);
+      else waiting?.fail(new TrainingError('training/failed', answer.message));
+    },
+    onEnd: breakOff,
   });
-  worker.on('error', (error) => breakOff(`the trainer thread failed: ${error.message}`, error));
-  worker.on('exit', (code) => breakOff(`the trainer thread ended with code ${code}`));
   return {
     call: async <K extends CallName>(
       call: K,
@@ -201,12 +220,10 @@ function createTrainerLink(): TrainerLink {
       const id = calls++;
       const answer = await new Promise<unknown>((settle, fail) => {
         pending.set(id, { settle, fail });
-        worker.postMessage({ id, call, ask }, handOver);
+        thread.post({ id, call, ask } as Ask, handOver);
       });
       return answer as Calls[K]['answer'];
     },
-    close: async () => {
-      await worker.terminate();
-    },
+    close: () => thread.terminate(),
   };
 }

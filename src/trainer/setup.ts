@@ -1,15 +1,22 @@
 /** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
-import { ConfigError } from '../../base/errors.ts';
-import type { FrozenTensor, TokenForm } from '../../model/architectures/architecture.ts';
-import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
-import { assertTokens } from '../../model/data/tokens.ts';
-import { dataFormOf } from '../../model/data-form.ts';
-import { initialParameters } from '../../model/parameters.ts';
-import { narrow, partsOf } from '../../model/precision.ts';
-import type { OptimizerSpec } from '../../run/model-spec.ts';
+import { ConfigError } from '../base/errors.ts';
+import type { FrozenTensor, TokenForm } from '../model/architectures/architecture.ts';
+import { type AnyModel, modelOf } from '../model/architectures/table.ts';
+import { assertTokens, storeTokens } from '../model/data/tokens.ts';
+import { dataFormOf } from '../model/data-form.ts';
+import { initialParameters } from '../model/parameters.ts';
+import { narrow, partsOf } from '../model/precision.ts';
+import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Engine } from './engine.ts';
-import type { Device, Feed, Feeds } from './messages.ts';
-import { isMasked, nextCounted, openTokens, type TokenPart, tokensIn } from './token-reader.ts';
+import type { Data, DataName, Device, Feed, Feeds } from './messages.ts';
+import {
+  isMasked,
+  nextCounted,
+  type OpenStored,
+  openTokens,
+  type TokenPart,
+  tokensIn,
+} from './token-reader.ts';
 
 export interface RegressionRows {
   /** Row after row. */
@@ -51,7 +58,7 @@ export interface TrainerSetup {
 }
 
 /** Throws a `ConfigError` where the data does not fit the model or itself. */
-export function checkSetup({ model, data, batch }: TrainerSetup): void {
+export function checkSetup({ model, data, batch }: TrainerSetup, openStored: OpenStored): void {
   if (!Number.isSafeInteger(batch) || batch < 1) {
     throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
   }
@@ -61,7 +68,7 @@ export function checkSetup({ model, data, batch }: TrainerSetup): void {
       const name = model.architecture;
       throw unfit(`a ${name} model trains on tokens, not on feature rows`);
     }
-    checkTokens(data, form);
+    checkTokens(data, form, openStored);
     return;
   }
   if (data.kind !== 'regression' || data.features !== form.features) {
@@ -73,7 +80,11 @@ export function checkSetup({ model, data, batch }: TrainerSetup): void {
 
 type TokenData = Extract<TrainerData, { readonly kind: 'tokens' }>;
 
-function checkTokens({ shard, validation }: TokenData, { context, vocabulary }: TokenForm): void {
+function checkTokens(
+  { shard, validation }: TokenData,
+  { context, vocabulary }: TokenForm,
+  openStored: OpenStored,
+): void {
   const length = tokensIn(shard);
   if (length <= context) {
     throw unfit(
@@ -92,12 +103,37 @@ function checkTokens({ shard, validation }: TokenData, { context, vocabulary }: 
     if (!('file' in part)) assertTokens('tokens' in part ? part.tokens : part, vocabulary);
   }
   for (const [name, part] of Object.entries({ shard, validation })) {
-    const reader = openTokens(part);
+    const reader = openTokens(part, openStored);
     const counts = nextCounted(reader, 1) !== undefined;
     reader.close();
     if (counts || tokensIn(part) <= context) continue;
     throw unfit(`no token of the ${name} data counts`, 'give data with answers to learn from');
   }
+}
+
+/** The data as the trainer threads take it. */
+export function dataOf({ data, model }: TrainerSetup): Partial<Record<DataName, Data>> {
+  if (data.kind === 'tokens') {
+    const form = dataFormOf(model);
+    const { context, vocabulary } = form.kind === 'tokens' ? form : { context: 0, vocabulary: 0 };
+    const held = (part: TokenPart): Data => {
+      if ('file' in part) return { kind: 'stored', part, context };
+      const tokens = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
+      const shape = [tokens.length];
+      const counted = 'tokens' in part && { counted: { elements: part.counted, shape } };
+      return { kind: 'feeds', feeds: { corpus: { elements: tokens, shape }, ...counted } };
+    };
+    return { shard: held(data.shard), validation: held(data.validation) };
+  }
+  const rows = ({ inputs, targets }: RegressionRows): Data => {
+    const shape = [targets.length, data.features];
+    const wanted = { elements: targets, shape: [targets.length] };
+    return { kind: 'feeds', feeds: { inputs: { elements: inputs, shape }, targets: wanted } };
+  };
+  return {
+    shard: rows(data),
+    ...(data.validation === undefined ? {} : { validation: rows(data.validation) }),
+  };
 }
 
 /** The frozen tensors in the shapes of the model. Throws a ConfigError when one is missing or of another size. */

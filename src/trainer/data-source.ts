@@ -1,21 +1,25 @@
 /** The data of a trainer thread, as its programs take it: all of it at once, or the windows of a file that some rows need. */
-import { storeTokens } from '../../model/data/tokens.ts';
+import { storeTokens } from '../model/data/tokens.ts';
 import type { Data } from './messages.ts';
-import { type Tensors, tensorOf, tensorsOf } from './sessions.ts';
-import { openTokens } from './token-reader.ts';
+import { type Runtime, type Tensors, tensorOf, tensorsOf } from './runtime.ts';
+import type { OpenStored } from './token-reader.ts';
 
 export interface DataSource {
   /** What programs are fed, and the numbers by which these rows are found in it. */
   at(rows: Int32Array): { readonly tensors: Tensors; readonly rows: Int32Array };
 }
 
-export function openSource(data: Data | undefined): DataSource {
+export function openSource(
+  data: Data | undefined,
+  ort: Runtime,
+  openStored: OpenStored,
+): DataSource {
   if (data?.kind !== 'stored') {
-    const tensors = tensorsOf(data?.feeds);
+    const tensors = tensorsOf(ort, data?.feeds);
     return { at: (rows) => ({ tensors, rows }) };
   }
   const { part, context } = data;
-  const reader = openTokens(part);
+  const reader = openStored(part);
   const window = context + 1;
   return {
     at: (rows) => {
@@ -29,8 +33,8 @@ export function openSource(data: Data | undefined): DataSource {
       const shape = [tokens.length];
       return {
         tensors: {
-          corpus: tensorOf({ elements: corpus, shape }),
-          ...(reader.isMasked && { counted: tensorOf({ elements: counted, shape }) }),
+          corpus: tensorOf(ort, { elements: corpus, shape }),
+          ...(reader.isMasked && { counted: tensorOf(ort, { elements: counted, shape }) }),
         },
         rows: rows.map((_, i) => i * window),
       };

@@ -1,8 +1,8 @@
 /** Training by one thread: many steps in one Loop, or one step after the other where the device has no Loop. */
-import { Tensor } from 'onnxruntime-node';
+import type { Tensor } from 'onnxruntime-common';
 import type { DataSource } from './data-source.ts';
 import type { Advance, Advanced, Device, SingleTraining } from './messages.ts';
-import { createSession, floats, type Tensors, vector } from './sessions.ts';
+import { floats, type Runtime, type Tensors, vector } from './runtime.ts';
 
 /** What a trainer thread trains on: rows of its shard, and the model's frozen tensors. */
 export interface ShardFeeds {
@@ -22,18 +22,21 @@ export async function createSingleStepper(
   device: Device,
   threads: number,
   { source, frozen }: ShardFeeds,
+  ort: Runtime,
 ): Promise<Stepper> {
   const { model, loops, batch, rateCount } = training;
-  const session = await createSession(model, device, threads);
+  const { Tensor } = ort;
+  const session = await ort.createSession(model, device, threads);
   let state: Tensors = {};
   /** A second set of buffers, which results are written into; the two change places after every run. */
   let spare: Tensors = {};
 
   const run = async (feeds: Tensors, losses: string): Promise<Float32Array> => {
     const fetches: Record<string, Tensor | null> = { [losses]: null };
-    for (const name of training.state) fetches[`${name}.next`] = spare[name]!;
+    for (const name of training.state) fetches[`${name}.next`] = spare[name] ?? null;
     const results = await session.run({ ...state, ...frozen, ...feeds }, fetches);
-    [state, spare] = [spare, state];
+    if (ort.writesInPlace) [state, spare] = [spare, state];
+    else for (const name of training.state) state[name] = results[`${name}.next`]!;
     return floats(results[losses]);
   };
 
@@ -64,9 +67,10 @@ export async function createSingleStepper(
 
   return {
     begin: (vectors) => {
-      state = Object.fromEntries(training.state.map((name, i) => [name, vector(vectors[i]!)]));
+      state = Object.fromEntries(training.state.map((name, i) => [name, vector(ort, vectors[i]!)]));
+      if (!ort.writesInPlace) return;
       spare = Object.fromEntries(
-        training.state.map((name, i) => [name, vector(new Float32Array(vectors[i]!.length))]),
+        training.state.map((name, i) => [name, vector(ort, new Float32Array(vectors[i]!.length))]),
       );
     },
     advance: async (task) => {

@@ -1,10 +1,10 @@
 /** Reading texts with the parameters that a trainer thread holds, for samples. */
-import { ConfigError } from '../../base/errors.ts';
-import { modelOf } from '../../model/architectures/table.ts';
-import { dataFormOf } from '../../model/data-form.ts';
-import { PIECES } from '../../model/decoding.ts';
-import { createWindowReader, type TextReader } from '../../model/sample.ts';
-import type { Layout } from '../../tensor/params.ts';
+import { ConfigError } from '../base/errors.ts';
+import { modelOf } from '../model/architectures/table.ts';
+import { dataFormOf } from '../model/data-form.ts';
+import { PIECES } from '../model/decoding.ts';
+import { createWindowReader, type TextReader } from '../model/sample.ts';
+import type { Layout } from '../tensor/params.ts';
 import type { Engine } from './engine.ts';
 import type { TrainerSetup } from './setup.ts';
 

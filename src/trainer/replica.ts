@@ -3,12 +3,12 @@
  * gradients alone; then each combines and updates its own ranges of the vectors. Parts and ranges are numbered, and sums
  * run in that order, so the bits do not depend on the number of replicas or on which was faster.
  */
-import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { clipFactorOf } from '../../model/optimizers/optimizer.ts';
-import type { Range } from '../../model/ranges.ts';
+import type { InferenceSession } from 'onnxruntime-common';
+import { clipFactorOf } from '../model/optimizers/optimizer.ts';
+import type { Range } from '../model/ranges.ts';
 import { type Barrier, createBarrier } from './barrier.ts';
 import type { Advance, Advanced, Device, ReplicaTraining } from './messages.ts';
-import { createSession, floats, type Tensors, vector } from './sessions.ts';
+import { floats, type Runtime, runInto, type Tensors, vector } from './runtime.ts';
 import type { ShardFeeds, Stepper } from './single.ts';
 
 /** A range of the flat vectors that one replica keeps up to date. */
@@ -24,6 +24,7 @@ interface OwnRange extends Range {
 }
 
 interface Replica {
+  readonly ort: Runtime;
   readonly training: ReplicaTraining;
   readonly barrier: Barrier;
   readonly shard: ShardFeeds;
@@ -40,16 +41,17 @@ export async function createReplicaStepper(
   device: Device,
   threads: number,
   shard: ShardFeeds,
+  ort: Runtime,
 ): Promise<Stepper> {
   const { shared, replica: number, replicas } = training;
   const size = shared.state[0]!.length;
   const replica: Replica = {
-    training,
+    ...{ training, ort },
     barrier: createBarrier(shared.control, replicas),
     shard,
-    gradientModel: await createSession(training.gradient, device, threads),
-    combineModel: await createSession(training.combine, device, threads),
-    ranges: await openRanges(training, (model) => createSession(model, device, threads)),
+    gradientModel: await ort.createSession(training.gradient, device, threads),
+    combineModel: await ort.createSession(training.combine, device, threads),
+    ranges: await openRanges(training, (model) => ort.createSession(model, device, threads)),
     params: new Float32Array(size),
     gradient: new Float32Array(size),
   };
@@ -109,14 +111,15 @@ async function step(
   return loss;
 }
 
-async function differentiate(replica: Replica, rows: Int32Array): Promise<void> {
-  const { barrier, shard, params, gradient, gradientModel } = replica;
+async function differentiate(replica: Replica, all: Int32Array): Promise<void> {
+  const { ort, barrier, shard, params, gradient, gradientModel } = replica;
   const { parts, rowsPerPart, masked, shared } = replica.training;
-  const fetches = { loss: null, gradient: vector(gradient), ...(masked && { count: null }) };
+  const wanted = { into: { gradient }, others: ['loss', ...(masked ? ['count'] : [])] };
   for (let part = barrier.ticket(); part < parts; part = barrier.ticket()) {
-    const own = shard.source.at(rows.slice(part * rowsPerPart, (part + 1) * rowsPerPart));
-    const data = { ...shard.frozen, ...own.tensors, rows: new Tensor('int32', own.rows) };
-    const results = await gradientModel.run({ ...data, params: vector(params) }, fetches);
+    const own = shard.source.at(all.slice(part * rowsPerPart, (part + 1) * rowsPerPart));
+    const rows = new ort.Tensor('int32', own.rows);
+    const data = { ...shard.frozen, ...own.tensors, rows, params: vector(ort, params) };
+    const results = await runInto(ort, gradientModel, data, wanted);
     shared.gradients[part]!.set(gradient);
     shared.losses[part] = floats(results.loss)[0]!;
     if (masked) shared.counts[part] = floats(results.count)[0]!;
@@ -130,7 +133,7 @@ function sharesOf(counts: Float32Array): Float32Array {
 }
 
 async function combine(
-  { training, combineModel }: Replica,
+  { ort, training, combineModel }: Replica,
   range: OwnRange,
   shares: Float32Array | undefined,
 ): Promise<void> {
@@ -140,31 +143,34 @@ async function combine(
   for (let part = 0; part < parts; part++) {
     stack.set(shared.gradients[part]!.subarray(from, to), part * length);
   }
-  const results = await combineModel.run(
-    {
-      gradients: new Tensor('float32', stack, [parts, length]),
-      ...(shares && { shares: new Tensor('float32', shares, [1, parts]) }),
-    },
-    { gradient: vector(range.gradient), squares: null },
-  );
+  const feeds = {
+    gradients: new ort.Tensor('float32', stack, [parts, length]),
+    ...(shares && { shares: new ort.Tensor('float32', shares, [1, parts]) }),
+  };
+  const { gradient } = range;
+  const results = await runInto(ort, combineModel, feeds, {
+    into: { gradient },
+    others: ['squares'],
+  });
   shared.squares[index] = floats(results.squares)[0]!;
 }
 
 async function update(replica: Replica, range: OwnRange, rates: Float32Array): Promise<void> {
+  const { ort } = replica;
   const { clipNorm, shared, state } = replica.training;
   const squares = shared.squares.reduce((sum, part) => sum + part, 0);
   const factor = clipNorm > 0 ? clipFactorOf(squares, clipNorm) : 1;
   const feeds: Tensors = {
-    gradient: vector(range.gradient),
-    rates: vector(rates),
-    factor: new Tensor('float32', Float32Array.of(factor), []),
+    gradient: vector(ort, range.gradient),
+    rates: vector(ort, rates),
+    factor: new ort.Tensor('float32', Float32Array.of(factor), []),
   };
-  const fetches: Tensors = {};
+  const into: Record<string, Float32Array> = {};
   state.forEach((name, i) => {
-    feeds[name] = vector(range.state[i]!);
-    fetches[`${name}.next`] = vector(range.next[i]!);
+    feeds[name] = vector(ort, range.state[i]!);
+    into[`${name}.next`] = range.next[i]!;
   });
-  await range.session.run(feeds, fetches);
+  await runInto(ort, range.session, feeds, { into, others: [] });
   [range.state, range.next] = [range.next, range.state];
   shared.state[0]!.set(range.state[0]!, range.from);
 }

@@ -1,0 +1,126 @@
+/** Opening trainer threads on one device. */
+import { ConfigError, TrainingError } from '../base/errors.ts';
+import type { TrainingProgram } from '../model/training-program.ts';
+import { type Engine, openReplicas, openSingle, type StartThread } from './engine.ts';
+import type { Data, DataName, Device, Feeds } from './messages.ts';
+
+export interface Opening {
+  /** The program for batches of `rows`, with portable operators only or with all of them. */
+  readonly compile: (rows: number, portable: boolean) => TrainingProgram;
+  readonly data: Readonly<Partial<Record<DataName, Data>>>;
+  /** Only some tokens of the data count. */
+  readonly masked?: boolean;
+  readonly frozen: () => Promise<Feeds>;
+  /** The model is the user's own: what the CPU cannot open is more likely its fault. */
+  readonly isOwn: boolean;
+  /** Rows per step. */
+  readonly batch: number;
+  /** Into how many parts a batch is cut on the CPU; 1 leaves it whole. */
+  readonly parts: number;
+  readonly threads: number;
+}
+
+export interface OpenTrainer {
+  readonly engine: Engine;
+  readonly program: TrainingProgram;
+  readonly device: Device;
+  readonly notice?: string;
+}
+
+/** The code of the error that says that a device does not work. */
+export const NO_DEVICE = 'training/no-device';
+
+/** How threads are started here, and what to say of a device that does not work. */
+export interface Devices {
+  readonly start: StartThread;
+  readonly hints: Readonly<Record<Device, string>>;
+}
+
+/** What fails while the model is compiled is the model's, and leaves as it is; what fails while it is opened is the device's. */
+export async function openOn(
+  device: Device,
+  opening: Opening,
+  { start, hints }: Devices,
+): Promise<OpenTrainer> {
+  const isCut = device === 'cpu' && opening.parts > 1;
+  const open = isCut ? prepareParts(start, opening) : prepareSingle(start, device, opening);
+  try {
+    return { ...(await open()), device };
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw device === 'cpu' && opening.isOwn
+      ? notRunnable(error)
+      : noDevice(device, error, hints[device]);
+  }
+}
+
+function notRunnable(cause: unknown): TrainingError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new TrainingError('model/engine', `onnxruntime does not run your model: ${reason}`, {
+    hint: 'look at the ops that it names; `nostrain doctor` tells whether other models train here',
+    cause,
+  });
+}
+
+type Opened = Pick<OpenTrainer, 'engine' | 'program'>;
+
+/** The error that says so. */
+export function noDevice(device: Device, cause: unknown, hint: string): TrainingError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const message = `${device} does not work here: ${reason}`;
+  return new TrainingError(NO_DEVICE, message, { hint, cause });
+}
+
+/** Several threads, each with parts of the batch. */
+function prepareParts(start: StartThread, opening: Opening): () => Promise<Opened> {
+  const { compile, data, masked = false, frozen, batch, parts, threads } = opening;
+  const rows = batch / parts;
+  const program = compile(rows, false);
+  const { layout, optimizer } = program;
+  const models = { evaluate: program.evaluate(), forward: program.forward() };
+  const work = {
+    gradient: program.gradient(),
+    combine: program.combine(parts),
+    updates: program.updates(parts),
+    state: ['params', ...optimizer.moments],
+    ...{ parts, rowsPerPart: rows, masked },
+    rateCount: optimizer.rateCount,
+    clipNorm: optimizer.clipNorm,
+  };
+  return async () => {
+    const replicas = { device: 'cpu', threads, data, frozen, rows, ...models } as const;
+    return { engine: await openReplicas(start, replicas, work, layout.size), program };
+  };
+}
+
+/** One thread with the whole batch, in a Loop where the device has one. */
+function prepareSingle(
+  start: StartThread,
+  device: Device,
+  { compile, data, frozen, batch, threads }: Opening,
+): () => Promise<Opened> {
+  const program = compile(batch, device === 'webgpu');
+  const { layout, optimizer } = program;
+  const loops = device !== 'webgpu';
+  const state = ['params', ...optimizer.moments];
+  const models = { evaluate: program.evaluate(), forward: program.forward() };
+  const { rateCount } = optimizer;
+  const model = loops ? program.loop() : program.step();
+  return async () => {
+    const engine = await openSingle(
+      start,
+      { device, threads, data, frozen, rows: batch, ...models },
+      { kind: 'single', loops, model, state, batch, rateCount },
+    );
+    try {
+      // a session may open on a device that then cannot run it
+      await engine.begin(state.map(() => new Float32Array(layout.size)));
+      const rates = new Float32Array(rateCount).fill(1e-6);
+      if (device !== 'cpu') await engine.advance({ rates, rows: new Int32Array(batch) });
+      return { engine, program };
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,187 @@
+/**
+ * What a trainer thread does: it runs onnxruntime, whose calls block whatever thread they are made on, so it is never the main one. It does
+ * what it is asked in order and knows nothing of rounds.
+ */
+import type { InferenceSession, Tensor } from 'onnxruntime-common';
+import { type DataSource, openSource } from './data-source.ts';
+import type {
+  Answer,
+  Ask,
+  CallName,
+  Calls,
+  DataName,
+  Feed,
+  OpenRequest,
+  ReadingRequest,
+  RowLosses,
+} from './messages.ts';
+import { createReplicaStepper } from './replica.ts';
+import { floats, type Runtime, type Tensors, tensorOf, tensorsOf, vector } from './runtime.ts';
+import { createSingleStepper, type Stepper } from './single.ts';
+import { createTextReader } from './text-reader.ts';
+import type { OpenStored } from './token-reader.ts';
+
+/** What a thread has of its machine. */
+export interface ThreadParts {
+  readonly ort: Runtime;
+  readonly openStored: OpenStored;
+}
+
+interface Opened {
+  readonly rows: number;
+  readonly data: Readonly<Record<DataName, DataSource>>;
+  readonly frozen: Tensors;
+  readonly stepper: Stepper;
+  readonly threads: number;
+  /** Loaded when first needed. */
+  readonly session: (name: 'evaluate' | 'forward') => Promise<InferenceSession>;
+  held: Tensor;
+  reader?: ReturnType<typeof createTextReader>;
+}
+
+async function open({ ort, openStored }: ThreadParts, request: OpenRequest): Promise<Opened> {
+  const { device, threads, training } = request;
+  const frozen = tensorsOf(ort, request.frozen);
+  const data = {
+    shard: openSource(request.data.shard, ort, openStored),
+    validation: openSource(request.data.validation, ort, openStored),
+  };
+  const shard = { source: data.shard, frozen };
+  const sessions = new Map<string, Promise<InferenceSession>>();
+  return {
+    rows: request.rows,
+    data,
+    ...{ frozen, threads },
+    stepper:
+      training.kind === 'single'
+        ? await createSingleStepper(training, device, threads, shard, ort)
+        : await createReplicaStepper(training, device, threads, shard, ort),
+    session: (name) => {
+      const session = sessions.get(name) ?? ort.createSession(request[name], device, threads);
+      sessions.set(name, session);
+      return session;
+    },
+    held: vector(ort, new Float32Array(0)),
+  };
+}
+
+async function evaluate(
+  { Tensor }: Runtime,
+  { session, data, frozen, held, rows: count }: Opened,
+  { on, rows }: Calls['evaluate']['ask'],
+): Promise<RowLosses> {
+  const model = await session('evaluate');
+  const losses = new Float32Array(rows.length);
+  const counts = new Float32Array(rows.length).fill(1);
+  for (let at = 0; at < rows.length; at += count) {
+    const own = data[on].at(rows.slice(at, at + count));
+    const feeds = { ...frozen, ...own.tensors, rows: new Tensor('int32', own.rows) };
+    const results = await model.run({ ...feeds, params: held });
+    losses.set(floats(results.losses), at);
+    if (results.counts) counts.set(floats(results.counts), at);
+  }
+  return { losses, counts };
+}
+
+async function forward(
+  ort: Runtime,
+  { session, held, frozen }: Opened,
+  inputs: Feed,
+): Promise<Float32Array> {
+  const model = await session('forward');
+  const results = await model.run({ ...frozen, params: held, inputs: tensorOf(ort, inputs) });
+  return floats(results.predictions);
+}
+
+/** Views of the held parameters by name, beside the frozen tensors. */
+async function openReader(
+  ort: Runtime,
+  opened: Opened,
+  { programs, slots, capacity, ...sizes }: ReadingRequest,
+): Promise<null> {
+  const { held, frozen, reader, threads } = opened;
+  const params = floats(held);
+  const own = slots.map(({ name, shape, offset, size }) => {
+    const view = params.subarray(offset, offset + size);
+    return [name, new ort.Tensor('float32', view, shape)] as const;
+  });
+  await reader?.close();
+  const compile = ({ tokens }: { readonly tokens: number }) => programs.get(tokens)!;
+  opened.reader = createTextReader({
+    ort,
+    decoding: { ...sizes, compile },
+    tensors: { ...frozen, ...Object.fromEntries(own) },
+    ...{ capacity, threads },
+  });
+  return null;
+}
+
+async function read(
+  { reader }: Opened,
+  { tokens, begins }: Calls['read']['ask'],
+): Promise<Float32Array> {
+  if (!reader) throw new TypeError('no reader was opened');
+  if (begins) reader.clear();
+  return reader.read(tokens);
+}
+
+type Answers = { readonly [K in CallName]: (ask: Calls[K]['ask']) => Promise<Calls[K]['answer']> };
+
+/** Everything a thread is asked, by name. */
+function answersOf(parts: ThreadParts): Answers {
+  const { ort } = parts;
+  let opened: Opened | undefined;
+  const current = (): Opened => {
+    if (!opened) throw new TypeError('the trainer thread was not opened');
+    return opened;
+  };
+  return {
+    open: async (request) => {
+      opened = await open(parts, request);
+      return null;
+    },
+    begin: async (vectors) => {
+      current().stepper.begin(vectors);
+      return null;
+    },
+    advance: (task) => current().stepper.advance(task),
+    finish: async () => current().stepper.finish(),
+    hold: async (params) => {
+      current().held = vector(ort, params);
+      return null;
+    },
+    evaluate: (ask) => evaluate(ort, current(), ask),
+    forward: (inputs) => forward(ort, current(), inputs),
+    openReader: (request) => openReader(ort, current(), request),
+    read: (ask) => read(current(), ask),
+  };
+}
+
+/** Whole buffers among the parts of an answer: handed over rather than copied. */
+function buffersOf(answer: Calls[CallName]['answer']): ArrayBuffer[] {
+  const arrays = Array.isArray(answer) ? answer : [];
+  return arrays.flatMap((array) =>
+    array instanceof Float32Array && array.buffer instanceof ArrayBuffer ? [array.buffer] : [],
+  );
+}
+
+/** Answers what comes in, one after the other; `post` hands over the buffers that it names. */
+export function serveTrainer(
+  parts: ThreadParts,
+  post: (answer: Answer, handOver: ArrayBuffer[]) => void,
+): (ask: Ask) => void {
+  const answers = answersOf(parts);
+  const answerTo = async <K extends CallName>(call: K, ask: Calls[K]['ask']) => answers[call](ask);
+  let last: Promise<void> = Promise.resolve();
+  return ({ id, call, ask }) => {
+    last = last.then(async () => {
+      try {
+        const answer = await answerTo(call, ask);
+        post({ id, ok: true, answer }, buffersOf(answer));
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error);
+        post({ id, ok: false, message }, []);
+      }
+    });
+  };
+}

@@ -1,0 +1,309 @@
+/** Training on onnxruntime: inner phases in short slices on a thread of their own, so that the caller stays live. */
+import { ConfigError, TrainingError } from '../base/errors.ts';
+import type { AnyModel } from '../model/architectures/table.ts';
+import { countParts, drawRows, evenRows } from '../model/batches.ts';
+import { storeTokens } from '../model/data/tokens.ts';
+import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
+import { turnsOf } from '../model/parameters.ts';
+import { continueText } from '../model/sample.ts';
+import { compileTraining } from '../model/training-program.ts';
+import type { Vector } from '../tensor/params.ts';
+import type {
+  RowDraw,
+  Trainer as TrainerPort,
+  TrainingResult,
+  TrainProgress,
+  TrainTask,
+} from '../worker/ports.ts';
+import type { DataName, Device } from './messages.ts';
+import type { Opening, OpenTrainer } from './open.ts';
+import { openReader } from './reading.ts';
+import { checkFirstLosses, checkSetup, dataOf, frozenOf, type TrainerSetup } from './setup.ts';
+import { fitWindow, isMasked, type OpenStored, openTokens, tokensIn } from './token-reader.ts';
+
+export interface TrainerDevice {
+  readonly device: Device;
+  readonly threads: number;
+  /** Why it is not the device one might have expected. */
+  readonly notice?: string;
+}
+
+export interface Trainer extends TrainerPort {
+  readonly device: TrainerDevice;
+  /** Moment vectors after the first inner phase; the last one counts the steps they have seen, turn by turn. */
+  readonly momentSlots: number;
+  train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
+}
+
+type TrainedSingle = TrainingResult & { readonly params: Float32Array };
+
+/** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
+const SLICE_SECONDS = 1;
+/** Batches per call while evaluating. */
+const EVALUATED_AT_ONCE = 4;
+
+/** What trains on one kind of machine. */
+export interface TrainerHost {
+  /** Threads where the setup says nothing. */
+  readonly threads: number;
+  readonly openStored: OpenStored;
+  /** Throws `training/no-device` when a device was named and does not work. */
+  open(wanted: TrainerSetup['device'], opening: Opening): Promise<OpenTrainer>;
+}
+
+/** Starts the trainer threads of a machine and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
+export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): Promise<Trainer> {
+  const setup = { ...given, openStored: host.openStored };
+  const { model, optimizer, batch, recompute = false, accumulate = 1 } = setup;
+  checkSetup(setup, host.openStored);
+  const masked = setup.data.kind === 'tokens' && isMasked(setup.data.shard);
+  const threads = setup.threads ?? host.threads;
+  const opened = await host.open(setup.device, {
+    compile: (rows, portable) =>
+      compileTraining(model, optimizer, rows, { portable, recompute, accumulate, masked }),
+    data: dataOf(setup),
+    masked,
+    frozen: () => frozenOf(setup),
+    isOwn: model.architecture === 'own',
+    batch,
+    parts: accumulate > 1 || turnsOf(model).length > 0 ? 1 : countParts(model, batch),
+    threads,
+  });
+  const { engine, program, device, notice } = opened;
+  await checkFirstLosses(setup, engine).catch(async (error: unknown) => {
+    await engine.close();
+    throw error;
+  });
+  const moments = program.optimizer.moments.length;
+  // inner phases come one after the other; between two of their slices others may use the engine
+  const inTurn = createTurns();
+  const withEngine = createTurns();
+  return {
+    device: { device, threads, ...(notice === undefined ? {} : { notice }) },
+    layout: program.layout,
+    momentSlots: moments === 0 ? 0 : moments + 1,
+    train: (task, onProgress, signal) =>
+      inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal })),
+    evaluate: (params, on, limit) =>
+      inTurn(() =>
+        withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
+      ),
+    measure: (params, on, draw) => withEngine(() => measure(setup, opened, params, on, draw)),
+    sample: (params, request, onToken) =>
+      inTurn(() =>
+        withEngine(async () => {
+          await engine.hold(params);
+          const reader = await openReader(setup, engine, program.layout);
+          const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
+          for await (const token of continueText(reader, request)) {
+            tokens.push(token);
+            onToken?.(token);
+          }
+          return storeTokens(tokens, vocabularyOf(model));
+        }),
+      ),
+    close: () => engine.close(),
+  };
+}
+
+type Turns = <T>(task: () => Promise<T>) => Promise<T>;
+
+/** Runs tasks one after the other, in the order they were asked for. */
+function createTurns(): Turns {
+  let last: Promise<unknown> = Promise.resolve();
+  return (task) => {
+    const result = last.then(task);
+    last = result.catch(() => undefined);
+    return result;
+  };
+}
+
+function vocabularyOf(model: AnyModel): number {
+  const form = dataFormOf(model);
+  return form.kind === 'tokens' ? form.vocabulary : 0;
+}
+
+/** What the graphs hold. */
+const asFloat32 = (params: Vector): Float32Array =>
+  params instanceof Float32Array ? params : Float32Array.from(params);
+
+/** How many rows a batch may start at, and how far apart rows are that share nothing. */
+function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; stride: number } {
+  const form = dataFormOf(model);
+  if (data.kind === 'tokens' && form.kind === 'tokens') {
+    return { bound: Math.max(0, tokensIn(data[on]) - form.context), stride: form.context };
+  }
+  const rows = data.kind === 'regression' && (on === 'shard' ? data : data.validation);
+  return { bound: rows ? rows.targets.length : 0, stride: 1 };
+}
+
+/** The setup, and how files of tokens are read here. */
+type OpenedSetup = TrainerSetup & { readonly openStored: OpenStored };
+
+interface Training {
+  readonly withEngine: Turns;
+  readonly signal: AbortSignal;
+  onProgress(progress: TrainProgress): void;
+}
+
+async function train(
+  setup: OpenedSetup,
+  { engine, program }: OpenTrainer,
+  task: TrainTask,
+  { onProgress, withEngine, signal }: Training,
+): Promise<TrainedSingle> {
+  const { optimizer, layout } = program;
+  const { steps, firstStep, round } = task;
+  const { batch, model } = setup;
+  const tokensPerStep = batch * tokensPerRow(model);
+  const turns = Math.max(1, turnsOf(model).length);
+  const turn = round % turns;
+  const { vectors, seen } = readMoments(task, optimizer.moments, { size: layout.size, turns });
+  signal.throwIfAborted();
+  await engine.begin([asFloat32(task.params), ...vectors]);
+  const losses = new Float32Array(steps);
+  let seconds = 0;
+  let slice = 1;
+  for (let done = 0; done < steps; ) {
+    signal.throwIfAborted();
+    const count = Math.min(slice, steps - done);
+    const rates = new Float32Array(count * optimizer.rateCount);
+    for (let i = 0; i < count; i++) {
+      const own = optimizer.rates(firstStep + done + i, seen[turn]! + done + i, turn);
+      rates.set(own, i * optimizer.rateCount);
+    }
+    const { bound } = rowsOf(setup, 'shard');
+    const drawn = { key: task.batchKey, round, firstStep: done, steps: count, batch, bound };
+    const rows = fitRows(setup, 'shard', drawRows(drawn));
+    const part = await withEngine(() => engine.advance({ rates, rows }));
+    requireFinite(part.losses, firstStep + done);
+    losses.set(part.losses, done);
+    done += count;
+    seconds += part.seconds;
+    slice = Math.max(1, Math.floor((SLICE_SECONDS * count) / Math.max(part.seconds, 1e-6)));
+    onProgress({
+      step: done,
+      steps,
+      loss: part.losses.reduce((sum, loss) => sum + loss, 0) / count,
+      tokensPerSecond: (count * tokensPerStep) / Math.max(part.seconds, 1e-6),
+    });
+  }
+  const [params, ...moments] = await engine.finish();
+  requireFiniteParams(params!, firstStep + steps - 1);
+  const counted = moments.length === 0 ? [] : [...moments, seen.with(turn, seen[turn]! + steps)];
+  return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
+}
+
+/** Windows moved to where a token counts, where only some do. */
+function fitRows(
+  { model, data, openStored }: OpenedSetup,
+  on: DataName,
+  rows: Int32Array,
+): Int32Array {
+  if (data.kind !== 'tokens' || !isMasked(data[on])) return rows;
+  const reader = openTokens(data[on], openStored);
+  try {
+    return rows.map((row) => fitWindow(reader, row, tokensPerRow(model)));
+  } finally {
+    reader.close();
+  }
+}
+
+/** Windows in which tokens count; moved ones where none of these has any. */
+function countingRows(setup: OpenedSetup, on: DataName, rows: Int32Array): Int32Array {
+  const fitted = fitRows(setup, on, rows);
+  const kept = rows.filter((row, i) => row === fitted[i]);
+  return kept.length > 0 ? kept : fitted;
+}
+
+/** The optimizer's vectors and how many steps each of their turns has seen; zeros before the first step. */
+function readMoments(
+  { moments }: TrainTask,
+  names: readonly string[],
+  { size, turns }: { readonly size: number; readonly turns: number },
+) {
+  if (moments.length === 0)
+    return { vectors: names.map(() => new Float32Array(size)), seen: new Float32Array(turns) };
+  const vectors = moments.slice(0, -1);
+  const seen = moments[moments.length - 1]!;
+  if (
+    vectors.length !== names.length ||
+    seen.length !== turns ||
+    vectors.some(({ length }) => length !== size)
+  ) {
+    throw new TrainingError(
+      'training/moments',
+      'these moments belong to another optimizer or model',
+      { hint: 'start with empty moments' },
+    );
+  }
+  return { vectors, seen };
+}
+
+const notFinite = (step: number, what: string): TrainingError =>
+  new TrainingError('training/not-finite', `at step ${step} ${what} stopped being finite`, {
+    hint: 'lower the learning rate, or clip the gradient norm',
+    data: { step },
+  });
+
+function requireFinite(losses: Float32Array, firstStep: number): void {
+  const at = losses.findIndex((loss) => !Number.isFinite(loss));
+  if (at >= 0) throw notFinite(firstStep + at, 'the loss');
+}
+
+function requireFiniteParams(params: Float32Array, step: number): void {
+  if (!params.every(Number.isFinite)) throw notFinite(step, 'a parameter');
+}
+
+/** Mean loss over evenly spaced rows that share nothing; the f64 mean of all rows, also of a last partial batch. */
+async function evaluate(
+  setup: OpenedSetup,
+  { engine }: OpenTrainer,
+  params: Vector,
+  on: DataName,
+  batches: number,
+): Promise<number> {
+  const { batch } = setup;
+  const { bound, stride } = rowsOf(setup, on);
+  const rows = countingRows(setup, on, evenRows(bound, stride, batches * batch));
+  if (rows.length === 0) throw tooShort(on);
+  await engine.hold(asFloat32(params));
+  let [sum, weight] = [0, 0];
+  for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
+    const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
+    const { losses, counts } = await lossesOf(engine, on, part);
+    for (let i = 0; i < part.length; i++) {
+      sum += losses[i]! * counts[i]!;
+      weight += counts[i]!;
+    }
+  }
+  return sum / weight;
+}
+
+/** One loss for each of the rows that a key draws; 0 where nothing of a row counts. */
+async function measure(
+  setup: OpenedSetup,
+  { engine }: OpenTrainer,
+  params: Vector,
+  on: DataName,
+  { key, rows: batch }: RowDraw,
+): Promise<Float32Array> {
+  const { bound } = rowsOf(setup, on);
+  if (bound < 1) throw tooShort(on);
+  await engine.hold(asFloat32(params));
+  const drawn = drawRows({ key, round: 0, firstStep: 0, steps: 1, batch, bound });
+  const { losses, counts } = await lossesOf(engine, on, fitRows(setup, on, drawn));
+  return Float32Array.from(drawn, (_, i) => (counts[i]! > 0 ? losses[i]! : 0));
+}
+
+/** The losses of rows, by the parameters that are held. Filled up with row 0, whose losses come after theirs. */
+function lossesOf(engine: OpenTrainer['engine'], on: DataName, rows: Int32Array) {
+  const padded = new Int32Array(Math.ceil(rows.length / engine.rows) * engine.rows);
+  padded.set(rows);
+  return engine.evaluate(on, padded);
+}
+
+const tooShort = (on: DataName): ConfigError =>
+  new ConfigError('training/data', `the ${on} data is too short to evaluate on`, {
+    hint: 'train on a longer text (--corpus FILE), or with a smaller --batch-size or --context',
+  });
