@@ -4,7 +4,7 @@ const rows = [
   ['tensor'],
   ['run'],
   ['model', 'consensus', 'network'],
-  ['worker', 'pretrained'],
+  ['worker', 'pretrained', 'checkpoint'],
   ['certified', 'python', 'probe', 'trainer'],
   ['node', 'chain', 'dashboard'],
   ['terminal'],

@@ -21,29 +21,37 @@ export interface TreeSize {
   readonly bytes: number;
 }
 
-const LEAF = utf8('nostrain:leaf:');
+/** What is hashed before every part. */
+export const LEAF = utf8('nostrain:leaf:');
 const NODE = utf8('nostrain:node:');
 const ROOT = utf8('nostrain:root:');
 export const HASH_BYTES = 32;
 
 /** Builds the tree over at least one part. The iterator may reuse a part's buffer for the next one. */
 export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTree {
-  let level: Uint8Array[] = [];
+  const leaves: Uint8Array[] = [];
   let bytes = 0;
   for (const part of parts) {
     bytes += part.length;
-    level.push(hash(concatBytes(LEAF, part)));
+    leaves.push(hash(concatBytes(LEAF, part)));
   }
+  return treeOver(leaves, bytes, hash);
+}
+
+/** Builds the tree over the hashes of at least one part, for parts that were hashed as they came: each SHA-256 of `LEAF` and the part. */
+export function treeOver(leaves: readonly Uint8Array[], bytes: number, hash = sha256): MerkleTree {
+  let level = leaves;
   const count = level.length;
   if (count === 0) throw new RangeError('a tree over nothing has no root');
   const levels = [level];
   while (level.length > 1) {
     const below = level;
-    level = [];
+    const above: Uint8Array[] = [];
     for (let i = 0; i < below.length; i += 2) {
       const [left, right] = [below[i]!, below[i + 1]];
-      level.push(right === undefined ? left : hash(concatBytes(NODE, left, right)));
+      above.push(right === undefined ? left : hash(concatBytes(NODE, left, right)));
     }
+    level = above;
     levels.push(level);
   }
   return { root: rootOf(level[0]!, { count, bytes }, hash), count, levels };

@@ -20,6 +20,11 @@ export const examples: Readonly<Record<string, string>> = {
   keygen: 'nostrain keygen -o alice.key',
   replay: `nostrain replay ${EVENTS}`,
   archive: `nostrain archive --run naddr1… ${RELAY} --out run.jsonl`,
+  'checkpoint pack':
+    'nostrain checkpoint pack friends.safetensors --out friends.chunks --stripe 4/6',
+  'checkpoint verify': 'nostrain checkpoint verify friends.chunks',
+  'checkpoint unpack': 'nostrain checkpoint unpack friends.chunks --out friends.safetensors',
+  'checkpoint list': 'nostrain checkpoint list',
   scores: `nostrain scores ${EVENTS}`,
   receipt: `nostrain receipt ${EVENTS} --sign -o receipt.json`,
   explain: `nostrain explain ${EVENTS} --round 12 --worker npub1…`,

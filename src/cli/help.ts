@@ -8,6 +8,7 @@ const SHELL = 'Shell:';
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Train:': ['demo', 'run-training', 'run', 'sample', 'model'],
   'Runs on this machine:': ['runs', 'show', 'clean', 'keygen', 'doctor'],
+  'Large files:': ['checkpoint'],
   'Relays:': ['relay', 'relays', 'plan'],
   'Certified runs, checked by anybody:': [
     'replay',

@@ -23,6 +23,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   witness: async () => (await import('./commands/witness/witness.ts')).witness(),
   keygen: async () => (await import('./commands/keygen.ts')).keygen(),
   replay: async () => (await import('./commands/replay/replay.ts')).replay(),
+  checkpoint: async () => (await import('./commands/checkpoint/checkpoint.ts')).checkpoint(),
   archive: async () => (await import('./commands/archive.ts')).archive(),
   scores: async () => (await import('./commands/scores.ts')).scores(),
   receipt: async () => (await import('./commands/receipt.ts')).receipt(),

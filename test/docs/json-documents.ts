@@ -10,6 +10,8 @@ import { code, table } from './markdown.ts';
 /** By file, in the order of its calls of `asJson`: which command prints it, and the file of its example. */
 const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, example: string])[]>> =
   {
+    'checkpoint/list.ts': [['nostrain checkpoint list --json', 'checkpoint-list']],
+    'checkpoint/verify.ts': [['nostrain checkpoint verify --json', 'checkpoint-verify']],
     'demo/run-demo.ts': [
       [
         'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json',

@@ -34,7 +34,7 @@ export function shardBytes(stripe: Stripe, bytes: number): number {
 }
 
 /** Element of the Cauchy matrix: parity row, data column. */
-const coefficient = (stripe: Stripe, row: number, column: number): number =>
+export const coefficient = (stripe: Stripe, row: number, column: number): number =>
   inverse((stripe.data + row) ^ column);
 
 /** The k data shards, the payload in order with zeros after its end, and then the m parity shards. */
@@ -109,7 +109,7 @@ function fillLost(
 }
 
 /** Gauss-Jordan without pivoting: every leading block of a Cauchy matrix is regular. */
-function invert(matrix: readonly (readonly number[])[]): readonly (readonly number[])[] {
+export function invert(matrix: readonly (readonly number[])[]): readonly (readonly number[])[] {
   const size = matrix.length;
   const rows = matrix.map((row, i) => {
     const wide = new Uint8Array(2 * size);

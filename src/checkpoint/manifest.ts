@@ -1,0 +1,216 @@
+/**
+ * The manifest of a chunked file: how long it is, its hashes, and the hashes of every chunk and parity chunk in order. Chunks have no names and no
+ * offsets in it: what a chunk is called follows from its hash, where it belongs from its place in the list, so nothing can overlap or lead elsewhere.
+ */
+import { isHex32, toHex, utf8 } from '../base/bytes.ts';
+import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
+import { sha256 } from '../base/hash.ts';
+import { ok, type Result, refuse } from '../base/result.ts';
+import type { Stripe } from '../network/attachments/erasure.ts';
+import type { Sha256 } from '../network/event-crypto.ts';
+import type { Digest } from '../run/ids.ts';
+import { isInteger, JsonReader } from '../run/json-reader.ts';
+
+/** The two names of some bytes. */
+export interface Hashes {
+  /** The address of a blob on Blossom servers. */
+  readonly sha256: Digest;
+  readonly blake3: Digest;
+}
+
+export interface Manifest extends Hashes {
+  /** Length of the file. */
+  readonly bytes: number;
+  /** The root of its 44 KiB chunk events, which outcomes of certified runs name; null of a file too long for them. */
+  readonly root: Digest | null;
+  /** Length of every chunk but the last. */
+  readonly chunkBytes: number;
+  /** For every `data` chunks there are `parity` more, and any `data` of them all restore the rest. */
+  readonly stripe: Stripe | null;
+  readonly chunks: readonly Hashes[];
+  /** `stripe.parity` of each stripe, stripe by stripe. */
+  readonly parity: readonly Hashes[];
+}
+
+/** One chunk or parity chunk, and where it belongs. */
+export interface Piece extends Hashes {
+  /** As people are told: `chunk 3`, `parity 1 of stripe 0`. */
+  readonly name: string;
+  readonly bytes: number;
+  readonly stripe: number;
+  /** Its row among the chunks and parity chunks of its stripe. */
+  readonly row: number;
+  /** Where it begins in the file; undefined of a parity chunk. */
+  readonly offset: number | undefined;
+}
+
+/** One stripe: its chunks, and its parity chunks after them. */
+export interface StripePieces {
+  readonly data: readonly Piece[];
+  readonly parity: readonly Piece[];
+  /** Length that its chunks have when parity is reckoned, with zeros after the end. */
+  readonly bytes: number;
+}
+
+export const LEAST_CHUNK_BYTES = 2 ** 14;
+export const MOST_CHUNK_BYTES = 2 ** 26;
+/** 64 GiB: a manifest that claims more is refused before anything is asked for. */
+const MOST_FILE_BYTES = 2 ** 36;
+/** Chunks and parity chunks of one manifest, whose text is then at most 36 MB. */
+const MOST_PIECES = 2 ** 18;
+export const MOST_MANIFEST_BYTES = 2 ** 22 * 10;
+const FORMAT = 'nostrain/chunks/1';
+const MOST_ROWS = 256;
+
+/** Chunks of a file of that length. */
+export const chunkCount = (bytes: number, chunkBytes: number): number =>
+  Math.ceil(bytes / chunkBytes);
+
+/** Chunks that stand together under the same parity; without parity each stands alone. */
+const stripeWidth = (stripe: Stripe | null): number => stripe?.data ?? 1;
+
+/** Parity chunks of a file with that many chunks. */
+const parityCount = (chunks: number, stripe: Stripe | null): number =>
+  stripe === null ? 0 : Math.ceil(chunks / stripe.data) * stripe.parity;
+
+/** Why a file cannot be cut so; undefined where it can. */
+export function layoutProblem(
+  bytes: number,
+  { chunkBytes, stripe }: Pick<Manifest, 'chunkBytes' | 'stripe'>,
+): string | undefined {
+  if (!isInteger(bytes, MOST_FILE_BYTES) || bytes === 0) {
+    return `${bytes} bytes: a file has 1 to ${MOST_FILE_BYTES}`;
+  }
+  if (!isInteger(chunkBytes, MOST_CHUNK_BYTES) || chunkBytes < LEAST_CHUNK_BYTES) {
+    return `chunks of ${chunkBytes} bytes: they have ${LEAST_CHUNK_BYTES} to ${MOST_CHUNK_BYTES}`;
+  }
+  const isStripe =
+    stripe === null ||
+    (isInteger(stripe.data, MOST_ROWS - 1) &&
+      isInteger(stripe.parity, MOST_ROWS - 1) &&
+      Math.min(stripe.data, stripe.parity) >= 1 &&
+      stripe.data + stripe.parity <= MOST_ROWS);
+  if (!isStripe) return `a stripe of other than 1 chunk, 1 parity chunk and ${MOST_ROWS} in all`;
+  const count = chunkCount(bytes, chunkBytes);
+  const all = count + parityCount(count, stripe);
+  return all > MOST_PIECES ? `${all} chunks: at most ${MOST_PIECES}` : undefined;
+}
+
+/** The stripes of a file in order, with every chunk of them. */
+export function stripesOf(manifest: Manifest): readonly StripePieces[] {
+  const { chunks, parity, stripe, bytes, chunkBytes } = manifest;
+  const width = stripeWidth(stripe);
+  const rows = stripe?.parity ?? 0;
+  return Array.from({ length: Math.ceil(chunks.length / width) }, (_, at) => {
+    const data = chunks.slice(at * width, (at + 1) * width).map((hashes, row): Piece => {
+      const index = at * width + row;
+      const offset = index * chunkBytes;
+      const length = Math.min(chunkBytes, bytes - offset);
+      return { ...hashes, name: `chunk ${index}`, bytes: length, stripe: at, row, offset };
+    });
+    const longest = data[0]!.bytes;
+    return {
+      data,
+      bytes: longest,
+      parity: parity.slice(at * rows, (at + 1) * rows).map((hashes, i) => ({
+        ...{ ...hashes, name: `parity ${i} of stripe ${at}`, bytes: longest },
+        ...{ stripe: at, row: width + i, offset: undefined },
+      })),
+    };
+  });
+}
+
+/** Every chunk and parity chunk. */
+export const piecesOf = (manifest: Manifest): readonly Piece[] =>
+  stripesOf(manifest).flatMap(({ data, parity }) => [...data, ...parity]);
+
+const pairOf = ({ blake3, sha256: address }: Hashes): Json => [blake3, address];
+
+/** Canonical JSON: the same bytes for everybody. */
+export function manifestText(manifest: Manifest): string {
+  const { bytes, root, chunkBytes, stripe, chunks, parity, blake3, sha256: address } = manifest;
+  return canonicalJson({
+    ...{ format: FORMAT, bytes, blake3, sha256: address, root, chunkBytes },
+    stripe: stripe && { data: stripe.data, parity: stripe.parity },
+    ...{ chunks: chunks.map(pairOf), parity: parity.map(pairOf) },
+  });
+}
+
+/** SHA-256 of the text: names a manifest, and is its own address as a blob. */
+export const manifestDigest = (manifest: Manifest, hash: Sha256 = sha256): Digest =>
+  toHex(hash(utf8(manifestText(manifest))));
+
+/** The manifest inside a text from anybody: every count judged, every member known, and the text canonical. */
+export function parseManifest(text: string): Result<Manifest> {
+  if (text.length > MOST_MANIFEST_BYTES) {
+    return refuse('too-large', 'manifest', `${text.length} characters`);
+  }
+  const parsed = parseJson(text);
+  if (!parsed.ok) return parsed;
+  const reader = new JsonReader(parsed.value);
+  reader.text('format', (format) => format === FORMAT);
+  const manifest: Manifest = {
+    bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
+    ...{ sha256: reader.hex32('sha256'), blake3: reader.hex32('blake3') },
+    root: reader.take<Digest | null>('root', (value) => nullOr(value, isDigest), null),
+    chunkBytes: reader.integer('chunkBytes', MOST_CHUNK_BYTES),
+    stripe: reader.take<Stripe | null>('stripe', (value) => nullOr(value, stripeOf), null),
+    chunks: reader.take('chunks', listOfHashes, []),
+    parity: reader.take('parity', listOfHashes, []),
+  };
+  if (reader.problem !== undefined) {
+    return refuse('bad-manifest', reader.problem, `\`${reader.problem}\` is not of its form`);
+  }
+  const problem = layoutProblem(manifest.bytes, manifest) ?? contradiction(manifest);
+  if (problem !== undefined) return refuse('bad-manifest', 'manifest', problem);
+  return manifestText(manifest) === text
+    ? ok(manifest)
+    : refuse('not-canonical', 'manifest', 'it has other members, or is not canonical JSON');
+}
+
+const isDigest = (value: Json): Digest | undefined =>
+  typeof value === 'string' && isHex32(value) ? value : undefined;
+
+const nullOr = <T>(value: Json | undefined, read: (value: Json) => T | undefined) =>
+  value === null || value === undefined ? (value as null | undefined) : read(value);
+
+function stripeOf(value: Json): Stripe | undefined {
+  const reader = new JsonReader(value);
+  const stripe = {
+    data: reader.integer('data', MOST_ROWS),
+    parity: reader.integer('parity', MOST_ROWS),
+  };
+  return reader.problem === undefined ? stripe : undefined;
+}
+
+function listOfHashes(value: Json | undefined): readonly Hashes[] | undefined {
+  if (!Array.isArray(value) || value.length > MOST_PIECES) return undefined;
+  const pairs: Hashes[] = [];
+  for (const pair of value as readonly Json[]) {
+    const [blake3, address] = Array.isArray(pair) && pair.length === 2 ? (pair as Json[]) : [];
+    if (typeof blake3 !== 'string' || typeof address !== 'string') return undefined;
+    if (!isHex32(blake3) || !isHex32(address)) return undefined;
+    pairs.push({ blake3, sha256: address });
+  }
+  return pairs;
+}
+
+/** What of a manifest contradicts itself; undefined where nothing does. */
+function contradiction(manifest: Manifest): string | undefined {
+  const { bytes, chunkBytes, stripe, chunks, parity } = manifest;
+  const count = chunkCount(bytes, chunkBytes);
+  if (chunks.length !== count) {
+    return `${chunks.length} chunks where ${bytes} bytes have ${count} of ${chunkBytes}`;
+  }
+  const expected = parityCount(count, stripe);
+  if (parity.length !== expected) return `${parity.length} parity chunks where ${expected} belong`;
+  const known = new Map<Digest, Piece>();
+  for (const piece of piecesOf(manifest)) {
+    const same = known.get(piece.sha256);
+    if (same && (same.blake3 !== piece.blake3 || same.bytes !== piece.bytes)) {
+      return `${same.name} and ${piece.name} have one SHA-256 and differ`;
+    }
+    known.set(piece.sha256, piece);
+  }
+  return undefined;
+}

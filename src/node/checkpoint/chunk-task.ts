@@ -1,0 +1,122 @@
+/** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
+import { type FileHandle, open } from 'node:fs/promises';
+import { createCombine, type Matrix } from '../../checkpoint/combine.ts';
+import { createBlake3, createDigester, type Digester } from '../../checkpoint/digester.ts';
+import type { Hashes } from '../../checkpoint/manifest.ts';
+import { createNativeSha256 } from '../native-sha256.ts';
+
+/** What is to be hashed: both names, or BLAKE3 alone. */
+export interface HashTask {
+  readonly kind: 'hash' | 'blake3';
+  readonly file: string;
+  /** Reading ends after one byte more. */
+  readonly bytes: number;
+}
+
+export interface CombineTask {
+  readonly kind: 'combine';
+  readonly matrix: Matrix;
+  readonly sources: readonly string[];
+  /** Shorter sources count as if zeros followed. */
+  readonly bytes: number;
+  /** Written anew, each to its length. */
+  readonly targets: readonly { readonly file: string; readonly bytes: number }[];
+}
+
+export type ChunkTask = HashTask | CombineTask;
+
+/** What a file was found to be; `sha256` is empty where it was not asked for. */
+export interface Found extends Hashes {
+  readonly bytes: number;
+}
+
+const PIECE = 2 ** 20;
+/** Of all sources of a sum together. */
+const MOST_IN_MEMORY = 2 ** 23;
+
+/** The hashes of the file, or of each target. */
+export const runTask = (task: ChunkTask): Promise<readonly Found[]> =>
+  task.kind === 'combine' ? combine(task) : hashFile(task).then((found) => [found]);
+
+async function hashFile({ kind, file, bytes }: HashTask): Promise<Found> {
+  const handle = await open(file);
+  const digester = idle[kind].pop() ?? (await makers[kind]());
+  try {
+    const buffer = new Uint8Array(Math.min(PIECE, bytes + 1));
+    let length = 0;
+    while (length <= bytes) {
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) break;
+      digester.update(buffer.subarray(0, bytesRead));
+      length += bytesRead;
+    }
+    const found = { ...digester.digest(), bytes: length };
+    idle[kind].push(digester);
+    return found;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Digesters that hash nothing now: to make one takes longer than to hash a short chunk. */
+const idle: Readonly<Record<HashTask['kind'], Digester[]>> = { hash: [], blake3: [] };
+const makers: Readonly<Record<HashTask['kind'], () => Promise<Digester>>> = {
+  hash: () => createDigester(createNativeSha256),
+  blake3: async () => {
+    const { update, digest } = await createBlake3();
+    return { update, digest: () => ({ sha256: '', blake3: digest() }) };
+  },
+};
+
+async function combine({ matrix, sources, targets, bytes }: CombineTask): Promise<Found[]> {
+  const apply = createCombine(matrix);
+  const files: FileHandle[] = [];
+  const opened = async (file: string, flags: string) => {
+    const handle = await open(file, flags, 0o600);
+    files.push(handle);
+    return handle;
+  };
+  try {
+    const from: FileHandle[] = [];
+    for (const file of sources) from.push(await opened(file, 'r'));
+    const to: { handle: FileHandle; bytes: number; digester: Digester }[] = [];
+    for (const { file, bytes: length } of targets) {
+      const digester = await createDigester(createNativeSha256);
+      to.push({ handle: await opened(file, 'w'), bytes: length, digester });
+    }
+    const step = Math.max(2 ** 12, Math.floor(MOST_IN_MEMORY / (from.length + to.length)));
+    const made = (count: number) =>
+      Array.from({ length: count }, () => new Uint8Array(Math.min(step, bytes)));
+    const read = made(from.length);
+    const sums = made(to.length);
+    for (let at = 0; at < bytes; at += step) {
+      const length = Math.min(step, bytes - at);
+      for (const [i, handle] of from.entries()) await readFully(handle, read[i]!, at, length);
+      apply(read.map((each) => each.subarray(0, length)), sums.map((each) => each.subarray(0, length))); // biome-ignore format: one call
+      for (const [i, { handle, bytes: most, digester }] of to.entries()) {
+        const piece = sums[i]!.subarray(0, Math.min(length, Math.max(0, most - at)));
+        await handle.writeFile(piece);
+        digester.update(piece);
+      }
+    }
+    return to.map(({ digester, bytes: length }) => ({ ...digester.digest(), bytes: length }));
+  } finally {
+    for (const handle of files) await handle.close();
+  }
+}
+
+/** Fills the buffer from the file, with zeros behind its end. */
+async function readFully(
+  handle: FileHandle,
+  buffer: Uint8Array,
+  at: number,
+  length: number,
+): Promise<void> {
+  let have = 0;
+  while (have < length) {
+    const { bytesRead } = await handle.read(buffer, have, length - have, at + have);
+    if (bytesRead === 0) break;
+    have += bytesRead;
+  }
+  buffer.fill(0, have, length);
+}

@@ -1,0 +1,193 @@
+/** Packs a file as chunks into a folder: read once for its own hashes and the chunk files, which threads then hash and make parity of. */
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { utf8 } from '../../base/bytes.ts';
+import { CheckpointError, ConfigError, NostrainError } from '../../base/errors.ts';
+import { parityMatrix } from '../../checkpoint/combine.ts';
+import { createDigester, RootHasher } from '../../checkpoint/digester.ts';
+import { chunkCount, type Hashes, layoutProblem, type Manifest, manifestText } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import type { Stripe } from '../../network/attachments/erasure.ts';
+import { createNativeSha256 } from '../native-sha256.ts';
+import { cannotWrite, writeWhole } from '../whole-file.ts';
+import type { Found } from './chunk-task.ts';
+import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
+import { chunkFile, MANIFEST_FILE } from './folder.ts';
+
+export interface PackOptions {
+  readonly chunkBytes: number;
+  readonly stripe: Stripe | null;
+  /** Beside this one; by default what the machine and the size of the file suggest. */
+  readonly threads?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  onProgress?(have: number, of: number): void;
+}
+
+const PIECE = 2 ** 20;
+
+/** The manifest, which lies in the folder too; throws where the file cannot be read or cut so, or the folder cannot be written to. */
+export async function packFile(
+  file: string,
+  folder: string,
+  options: PackOptions,
+): Promise<Manifest> {
+  const source = await openFile(file);
+  try {
+    const { size } = await source.stat();
+    const problem = layoutProblem(size, options);
+    if (problem !== undefined) {
+      throw new ConfigError('checkpoint/layout', `${file} cannot be packed: ${problem}`, {
+        hint: 'choose other --chunk and --stripe; a longer file needs larger chunks',
+      });
+    }
+    await mkdir(folder, { recursive: true });
+    const packing = new Packing(source, size, folder, options);
+    const manifest = await packing.run();
+    await writeWhole(join(folder, MANIFEST_FILE), utf8(manifestText(manifest)));
+    return manifest;
+  } catch (cause) {
+    options.signal?.throwIfAborted();
+    throw cause instanceof NostrainError ? cause : cannotWrite(folder, cause);
+  } finally {
+    await source.close();
+  }
+}
+
+async function openFile(file: string): Promise<FileHandle> {
+  const found = await stat(file).catch(() => undefined);
+  const handle = found?.isFile() ? await open(file).catch(() => undefined) : undefined;
+  if (handle) return handle;
+  throw new ConfigError('checkpoint/file', `${file} is no file that can be read`, {
+    hint: 'name a file of at least one byte: a state, a model, anything',
+  });
+}
+
+/** One file on its way into a folder. */
+class Packing {
+  readonly #source: FileHandle;
+  readonly #size: number;
+  readonly #folder: string;
+  readonly #options: PackOptions;
+  readonly #workers: ChunkWorkers;
+  /** Chunks and stripes that are hashed or made, in order. */
+  readonly #chunks: Promise<Hashes>[] = [];
+  readonly #parity: Promise<readonly Hashes[]>[] = [];
+  /** Files that have no name yet. */
+  readonly #parts = new Set<string>();
+  #failure: unknown;
+
+  constructor(source: FileHandle, size: number, folder: string, options: PackOptions) {
+    this.#source = source;
+    this.#size = size;
+    this.#folder = folder;
+    this.#options = options;
+    this.#workers = startChunkWorkers(size, options.threads);
+  }
+
+  async run(): Promise<Manifest> {
+    const { chunkBytes, stripe } = this.#options;
+    const whole = await createDigester(createNativeSha256);
+    const root = new RootHasher(createNativeSha256);
+    const hash = (piece: Uint8Array) => {
+      whole.update(piece);
+      root.update(piece);
+    };
+    try {
+      const count = chunkCount(this.#size, chunkBytes);
+      for (let i = 0; i < count; i++) {
+        await this.#write(i, hash);
+        if (stripe && ((i + 1) % stripe.data === 0 || i + 1 === count)) this.#addParity(i, stripe);
+      }
+      const chunks = await Promise.all(this.#chunks);
+      const parity = (await Promise.all(this.#parity)).flat();
+      return {
+        ...{ bytes: this.#size, ...whole.digest(), root: root.digest() },
+        ...{ chunkBytes, stripe, chunks, parity },
+      };
+    } finally {
+      await Promise.allSettled([...this.#chunks, ...this.#parity]);
+      await this.#workers.close();
+      for (const part of this.#parts) await rm(part, { force: true });
+    }
+  }
+
+  /** Writes a chunk to a file, which is hashed and gets its name while the next one is written. */
+  async #write(index: number, hash: (piece: Uint8Array) => void): Promise<void> {
+    const { chunkBytes } = this.#options;
+    const bytes = Math.min(chunkBytes, this.#size - index * chunkBytes);
+    const part = this.#part(`chunk-${index}`);
+    const target = await open(part, 'w', 0o600);
+    try {
+      await this.#copy(target, index * chunkBytes, bytes, hash);
+    } finally {
+      await target.close();
+    }
+    const hashed = this.#workers.run({ kind: 'hash', file: part, bytes });
+    this.#chunks.push(this.#note(hashed.then(([found]) => this.#name(part, found!))));
+    // no more than a few are ahead of the threads
+    await this.#chunks[index - 4];
+  }
+
+  async #copy(
+    target: FileHandle,
+    from: number,
+    bytes: number,
+    hash: (piece: Uint8Array) => void,
+  ): Promise<void> {
+    const buffer = new Uint8Array(Math.min(PIECE, bytes));
+    for (let at = 0; at < bytes; ) {
+      this.#options.signal?.throwIfAborted();
+      if (this.#failure !== undefined) throw this.#failure;
+      const wanted = Math.min(buffer.length, bytes - at);
+      const { bytesRead } = await this.#source.read(buffer, 0, wanted, from + at);
+      if (bytesRead === 0) {
+        throw new CheckpointError('checkpoint/changed', 'the file became shorter meanwhile', {
+          hint: 'pack a file that nobody writes to',
+        });
+      }
+      const piece = buffer.subarray(0, bytesRead);
+      hash(piece);
+      await target.writeFile(piece);
+      at += bytesRead;
+      this.#options.onProgress?.(from + at, this.#size);
+    }
+  }
+
+  /** Makes the parity of the stripe that ends with this chunk, once its chunks have their names. */
+  #addParity(last: number, stripe: Stripe): void {
+    const at = Math.floor(last / stripe.data);
+    const members = this.#chunks.slice(at * stripe.data, last + 1);
+    const { chunkBytes } = this.#options;
+    const bytes = Math.min(chunkBytes, this.#size - at * stripe.data * chunkBytes);
+    const parts = Array.from({ length: stripe.parity }, (_, i) => this.#part(`parity-${at}-${i}`));
+    const make = async (): Promise<readonly Hashes[]> => {
+      const hashes = await Promise.all(members);
+      const found = await this.#workers.run({
+        ...{ kind: 'combine', bytes, matrix: parityMatrix(stripe, hashes.length) },
+        sources: hashes.map(({ sha256 }) => chunkFile(this.#folder, sha256)),
+        targets: parts.map((file) => ({ file, bytes })),
+      });
+      return Promise.all(found.map((each, i) => this.#name(parts[i]!, each)));
+    };
+    this.#parity.push(this.#note(make()));
+  }
+
+  #part(name: string): string {
+    const part = join(this.#folder, `.${name}.part`);
+    this.#parts.add(part);
+    return part;
+  }
+
+  async #name(part: string, { sha256, blake3 }: Found): Promise<Hashes> {
+    await rename(part, chunkFile(this.#folder, sha256));
+    this.#parts.delete(part);
+    return { sha256, blake3 };
+  }
+
+  /** What fails in the background ends the whole at once. */
+  #note<T>(work: Promise<T>): Promise<T> {
+    work.catch((error: unknown) => {
+      this.#failure ??= error;
+    });
+    return work;
+  }
+}

@@ -1,0 +1,97 @@
+/** Manifests of chunked files: one text for one file, and nothing in it from a stranger that can lead elsewhere or cost much. */
+import { describe, expect, it } from 'vitest';
+import { utf8 } from '../../src/base/bytes.ts';
+import { canonicalJson } from '../../src/base/canonical-json.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import {
+  type Manifest,
+  manifestDigest,
+  manifestText,
+  parseManifest,
+  piecesOf,
+} from '../../src/checkpoint/manifest.ts';
+
+const hashes = (name: string) => ({
+  sha256: sha256Hex(utf8(name)),
+  blake3: sha256Hex(utf8(`${name} in another way`)),
+});
+const manifest: Manifest = {
+  ...hashes('whole'),
+  bytes: 3 * 2 ** 14 + 5,
+  root: sha256Hex(utf8('root')),
+  chunkBytes: 2 ** 14,
+  stripe: { data: 3, parity: 2 },
+  chunks: ['a', 'b', 'c', 'd'].map(hashes),
+  parity: ['p', 'q', 'r', 's'].map(hashes),
+};
+type Fields = Record<string, unknown>;
+const textWith = (change: (fields: Fields) => void): string => {
+  const fields = JSON.parse(manifestText(manifest)) as Fields;
+  change(fields);
+  return canonicalJson(fields as never);
+};
+const issueOf = (text: string) => {
+  const parsed = parseManifest(text);
+  return parsed.ok ? undefined : `${parsed.issue.at}: ${parsed.issue.message}`;
+};
+
+describe('the manifest', () => {
+  it('is read back from its text, whose SHA-256 is its digest', () => {
+    expect(parseManifest(manifestText(manifest))).toEqual({ ok: true, value: manifest });
+    expect(manifestDigest(manifest)).toBe(sha256Hex(utf8(manifestText(manifest))));
+    const plain = { ...manifest, stripe: null, parity: [], root: null };
+    expect(parseManifest(manifestText(plain))).toEqual({ ok: true, value: plain });
+  });
+
+  it('says of every chunk where it belongs and how long it is', () => {
+    const told = piecesOf(manifest).map(({ name, bytes, stripe, row, offset }) =>
+      [name, bytes, stripe, row, offset].join(' '),
+    );
+    expect(told).toEqual([
+      'chunk 0 16384 0 0 0',
+      'chunk 1 16384 0 1 16384',
+      'chunk 2 16384 0 2 32768',
+      'parity 0 of stripe 0 16384 0 3 ',
+      'parity 1 of stripe 0 16384 0 4 ',
+      'chunk 3 5 1 0 49152',
+      'parity 0 of stripe 1 5 1 3 ',
+      'parity 1 of stripe 1 5 1 4 ',
+    ]);
+  });
+
+  it.each<[string, string, (fields: Fields) => void]>([
+    ['2^40 bytes', 'at', (m) => Object.assign(m, { bytes: 2 ** 40 })],
+    ['no bytes', '0 bytes', (m) => Object.assign(m, { bytes: 0, chunks: [], parity: [] })],
+    ['a fraction of a byte', 'bytes', (m) => Object.assign(m, { bytes: 1.5 })],
+    ['tiny chunks', 'chunks of 1', (m) => Object.assign(m, { chunkBytes: 1 })],
+    ['huge chunks', 'chunkBytes', (m) => Object.assign(m, { chunkBytes: 2 ** 30 })],
+    ['a chunk too many', '5 chunks where', (m) => (m.chunks as unknown[]).push(['a', 'b'].map((n) => hashes(n).sha256))], // biome-ignore format: one case
+    ['a chunk too few', '3 chunks where', (m) => (m.chunks as unknown[]).pop()],
+    ['parity missing', '3 parity chunks', (m) => (m.parity as unknown[]).pop()],
+    ['a stripe of nothing', 'a stripe of', (m) => Object.assign(m, { stripe: { data: 0, parity: 1 } })], // biome-ignore format: one case
+    ['a stripe too wide', 'a stripe of', (m) => Object.assign(m, { stripe: { data: 200, parity: 100 } })], // biome-ignore format: one case
+    ['offsets, which could overlap', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, { offset: 0, bytes: 9 })], // biome-ignore format: one case
+    ['names of files', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, ['../../etc/passwd', '/etc/shadow'])], // biome-ignore format: one case
+    ['another member', 'other members', (m) => Object.assign(m, { path: '../x' })],
+    ['another format', 'format', (m) => Object.assign(m, { format: 'nostrain/chunks/2' })],
+    ['hashes in capitals', 'sha256', (m) => Object.assign(m, { sha256: 'A'.repeat(64) })],
+  ])('is refused with %s', (_, words, change) => {
+    const issue = issueOf(textWith(change));
+    expect(issue).toContain(words === 'at' ? '1099511627776 bytes' : words);
+  });
+
+  it('is refused where one SHA-256 names two chunks that differ', () => {
+    const [a] = manifest.chunks;
+    const twice = { ...manifest, chunks: [a!, { ...hashes('b'), sha256: a!.sha256 }, ...manifest.chunks.slice(2)] }; // biome-ignore format: one line
+    expect(issueOf(manifestText(twice))).toContain('chunk 0 and chunk 1 have one SHA-256');
+    const longAndShort = { ...manifest, chunks: [...manifest.chunks.slice(0, 3), a!] };
+    expect(issueOf(manifestText(longAndShort))).toContain('chunk 0 and chunk 3');
+  });
+
+  it('has one spelling', () => {
+    expect(issueOf(`${manifestText(manifest)}\n`)).toContain('canonical');
+    expect(issueOf(JSON.stringify(JSON.parse(manifestText(manifest)), null, 1))).toContain('canonical'); // biome-ignore format: one line
+    expect(issueOf('')).toContain('not JSON');
+    expect(issueOf('[]')).toContain('body');
+  });
+});
