@@ -93,7 +93,7 @@ export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uin
   const hidden = decoder.hidden(own, text, openPast(graph, decoder, options, start));
   const asked = gather(hidden, last);
   graph.output('logits', headLogits(decoder, own, asked));
-  return encodeModel(lower(graph, 'decode', { portable: false }));
+  return encodeModel(lower(graph, 'decode', { target: 'cpu' }));
 }
 
 function openPast(

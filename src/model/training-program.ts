@@ -17,6 +17,7 @@ import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
 import { lowerLoop, next } from './graph/loop.ts';
 import { lower } from './graph/lower.ts';
+import type { Target } from './graph/rule.ts';
 import { ANY, type Value } from './graph/value.ts';
 import { add, after, gather, gemm, mul, reduceSum, reshape, split, square } from './graph/verbs.ts';
 import { encodeModel } from './onnx/encode.ts';
@@ -31,8 +32,8 @@ import { cutRanges, type Range } from './ranges.ts';
 export interface CompileOptions {
   /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
   readonly dtype?: 'f32' | 'f64';
-  /** Only operators that WebGPU has too; a little slower, and the last bits differ. */
-  readonly portable?: boolean;
+  /** Where the programs run; the last bits differ. Default is the CPU. */
+  readonly target?: Target;
   /** Backward computes the inside of every layer again instead of keeping it: less memory, a third more time. */
   readonly recompute?: boolean;
   /** Into how many micro-batches a step cuts its batch, one after the other: less memory for the same mean gradient. */
@@ -75,7 +76,7 @@ export function compileTraining(
   batch: number,
   {
     dtype = 'f32',
-    portable = false,
+    target = 'cpu',
     recompute = false,
     accumulate = 1,
     masked = false,
@@ -103,13 +104,13 @@ export function compileTraining(
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
     build(graph, plan);
-    return encodeModel(lower(graph, name, { portable }));
+    return encodeModel(lower(graph, name, { target }));
   };
   return {
     layout,
     optimizer,
     dataInputs: dataInputs(plan),
-    loop: () => encodeModel(lowerTraining(plan, portable)),
+    loop: () => encodeModel(lowerTraining(plan, target)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
       const rows = graph.input('rows', { dtype: 'i32', shape: [batch] });
@@ -144,7 +145,7 @@ interface Plan {
   readonly masked: boolean;
 }
 
-function lowerTraining(plan: Plan, portable: boolean): OnnxGraph {
+function lowerTraining(plan: Plan, target: Target): OnnxGraph {
   const { optimizer, dtype, batch } = plan;
   const body = createGraph();
   const iteration = body.input('iteration', { dtype: 'i64', shape: [] });
@@ -156,7 +157,7 @@ function lowerTraining(plan: Plan, portable: boolean): OnnxGraph {
     carried: ['params', ...optimizer.moments],
     collected: { loss: 'losses' },
   };
-  return lowerLoop(body, roles, { portable });
+  return lowerLoop(body, roles, { target });
 }
 
 function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {

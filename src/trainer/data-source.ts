@@ -1,6 +1,6 @@
 /** The data of a trainer thread, as its programs take it: all of it at once, or the windows of a file that some rows need. */
 import { storeTokens } from '../model/data/tokens.ts';
-import type { Data } from './messages.ts';
+import type { Data, Device, Feed } from './messages.ts';
 import { type Runtime, type Tensors, tensorOf, tensorsOf } from './runtime.ts';
 import type { OpenStored } from './token-reader.ts';
 
@@ -9,11 +9,30 @@ export interface DataSource {
   at(rows: Int32Array): { readonly tensors: Tensors; readonly rows: Int32Array };
 }
 
+interface Reading {
+  readonly ort: Runtime;
+  readonly openStored: OpenStored;
+}
+
+/** On WebGPU, where all data would be sent with every step, each step gets its own rows only. */
 export function openSource(
   data: Data | undefined,
-  ort: Runtime,
-  openStored: OpenStored,
+  device: Device,
+  { ort, openStored }: Reading,
 ): DataSource {
+  if (data?.kind === 'feeds' && device === 'webgpu') {
+    const { feeds, window } = data;
+    return {
+      at: (rows) => {
+        const own = Object.entries(feeds).map(([name, feed]) => [
+          name,
+          takeRows(feed, rows, window),
+        ]);
+        const tensors = tensorsOf(ort, Object.fromEntries(own));
+        return { tensors, rows: rows.map((_, i) => i * window) };
+      },
+    };
+  }
   if (data?.kind !== 'stored') {
     const tensors = tensorsOf(ort, data?.feeds);
     return { at: (rows) => ({ tensors, rows }) };
@@ -40,4 +59,14 @@ export function openSource(
       };
     },
   };
+}
+
+/** The entries of these rows one after the other. */
+function takeRows({ elements, shape: [, ...inner] }: Feed, rows: Int32Array, window: number): Feed {
+  const width = inner.reduce((product, dim) => product * dim, 1);
+  const taken = Reflect.construct(elements.constructor, [rows.length * window * width]);
+  rows.forEach((row, i) => {
+    taken.set(elements.subarray(row * width, (row + window) * width), i * window * width);
+  });
+  return { elements: taken, shape: [rows.length * window, ...inner] };
 }

@@ -26,9 +26,11 @@ export type Feeds = Readonly<Record<string, Feed>>;
 
 export type DataName = 'shard' | 'validation';
 
-/** Inputs that hold all rows, or a file whose windows are read as rows are asked for. */
+/**
+ * Inputs that hold all rows, each of them `window` entries from its number on; or a file whose windows are read as rows are asked for.
+ */
 export type Data =
-  | { readonly kind: 'feeds'; readonly feeds: Feeds }
+  | { readonly kind: 'feeds'; readonly feeds: Feeds; readonly window: number }
   | { readonly kind: 'stored'; readonly part: StoredTokens; readonly context: number };
 
 /** What every trainer thread gets, however it trains. */
@@ -48,8 +50,7 @@ export interface OpenRequest {
 /** One thread takes every step alone, inside onnxruntime as far as the device can. */
 export interface SingleTraining {
   readonly kind: 'single';
-  /** True: `model` is a Loop over many steps. False: it is one step, called again and again. */
-  readonly loops: boolean;
+  /** A Loop over many steps; on WebGPU one step, which is called again and again. */
   readonly model: Uint8Array;
   /** Names of the state inputs, `params` first, each replaced by the output `<name>.next`. */
   readonly state: readonly string[];

@@ -5,8 +5,8 @@ import { type Engine, openReplicas, openSingle, type StartThread } from './engin
 import type { Data, DataName, Device, Feeds } from './messages.ts';
 
 export interface Opening {
-  /** The program for batches of `rows`, with portable operators only or with all of them. */
-  readonly compile: (rows: number, portable: boolean) => TrainingProgram;
+  /** The program for batches of `rows`, for one device. */
+  readonly compile: (rows: number, target: Device) => TrainingProgram;
   readonly data: Readonly<Partial<Record<DataName, Data>>>;
   /** Only some tokens of the data count. */
   readonly masked?: boolean;
@@ -75,7 +75,7 @@ export function noDevice(device: Device, cause: unknown, hint: string): Training
 function prepareParts(start: StartThread, opening: Opening): () => Promise<Opened> {
   const { compile, data, masked = false, frozen, batch, parts, threads } = opening;
   const rows = batch / parts;
-  const program = compile(rows, false);
+  const program = compile(rows, 'cpu');
   const { layout, optimizer } = program;
   const models = { evaluate: program.evaluate(), forward: program.forward() };
   const work = {
@@ -99,18 +99,17 @@ function prepareSingle(
   device: Device,
   { compile, data, frozen, batch, threads }: Opening,
 ): () => Promise<Opened> {
-  const program = compile(batch, device === 'webgpu');
+  const program = compile(batch, device);
   const { layout, optimizer } = program;
-  const loops = device !== 'webgpu';
   const state = ['params', ...optimizer.moments];
   const models = { evaluate: program.evaluate(), forward: program.forward() };
   const { rateCount } = optimizer;
-  const model = loops ? program.loop() : program.step();
+  const model = device === 'webgpu' ? program.step() : program.loop();
   return async () => {
     const engine = await openSingle(
       start,
       { device, threads, data, frozen, rows: batch, ...models },
-      { kind: 'single', loops, model, state, batch, rateCount },
+      { kind: 'single', model, state, batch, rateCount },
     );
     try {
       // a session may open on a device that then cannot run it

@@ -56,7 +56,7 @@ export async function createReplicaStepper(
     gradient: new Float32Array(size),
   };
   return {
-    begin: () => {},
+    begin: async () => {},
     advance: async (task) => {
       try {
         return await advance(replica, task);
@@ -65,7 +65,7 @@ export async function createReplicaStepper(
         throw error;
       }
     },
-    finish: () => {
+    finish: async () => {
       throw new TypeError(`replica ${number} keeps its state in shared memory`);
     },
   };

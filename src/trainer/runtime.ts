@@ -5,8 +5,16 @@ import type { Device, Feed, Feeds } from './messages.ts';
 /** One build of onnxruntime: that of Node.js, or the one for browsers. */
 export interface Runtime {
   readonly Tensor: typeof Tensor;
-  /** Loads a model. The graphs are lowered as they should run: nothing rewrites them. */
-  createSession(model: Uint8Array, device: Device, threads: number): Promise<InferenceSession>;
+  /**
+   * Loads a model. The graphs are lowered as they should run: nothing rewrites them. Outputs named as `resident` stay in the memory of
+   * a GPU with WebGPU.
+   */
+  createSession(
+    model: Uint8Array,
+    device: Device,
+    threads: number,
+    resident?: readonly string[],
+  ): Promise<InferenceSession>;
   /** True where results are written into tensors that the caller gives; else every call makes new ones. */
   readonly writesInPlace: boolean;
 }

@@ -16,8 +16,9 @@ import type {
   RowLosses,
 } from './messages.ts';
 import { createReplicaStepper } from './replica.ts';
+import { createResidentStepper, type GpuMemory, openGpuMemory, uploadFrozen } from './resident.ts';
 import { floats, type Runtime, type Tensors, tensorOf, tensorsOf, vector } from './runtime.ts';
-import { createSingleStepper, type Stepper } from './single.ts';
+import { createSingleStepper, type ShardFeeds, type Stepper } from './single.ts';
 import { createTextReader } from './text-reader.ts';
 import type { OpenStored } from './token-reader.ts';
 
@@ -31,31 +32,36 @@ interface Opened {
   readonly rows: number;
   readonly data: Readonly<Record<DataName, DataSource>>;
   readonly frozen: Tensors;
+  /** Frozen tensors where the device reads them. */
+  readonly placed: Tensors;
+  readonly memory: GpuMemory | undefined;
   readonly stepper: Stepper;
   readonly threads: number;
   /** Loaded when first needed. */
   readonly session: (name: 'evaluate' | 'forward') => Promise<InferenceSession>;
   held: Tensor;
+  /** The same on the GPU, once it was needed there. */
+  uploaded?: Tensor | undefined;
   reader?: ReturnType<typeof createTextReader>;
 }
 
-async function open({ ort, openStored }: ThreadParts, request: OpenRequest): Promise<Opened> {
-  const { device, threads, training } = request;
+async function open(parts: ThreadParts, request: OpenRequest): Promise<Opened> {
+  const { ort } = parts;
+  const { device, threads } = request;
   const frozen = tensorsOf(ort, request.frozen);
+  const memory = device === 'webgpu' ? openGpuMemory(ort) : undefined;
+  const placed = memory ? await uploadFrozen(ort, request.frozen, memory) : frozen;
   const data = {
-    shard: openSource(request.data.shard, ort, openStored),
-    validation: openSource(request.data.validation, ort, openStored),
+    shard: openSource(request.data.shard, device, parts),
+    validation: openSource(request.data.validation, device, parts),
   };
-  const shard = { source: data.shard, frozen };
+  const shard = { source: data.shard, frozen: placed };
   const sessions = new Map<string, Promise<InferenceSession>>();
   return {
     rows: request.rows,
     data,
-    ...{ frozen, threads },
-    stepper:
-      training.kind === 'single'
-        ? await createSingleStepper(training, device, threads, shard, ort)
-        : await createReplicaStepper(training, device, threads, shard, ort),
+    ...{ frozen, placed, memory, threads },
+    stepper: await createStepper(ort, request, shard, memory),
     session: (name) => {
       const session = sessions.get(name) ?? ort.createSession(request[name], device, threads);
       sessions.set(name, session);
@@ -65,31 +71,53 @@ async function open({ ort, openStored }: ThreadParts, request: OpenRequest): Pro
   };
 }
 
+function createStepper(
+  ort: Runtime,
+  { device, threads, training }: OpenRequest,
+  shard: ShardFeeds,
+  memory: GpuMemory | undefined,
+): Promise<Stepper> {
+  if (training.kind === 'replica') {
+    return createReplicaStepper(training, device, threads, shard, ort);
+  }
+  return memory
+    ? createResidentStepper(training, shard, memory, ort)
+    : createSingleStepper(training, device, threads, shard, ort);
+}
+
+/** The held parameters where the device reads them. */
+async function placeHeld(opened: Opened): Promise<Tensor> {
+  const { held, memory } = opened;
+  if (!memory) return held;
+  opened.uploaded ??= await memory.upload(held);
+  return opened.uploaded;
+}
+
 async function evaluate(
   { Tensor }: Runtime,
-  { session, data, frozen, held, rows: count }: Opened,
+  opened: Opened,
   { on, rows }: Calls['evaluate']['ask'],
 ): Promise<RowLosses> {
+  const { session, data, placed, rows: count } = opened;
   const model = await session('evaluate');
+  const params = await placeHeld(opened);
   const losses = new Float32Array(rows.length);
   const counts = new Float32Array(rows.length).fill(1);
   for (let at = 0; at < rows.length; at += count) {
     const own = data[on].at(rows.slice(at, at + count));
-    const feeds = { ...frozen, ...own.tensors, rows: new Tensor('int32', own.rows) };
-    const results = await model.run({ ...feeds, params: held });
+    const feeds = { ...placed, ...own.tensors, rows: new Tensor('int32', own.rows) };
+    const results = await model.run({ ...feeds, params });
     losses.set(floats(results.losses), at);
     if (results.counts) counts.set(floats(results.counts), at);
   }
   return { losses, counts };
 }
 
-async function forward(
-  ort: Runtime,
-  { session, held, frozen }: Opened,
-  inputs: Feed,
-): Promise<Float32Array> {
+async function forward(ort: Runtime, opened: Opened, inputs: Feed): Promise<Float32Array> {
+  const { session, placed } = opened;
   const model = await session('forward');
-  const results = await model.run({ ...frozen, params: held, inputs: tensorOf(ort, inputs) });
+  const params = await placeHeld(opened);
+  const results = await model.run({ ...placed, params, inputs: tensorOf(ort, inputs) });
   return floats(results.predictions);
 }
 
@@ -141,13 +169,15 @@ function answersOf(parts: ThreadParts): Answers {
       return null;
     },
     begin: async (vectors) => {
-      current().stepper.begin(vectors);
+      await current().stepper.begin(vectors);
       return null;
     },
     advance: (task) => current().stepper.advance(task),
-    finish: async () => current().stepper.finish(),
+    finish: () => current().stepper.finish(),
     hold: async (params) => {
       current().held = vector(ort, params);
+      current().uploaded?.dispose();
+      current().uploaded = undefined;
       return null;
     },
     evaluate: (ask) => evaluate(ort, current(), ask),

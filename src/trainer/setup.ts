@@ -121,14 +121,16 @@ export function dataOf({ data, model }: TrainerSetup): Partial<Record<DataName, 
       const tokens = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
       const shape = [tokens.length];
       const counted = 'tokens' in part && { counted: { elements: part.counted, shape } };
-      return { kind: 'feeds', feeds: { corpus: { elements: tokens, shape }, ...counted } };
+      const feeds = { corpus: { elements: tokens, shape }, ...counted };
+      return { kind: 'feeds', feeds, window: context + 1 };
     };
     return { shard: held(data.shard), validation: held(data.validation) };
   }
   const rows = ({ inputs, targets }: RegressionRows): Data => {
     const shape = [targets.length, data.features];
     const wanted = { elements: targets, shape: [targets.length] };
-    return { kind: 'feeds', feeds: { inputs: { elements: inputs, shape }, targets: wanted } };
+    const feeds = { inputs: { elements: inputs, shape }, targets: wanted };
+    return { kind: 'feeds', feeds, window: 1 };
   };
   return {
     shard: rows(data),

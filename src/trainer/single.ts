@@ -1,4 +1,4 @@
-/** Training by one thread: many steps in one Loop, or one step after the other where the device has no Loop. */
+/** Training by one thread with many steps in one Loop; `resident.ts` takes them one by one where a device has no Loop. */
 import type { Tensor } from 'onnxruntime-common';
 import type { DataSource } from './data-source.ts';
 import type { Advance, Advanced, Device, SingleTraining } from './messages.ts';
@@ -12,9 +12,9 @@ export interface ShardFeeds {
 
 /** How a trainer thread moves the state. */
 export interface Stepper {
-  begin(vectors: readonly Float32Array[]): void;
+  begin(vectors: readonly Float32Array[]): Promise<void>;
   advance(task: Advance): Promise<Advanced>;
-  finish(): readonly Float32Array[];
+  finish(): Promise<readonly Float32Array[]>;
 }
 
 export async function createSingleStepper(
@@ -24,23 +24,15 @@ export async function createSingleStepper(
   { source, frozen }: ShardFeeds,
   ort: Runtime,
 ): Promise<Stepper> {
-  const { model, loops, batch, rateCount } = training;
+  const { model, batch, rateCount } = training;
   const { Tensor } = ort;
   const session = await ort.createSession(model, device, threads);
   let state: Tensors = {};
   /** A second set of buffers, which results are written into; the two change places after every run. */
   let spare: Tensors = {};
 
-  const run = async (feeds: Tensors, losses: string): Promise<Float32Array> => {
-    const fetches: Record<string, Tensor | null> = { [losses]: null };
-    for (const name of training.state) fetches[`${name}.next`] = spare[name] ?? null;
-    const results = await session.run({ ...state, ...frozen, ...feeds }, fetches);
-    if (ort.writesInPlace) [state, spare] = [spare, state];
-    else for (const name of training.state) state[name] = results[`${name}.next`]!;
-    return floats(results[losses]);
-  };
-
-  const loop = ({ rates, rows }: Advance, steps: number): Promise<Float32Array> => {
+  const run = async ({ rates, rows }: Advance): Promise<Float32Array> => {
+    const steps = rows.length / batch;
     const own = source.at(rows);
     const feeds = {
       ...own.tensors,
@@ -48,25 +40,16 @@ export async function createSingleStepper(
       rates: new Tensor('float32', rates, [steps, rateCount]),
       rows: new Tensor('int32', own.rows, [steps, batch]),
     };
-    return run(feeds, 'losses');
-  };
-
-  const stepByStep = async ({ rates, rows }: Advance, steps: number): Promise<Float32Array> => {
-    const losses = new Float32Array(steps);
-    for (let i = 0; i < steps; i++) {
-      const own = source.at(rows.subarray(i * batch, (i + 1) * batch));
-      const feeds = {
-        ...own.tensors,
-        rates: new Tensor('float32', rates.subarray(i * rateCount, (i + 1) * rateCount)),
-        rows: new Tensor('int32', own.rows),
-      };
-      losses.set(await run(feeds, 'loss'), i);
-    }
-    return losses;
+    const fetches: Record<string, Tensor | null> = { losses: null };
+    for (const name of training.state) fetches[`${name}.next`] = spare[name] ?? null;
+    const results = await session.run({ ...state, ...frozen, ...feeds }, fetches);
+    if (ort.writesInPlace) [state, spare] = [spare, state];
+    else for (const name of training.state) state[name] = results[`${name}.next`]!;
+    return floats(results.losses);
   };
 
   return {
-    begin: (vectors) => {
+    begin: async (vectors) => {
       state = Object.fromEntries(training.state.map((name, i) => [name, vector(ort, vectors[i]!)]));
       if (!ort.writesInPlace) return;
       spare = Object.fromEntries(
@@ -75,11 +58,10 @@ export async function createSingleStepper(
     },
     advance: async (task) => {
       const start = performance.now();
-      const steps = task.rows.length / batch;
-      const losses = await (loops ? loop(task, steps) : stepByStep(task, steps));
+      const losses = await run(task);
       return { losses, seconds: (performance.now() - start) / 1000 };
     },
-    finish: () => {
+    finish: async () => {
       const vectors = training.state.map((name) => floats(state[name]));
       state = {};
       spare = {};

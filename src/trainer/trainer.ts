@@ -59,8 +59,8 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
   const masked = setup.data.kind === 'tokens' && isMasked(setup.data.shard);
   const threads = setup.threads ?? host.threads;
   const opened = await host.open(setup.device, {
-    compile: (rows, portable) =>
-      compileTraining(model, optimizer, rows, { portable, recompute, accumulate, masked }),
+    compile: (rows, target) =>
+      compileTraining(model, optimizer, rows, { target, recompute, accumulate, masked }),
     data: dataOf(setup),
     masked,
     frozen: () => frozenOf(setup),

@@ -112,7 +112,7 @@ async function gemmRate(threads: number): Promise<number> {
   const b = graph.input('b', { dtype: 'f32', shape: [k, n] });
   graph.output('c', gemm(a, b));
   const session = await InferenceSession.create(
-    encodeModel(lower(graph, 'gemm', { portable: false })),
+    encodeModel(lower(graph, 'gemm', { target: 'cpu' })),
     {
       intraOpNumThreads: threads,
     },

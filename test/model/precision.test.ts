@@ -206,7 +206,7 @@ describe.each([llama, gpt2])('adapters of $architecture', (spec) => {
       'logits',
       model.predict((name) => tensors.get(name)!, tokens),
     );
-    const { nodes } = lower(graph, 'test', { portable: false });
+    const { nodes } = lower(graph, 'test', { target: 'cpu' });
     const wide = nodes.filter(({ type }) => type === 'DequantizeLinear');
     expect(wide.length).toBeGreaterThanOrEqual(10);
     for (const { outputs } of wide) {

@@ -2,6 +2,7 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Graph } from '../../src/model/graph/builder.ts';
 import { lower } from '../../src/model/graph/lower.ts';
+import type { Target } from '../../src/model/graph/rule.ts';
 import { sizeOf } from '../../src/model/graph/value.ts';
 import { encodeModel } from '../../src/model/onnx/encode.ts';
 import type { DType, Shape } from '../../src/model/onnx/model.ts';
@@ -37,8 +38,8 @@ export async function load(model: Uint8Array, threads = 1): Promise<Run> {
   };
 }
 
-export const loadGraph = (graph: Graph, portable = false): Promise<Run> =>
-  load(encodeModel(lower(graph, 'test', { portable })));
+export const loadGraph = (graph: Graph, target: Target = 'cpu'): Promise<Run> =>
+  load(encodeModel(lower(graph, 'test', { target })));
 
 function ortTensor({ dtype, shape, elements }: TestTensor): Tensor {
   if (elements.length !== sizeOf(shape)) throw new TypeError(`[${shape}] is not filled`);

@@ -1,20 +1,19 @@
 /** Lowers a recorded graph to ONNX: removes dead ops, names values, deduplicates constants. */
-import { numberToHalf } from '../../tensor/dtype.ts';
+import { halfToNumber, numberToHalf } from '../../tensor/dtype.ts';
 import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx/model.ts';
 import type { Graph, Step } from './builder.ts';
-import type { Emitter, NamedValue } from './rule.ts';
+import type { Emitter, NamedValue, Target } from './rule.ts';
 import { ANY, type Value } from './value.ts';
 
 export interface Lowering {
-  /** Standard operators only, of the few that every backend has; results may differ in the last bits. */
-  readonly portable: boolean;
+  readonly target: Target;
 }
 
 /** A graph whose inputs and outputs keep the names they were declared with. */
-export function lower(graph: Graph, name: string, { portable }: Lowering): OnnxGraph {
+export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGraph {
   const names = new Map<Value, string>();
   for (const [input, value] of graph.inputs) names.set(value, input);
-  const sink = createSink(portable);
+  const sink = createSink(target);
   const produced = new Set(graph.steps.flatMap(({ outputs }) => outputs));
   for (const [output, value] of graph.outputs) {
     if (produced.has(value) && !names.has(value)) names.set(value, output);
@@ -22,12 +21,15 @@ export function lower(graph: Graph, name: string, { portable }: Lowering): OnnxG
   const steps = needed(graph);
   const used = new Set([...graph.outputs.values(), ...steps.flatMap(({ inputs }) => inputs)]);
   for (const { value, elements } of graph.constants) {
-    if (used.has(value)) names.set(value, sink.constant(value.dtype, value.shape, elements));
+    if (!used.has(value)) continue;
+    const dtype = heldType(value.dtype, target);
+    const held = dtype === value.dtype ? elements : Array.from(elements, heldAs(value.dtype));
+    names.set(value, sink.constant(dtype, value.shape, held));
   }
   const named = (value: Value, op = 'value'): NamedValue => {
     const known = names.get(value) ?? `${op}.${value.id}`;
     names.set(value, known);
-    return { name: known, dtype: value.dtype, shape: value.shape };
+    return { name: known, dtype: heldType(value.dtype, target), shape: value.shape };
   };
   for (const step of steps) {
     step.emit({
@@ -45,10 +47,24 @@ export function lower(graph: Graph, name: string, { portable }: Lowering): OnnxG
     name,
     nodes: sink.nodes,
     constants: sink.constants,
-    inputs: [...graph.inputs].map(declared),
+    inputs: [...graph.inputs].map(([input, { dtype, shape }]) =>
+      declared([input, { dtype: heldType(dtype, target), shape }]),
+    ),
     outputs: [...graph.outputs].map(declared),
   };
 }
+
+/**
+ * How a target holds data of a type: WebGPU has f16 on some devices only, and takes f32 instead; it has no signed bytes, and takes
+ * unsigned ones that are 128 higher.
+ */
+const heldType = (dtype: DType, target: Target): DType =>
+  target === 'webgpu' ? ((HELD_BY_WEBGPU as Partial<Record<DType, DType>>)[dtype] ?? dtype) : dtype;
+
+const HELD_BY_WEBGPU = { f16: 'f32', i8: 'u8' } as const;
+
+const heldAs = (dtype: DType) => (element: number) =>
+  dtype === 'i8' ? element + 128 : halfToNumber(numberToHalf(element));
 
 /** Open dimensions get names of their own, so that none is forced to equal another. */
 export const declared = ([name, { dtype, shape }]: readonly [
@@ -77,12 +93,12 @@ interface Sink extends Emitter {
   readonly constants: OnnxTensor[];
 }
 
-function createSink(portable: boolean): Sink {
+function createSink(target: Target): Sink {
   const nodes: OnnxNode[] = [];
   const constants: OnnxTensor[] = [];
   const known = new Map<string, string>();
   return {
-    portable,
+    target,
     nodes,
     constants,
     node(type, inputs, options = {}) {

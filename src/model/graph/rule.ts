@@ -40,10 +40,15 @@ export interface Emission<A> {
   uses(i: number): boolean;
 }
 
+/**
+ * Whose kernels a graph is made of: onnxruntime's on the CPU (native or in WebAssembly), on CUDA, or on WebGPU, which has the fewest.
+ * Results on different targets may differ in the last bits.
+ */
+export type Target = 'cpu' | 'cuda' | 'webgpu';
+
 /** Sink for emitted ONNX nodes. */
 export interface Emitter {
-  /** Standard operators only, of the few that every backend has. */
-  readonly portable: boolean;
+  readonly target: Target;
   /** Adds a node and names its only result, freshly unless `output` is given. */
   node(type: string, inputs: readonly string[], options?: NodeOptions): string;
   /** A tensor known while building; equal ones are kept once. */

@@ -6,9 +6,12 @@ import type { Runtime } from '../../trainer/runtime.ts';
 export const nodeRuntime: Runtime = {
   Tensor,
   writesInPlace: true,
-  createSession: (model, device, threads) =>
+  createSession: (model, device, threads, resident = []) =>
     InferenceSession.create(model, {
       executionProviders: [device],
+      ...(resident.length > 0 && {
+        preferredOutputLocation: Object.fromEntries(resident.map((name) => [name, 'gpu-buffer'])),
+      }),
       intraOpNumThreads: threads,
       executionMode: 'sequential',
       // the graphs are lowered as they should run; rewriting them would undo the order of some products

@@ -30,11 +30,11 @@ const paramsFeed = (params: Float32Array) =>
   ({ dtype: 'f32', shape: [params.length], elements: params }) as const;
 
 describe('against the f64 reference', () => {
-  test('losses of every row, native and portable', async () => {
+  test('losses of every row, for the CPU and for WebGPU', async () => {
     const params = roughParameters(smallGpt);
     const { tokens, feeds } = batchOf(smallGpt, [0, 17, 301]);
-    for (const portable of [false, true]) {
-      const program = compileTraining(smallGpt, adamwSpec, 3, { portable });
+    for (const target of ['cpu', 'webgpu'] as const) {
+      const program = compileTraining(smallGpt, adamwSpec, 3, { target });
       const run = await load(program.evaluate());
       const { losses } = await run({ ...feeds, params: paramsFeed(params) });
       tokens.forEach((row, i) => {
@@ -43,7 +43,7 @@ describe('against the f64 reference', () => {
     }
   });
 
-  test('the gradient by every parameter, native and portable', async () => {
+  test('the gradient by every parameter, for the CPU and for WebGPU', async () => {
     const params = roughParameters(tinyGpt);
     const { tokens, feeds } = batchOf(tinyGpt, [3, 50]);
     const step = 1e-6;
@@ -55,8 +55,8 @@ describe('against the f64 reference', () => {
       };
       return (at(step) - at(-step)) / (2 * step);
     });
-    for (const portable of [false, true]) {
-      const program = compileTraining(tinyGpt, adamwSpec, 2, { portable });
+    for (const target of ['cpu', 'webgpu'] as const) {
+      const program = compileTraining(tinyGpt, adamwSpec, 2, { target });
       const run = await load(program.gradient());
       const { loss, gradient } = await run({ ...feeds, params: paramsFeed(params) });
       expect(loss![0]).toBeCloseTo(referenceLoss(tinyGpt, params, tokens), 5);

@@ -14,7 +14,7 @@ test('what no output needs is dropped, equal constants are kept once', () => {
   const x = graph.input('x', vector);
   exp(x);
   graph.output('y', mul(add(x, 2), 2));
-  const { nodes, constants } = lower(graph, 'test', { portable: false });
+  const { nodes, constants } = lower(graph, 'test', { target: 'cpu' });
   expect(nodes.map(({ type }) => type)).toEqual(['Add', 'Mul']);
   expect(constants).toHaveLength(1);
 });
@@ -26,7 +26,7 @@ test('an output may be an input, and one value may be two outputs', async () => 
   graph.output('same', x);
   graph.output('first', y);
   graph.output('second', y);
-  const run = await load(encodeModel(lower(graph, 'test', { portable: false })));
+  const run = await load(encodeModel(lower(graph, 'test', { target: 'cpu' })));
   expect(await run({ x: { ...vector, elements: [1, 2] } })).toEqual({
     same: Float64Array.of(1, 2),
     first: Float64Array.of(2, 3),
@@ -42,7 +42,7 @@ test('a loop carries its state, reads from outside by step, and stacks what it c
   body.output(next('state'), add(state, gather(moves, step)));
   body.output('sum', reduceSum(state));
   const roles = { iteration: 'step', carried: ['state'], collected: { sum: 'sums' } };
-  const run = await load(encodeModel(lowerLoop(body, roles, { portable: false })));
+  const run = await load(encodeModel(lowerLoop(body, roles, { target: 'cpu' })));
   const results = await run({
     steps: { dtype: 'i64', shape: [], elements: [3] },
     state: { ...vector, elements: [1, 1] },

@@ -1,7 +1,7 @@
 /**
  * Every op's derivative against central differences of its f64 forward pass, run by onnxruntime itself; for `erf` and
  * `erfGate`, which have no f64 kernel, of an f64 function in TypeScript. The f32 graphs that training uses, and the
- * portable ones for WebGPU, must then give the same gradient up to rounding.
+ * ones for WebGPU, must then give the same gradient up to rounding.
  */
 import { describe, expect, test } from 'vitest';
 import { philox, unit } from '../../../src/base/rng.ts';
@@ -109,12 +109,12 @@ describe('derivatives match finite differences', () => {
       const points = c.shapes.map((shape, i) => elementsOf(c, sizeOf(shape), i));
       const expected = await differences(points, forwardOf(c));
       const variants = [
-        ...(c.reference ? [] : [{ dtype: 'f64', portable: false, tolerance: 1e-8 } as const]),
-        { dtype: 'f32', portable: false, tolerance: 1e-5 } as const,
-        { dtype: 'f32', portable: true, tolerance: 1e-5 } as const,
+        ...(c.reference ? [] : [{ dtype: 'f64', target: 'cpu', tolerance: 1e-8 } as const]),
+        { dtype: 'f32', target: 'cpu', tolerance: 1e-5 } as const,
+        { dtype: 'f32', target: 'webgpu', tolerance: 1e-5 } as const,
       ];
-      for (const { dtype, portable, tolerance } of variants) {
-        const run = await loadGraph(build(c, dtype, true).graph, portable);
+      for (const { dtype, target, tolerance } of variants) {
+        const run = await loadGraph(build(c, dtype, true).graph, target);
         const results = await run(feedsOf(c, dtype, points));
         expected.forEach((gradient, i) => {
           expectClose(results[`d${i}`]!, gradient, tolerance);

@@ -114,7 +114,7 @@ describe('orthogonal', () => {
     const [rows, columns] = [144, 150];
     const graph = createGraph();
     graph.output('x', orthogonal(graph.input('u', { dtype: 'f32', shape: [rows, columns] })));
-    const model = encodeModel(lower(graph, 'test', { portable: false }));
+    const model = encodeModel(lower(graph, 'test', { target: 'cpu' }));
     const u = { dtype: 'f32', shape: [rows, columns], elements: noise(rows * columns, 5) } as const;
     const [one, ...more] = await Promise.all(
       [1, 2, 3, 4].map(async (threads) => await (await load(model, threads))({ u })),

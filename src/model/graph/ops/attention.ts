@@ -29,7 +29,7 @@ function emitCausal(e: Emission<OpAttributes['causalAttention']>): void {
 
 /** q k^T * scale. */
 function emitScores(to: Emitter, q: NamedValue, k: NamedValue, scale: number): string {
-  if (!to.portable && q.dtype === 'f32') {
+  if (to.target !== 'webgpu' && q.dtype === 'f32') {
     return to.node('FusedMatMul', [q.name, k.name], {
       domain: 'com.microsoft',
       attributes: { transB: { int: 1 }, alpha: { float: scale } },
@@ -52,7 +52,7 @@ interface Mask {
 function emitMask(to: Emitter, scores: string, { type, length, window = 0 }: Mask): string {
   const constant = (seen: number, unseen: number) =>
     to.constant(type.dtype, [length, length], mask(length, window, seen, unseen));
-  return to.portable
+  return to.target === 'webgpu'
     ? to.node('Add', [scores, constant(0, NEVER)])
     : to.node('Min', [scores, constant(UNBOUNDED, UNSEEN)]);
 }
@@ -82,7 +82,7 @@ function emitGrouped(e: Emission<OpAttributes['groupedAttention']>): void {
   const flat = { ...q!, name: stacked, shape: [batch, heads, groups * length, size] };
   const square = [batch, heads, groups, length, length];
   let scores = shaped(emitScores(to, flat, k!, attributes.scale), square);
-  if (!to.portable) {
+  if (to.target !== 'webgpu') {
     const grouped = shaped(q!.name, [batch, heads, groups, length, size]);
     const alone = shaped(k!.name, [batch, heads, 1, length, size]);
     const own = to.node('ReduceSum', [to.node('Mul', [grouped, alone]), integers(to, [-1])]);

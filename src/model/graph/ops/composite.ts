@@ -28,6 +28,7 @@ import {
   softmax,
   sub,
 } from '../verbs.ts';
+import { emitCut, emitJoin } from './shaping.ts';
 
 type Composite = 'softmax' | 'logSoftmax' | 'crossEntropy' | 'slicedCrossEntropy' | 'standardize';
 
@@ -44,7 +45,8 @@ const keepLast = { keepdims: { int: 1 } };
 /** log softmax of `x`, from the one operator or from parts that every backend has. */
 function emitLogSoftmax(to: Emitter, x: string, output?: string): string {
   const options = output === undefined ? {} : { outputs: [output] };
-  if (!to.portable) return to.node('LogSoftmax', [x], { attributes: lastAxis, ...options });
+  if (to.target !== 'webgpu')
+    return to.node('LogSoftmax', [x], { attributes: lastAxis, ...options });
   const axes = integers(to, [-1]);
   const highest = to.node('ReduceMax', [x, axes], { attributes: keepLast });
   const shifted = to.node('Sub', [x, highest]);
@@ -79,24 +81,23 @@ const slicesOf = (total: number, rows: number): readonly (readonly [from: number
 function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
   const { inputs, outputs, attributes, to } = e;
   const [x, weight, targets] = inputs;
-  const cut = (name: string, ...bounds: readonly number[]) =>
-    to.node('Slice', [name, ...[...bounds, 0].map((bound) => integers(to, [bound]))]);
   const losses: string[] = [];
   const slopes: string[] = [];
-  for (const [from, end] of slicesOf(x!.shape[0]!, attributes.rows)) {
-    const logits = to.node('Gemm', [cut(x!.name, from, end), weight!.name], {
+  for (const [start, end] of slicesOf(x!.shape[0]!, attributes.rows)) {
+    const rows = emitCut(to, x!, { axis: 0, start, end });
+    const logits = to.node('Gemm', [rows, weight!.name], {
       attributes: { transB: { int: 1 } },
     });
-    const own = cut(targets!.name, from, end);
+    const own = emitCut(to, targets!, { axis: 0, start, end });
     const logs = emitLogSoftmax(to, logits);
     losses.push(emitLosses(to, logs, own));
     if (!e.uses(1)) continue;
     const mean = to.node('Gemm', [to.node('Exp', [logs]), weight!.name]);
     slopes.push(to.node('Sub', [mean, to.node('Gather', [weight!.name, own])]));
   }
-  const joined = { attributes: { axis: { int: 0 } } };
-  to.node('Concat', losses, { ...joined, outputs: [outputs[0]!.name] });
-  if (e.uses(1)) to.node('Concat', slopes, { ...joined, outputs: [outputs[1]!.name] });
+  const joined = { axis: 0, dtype: x!.dtype };
+  emitJoin(to, losses, joined, outputs[0]!.name);
+  if (e.uses(1)) emitJoin(to, slopes, joined, outputs[1]!.name);
 }
 
 /**
@@ -132,7 +133,7 @@ function emitStandardize(e: Emission<OpAttributes['standardize']>): void {
   const x = e.inputs[0]!;
   const [y, inverse] = e.outputs;
   const { epsilon } = e.attributes;
-  if (x.dtype === 'f32' && !e.to.portable) {
+  if (x.dtype === 'f32' && e.to.target !== 'webgpu') {
     const width = x.shape[x.shape.length - 1]!;
     const ones = e.to.constant('f32', [width], new Float32Array(width).fill(1));
     e.to.node('LayerNormalization', [x.name, ones], {

@@ -15,7 +15,7 @@ function emitRmsNorm({
   attributes: { epsilon },
   to,
 }: Emission<OpAttributes['rmsNorm']>): void {
-  if (x!.dtype === 'f32' && !to.portable) {
+  if (x!.dtype === 'f32' && to.target !== 'webgpu') {
     to.node('SimplifiedLayerNormalization', [x!.name, scale!.name], {
       attributes: { axis: { int: -1 }, epsilon: { float: epsilon }, stash_type: { int: 1 } },
       outputs: [y!.name, inverse!.name],
@@ -33,7 +33,7 @@ function emitRmsNorm({
 
 /** Turns the pair of elements i and i + d/2 of every position by that position's angle. */
 function emitRotary({ inputs: [x, cos, sin], outputs: [y], to }: Emission<Plain>): void {
-  if (x!.dtype === 'f32' && !to.portable) {
+  if (x!.dtype === 'f32' && to.target !== 'webgpu') {
     const first = to.constant('i64', [1], [0]);
     to.node('RotaryEmbedding', [x!.name, first, cos!.name, sin!.name], {
       domain: 'com.microsoft',

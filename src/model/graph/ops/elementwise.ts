@@ -1,5 +1,6 @@
 /** Elementwise ops; two operands broadcast as in NumPy. */
-import { type Derivation, type Derive, direct, each, type OpRule } from '../rule.ts';
+import { ELEMENT_TYPE } from '../../onnx/model.ts';
+import { type Derivation, type Derive, direct, type Emission, each, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';
 import { broadcast, isFloat, type Value, type ValueType } from '../value.ts';
 import {
@@ -69,6 +70,21 @@ const unary = (type: string, slope: (x: Value, y: Value) => Value): OpRule<Plain
   derive: each((d) => mul(d.grad, slope(d.inputs[0]!, d.outputs[0]!))),
 });
 
+/** WebGPU has no kernel for it, and subtracts where a number is below 0 from where it is above. */
+function emitSign({ inputs: [x], outputs: [y], to }: Emission<Plain>): void {
+  const outputs = [y!.name];
+  if (to.target !== 'webgpu') {
+    to.node('Sign', [x!.name], { outputs });
+    return;
+  }
+  const zero = to.constant(x!.dtype, [], [0]);
+  const attributes = { to: { int: ELEMENT_TYPE[x!.dtype] } };
+  const [above, below] = ['Greater', 'Less'].map((type) =>
+    to.node('Cast', [to.node(type, [x!.name, zero])], { attributes }),
+  );
+  to.node('Sub', [above!, below!], { outputs });
+}
+
 /** 1 where the condition holds, else 0. */
 const indicator = (condition: Value, like: Value): Value => cast(condition, like.dtype);
 
@@ -128,7 +144,7 @@ export const elementwise = {
   ),
   neg: { infer: floats, emit: direct('Neg'), derive: each((d) => neg(d.grad)) },
   abs: unary('Abs', (x) => sign(x)),
-  sign: { infer: floats, emit: direct('Sign'), derive: 'sign is flat wherever it has a slope' },
+  sign: { infer: floats, emit: emitSign, derive: 'sign is flat wherever it has a slope' },
   exp: unary('Exp', (_, y) => y),
   log: { infer: floats, emit: direct('Log'), derive: each((d) => div(d.grad, d.inputs[0]!)) },
   sqrt: {

@@ -53,7 +53,7 @@ function emitPlainMatmul({
 function emitMatmul(e: Emission<OpAttributes['matmul']>): void {
   const { transA, transB, alpha } = e.attributes;
   const plain = !transA && !transB && alpha === 1;
-  if (plain || e.to.portable || e.outputs[0]!.dtype !== 'f32') {
+  if (plain || e.to.target === 'webgpu' || e.outputs[0]!.dtype !== 'f32') {
     emitPlainMatmul(e);
     return;
   }

@@ -1,4 +1,5 @@
 /** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad, after. */
+import { type DType, ELEMENT_TYPE } from '../../onnx/model.ts';
 import {
   type Emission,
   type Emitter,
@@ -8,7 +9,7 @@ import {
   type OpRule,
 } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
-import { broadcast, sameShape, sizeOf, type ValueType, withDim } from '../value.ts';
+import { broadcast, isFloat, sameShape, sizeOf, type ValueType, withDim } from '../value.ts';
 import { concat, filled, pad, reshape, slice, split, sumTo, transpose } from '../verbs.ts';
 
 type Shaping = 'reshape' | 'transpose' | 'expand' | 'concat' | 'split' | 'slice' | 'pad' | 'after';
@@ -32,19 +33,97 @@ function inferConcat(parts: readonly ValueType[], axis: number): readonly ValueT
   return [{ dtype: first!.dtype, shape: withDim(first!.shape, axis, dim) }];
 }
 
-/** Two reshapes, which copy nothing: the first to a shape that looks at the other value, the second to the one known here. */
-export function emitAfter(
+/**
+ * A value once another one has been computed: axes that are none of the other's are added to it, then its known shape is said. Neither
+ * is copied, but for bytes on WebGPU.
+ */
+export function emitAfter(to: Emitter, a: NamedValue, other: string, output?: string): string {
+  const none = to.node('Shape', [other], { attributes: { start: { int: 0 }, end: { int: 0 } } });
+  const isExpanded = to.target === 'webgpu' && isByte(a.dtype);
+  const waited = to.node(isExpanded ? 'Expand' : 'Unsqueeze', [a.name, none]);
+  const known = integers(to, a.shape);
+  return to.node('Reshape', [waited, known], output === undefined ? {} : { outputs: [output] });
+}
+
+const isByte = (dtype: DType): boolean => dtype === 'u8' || dtype === 'i8';
+
+interface Cut {
+  readonly axis: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** One stretch of a value along an axis. WebGPU slices real numbers only, and picks others one by one. */
+export function emitCut(
   to: Emitter,
-  { name, shape }: Pick<NamedValue, 'name' | 'shape'>,
-  other: string,
+  { name, dtype }: NamedValue,
+  { axis, start, end }: Cut,
   output?: string,
 ): string {
-  const [from, one] = [integers(to, [0]), integers(to, [1])];
-  const dim = to.node('Slice', [to.node('Shape', [other]), from, one, from]);
-  const known = integers(to, shape);
-  const late = to.node('Add', [known, to.node('Mul', [dim, from])]);
-  const waited = to.node('Reshape', [name, late]);
-  return to.node('Reshape', [waited, known], output === undefined ? {} : { outputs: [output] });
+  const options = output === undefined ? {} : { outputs: [output] };
+  if (to.target !== 'webgpu' || isReal(dtype)) {
+    const bounds = [start, end, axis].map((bound) => integers(to, [bound]));
+    return to.node('Slice', [name, ...bounds], options);
+  }
+  const places = Array.from({ length: end - start }, (_, i) => start + i);
+  const picked = to.constant('i32', [places.length], places);
+  return to.node('Gather', [name, picked], { attributes: { axis: { int: axis } }, ...options });
+}
+
+const isReal = (dtype: DType): boolean => isFloat(dtype) || dtype === 'f16';
+
+/** The standard promises a shader of WebGPU 8 buffers, one of which is the whole of the pieces. */
+const MOST_PIECES = 7;
+
+/** Values one after the other along an axis; on WebGPU a few at a time. */
+export function emitJoin(
+  to: Emitter,
+  pieces: readonly string[],
+  { axis, dtype }: { readonly axis: number; readonly dtype: DType },
+  output: string,
+): void {
+  const attributes = { axis: { int: axis } };
+  if (to.target !== 'webgpu') {
+    to.node('Concat', pieces, { attributes, outputs: [output] });
+    return;
+  }
+  const isBool = dtype === 'bool';
+  const cast = (
+    name: string,
+    type: DType,
+    options: { readonly outputs?: readonly string[] } = {},
+  ) => to.node('Cast', [name], { attributes: { to: { int: ELEMENT_TYPE[type] } }, ...options });
+  let left = isBool ? pieces.map((name) => cast(name, 'i32')) : pieces;
+  while (left.length > MOST_PIECES) {
+    left = chunks(left, MOST_PIECES).map((part) =>
+      part.length === 1 ? part[0]! : to.node('Concat', part, { attributes }),
+    );
+  }
+  if (!isBool) to.node('Concat', left, { attributes, outputs: [output] });
+  else cast(to.node('Concat', left, { attributes }), 'bool', { outputs: [output] });
+}
+
+const chunks = <T>(list: readonly T[], size: number): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(list.length / size) }, (_, i) =>
+    list.slice(i * size, (i + 1) * size),
+  );
+
+function emitSplit(e: Emission<OpAttributes['split']>): void {
+  const { attributes, outputs, to } = e;
+  const { axis, sizes } = attributes;
+  const a = e.inputs[0]!;
+  if (to.target !== 'webgpu' || sizes.length <= MOST_PIECES) {
+    to.node('Split', [a.name, integers(to, sizes)], {
+      attributes: { axis: { int: axis } },
+      outputs: outputs.map(({ name }) => name),
+    });
+    return;
+  }
+  let start = 0;
+  sizes.forEach((size, i) => {
+    if (e.uses(i)) emitCut(to, a, { axis, start, end: start + size }, outputs[i]!.name);
+    start += size;
+  });
 }
 
 export const shaping = {
@@ -94,11 +173,8 @@ export const shaping = {
   concat: {
     infer: (parts, { axis }) => inferConcat(parts, axis),
     emit: ({ inputs, outputs: [y], attributes: { axis }, to }) => {
-      to.node(
-        'Concat',
-        inputs.map(({ name }) => name),
-        { attributes: { axis: { int: axis } }, outputs: [y!.name] },
-      );
+      const names = inputs.map(({ name }) => name);
+      emitJoin(to, names, { axis, dtype: y!.dtype }, y!.name);
     },
     derive: ({ grad, inputs, attributes: { axis } }) =>
       split(
@@ -114,12 +190,7 @@ export const shaping = {
       }
       return sizes.map((size) => ({ dtype: a!.dtype, shape: withDim(a!.shape, axis, size) }));
     },
-    emit: ({ inputs: [a], outputs, attributes: { axis, sizes }, to }) => {
-      to.node('Split', [a!.name, integers(to, sizes)], {
-        attributes: { axis: { int: axis } },
-        outputs: outputs.map(({ name }) => name),
-      });
-    },
+    emit: emitSplit,
     derive: ({ grads, inputs: [a], outputs, attributes: { axis } }) => {
       const [first, ...rest] = outputs.map((piece, i) => grads[i] ?? filled(a!, piece.shape, 0));
       return [concat([first!, ...rest], axis)];
@@ -132,9 +203,8 @@ export const shaping = {
       }
       return [{ dtype: a!.dtype, shape: withDim(a!.shape, axis, end - start) }];
     },
-    emit: ({ inputs: [a], outputs: [y], attributes: { axis, start, end }, to }) => {
-      const bounds = [start, end, axis].map((bound) => integers(to, [bound]));
-      to.node('Slice', [a!.name, ...bounds], { outputs: [y!.name] });
+    emit: ({ inputs: [a], outputs: [y], attributes, to }) => {
+      emitCut(to, a!, attributes, y!.name);
     },
     derive: each(({ grad, inputs: [a], attributes: { axis, start, end } }) =>
       pad(grad, axis, start, a!.shape[axis]! - end),

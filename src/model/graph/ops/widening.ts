@@ -6,21 +6,26 @@ import { type Emission, type Emitter, integers, type NamedValue, type OpRule } f
 import type { OpAttributes } from '../signatures.ts';
 import { sizeOf, type ValueType } from '../value.ts';
 import { mul, reshape } from '../verbs.ts';
-import { emitAfter } from './shaping.ts';
+import { emitAfter, emitCut } from './shaping.ts';
 
 type Widening = 'widen' | 'piecedCrossEntropy';
 
 /** Values of a block. */
 export const BLOCK = 32;
 
-/** Shape of the numbers that the parts of a tensor stand for. */
-function widened([held, scale, offset]: readonly ValueType[]): readonly number[] {
+/** Shape of the numbers that the parts of a tensor stand for: with an offset there are two in each byte. */
+const wideShape = ([held, , offset]: readonly ValueType[]): readonly number[] => {
+  const { shape } = held!;
+  return offset ? [...shape.slice(0, -1), 2 * shape.at(-1)!] : shape;
+};
+
+/** The same, for parts that fit together only. */
+function widened(parts: readonly ValueType[]): readonly number[] {
+  const [held, ...given] = parts;
   const { dtype, shape } = held!;
-  const width = shape.at(-1) ?? 0;
-  const values = dtype === 'u8' ? 2 * width : width;
+  const wide = wideShape(parts);
   const wanted = { f16: 0, i8: 1, u8: 2 }[dtype as string];
-  const given = [scale, offset].filter((part) => part !== undefined);
-  const blocks = [...shape.slice(0, -1), values / BLOCK].join();
+  const blocks = [...shape.slice(0, -1), (wide.at(-1) ?? 0) / BLOCK].join();
   if (
     wanted !== given.length ||
     given.some((part) => part.dtype !== 'f16' || part.shape.join() !== blocks)
@@ -29,7 +34,7 @@ function widened([held, scale, offset]: readonly ValueType[]): readonly number[]
       `[${shape}] of ${dtype} is no tensor in few bits with ${given.length} scales`,
     );
   }
-  return [...shape.slice(0, -1), values];
+  return wide;
 }
 
 type Part = Pick<NamedValue, 'name' | 'dtype' | 'shape'>;
@@ -41,7 +46,7 @@ function emitWiden(
   output: Pick<NamedValue, 'dtype' | 'name'>,
 ): void {
   const [held, scale, offset] = parts;
-  const shape = widened(parts);
+  const shape = wideShape(parts);
   const real = (name: string) => to.node('Cast', [name], { attributes: { to: { int: 1 } } });
   const shaped = (name: string, dims: readonly number[]) =>
     to.node('Reshape', [name, integers(to, dims)]);
@@ -50,13 +55,10 @@ function emitWiden(
   if (!scale) wide = to.node('Cast', [held!.name], { attributes: { to: { int: 1 } }, ...last });
   else {
     const blocks = sizeOf(shape) / BLOCK;
-    const whole =
-      held!.dtype === 'i8'
-        ? shaped(held!.name, [blocks, BLOCK])
-        : emitHalves(to, shaped(held!.name, [blocks, BLOCK / 2]));
-    const scales = real(shaped(scale.name, [blocks]));
-    const scaled = to.node('DequantizeLinear', [whole, scales], {
-      attributes: { axis: { int: 0 } },
+    const bytes = shaped(held!.name, [blocks, offset ? BLOCK / 2 : BLOCK]);
+    const scaled = emitScaled(to, bytes, {
+      isHalved: offset !== undefined,
+      scale: (dims) => real(shaped(scale.name, [blocks, ...dims])),
     });
     const moved = offset
       ? to.node('Add', [scaled, real(shaped(offset.name, [blocks, 1]))])
@@ -66,6 +68,30 @@ function emitWiden(
   if (output.dtype === 'f64') {
     to.node('Cast', [wide], { attributes: { to: { int: 11 } }, outputs: [output.name] });
   }
+}
+
+interface Scaled {
+  /** Two values lie in a byte. */
+  readonly isHalved: boolean;
+  /** One for each block, with these dimensions after them. */
+  scale(dims: readonly number[]): string;
+}
+
+/** The values (blocks, 32) of bytes times their block's scale; WebGPU, which has no kernels for bits, widens bytes first. */
+function emitScaled(to: Emitter, bytes: string, { isHalved, scale }: Scaled): string {
+  if (to.target !== 'webgpu') {
+    return to.node('DequantizeLinear', [isHalved ? emitHalves(to, bytes) : bytes, scale([])], {
+      attributes: { axis: { int: 0 } },
+    });
+  }
+  const real = to.node('Cast', [bytes], { attributes: { to: { int: 1 } } });
+  const number = (value: number) => to.constant('f32', [], [value]);
+  // signed bytes are held 128 higher there
+  if (!isHalved) return to.node('Mul', [to.node('Sub', [real, number(128)]), scale([1])]);
+  const high = to.node('Floor', [to.node('Mul', [real, number(1 / 16)])]);
+  const low = to.node('Sub', [real, to.node('Mul', [high, number(16)])]);
+  const values = to.node('Concat', [low, high], { attributes: { axis: { int: 1 } } });
+  return to.node('Mul', [values, scale([1])]);
 }
 
 /** Bytes (blocks, 16) as whole numbers (blocks, 32). */
@@ -137,11 +163,11 @@ function emitPiece(
   { from, rows, dtype }: Piece,
   other: string | undefined,
 ): string {
-  const cut = parts.map(({ name, dtype: type, shape }, i) => {
-    const bounds = [from, from + rows, 0].map((bound) => integers(to, [bound]));
-    const late = i === 0 && other !== undefined ? emitAfter(to, { name, shape }, other) : name;
-    const sliced = to.node('Slice', [late, ...bounds]);
-    return { name: sliced, dtype: type, shape: [rows, ...shape.slice(1)] };
+  const bounds = { axis: 0, start: from, end: from + rows };
+  const cut = parts.map((part, i) => {
+    const late = i === 0 && other !== undefined ? emitAfter(to, part, other) : part.name;
+    const name = emitCut(to, { ...part, name: late }, bounds);
+    return { ...part, name, shape: [rows, ...part.shape.slice(1)] };
   });
   const name = `${cut[0]!.name}.wide`;
   emitWiden(to, cut, { name, dtype });
