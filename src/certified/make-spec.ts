@@ -7,7 +7,7 @@ import { layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
-import { ruleForms, ruleNames, usualAggregation } from '../run/aggregation.ts';
+import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
 import { completeDocument, contradictions } from '../run/complete-spec.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -66,17 +66,18 @@ export interface Made {
 export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const { document = {}, typed = {}, slice } = asked;
   const said = overlay(document, typed);
-  const training = trainingOf(said, asked.training ?? {});
   const author = keyOf(said.author ?? asked.me);
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
     : (said.founders ?? [author]);
+  const aggregation = aggregationOf(said, namedIn(founders, said));
+  const training = trainingOf(said, asked.training ?? {}, aggregation);
   const start = await startIn(said, asked, training);
   const layout = layoutOf(training, start);
   const derived = {
     name: training.model,
     data: await dataOf(said, asked, training, Array.isArray(founders) ? founders.length : 1),
-    aggregation: { hostile: hostileOf(said, Array.isArray(founders) ? founders.length : 1) },
+    aggregation,
     evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
     limits: {
@@ -96,11 +97,37 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   return { spec, slice };
 }
 
-/** Where nobody says how many rows are hostile: a quarter of the founders', at least one, for rules that withstand any. */
-function hostileOf({ aggregation }: Untyped, founders: number): number {
-  const { rule = usualAggregation.rule } = membersOf(aggregation);
-  const isMean = ruleNames.some((name) => name === rule && ruleForms[name] === 'mean');
-  return isMean ? 0 : Math.max(1, Math.floor(founders / 4));
+/** Keys that a verified run names at least before its rule withstands some of them unasked: of fewer, one that is away may stop it. */
+const LEAST_NAMED = 5;
+
+/**
+ * How rows become a step where nobody says. A verified run that says how many rows are hostile, or names five keys, takes what costs least in
+ * the attack lab; where rows weigh by stake, and everywhere else, it is the mean within the norm bound. Of f nobody says a quarter, at least one.
+ */
+function aggregationOf(said: Untyped, named: number): Untyped {
+  const { rule, before, hostile } = membersOf(said.aggregation);
+  const { weights = 'equal' } = membersOf(said.committee);
+  const quarter = Math.max(1, Math.floor(named / 4));
+  if (rule === undefined && said.tier === 'verified' && weights === 'equal') {
+    const withstands = hostile === undefined ? named >= LEAST_NAMED : hostile !== 0;
+    if (withstands || before !== undefined) return { ...verifiedAggregation, hostile: quarter };
+  }
+  const known = rule ?? usualAggregation.rule;
+  const isMean = ruleNames.some((name) => name === known && ruleForms[name] === 'mean');
+  return { hostile: isMean ? 0 : quarter };
+}
+
+/** What a rule that looks at every value of whole rows makes of settings that nobody asked for. */
+const forWholeRows = ({ packing }: PartialSettings): PartialSettings => ({
+  ...{ owners: 0, residual: 'feedback' },
+  ...(packing === 'auto' && { packing: 'int4' }),
+});
+
+/** Everybody who is named as one who may take part. */
+function namedIn(founders: unknown, { admission }: Untyped): number {
+  const { keys } = membersOf(admission);
+  const all = [founders, keys].flatMap((list: unknown) => (Array.isArray(list) ? list : []));
+  return new Set(all.map(keyOf)).size;
 }
 
 /** In hex where it is a key; what is none is left for the spec's reader to refuse. */
@@ -140,7 +167,7 @@ function overlay(document: Untyped, typed: Untyped): Untyped {
 }
 
 /** Preset, then file, then flags. Names that are no settings are left for the spec's reader to refuse. */
-function trainingOf(said: Untyped, typed: PartialSettings): Settings {
+function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): Settings {
   const known = Object.entries(membersOf(said.training)).filter(([name]) => isShared(name));
   const { adapter } = membersOf(said.start);
   const ofBase = Object.entries(membersOf(adapter)).filter(([name]) => isOfAdapter(name));
@@ -150,7 +177,9 @@ function trainingOf(said: Untyped, typed: PartialSettings): Settings {
     ...typed,
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
-  return combineSettings(presets[model], { run: 'run', relay: [], ...asked, model });
+  const preset = presets[model];
+  const fitting = rule === undefined ? {} : forWholeRows(preset);
+  return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...asked, model });
 }
 
 /** What is said of the published model to start from, of the one that was named, else of that of the document; null of other models. */

@@ -99,7 +99,7 @@ export const aggregationRules: readonly SpecRule[] = [
   {
     at: 'training.owners',
     says: 'it is 0 where a rule compares whole rows (krum, multi-krum, geometric-median, centered-clip, nnm, bucketing): rows of different chunks cannot be compared',
-    nearest: 'take --owners 0, so that everybody sends everything',
+    nearest: 'take --owners 0, so that everybody sends everything, or --rule clipped-mean',
     holds: (spec) => {
       const isWhole = formOf(spec) === 'rows' || spec.aggregation.before !== 'nothing';
       return !isWhole || spec.training.owners === 0;

@@ -43,6 +43,48 @@ describe('tiers', () => {
     expect(staked.spec.admission).toEqual({ kind: 'stake', least: '5' });
   });
 
+  describe('where a verified run leaves the rule out', () => {
+    const keys = [3, 4, 5, 6, 7, 8, 9].map((seed) => signerOf(seed).publicKey);
+    const list = { tier: 'verified', admission: { kind: 'list', keys } };
+    const gpt = (typed: Record<string, unknown>, training = {}) =>
+      makeSpec({
+        ...{ me, typed, training: { model: 'char-gpt', rounds: 1, ...training } },
+        corpus: async () => ({ sha256: 'ab'.repeat(32), bytes: 100_000 }),
+      });
+
+    it('it is what costs least in the lab, with a quarter hostile and whole rows in 4 bits', async () => {
+      const { spec } = await gpt(list);
+      expect(spec.aggregation).toMatchObject({ rule: 'trimmed-mean', before: 'nnm', hostile: 2 });
+      expect(spec.training).toMatchObject({ owners: 0, packing: 'int4', residual: 'feedback' });
+      const work = { tier: 'verified', admission: { kind: 'work', bits: 10 } };
+      const three = await gpt({ ...work, aggregation: { hostile: 3 } }, { packing: 'int8' });
+      expect(three.spec.aggregation).toMatchObject({ rule: 'trimmed-mean', hostile: 3 });
+      expect(three.spec.training).toMatchObject({ owners: 0, packing: 'int8' });
+    });
+
+    it('it stays a mean where fewer than five keys are named, stake weighs rows, or nobody is hostile', async () => {
+      const few = { ...list, admission: { kind: 'list', keys: keys.slice(0, 3) } };
+      const stake = { source: 'file', snapshot: 'ab'.repeat(32) };
+      for (const typed of [
+        few,
+        { ...list, stake, committee: { weights: 'stake' } },
+        { ...list, aggregation: { hostile: 0 } },
+        { ...list, aggregation: { rule: 'clipped-mean' } },
+      ]) {
+        const { spec } = await gpt(typed);
+        expect(spec.aggregation).toMatchObject({ rule: 'clipped-mean', hostile: 0 });
+        expect(spec.training).toMatchObject({ owners: 2, packing: 'auto' });
+      }
+    });
+
+    it('settings that were asked for and do not go with it are refused, not changed', async () => {
+      await expect(gpt(list, { owners: 2 })).rejects.toMatchObject({
+        code: 'spec/inconsistent',
+        hint: expect.stringContaining('--rule clipped-mean'),
+      });
+    });
+  });
+
   it('a confidential run admits nobody, and says why', async () => {
     await expect(made({ ...invited, tier: 'confidential' })).rejects.toMatchObject({
       code: 'spec/TierRefusesEverybody',
