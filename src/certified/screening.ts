@@ -110,8 +110,8 @@ export async function gainOf(
   return { gain, error: Math.sqrt(squares / Math.max(1, gains.length - 1) / gains.length) };
 }
 
-/** Rows that a contribution is measured on, where few are; of many less is known of each, and more of how far they lie apart. */
-export const rowsFor = (workers: number): number => (workers > 16 ? 16 : 32);
+/** Rows that a contribution is measured on: of many contributions less is known of each, and more of how far they lie apart. */
+export const rowsFor = (workers: number): number => (workers > 24 ? 8 : workers > 16 ? 16 : 32);
 /** Contributions that a member measures in one round at most, drawn by its own key: half of a committee of 64 meets each of 64. */
 const MOST_MEASURED = 32;
 /** The part of a view that a vote waits for a measurement at most. */

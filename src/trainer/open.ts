@@ -71,13 +71,18 @@ export function noDevice(device: Device, cause: unknown, hint: string): Training
   return new TrainingError(NO_DEVICE, message, { hint, cause });
 }
 
+/** Rows of one run of the evaluating program: a row costs as much as of 16, and who measures on few need not fill up. */
+const EVALUATED_ROWS = 8;
+
 /** Several threads, each with parts of the batch. */
 function prepareParts(start: StartThread, opening: Opening): () => Promise<Opened> {
   const { compile, data, masked = false, frozen, batch, parts, threads } = opening;
   const rows = batch / parts;
   const program = compile(rows, 'cpu');
   const { layout, optimizer } = program;
-  const models = { evaluate: program.evaluate(), forward: program.forward() };
+  const evaluated = rows % EVALUATED_ROWS === 0 ? EVALUATED_ROWS : rows;
+  const evaluate = evaluated === rows ? program.evaluate() : compile(evaluated, 'cpu').evaluate();
+  const models = { evaluate, forward: program.forward() };
   const work = {
     gradient: program.gradient(),
     combine: program.combine(parts),
@@ -88,8 +93,8 @@ function prepareParts(start: StartThread, opening: Opening): () => Promise<Opene
     clipNorm: optimizer.clipNorm,
   };
   return async () => {
-    const replicas = { device: 'cpu', threads, data, frozen, rows, ...models } as const;
-    return { engine: await openReplicas(start, replicas, work, layout.size), program };
+    const shared = { device: 'cpu', threads, data, frozen, rows: evaluated, ...models } as const;
+    return { engine: await openReplicas(start, shared, work, layout.size), program };
   };
 }
 
