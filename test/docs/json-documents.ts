@@ -18,6 +18,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
         'demo-linear',
       ],
     ],
+    'demo/browser/run-browser.ts': [['nostrain demo browser --json', 'demo-browser']],
     'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
