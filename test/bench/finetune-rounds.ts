@@ -66,10 +66,10 @@ const defaults = {
   seed: 1,
   packing: 'auto' as PackingName | 'none',
   eventBudget: 65_536,
-  owners: 0,
+  owners: 1,
   fragments: 1,
   topk: 0.3,
-  residual: 'feedback' as ResidualRule,
+  residual: 'owned' as ResidualRule,
   outerLearningRate: 1,
   momentum: 0,
   /** Whether Adam's moments live through a round. */
