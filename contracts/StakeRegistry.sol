@@ -39,14 +39,14 @@ contract StakeRegistry {
     }
 
     /// Adds the value sent to the stake of a key. Whoever holds the key consents by joining a run; nothing here asks.
-    function bondFor(bytes32 npub) external payable {
+    function bondFor(bytes32 npub) public payable virtual {
         if (msg.value == 0 || npub == 0) revert NothingToBond();
         bonded[npub][msg.sender] += msg.value;
         change(npub, total[npub] + msg.value);
     }
 
     /// Takes all the caller bonded for a key out of its stake at once; the coin unlocks after the delay.
-    function requestExit(bytes32 npub) external {
+    function requestExit(bytes32 npub) public virtual {
         uint256 amount = bonded[npub][msg.sender];
         if (amount == 0) revert NothingBonded();
         bonded[npub][msg.sender] = 0;
@@ -57,7 +57,7 @@ contract StakeRegistry {
     }
 
     /// Sends what has unlocked to the caller, who funded it.
-    function withdraw(bytes32 npub) external {
+    function withdraw(bytes32 npub) public virtual {
         Exit memory exit = exits[npub][msg.sender];
         if (exit.amount == 0) revert NothingToWithdraw();
         if (block.timestamp < exit.unlocksAt) revert Locked(exit.unlocksAt);
@@ -66,7 +66,7 @@ contract StakeRegistry {
         if (!sent) revert NotSent();
     }
 
-    function change(bytes32 npub, uint256 newTotal) private {
+    function change(bytes32 npub, uint256 newTotal) internal {
         if (newTotal > type(uint128).max) revert TooMuch();
         total[npub] = newTotal;
         sequence += 1;

@@ -18,6 +18,11 @@ const targets = [
     constant: 'stakeRegistry',
     file: '../src/chain/registry/stake-registry.ts',
   },
+  {
+    name: 'SlashingRegistry',
+    constant: 'slashingRegistry',
+    file: '../src/chain/registry/slashing-registry.ts',
+  },
   { name: 'TestToken', constant: 'testToken', file: '../test/support/test-token.ts' },
 ];
 

@@ -41,6 +41,7 @@ export const examples: Readonly<Record<string, string>> = {
   'stake bond': 'nostrain stake bond npub1… 1000000000000000000 --contract 0x…',
   'stake exit': 'nostrain stake exit npub1… --contract 0x…',
   'stake withdraw': 'nostrain stake withdraw npub1… --contract 0x…',
+  'stake slash': 'nostrain stake slash --contract 0x… --events run.ndjson',
   'stake link': 'nostrain stake link --run moss --account-key id.json -o links.json',
   doctor: `nostrain doctor ${RELAY}`,
   completion: 'nostrain completion bash > ~/.local/share/bash-completion/completions/nostrain',

@@ -11,6 +11,7 @@ import {
   type DeployedRegistry,
   deployRegistry,
   type Sender,
+  type Slashing,
   sendTransaction,
   type Transaction,
   unlockedAccounts,
@@ -33,7 +34,7 @@ export interface TestChain {
   readonly accounts: readonly string[];
   call(method: string, ...params: readonly unknown[]): Promise<unknown>;
   send(transaction: Transaction): ReturnType<typeof sendTransaction>;
-  deploy(unbondingSeconds?: bigint): Promise<DeployedRegistry>;
+  deploy(unbondingSeconds?: bigint, slashing?: Slashing): Promise<DeployedRegistry>;
   bond(registry: DeployedRegistry, funder: number, key: string, value: bigint): Promise<void>;
   mine(blocks: number): Promise<void>;
   stop(): Promise<void>;
@@ -51,7 +52,8 @@ export async function startAnvil(...flags: readonly string[]): Promise<TestChain
   const send = (transaction: Transaction) => sendTransaction(sender, transaction);
   return {
     ...{ url, endpoint, accounts, call, send, stop },
-    deploy: (unbondingSeconds = 3600n) => deployRegistry(sender, accounts[0]!, unbondingSeconds),
+    deploy: (unbondingSeconds = 3600n, slashing) =>
+      deployRegistry(sender, accounts[0]!, unbondingSeconds, slashing),
     async bond(registry, funder, key, value) {
       await send(bondFor(registry, accounts[funder]!, key, value));
     },

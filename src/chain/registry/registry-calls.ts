@@ -7,6 +7,7 @@ import type { WorkerId } from '../../run/ids.ts';
 import { callData, encodeWords } from '../evm/abi.ts';
 import { dataOf, numberOf, toData } from '../evm/hex.ts';
 import type { Endpoint } from '../json-rpc.ts';
+import { slashingRegistry } from './slashing-registry.ts';
 import { stakeRegistry } from './stake-registry.ts';
 
 export interface Sender {
@@ -25,6 +26,7 @@ export interface Transaction {
 
 export interface Receipt {
   readonly block: number;
+  readonly gas: number;
   readonly contract: string | undefined;
 }
 
@@ -57,7 +59,8 @@ function readReceipt(receipt: unknown): Receipt {
   if (block === undefined) throw new ChainError('chain/answer', 'a receipt without a block');
   if (said.status !== '0x1') throw new ChainError('chain/reverted', 'the transaction was reverted');
   const contract = dataOf(said.contractAddress, 20);
-  return { block, contract: contract && toData(contract) };
+  const gas = numberOf(said.gasUsed) ?? 0;
+  return { block, gas, contract: contract && toData(contract) };
 }
 
 /** Accounts the endpoint signs for. */
@@ -72,13 +75,24 @@ export interface DeployedRegistry {
   readonly block: number;
 }
 
-/** A new registry. */
+/** What a proven fault costs, in thousandths. */
+export interface Slashing {
+  /** Of all coin behind the key. */
+  readonly slashedPermille: number;
+  /** Of that, what whoever proves it gets; the rest is burned. */
+  readonly reporterPermille: number;
+}
+
+/** A new registry; one that punishes proven faults where `slashing` says how. */
 export async function deployRegistry(
   sender: Sender,
   from: string,
   unbondingSeconds: bigint,
+  slashing?: Slashing,
 ): Promise<DeployedRegistry> {
-  const data = stakeRegistry.bytecode + toData(encodeWords(unbondingSeconds)).slice(2);
+  const { bytecode } = slashing === undefined ? stakeRegistry : slashingRegistry;
+  const shares = slashing ? [slashing.slashedPermille, slashing.reporterPermille].map(BigInt) : [];
+  const data = bytecode + toData(encodeWords(unbondingSeconds, ...shares)).slice(2);
   const { contract, block } = await sendTransaction(sender, { from, data });
   return { contract: dataOf(contract, 20)!, block };
 }

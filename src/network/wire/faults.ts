@@ -67,15 +67,10 @@ export function toAccusation(
   bodyOf: BodyOf = noBodies,
   features: FeatureSet = noFeatures,
 ): Judged<Signed<Accusation>> | undefined {
-  const parsed = fault.parse(event);
-  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const { run, ...carried } = parsed.value;
-  const opened = openBody(carried, (inside) => contentOf(run, inside), bodyOf);
-  if (opened === undefined) return undefined;
-  if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
-  const [first, second] = genuinePair(opened.value, crypto).map((each) =>
-    toStatement(each, features),
-  );
+  const opened = openFault(event, crypto, bodyOf);
+  if (!opened?.ok) return opened;
+  const { run, events } = opened.value;
+  const [first, second] = events.map((each) => toStatement(each, features));
   if (first === undefined || second === undefined) {
     return reject(event, 'malformed', 'not two genuine events, the one with the lower id first');
   }
@@ -84,6 +79,21 @@ export function toAccusation(
   }
   const said = { type: 'accusation', run, statements: [first, second] } as const;
   return accept({ ...said, id: event.id, key: event.pubkey });
+}
+
+/** What is in the event of a proof, whatever it says: no events where they are not two genuine ones. */
+export function openFault(
+  event: SignedEvent,
+  crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
+): Judged<{ readonly run: Digest; readonly events: readonly SignedEvent[] }> | undefined {
+  const parsed = fault.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const { run, ...carried } = parsed.value;
+  const opened = openBody(carried, (inside) => contentOf(run, inside), bodyOf);
+  if (opened === undefined) return undefined;
+  if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
+  return accept({ run, events: genuinePair(opened.value, crypto) });
 }
 
 /** Two events in the one spelling there is for them; nothing for any other text. */

@@ -23,7 +23,8 @@ import type { WorkerId } from '../../../run/ids.ts';
 import { readKey } from '../../../run/spec-fields.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
-import { writeOut } from '../../../terminal/output.ts';
+import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { refuseUnused } from '../../../terminal/unused-flags.ts';
 
 interface ChainFlags {
   readonly rpc: string;
@@ -31,9 +32,18 @@ interface ChainFlags {
   readonly rpcTimeout: number;
 }
 
-interface RegistryFlags extends ChainFlags {
+export interface RegistryFlags extends ChainFlags {
   readonly contract: string;
 }
+
+interface DeployFlags extends ChainFlags {
+  readonly unbondingSeconds: number;
+  readonly slashPermille?: number;
+  readonly reporterPermille: number;
+}
+
+const NOT_AUDITED =
+  'this registry takes coin from keys that contradict themselves; nobody has audited it: bond what you can lose';
 
 /** Where anvil listens when nobody says otherwise. */
 const LOCAL = 'http://127.0.0.1:8545';
@@ -47,7 +57,8 @@ const addChainFlags = (command: Command): Command =>
     .option('--from <0x…>', 'account that pays; the endpoint signs for it (default: its first)')
     .addOption(whole('--rpc-timeout <s>', 'seconds to wait for an answer', 1, 600).default(30));
 
-const addRegistryFlags = (command: Command): Command =>
+/** `--contract`, and how to reach the chain. */
+export const addRegistryFlags = (command: Command): Command =>
   addChainFlags(command).addOption(
     new Option('--contract <0x…>', 'the registry').makeOptionMandatory(),
   );
@@ -60,11 +71,35 @@ export const deploy = (): Command =>
         whole('--unbonding-seconds <s>', 'from an exit to its payment', 0).default(
           UNBONDING_SECONDS,
         ),
+      )
+      .addOption(
+        whole(
+          '--slash-permille <n>',
+          'thousandths of all coin behind a key that a proven fault of it costs; by default nothing: no outsider has audited that contract',
+          1,
+          1000,
+        ),
+      )
+      .addOption(
+        whole(
+          '--reporter-permille <n>',
+          'of that, for whoever proves it; the rest is burned',
+          0,
+          500,
+        ).default(0),
       ),
-  ).action(async (flags: ChainFlags & { readonly unbondingSeconds: number }) => {
+  ).action(async (flags: DeployFlags, command: Command) => {
+    const { slashPermille: slashedPermille, reporterPermille } = flags;
+    const isSlashing = slashedPermille !== undefined;
+    refuseUnused(command, [
+      { flags: ['reporterPermille'], goesWith: '--slash-permille', holds: isSlashing },
+    ]);
+    const slashing = isSlashing ? { slashedPermille, reporterPermille } : undefined;
     await withAccount(flags, async (sender, from) => {
-      const made = await deployRegistry(sender, from, BigInt(flags.unbondingSeconds));
+      const seconds = BigInt(flags.unbondingSeconds);
+      const made = await deployRegistry(sender, from, seconds, slashing);
       const contract = `0x${toHex(made.contract)}`;
+      if (isSlashing) writeNote(NOT_AUDITED);
       const place = `--contract ${contract} --from-block ${made.block} --rpc ${flags.rpc}`;
       writeOut(
         `registry ${contract}, made in block ${made.block}\n  bond with:  nostrain stake bond KEY WEI --contract ${contract} --rpc ${flags.rpc}\n  read with:  nostrain stake snapshot --from registry ${place} -o stakes.json\n`,
@@ -114,14 +149,19 @@ export const payOut = (): Command =>
 type Change = (registry: Parameters<typeof bondFor>[0], from: string) => Transaction;
 
 function send(flags: RegistryFlags, change: Change, words: (block: number) => string) {
-  const contract = fromHex(addressOf('contract', flags.contract).slice(2).toLowerCase())!;
+  const contract = contractOf(flags);
   return withAccount(flags, async (sender, from) => {
     const { block } = await sendTransaction(sender, change({ contract, block: 0 }, from));
     writeOut(words(block));
   });
 }
 
-function withAccount(
+/** The address of the registry. */
+export const contractOf = ({ contract }: RegistryFlags): Uint8Array =>
+  fromHex(addressOf('contract', contract).slice(2).toLowerCase())!;
+
+/** Works with an account that the endpoint signs for. */
+export function withAccount(
   { rpc, from, rpcTimeout }: ChainFlags,
   work: (sender: Sender, from: string) => Promise<void>,
 ): Promise<void> {
@@ -152,7 +192,8 @@ function addressOf(flag: string, text: string): string {
   });
 }
 
-function keyOf(text: string): WorkerId {
+/** A key as it is typed. */
+export function keyOf(text: string): WorkerId {
   const key = readKey(text);
   if (key !== undefined) return key;
   throw new ConfigError('stake/key', `${text} is no public key`, {

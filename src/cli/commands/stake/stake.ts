@@ -24,6 +24,7 @@ import { publishOver } from '../../shared/stake-refresh.ts';
 import { deriveSnapshot, type SnapshotFlags } from './derive.ts';
 import { link } from './link.ts';
 import { bond, deploy, exit, payOut } from './registry.ts';
+import { slash } from './slash.ts';
 import { addSnapshotFlags } from './snapshot-flags.ts';
 
 export const stake = (): Command =>
@@ -38,7 +39,8 @@ export const stake = (): Command =>
     .addCommand(deploy())
     .addCommand(bond())
     .addCommand(exit())
-    .addCommand(payOut());
+    .addCommand(payOut())
+    .addCommand(slash());
 
 const snapshot = (): Command =>
   addSnapshotFlags(

@@ -1,0 +1,200 @@
+/**
+ * `nostrain stake slash`: hands proofs that keys contradicted themselves (kind 7817) to a registry that punishes it. The proofs come from an
+ * archive, from the folder of a worker, or from relays; whose they are and what they prove is judged here before anything is sent.
+ */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { npubEncode } from 'nostr-tools/nip19';
+import { ChainError, ConfigError } from '../../../base/errors.ts';
+import { collectChunks, collectEvents } from '../../../certified/from-relays.ts';
+import { parsePast } from '../../../certified/past.ts';
+import { callData } from '../../../chain/evm/abi.ts';
+import { slashCall } from '../../../chain/registry/fault-call.ts';
+import {
+  type Receipt,
+  type Sender,
+  sendTransaction,
+} from '../../../chain/registry/registry-calls.ts';
+import { judgeFault } from '../../../consensus/round/faults.ts';
+import { heapChunks } from '../../../network/attachments/assemble.ts';
+import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
+import type { SignedEvent } from '../../../network/event.ts';
+import { membersFilter } from '../../../network/wire/certified-events.ts';
+import { openFault, toAccusation } from '../../../network/wire/faults.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { anyFeatures } from '../../../run/features.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import { exitCodes } from '../../../terminal/exit-codes.ts';
+import { repeatable } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
+import { readArchiveFile } from '../../shared/archive-source.ts';
+import { readText } from '../../shared/files.ts';
+import { hintOption, locateRun } from '../../shared/find-run.ts';
+import { withRelays } from '../../shared/with-relays.ts';
+import {
+  addRegistryFlags,
+  contractOf,
+  keyOf,
+  type RegistryFlags,
+  withAccount,
+} from './registry.ts';
+
+interface Flags extends RegistryFlags, ConnectionFlags {
+  readonly worker?: string;
+  readonly events?: string;
+  readonly dir?: string;
+  readonly run?: string;
+  readonly relay: readonly string[];
+  readonly allowPrivateRelays?: boolean;
+}
+
+export const slash = (): Command =>
+  addRegistryFlags(
+    addConnectionFlags(
+      new Command('slash')
+        .description(
+          'show a registry made with --slash-permille that keys contradicted themselves: their stake is burned',
+        )
+        .option('--worker <npub>', 'only this key')
+        .option('--events <file>', 'proofs in a file that `nostrain archive` wrote')
+        .option('--dir <dir>', 'proofs in the folder of a worker')
+        .option('--run <run>', 'proofs that relays have: id of the run, naddr1…, or its name here')
+        .addOption(
+          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of --run'),
+        )
+        .addOption(hintOption()),
+    ),
+  ).action(async (flags: Flags, command: Command) => {
+    refuseUnused(command, [
+      {
+        flags: [...connectionFlagNames, 'relay', 'allowPrivateRelays'],
+        goesWith: '--run, whose relays are asked',
+        holds: flags.run !== undefined,
+      },
+    ]);
+    const only = flags.worker === undefined ? undefined : keyOf(flags.worker);
+    const contract = contractOf(flags);
+    await interruptibly(async (signal) => {
+      const pairs = pairsIn(await eventsOf(flags, signal));
+      const proved = [...pairs].filter(([key]) => only === undefined || key === only);
+      if (proved.length === 0) throw nothingProved(flags);
+      await withAccount(flags, async (sender, from) => {
+        for (const [key, pair] of proved) {
+          const done = await shown({ sender, from, contract }, pair);
+          if (typeof done === 'string') {
+            writeNote(`${npubEncode(key)}: ${done}`);
+            process.exitCode = exitCodes.failed.code;
+          } else {
+            const { block, gas } = done;
+            writeOut(`${npubEncode(key)} lost its stake in block ${block}, for ${gas} gas\n`);
+          }
+        }
+      });
+    });
+  });
+
+/** What the contract says no with. */
+const REFUSALS = [
+  ['IsSlashed()', 'it lost its stake before'],
+  ['NothingAtRisk()', 'it has no stake there'],
+  ['NoFault()', 'the registry sees no contradiction in these two events'],
+] as const;
+const REFUSED =
+  'the registry refuses these two events: is it one that was made with --slash-permille?';
+
+interface Place {
+  readonly sender: Sender;
+  readonly from: string;
+  readonly contract: Uint8Array;
+}
+
+/** Shows the registry two events; why not, where it refuses them. */
+async function shown({ sender, from, contract }: Place, pair: Pair): Promise<Receipt | string> {
+  const call = slashCall({ contract }, from, pair);
+  if (call === undefined) return 'the registry has no form for these two events';
+  try {
+    // a call says why not, and costs nothing
+    await sender.endpoint.call('eth_call', [call, 'latest'], sender.signal);
+    return await sendTransaction(sender, call);
+  } catch (error) {
+    if (!(error instanceof ChainError) || !/refused|reverted/.test(error.code)) throw error;
+    const said = REFUSALS.find(([name]) => error.message.includes(callData(name).slice(2, 10)));
+    return said?.[1] ?? `${REFUSED} (${error.message})`;
+  }
+}
+
+const nothingProved = ({ events, dir, run }: Flags): ConfigError =>
+  new ConfigError('stake/no-proof', 'there is no proof against a key here', {
+    hint:
+      (events ?? dir ?? run)
+        ? 'ask other members or relays of the run, or leave --worker out'
+        : 'say --events FILE, --dir DIR, or --run RUN',
+  });
+
+/** Verified events that may be proofs, and the chunks of their bodies. */
+async function eventsOf(flags: Flags, signal: AbortSignal): Promise<readonly SignedEvent[]> {
+  const { events: file, dir, run } = flags;
+  const kept = dir === undefined ? [] : await keptBy(dir);
+  const archived = file === undefined ? [] : (await readArchiveFile(file)).events;
+  return [...kept, ...archived, ...(run === undefined ? [] : await asked(run, flags, signal))];
+}
+
+/** What a worker keeps of past rounds: bodies that travel beside are left out, but proofs hardly ever have one. */
+async function keptBy(dir: string): Promise<readonly SignedEvent[]> {
+  const folder = join(dir, 'past');
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw new ConfigError('run/folder', `${dir} has nothing of past rounds`, {
+      hint: 'give the folder of a worker in a certified run, as `nostrain runs` shows it',
+      cause,
+    });
+  });
+  const rounds = await Promise.all(names.map((name) => readText(join(folder, name))));
+  return rounds.flatMap((text) => parsePast(text)?.events ?? []);
+}
+
+/** Proofs of the run that relays have, whoever sent them. */
+async function asked(
+  name: string,
+  flags: Flags,
+  signal: AbortSignal,
+): Promise<readonly SignedEvent[]> {
+  const { relay, allowPrivateRelays } = flags;
+  const relays = relay.length > 0 ? relay : undefined;
+  const place = await locateRun(name, { relays, allowPrivateRelays });
+  const connection = { ...connectionOf(flags), ...(place.publicOnly && { publicOnly: true }) };
+  const reach = { connection, signal };
+  return withRelays(place.relays ?? relay, reach, async (board) => {
+    const found: SignedEvent[] = [];
+    const take = (event: SignedEvent) => void found.push(event);
+    await collectEvents([membersFilter(place.run)], board, take);
+    const bodies = found.flatMap((event) => apartIn(event) ?? []);
+    const wanted = bodies.filter(({ bytes }) => bytes <= MOST_BODY_BYTES);
+    await collectChunks(wanted, board, take);
+    return found;
+  });
+}
+
+type Pair = readonly [SignedEvent, SignedEvent];
+
+/** One proof against each key: its two events. */
+function pairsIn(events: readonly SignedEvent[]): ReadonlyMap<WorkerId, Pair> {
+  const bodyOf: BodyOf = heapChunks(events, MOST_BODY_BYTES);
+  const pairs = new Map<WorkerId, Pair>();
+  for (const event of events) {
+    const accusation = toAccusation(event, nativeCrypto, bodyOf, anyFeatures);
+    if (!accusation?.ok) continue;
+    const fault = judgeFault(...accusation.value.statements);
+    const opened = openFault(event, nativeCrypto, bodyOf);
+    const [a, b] = opened?.ok ? opened.value.events : [];
+    if (fault !== undefined && a && b && !pairs.has(fault.key)) pairs.set(fault.key, [a, b]);
+  }
+  return pairs;
+}
