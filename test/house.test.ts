@@ -31,6 +31,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'relay/authenticating.ts': 'one verb of the relay, like adding and querying',
   'relay/info.ts': 'NIP-11, beside the server that speaks it',
   'relay/signature.ts': 'the one place that loads compiled code',
+  'src/chain/registry/slashing-registry.ts': 'written by contracts/compile.mjs',
   'src/chain/registry/stake-registry.ts': 'written by contracts/compile.mjs',
   'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
   'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',

@@ -73,7 +73,8 @@ export function completeOutcome(
     .filter(({ empty }) => !empty)
     .map(({ index }) => members[index]!.key);
   const { change, stakes } = judged.value;
-  const { model, rowSize, taken } = step(state, rows.value, rowWeights(state, stakes));
+  const weights = rowWeights(state, stakes, change.faults);
+  const { model, rowSize, taken } = step(state, rows.value, weights);
   if (!model.params.values.every(Number.isFinite) || !model.momentum.every(Number.isFinite)) {
     return invalid('not-finite', 'accepted', 'the outer step leaves a value that is not finite');
   }
@@ -172,10 +173,17 @@ function step(
   return { model, rowSize, taken: found };
 }
 
-/** What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. */
-function rowWeights({ spec, ledger }: Certified, stakes: Stakes): (worker: WorkerId) => number {
+/**
+ * What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. The stake of who is
+ * proven faulty by this outcome counts for nothing in it already.
+ */
+function rowWeights(
+  { spec, ledger }: Certified,
+  stakes: Stakes,
+  faults: readonly WorkerId[],
+): (worker: WorkerId) => number {
   if (stakes === null) return () => 1;
-  const roster = ledger.members.map(({ key }) => key);
+  const roster = ledger.members.map(({ key }) => key).filter((key) => !faults.includes(key));
   const weights = rosterWeights(roster, stakes, spec.committee);
   return (worker) => weights.get(worker) ?? 0;
 }
@@ -204,7 +212,10 @@ export function rosterChange(
   electorate: Electorate,
   evidence: Evidence,
 ): Verdict<RosterChange> {
-  const voters = votersOf(chain, outcome, evidence);
+  const faults = listed(outcome.faults, 'faults', evidence, isFault);
+  if (!faults.ok) return faults;
+  const culprits = faults.value.map(({ culprit }) => culprit);
+  const voters = votersOf(chain, outcome, culprits, evidence);
   if (!voters.ok) return voters;
   const table = stakesOf(chain.ledger, evidence);
   if (!table.ok) return table;
@@ -212,8 +223,6 @@ export function rosterChange(
   const wrongMember =
     wrongJoin(chain, outcome, stakes, evidence) ?? wrongLeave(chain, outcome, evidence);
   if (wrongMember !== undefined) return wrongMember;
-  const faults = listed(outcome.faults, 'faults', evidence, isFault);
-  if (!faults.ok) return faults;
   const ballots = viewChangesOf(chain, outcome, electorate, evidence);
   if (!ballots.ok) return ballots;
   const accepted = outcome.accepted.map(({ index, late, empty = false }) => ({
@@ -235,7 +244,7 @@ export function rosterChange(
     contributed: keys(accepted.filter(({ empty }) => !empty)),
     joins: outcome.joins,
     leaves: outcome.leaves.map(({ key }) => key),
-    faults: faults.value.map(({ culprit }) => culprit),
+    faults: culprits,
     viewChangeKeys: ballots.value,
     isRecovered: outcome.ballots.length > 0,
     beacon: '',

@@ -38,10 +38,14 @@ interface Voters {
   readonly scores: ReadonlyMap<WorkerId, number> | null;
 }
 
-/** Who signed the listed votes. They decided the round before; round 0 has none before it. */
+/**
+ * Who signed the listed votes. They decided the round before; round 0 has none before it. Who is proven faulty by now, or by this outcome
+ * (`culprits`), is among them, for a certificate must not depend on who has seen the proof; its scores weigh nothing.
+ */
 export function votersOf(
-  { spec, run, before, parent }: Chain,
+  { spec, run, before, parent, ledger }: Chain,
   { votes }: Draft,
+  culprits: readonly WorkerId[],
   evidence: Evidence,
 ): Verdict<Voters> {
   if (before === null) {
@@ -52,7 +56,8 @@ export function votersOf(
   const past: Situation = { spec, run, ...before };
   const certificate = judgeVotes(past, parent, votes, evidence);
   if (!certificate.ok) return certificate;
-  const scores = spec.scores ? scoresOf(before, certificate.value) : null;
+  const out = new Set([...ledger.faulted, ...culprits]);
+  const scores = spec.scores ? scoresOf(before, certificate.value, out) : null;
   return found({ keys: certificate.value.commits.map(({ key }) => key), scores });
 }
 
@@ -60,14 +65,17 @@ export function votersOf(
 function scoresOf(
   { round, ledger }: Past,
   { committee, commits }: Certificate,
+  out: ReadonlySet<WorkerId>,
 ): ReadonlyMap<WorkerId, number> | null {
   const weights = new Map(committee.members.map((key, seat) => [key, committee.weights[seat]!]));
-  const witnesses = commits.map(
-    ({ key, features }): Witnessed => ({
-      weight: weights.get(key) ?? 0n,
-      scores: new Map(features?.scores?.of ?? []),
-    }),
-  );
+  const witnesses = commits
+    .filter(({ key }) => !out.has(key))
+    .map(
+      ({ key, features }): Witnessed => ({
+        weight: weights.get(key) ?? 0n,
+        scores: new Map(features?.scores?.of ?? []),
+      }),
+    );
   const scores = new Map<WorkerId, number>();
   for (const [place, { key, joined }] of ledger.members.entries()) {
     // who was not in the roster could send nothing

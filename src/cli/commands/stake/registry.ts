@@ -83,7 +83,7 @@ export const deploy = (): Command =>
       .addOption(
         whole(
           '--reporter-permille <n>',
-          'of that, for whoever proves it; the rest is burned',
+          'thousandths of what is taken that go to whoever proves the fault; the rest is burned',
           0,
           500,
         ).default(0),

@@ -1,0 +1,57 @@
+/** What becomes of the stake of a key that is proven faulty: it counts for nothing from the outcome that lists the proof on. */
+import { describe, expect, it } from 'vitest';
+import { electorateOf, stakesOf } from '../../src/certified/chain.ts';
+import { gather } from '../../src/certified/gather.ts';
+import { replayRun } from '../../src/certified/replay-run.ts';
+import { known } from '../../src/certified/terms.ts';
+import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
+
+const keyOf = (number: number) => signerOf(number).publicKey;
+const CULPRIT = 3;
+const table: StakeSnapshot = {
+  ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0, unit: 'point' },
+  blockHash: '0'.repeat(64),
+  // the culprit has most of it, as far as it may
+  rows: stakeRows([1, 2, 3, 4].map((number) => [keyOf(number), number === CULPRIT ? 1000n : 10n])),
+};
+const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
+const event = signerOf(1).sign(buildSnapshot(table, life).draft);
+const spec = certifiedSpec({
+  stake: { source: 'file', snapshot: snapshotId(table) },
+  committee: { weights: 'stake' },
+});
+const play = (...rounds: readonly Round[]) => generateRun(rounds, spec, [event]);
+
+describe('R-09: the stake of an ejected key', () => {
+  const honest = play({}, {}, {});
+  const faulty = play({}, { equivocator: CULPRIT }, {});
+  const weighed = ({ state, events, run }: typeof honest) => {
+    const gathered = gather(events, { run, spec });
+    const electorate = electorateOf(state, known(stakesOf(state.ledger, gathered)) ?? null);
+    const { members, weights } = electorate.committee;
+    return { roster: electorate.roster, members, weights };
+  };
+
+  it('buys no seat, no vote and no weight in the rounds after', () => {
+    expect(weighed(honest).members).toContain(keyOf(CULPRIT));
+    const { roster, members, weights } = weighed(faulty);
+    expect(roster).not.toContain(keyOf(CULPRIT));
+    expect([...members].sort()).toEqual([1, 2, 4].map(keyOf).sort());
+    expect(weights).toEqual([10n, 10n, 10n]);
+  });
+
+  it('moves nothing in the outcome that lists the proof', () => {
+    // the same rounds, in the last of which the culprit sends nothing: its listed row changed no bit of the model
+    const silent = play({}, { equivocator: CULPRIT }, { absent: [CULPRIT] });
+    expect(faulty.rounds[1]!.modelRoot).toBe(silent.rounds[1]!.modelRoot);
+    expect(faulty.rounds[2]!.modelRoot).toBe(silent.rounds[2]!.modelRoot);
+    expect(honest.rounds[2]!.modelRoot).not.toBe(silent.rounds[2]!.modelRoot);
+  });
+
+  it('is found the same by a replay from the events alone', async () => {
+    const report = await replayRun({ events: faulty.events, beacons: [] }, { spec });
+    expect(report).toMatchObject({ ok: true, rounds: 3 });
+  });
+});
