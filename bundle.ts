@@ -1,27 +1,35 @@
-/** Bundles what runs in browsers into dist/browser, for `npm run build`: each page with its scripts, without onnxruntime's WebAssembly. */
+/** Bundles what runs in a browser into `dist`: the run page as a folder of files, for `npm run build` and the tests. */
 import { copyFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-const path = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
-const out = path('dist/browser');
+const source = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
 
-await mkdir(out, { recursive: true });
-await build({
-  entryPoints: [
-    'src/browser/page/tab.ts',
-    'src/browser/tab-worker.ts',
-    'src/browser/trainer-wasm.ts',
-    'src/browser/trainer-webgpu.ts',
-  ].map(path),
-  outdir: out,
-  entryNames: '[name]',
-  bundle: true,
-  minify: true,
-  format: 'esm',
-  target: 'es2022',
-  platform: 'browser',
-  conditions: ['nostrain:source', 'onnxruntime-web-use-extern-wasm'],
-  logLevel: 'warning',
-});
-await copyFile(path('src/browser/page/tab.html'), path('dist/browser/tab.html'));
+/** Scripts as modules, small, each with all it imports. */
+export async function bundleScripts(
+  entries: Readonly<Record<string, string>>,
+  folder: string,
+): Promise<void> {
+  await build({
+    entryPoints: Object.fromEntries(
+      Object.entries(entries).map(([name, file]) => [name, source(file)]),
+    ),
+    outdir: folder,
+    ...{ bundle: true, minify: true, format: 'esm', platform: 'browser', target: 'es2022' },
+    conditions: ['nostrain:source'],
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+}
+
+/** The run page. */
+export async function bundlePage(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await bundleScripts({ page: './src/page/main.ts', job: './src/page/job.ts' }, folder);
+  for (const file of ['index.html', 'style.css']) {
+    await copyFile(source(`./src/page/${file}`), join(folder, file));
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await bundlePage(source('./dist/page'));

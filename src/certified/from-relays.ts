@@ -34,6 +34,8 @@ export interface Asking extends Asked {
   readonly since?: number | undefined;
   /** What is known already. */
   readonly known?: readonly SignedEvent[] | undefined;
+  /** Payloads that are not inside their manifests are not asked for: enough to follow a run without its model. */
+  readonly leavesPayloads?: boolean | undefined;
   /** The run's spec, where no relay may have it. */
   readonly spec?: RunSpec | undefined;
   /** Where round 0 starts; default as the spec says. */

@@ -47,13 +47,15 @@ export interface GatherOptions {
   /** Tables of stake that are known already, beside those among the events. */
   readonly tables?: ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>;
   readonly crypto?: EventCrypto | undefined;
+  /** What events said when they were read before, for whoever gathers again and again; it grows. */
+  readonly read?: Map<EventId, ProtocolMessage> | undefined;
 }
 
 /** Reads verified events of one run. Others are left out. */
 export function gather(
   events: Iterable<SignedEvent>,
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
-  { beacons, tables: known, crypto = pureCrypto }: GatherOptions = {},
+  { beacons, tables: known, crypto = pureCrypto, read }: GatherOptions = {},
 ): Gathered {
   const messages = new Map<EventId, ProtocolMessage>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
@@ -64,8 +66,10 @@ export function gather(
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
-    const message = toProtocolMessage(event, run, crypto, chunks, features);
-    if (message !== undefined) messages.set(message.id, message);
+    const message = read?.get(event.id) ?? toProtocolMessage(event, run, crypto, chunks, features);
+    if (message === undefined) continue;
+    messages.set(message.id, message);
+    read?.set(message.id, message);
   }
   const byId = [...messages.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   const proposals = byId.filter((message) => message.type === 'proposal');

@@ -82,7 +82,7 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
     archiveLimits(spec.limits.payloadBytes),
   );
   await past.read(known);
-  await past.readPayloads();
+  if (!asking.leavesPayloads) await past.readPayloads();
   if (past.kept.left > 0) asking.onLeft?.(past.kept.left);
   return [...served.events, ...past.kept.events()];
 }

@@ -131,6 +131,7 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   const { packing, eventBudget, topk: ratio } = settings;
   const wire = createWire({
     ...{ run: runIdOf(spec), layout, relays, signer, clock, sha256 },
+    features: featureSet(spec.features),
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
   });
   const plan = { ...planOf(settings, {}), ...options.plan };

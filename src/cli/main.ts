@@ -30,6 +30,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   explain: async () => (await import('./commands/explain.ts')).explain(),
   runs: async () => (await import('./commands/runs/runs.ts')).runs(),
   show: async () => (await import('./commands/runs/show.ts')).show(),
+  page: async () => (await import('./commands/page/page.ts')).page(),
   clean: async () => (await import('./commands/runs/clean.ts')).clean(),
   model: async () => (await import('./commands/model/model.ts')).model(),
   sample: async () => (await import('./commands/sample.ts')).sample(),

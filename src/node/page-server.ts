@@ -1,32 +1,16 @@
-/**
- * Serves the pages of this package on this machine, isolated (COOP, COEP), so that a tab may compute with several threads; with them the
- * WebAssembly of onnxruntime-web, and texts to train on by their hash. It answers with these files and no others.
- */
-import { createReadStream } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+/** Serves a folder of files, and a few more, to browsers on this machine: no writing, no listing, nothing outside of what was named. */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { dirname, extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { ConfigError, TrainingError } from '../base/errors.ts';
+import { extname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { ConfigError } from '../base/errors.ts';
 
-export interface PageServerOptions {
-  /** 0 takes any free one. */
-  readonly port: number;
-  /** Files of texts by the SHA-256 of their bytes. */
-  readonly texts?: ReadonlyMap<string, string>;
-  /**
-   * Hears what pages that were asked to tell say (`&tell` in their address), as text; what it answers is what the page shall do: `reload`,
-   * `verify`, or nothing.
-   */
-  readonly onTold?: (text: string) => string;
-  /** Served without the headers that isolate a page: its tabs then have one thread. */
-  readonly isolated?: boolean;
-}
+/** Files by name. */
+export type PageFiles = ReadonlyMap<string, Uint8Array>;
 
 export interface PageServer {
-  /** Ends in a slash. */
   readonly url: string;
   close(): Promise<void>;
 }
@@ -34,52 +18,47 @@ export interface PageServer {
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
-  '.mjs': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml',
-  '.wasm': 'application/wasm',
+  '.json': 'application/json',
+  '.jsonl': 'application/x-ndjson',
 };
 
-/** Scripts and workers of this server alone; relays are reached over WebSockets, wherever they are. */
-const POLICY = [
-  ...["default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "worker-src 'self' blob:"],
-  ...["connect-src 'self' ws: wss:", "style-src 'self' 'unsafe-inline'", "img-src 'self' data:"],
-  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
-].join('; ');
+/** Larger ones are sent as they are: nobody waits for the work on this machine. */
+const MOST_ZIPPED = 8 << 20;
 
-const headersOf = (isolated: boolean): Readonly<Record<string, string>> => ({
-  ...(isolated && {
-    'cross-origin-opener-policy': 'same-origin',
-    'cross-origin-embedder-policy': 'require-corp',
-  }),
-  'cross-origin-resource-policy': 'same-origin',
-  'content-security-policy': POLICY,
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-});
-
-/** Starts it on 127.0.0.1. Throws where the pages were not built, or onnxruntime-web is not installed. */
-export async function servePages(options: PageServerOptions): Promise<PageServer> {
-  const files = await filesServed(options);
-  const headers = headersOf(options.isolated ?? true);
-  const { onTold } = options;
-  const server = createServer((request, response) => {
-    if (onTold && request.method === 'POST' && request.url === '/told') {
-      hear(request, response, { headers, onTold });
-    } else answer(request, response, { files, headers });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(options.port, '127.0.0.1', resolve);
-  }).catch((cause: unknown) => {
-    throw new ConfigError('page/listen', `cannot listen on 127.0.0.1:${options.port}`, {
-      hint: 'choose another port; 0 takes any free one',
+/** The files of a folder, none of its folders. */
+export async function readPage(folder: string): Promise<PageFiles> {
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw new ConfigError('page/missing', `the files of the page are not in ${folder}`, {
+      hint: 'npm run build makes them; a package from the registry has them',
       cause,
     });
   });
-  const { port } = server.address() as AddressInfo;
+  const read = names.map(async (name) => [name, await readFile(join(folder, name))] as const);
+  return new Map(await Promise.all(read));
+}
+
+/** Listens until closed. Throws `page/listen` where the port is taken. */
+export async function servePage(
+  files: PageFiles,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<PageServer> {
+  const answers = new Map([...files].map(([name, bytes]) => [name, answerOf(name, bytes)]));
+  const server = createServer((request, response) => answer(request, response, answers, host));
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(
+        new ConfigError('page/listen', `cannot listen on ${host}:${port}`, {
+          hint: 'choose another --port (0 takes any free one)',
+          cause,
+        }),
+      ),
+    );
+    server.listen(port, host, resolve);
+  });
+  const name = host.includes(':') ? `[${host}]` : host;
   return {
-    url: `http://127.0.0.1:${port}/`,
+    url: `http://${name}:${(server.address() as AddressInfo).port}/`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -88,97 +67,43 @@ export async function servePages(options: PageServerOptions): Promise<PageServer
   };
 }
 
-/** By their paths. */
-async function filesServed({ texts = new Map() }: PageServerOptions) {
-  const [pages, engine] = [pagesFolder(), engineFolder()];
-  const found = await readdir(pages).catch((cause: unknown) => {
-    throw new ConfigError('page/unbuilt', `the pages were not built: ${pages} is not there`, {
-      hint: 'in a checkout: npm run build',
-      cause,
-    });
-  });
-  const wasm = (await readdir(engine)).filter((name) => /^ort-wasm.*\.(mjs|wasm)$/.test(name));
-  return new Map([
-    ...found.map((name) => [`/${name}`, join(pages, name)] as const),
-    ...wasm.map((name) => [`/ort/${name}`, join(engine, name)] as const),
-    ...[...texts].map(([sha256, file]) => [`/corpus/${sha256}`, file] as const),
-  ]);
+interface Answer {
+  readonly bytes: Uint8Array;
+  readonly zipped: Uint8Array | undefined;
+  readonly type: string;
+  readonly tag: string;
 }
 
-/** `dist/browser`, from the sources as from the build. */
-const pagesFolder = (): string =>
-  fileURLToPath(
-    new URL(
-      import.meta.url.endsWith('.ts') ? '../../dist/browser' : '../../browser',
-      import.meta.url,
-    ),
-  );
-
-function engineFolder(): string {
-  try {
-    return dirname(createRequire(import.meta.url).resolve('onnxruntime-web'));
-  } catch (error) {
-    throw noWebEngine(error);
-  }
+function answerOf(name: string, bytes: Uint8Array): Answer {
+  const tag = `"${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}"`;
+  const zipped = bytes.length > MOST_ZIPPED ? undefined : gzipSync(bytes);
+  return { bytes, zipped, tag, type: TYPES[extname(name)] ?? 'application/octet-stream' };
 }
 
-const noWebEngine = (cause: unknown) =>
-  new TrainingError('training/no-web-engine', 'training in a tab needs onnxruntime-web', {
-    hint: 'install it beside nostrain: npm install onnxruntime-web@1.30.0',
-    cause,
-  });
-
-interface Served {
-  readonly files: ReadonlyMap<string, string>;
-  readonly headers: Readonly<Record<string, string>>;
-}
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?$/;
 
 function answer(
-  { url = '/', method }: IncomingMessage,
+  { url = '/', method, headers }: IncomingMessage,
   response: ServerResponse,
-  { files, headers }: Served,
+  answers: ReadonlyMap<string, Answer>,
+  host: string,
 ): void {
-  const file = files.get(url.split(/[?#]/)[0]!);
-  if (file === undefined || (method !== 'GET' && method !== 'HEAD')) {
-    response.writeHead(file === undefined ? 404 : 405, headers).end();
+  const isLocal = host === '127.0.0.1' || host === 'localhost' || host === '::1';
+  // another name that leads here belongs to somebody else's page
+  const isAsked = !isLocal || LOOPBACK.test(headers.host ?? '');
+  const path = url.replace(/[?#].*$/, '').replace(/^\//, '');
+  const found = isAsked ? answers.get(path === '' ? 'index.html' : path) : undefined;
+  if (found === undefined || (method !== 'GET' && method !== 'HEAD')) {
+    response.writeHead(isAsked ? 404 : 403, { 'content-type': 'text/plain' }).end('not here\n');
     return;
   }
-  const type = TYPES[extname(file)] ?? 'application/octet-stream';
-  stat(file).then(
-    ({ size }) => {
-      response.writeHead(200, { ...headers, 'content-type': type, 'content-length': size });
-      if (method === 'HEAD') response.end();
-      else
-        createReadStream(file)
-          .on('error', () => response.destroy())
-          .pipe(response);
-    },
-    () => response.writeHead(404, headers).end(),
-  );
-}
-
-/** A page says one thing at a time, in few words. */
-const MOST_TOLD = 1 << 20;
-
-/** Pages of other servers may not speak here: browsers say where a request comes from. */
-function hear(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { headers, onTold }: Pick<Served, 'headers'> & { onTold(text: string): string },
-): void {
-  if (request.headers.origin !== `http://${request.headers.host}`) {
-    response.writeHead(403, headers).end();
-    return;
-  }
-  const parts: Buffer[] = [];
-  let length = 0;
-  request.on('data', (part: Buffer) => {
-    length += part.length;
-    if (length > MOST_TOLD) request.destroy();
-    else parts.push(part);
+  const isSame = headers['if-none-match'] === found.tag;
+  const isZipped = found.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
+  response.writeHead(isSame ? 304 : 200, {
+    ...{ 'content-type': found.type, etag: found.tag, 'cache-control': 'no-cache' },
+    ...{ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' },
+    ...{ 'content-security-policy': "frame-ancestors 'none'", vary: 'accept-encoding' },
+    ...(isZipped && { 'content-encoding': 'gzip' }),
   });
-  request.on('end', () => {
-    const type = { 'content-type': 'text/plain; charset=utf-8' };
-    response.writeHead(200, { ...headers, ...type }).end(onTold(Buffer.concat(parts).toString()));
-  });
+  response.end(isSame || method === 'HEAD' ? undefined : isZipped ? found.zipped : found.bytes);
 }

@@ -56,6 +56,9 @@ export type FeatureTable = Readonly<Record<string, Feature>>;
 const MOST_PLACES = 1024;
 /** Largest score, and with a minus sign the score of what leads to no number at all. */
 export const MOST_SCORE = 1_000_000_000;
+/** Characters of a text that a worker reports, and of the name of its device. */
+export const MOST_SAMPLE = 160;
+export const MOST_DEVICE = 64;
 /** Rounds that a rolling score looks back on. */
 export const MOST_SCORES = 8;
 
@@ -123,6 +126,30 @@ const scoreList = (doc: string): FeatureField<readonly number[]> => ({
     return list.every(isScore) ? (list as readonly number[]) : undefined;
   },
 });
+
+const millionths = (doc: string): FeatureField<number | null> => ({
+  accepted: 'a whole number, or null where there is none',
+  doc,
+  read: (json) =>
+    json === null || Number.isSafeInteger(json) ? (json as number | null) : undefined,
+});
+
+const words = (doc: string, most: number): FeatureField<string> => ({
+  accepted: `at most ${most} characters`,
+  doc,
+  read: (json) =>
+    typeof json === 'string' && json.length <= most && json.isWellFormed() ? json : undefined,
+});
+
+/** What workers say of themselves, and of the shared parameters. */
+const measured = {
+  device: words('what it trains on', MOST_DEVICE),
+  shared: millionths(
+    'validation loss of the shared parameters at the start of the round, in millionths',
+  ),
+  bits: millionths('the same in bits per byte of text, in millionths'),
+  sample: words('text that the shared parameters write; empty where there is none', MOST_SAMPLE),
+};
 
 const bit = (doc: string): FeatureField<0 | 1> => ({
   accepted: '0 or 1',
@@ -210,6 +237,20 @@ export const features = {
     },
     outcome: { snapshot: digest('the table that holds two rounds later') },
   },
+  telemetry: {
+    says: 'workers say how their training goes: losses, a text, their device; nothing is decided by it',
+    spec: {
+      telemetry: {
+        absent: false,
+        read: ({ telemetry }, name) => plainFields.telemetry.read(telemetry, name),
+      },
+    },
+    manifest: {
+      own: millionths('mean training loss of the inner steps, in millionths'),
+      ...measured,
+    },
+    heartbeat: measured,
+  },
   tier: {
     says: 'the run is of a tier that asks who takes part',
     spec: {
@@ -229,7 +270,7 @@ export type FeatureValues<P extends Place> = {
   readonly [F in FeatureName as Table[F] extends Readonly<Record<P, Fields>>
     ? F
     : never]?: Table[F] extends Readonly<Record<P, Fields>>
-    ? { readonly [K in keyof Table[F][P]]: NonNullable<FieldValue<Table[F][P][K]>> }
+    ? { readonly [K in keyof Table[F][P]]: Exclude<FieldValue<Table[F][P][K]>, undefined> }
     : never;
 };
 type FieldValue<T> = T extends FeatureField<infer V> ? V : never;

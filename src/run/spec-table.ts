@@ -27,6 +27,7 @@ export const plainFields = {
   tier: tierField,
   screening: yesNo('--screening', 'members refuse what raises the loss on rows of their own'),
   scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
+  telemetry: yesNo('--telemetry', 'workers say their losses, a text and their device'),
   dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
@@ -261,6 +262,7 @@ export const specDefaults = {
   tier: 'open',
   screening: false,
   scores: false,
+  telemetry: false,
   dataFrom: '',
   minAcceptPermille: 666,
   liveRounds: 3,

@@ -7,7 +7,7 @@ import type { OwnHeartbeat } from '../network/wire/wire.ts';
 import type { Session } from './ports.ts';
 
 /** What the next heartbeat says of the shared state: round, digest and cohort. */
-export type HeartbeatContent = Pick<OwnHeartbeat, 'round' | 'digest' | 'cohort'>;
+export type HeartbeatContent = Pick<OwnHeartbeat, 'round' | 'digest' | 'cohort' | 'features'>;
 
 export interface HeartbeatPublisher {
   /** Heartbeats say this from now on. */

@@ -3,6 +3,7 @@
  * finish; what counts in it is up to the strategy. State is saved before a gradient is sent and after every round, so a killed
  * worker goes on with the same bytes.
  */
+import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
 import { compareWithPeers } from './divergence.ts';
 import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
@@ -11,7 +12,7 @@ import { type PeerWatch, watchPeers } from './peer-watch.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
 import { watchRelays } from './relay-watch.ts';
-import type { WorkerState } from './state.ts';
+import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
 import { trainOrResume } from './train.ts';
 
@@ -32,7 +33,9 @@ export async function runWorker<S extends WorkerState>(
       const { state: next, isOver } = await strategy.prepare(state);
       state = next;
       const { round, cohort } = state;
-      const content = { round, digest: strategy.digestOf(state), cohort };
+      const { device } = session.ports.trainer.device;
+      const features = heartbeatTelemetry(device, measuredBefore(state));
+      const content = { round, digest: strategy.digestOf(state), cohort, features };
       comparison.remember(content);
       if (isOver && state === start) return state;
       if (isOver) {

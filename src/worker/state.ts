@@ -51,6 +51,10 @@ export interface Sent extends Sealed {
 /** A state whose gradient is signed and on disk. */
 export type SealedState<S extends WorkerState> = S & { readonly sent: Sent };
 
+/** The summary of the round before, where this worker finished it. */
+export const measuredBefore = ({ round, rounds }: WorkerState): RoundSummary | undefined =>
+  rounds.findLast(({ index }) => index === round - 1);
+
 export const isSealed = <S extends WorkerState>(state: S): state is SealedState<S> =>
   state.sent !== undefined;
 

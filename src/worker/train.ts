@@ -1,9 +1,10 @@
 /** The inner phase of a round: H optimizer steps, the delta with what was left unsent before, and the gradient, signed and saved. */
 import { deriveKey } from '../base/rng.ts';
+import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Session } from './ports.ts';
 import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
-import { isSealed, type SealedState, type WorkerState } from './state.ts';
+import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
 /** The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it. */
@@ -48,7 +49,8 @@ async function trainAndSeal<S extends WorkerState>(
   const whole = Float64Array.from(delta);
   putBack(whole, state.residual, stretch);
   const said = { round, base, assignment, parent, steps: plan.innerSteps, examples };
-  const { sent, ...sealed } = await wire.seal({ ...said, prev: state.lastSent, delta });
+  const features = manifestTelemetry(loss, trainer.device.device, measuredBefore(state));
+  const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
   putBack(residual, state.residual, stretch);
   return {

@@ -18,12 +18,15 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
         'demo-linear',
       ],
     ],
-    'demo/browser/run-browser.ts': [['nostrain demo browser --json', 'demo-browser']],
     'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],
     'model/inspect.ts': [['nostrain model inspect --json', 'model-inspect']],
+    'page/page.ts': [
+      ['nostrain page --json', 'page'],
+      ['', ''],
+    ],
     'plan/plan.ts': [['nostrain plan --json', 'plan']],
     'receipt.ts': [
       ['', ''],

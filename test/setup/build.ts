@@ -14,9 +14,7 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const sources = [
-  ...['src', 'kinds', 'relay', 'tsconfig.json', 'tsconfig.build.json', 'package.json', 'bundle.ts'],
-];
+const sources = ['src', 'kinds', 'relay', 'tsconfig.json', 'tsconfig.build.json', 'package.json'];
 const stamp = join(root, 'dist/.built');
 const lock = join(root, 'node_modules/.nostrain-build-lock');
 
@@ -36,8 +34,6 @@ function removeOrphans(folder: string): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     const source = join(root, relative(join(root, 'dist'), path));
-    // bundles have no source of their own name
-    if (path === join(root, 'dist/browser')) continue;
     if (entry.isDirectory() && existsSync(source)) removeOrphans(path);
     else if (!existsSync(source.replace(/\.(js|d\.ts)$/, '.ts'))) {
       if (!entry.name.startsWith('.')) rmSync(path, { recursive: true });
@@ -50,10 +46,6 @@ function build(): void {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   if (existsSync(join(root, 'dist'))) removeOrphans(join(root, 'dist'));
   execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], {
-    cwd: root,
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-  execFileSync(process.execPath, ['--import', 'tsx', 'bundle.ts'], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
   });

@@ -2,6 +2,7 @@
 import { fault, MOST_EVENT_BYTES } from '../../../kinds/fault.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { memberKind } from '../../../kinds/member.ts';
+import { presence } from '../../../kinds/presence.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -111,6 +112,12 @@ export const historyFilter = (run: Digest): Filter => ({
   kinds: [manifest.kind, ...DECIDING],
   '#s': [run],
 });
+
+/** What an onlooker hears of a run: all that is signed from this second on, and the newest heartbeats whenever they were. */
+export const onlookerFilters = (run: Digest, since: number): readonly Filter[] => [
+  { ...historyFilter(run), since },
+  { kinds: [presence.kind], '#s': [run] },
+];
 
 /** What these keys signed of the whole run but chunks; some keys to a filter. */
 export const historyBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>

@@ -7,6 +7,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import { stripeOf } from '../attachments/parts.ts';
 import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
@@ -37,7 +38,7 @@ const KEPT_SECONDS = 7 * 86_400;
 const LATEST = 20;
 
 export function createNativeProfile(options: ProfileOptions): Profile {
-  const { run, signer, clock, stripe, sha256, signWorked } = options;
+  const { run, signer, clock, stripe, sha256, signWorked, features = noFeatures } = options;
   const packer = createPacker(options);
   const sending = createNativeSending(options);
   const puller = createPuller(options);
@@ -47,14 +48,16 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     roundOf: roundIn,
     capabilities: ['manifest'],
     gradientsAreHeartbeats: true,
-    buildHeartbeat: (heartbeat) => buildPresence(run, heartbeat),
-    readHeartbeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }),
-    async seal({ delta, assignment, ...own }) {
+    buildHeartbeat: ({ features: said, ...heartbeat }) =>
+      buildPresence(run, { ...heartbeat, ...withFeatures(named(said, features)) }),
+    readHeartbeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }, features),
+    async seal({ delta, assignment, features: told, ...own }) {
       const place = { round: own.round, worker: signer.publicKey, assignment };
       const { payload, codec, sent } = packer.pack(delta, place);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
-      const said = { run, codec, roster: assignment.digest, ...own };
+      const added = withFeatures(named(told, features));
+      const said = { run, codec, roster: assignment.digest, ...own, ...added };
       const { draft, eventBytes } = buildManifest(said, payload, packing, sha256);
       const event = await signWorked(draft);
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
@@ -77,6 +80,12 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   };
 }
 
+/** What is said for features that the run names. */
+function named<T extends object>(said: T | undefined, { names }: FeatureSet): T | undefined {
+  const kept = Object.entries(said ?? {}).filter(([name]) => names.includes(name));
+  return said && (Object.fromEntries(kept) as T);
+}
+
 function roundIn(event: SignedEvent): number | undefined {
   const said = manifest.parse(event);
   return said.ok ? said.value.round : undefined;
@@ -91,7 +100,7 @@ function openReader(
     puller,
   }: { readonly packer: Packer; readonly sending: NativeSending; readonly puller: Puller },
 ): RoundReader {
-  const { run, clock, sha256, maxContainerBytes } = options;
+  const { run, clock, sha256, maxContainerBytes, features } = options;
   const { assignment } = request;
   const over = new AbortController();
 
@@ -113,7 +122,7 @@ function openReader(
     roundOf: roundIn,
     read(event, round): Reading {
       const context = contextOf(request, round, clock.now());
-      const limits = { run, maxPayloadBytes: maxContainerBytes };
+      const limits = { run, maxPayloadBytes: maxContainerBytes, ...(features && { features }) };
       const judged = toManifest(event, { ...context, ...limits }, sha256);
       if (!judged.ok) return judged;
       const said = judged.value;

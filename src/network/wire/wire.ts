@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Notifier } from '../../base/notifier.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
+import type { FeatureSet, FeatureValues } from '../../run/features.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
@@ -25,6 +26,8 @@ export interface OwnGradient {
   readonly assignment: ChunkAssignment;
   /** Digest of the outcome before, where rounds are certified. */
   readonly parent?: Digest | undefined;
+  /** What features of the run may add; left out where the run does not name them. */
+  readonly features?: FeatureValues<'manifest'>;
   /** Id of this worker's last one; undefined in its first. */
   readonly prev: string | undefined;
   /** Δ = before - after plus what was not sent before, f64 by layout. */
@@ -117,6 +120,8 @@ export interface WireOptions {
   /** The workers of the run, where they are named: what others say is refused. Empty or absent: anybody. */
   readonly peers?: readonly WorkerId[] | undefined;
   readonly run: string;
+  /** Those of a certified run; none outside of one. */
+  readonly features?: FeatureSet | undefined;
   readonly layout: Layout;
   readonly relays: RelaySet;
   readonly signer: Signer;

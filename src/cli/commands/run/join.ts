@@ -30,6 +30,7 @@ import {
   type StateOutput,
 } from '../../../python/commands/state-formats.ts';
 import { settingsOf } from '../../../run/complete-spec.ts';
+import { featureSet } from '../../../run/features.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import {
   joinNames,
@@ -304,7 +305,7 @@ export const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> 
   maxPayloadBytes: options.spec.limits.payloadBytes,
   first: ({ lossBefore }, parts) => firstCertified(options, lossBefore, parts),
   open: async (wireOptions) => ({
-    wire: createWire(wireOptions),
+    wire: createWire({ ...wireOptions, features: featureSet(options.spec.features) }),
     play: (start, session, parts) => playCertified(start, session, options, parts),
   }),
 });

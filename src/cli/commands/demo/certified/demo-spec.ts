@@ -27,7 +27,7 @@ export async function demoSpec(
     document: {
       name: 'demo certified',
       founders: [...founders].sort(),
-      ...{ stake, screening: true, scores: true },
+      ...{ stake, screening: true, scores: true, telemetry: true },
       committee: { size: 64, quorum: 'bft', weights: 'stake', minStake: '1' },
       timing: {
         ...{ graceMinMs: 2000, graceMaxMs: 60_000, deadlineC: 4 },

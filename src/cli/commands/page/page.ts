@@ -1,0 +1,128 @@
+/** `nostrain page`: serves the run page on this machine, opened on one run, or writes it into a folder for any web server. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Command } from 'commander';
+import { utf8 } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { findLocalRun, type LocalRun, readKeptSpec } from '../../../node/local-runs.ts';
+import { type PageFiles, readPage, servePage } from '../../../node/page-server.ts';
+import { runIdOf } from '../../../run/run-spec.ts';
+import { repeatable, whole } from '../../../terminal/flags.ts';
+import { untilInterrupted } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { refuseUnused } from '../../../terminal/unused-flags.ts';
+import { localPicture } from './local-picture.ts';
+
+interface Flags {
+  readonly relay: readonly string[];
+  readonly drand: readonly string[];
+  readonly events?: string;
+  readonly out?: string;
+  readonly host: string;
+  readonly port: number;
+  readonly json?: boolean;
+}
+
+/** Where `npm run build` puts the page, beside the program or beside its sources. */
+export const pageFolder = (): string => {
+  const here = fileURLToPath(import.meta.url);
+  const root = here.endsWith('.ts') ? '../../../../dist/page' : '../../../../page';
+  return fileURLToPath(new URL(root, import.meta.url));
+};
+
+/** The command. */
+export const page = (): Command =>
+  new Command('page')
+    .description('show a run in a browser: losses, workers, votes, and a replay that proves them')
+    .argument('[run]', 'the run: naddr1…, its id, or its name on this machine')
+    .addOption(
+      repeatable('--relay <url>', 'relay to read it from, repeatable').default([], 'those of it'),
+    )
+    .option('--events <file>', 'show this archive instead of asking relays')
+    .addOption(
+      repeatable('--drand <url>', 'drand endpoint, for runs whose draws wait for one').default(
+        [],
+        'none',
+      ),
+    )
+    .option('--out <folder>', 'write the page there, for any web server, and do not serve it')
+    .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
+    .addOption(
+      whole('--port <n>', 'port to listen on; 0 takes any free one', 0, 65535).default(8088),
+    )
+    .option('--json', 'print the address as JSON')
+    .action(async (run: string | undefined, flags: Flags, command: Command) => {
+      const { out } = flags;
+      refuseUnused(command, [
+        { flags: ['host', 'port'], goesWith: 'a page that is served, not --out', holds: !out },
+        { flags: ['relay'], goesWith: 'relays, not --events', holds: flags.events === undefined },
+      ]);
+      const { files, address } = await contentOf(run, flags);
+      if (out !== undefined) await write(out, files, address, flags);
+      else await serve(files, address, flags);
+    });
+
+interface Content {
+  readonly files: PageFiles;
+  /** After the #. */
+  readonly address: string;
+}
+
+/** The page, what goes beside it, and what it opens. */
+async function contentOf(run: string | undefined, flags: Flags): Promise<Content> {
+  const files = new Map(await readPage(pageFolder()));
+  const query = new URLSearchParams();
+  const isKept = run !== undefined && !/^(?:nostr:)?naddr1|^[0-9a-f]{64}$/.test(run);
+  const kept = isKept ? await findLocalRun(run, undefined, { anyWorker: true }) : undefined;
+  if (kept !== undefined) await addLocal(kept, files, query);
+  else if (run !== undefined) query.set('run', run.replace(/^nostr:/, ''));
+  if (flags.events !== undefined) {
+    files.set('events.jsonl', await readEvents(flags.events));
+    query.set('events', 'events.jsonl');
+  }
+  const relays = flags.relay.length > 0 ? flags.relay : (kept?.relays ?? []);
+  if (flags.events === undefined) for (const url of relays) query.append('relay', url);
+  for (const url of flags.drand) query.append('drand', url);
+  return { files, address: query.size === 0 ? '' : `#${query}` };
+}
+
+/** Losses and texts of a run on this machine; of a certified one also where the rest is. */
+async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: URLSearchParams) {
+  const spec = await readKeptSpec(kept.worker);
+  const id = spec && runIdOf(spec);
+  files.set('local.json', utf8(JSON.stringify(localPicture(kept, id))));
+  query.set('local', 'local.json');
+  if (id !== undefined) query.set('run', id);
+}
+
+const readEvents = (file: string): Promise<Uint8Array> =>
+  readFile(file).catch((cause: unknown) => {
+    throw new ConfigError('events/file', `cannot read the events in ${file}`, {
+      hint: 'give a file that `nostrain archive` wrote',
+      cause,
+    });
+  });
+
+async function serve(files: PageFiles, address: string, { host, port, json }: Flags) {
+  const server = await servePage(files, { host, port });
+  const url = `${server.url}${address}`;
+  writeOut(json ? asJson({ url }) : `${url}\n`);
+  writeNote('open it in a browser; Ctrl-C stops it');
+  await untilInterrupted();
+  await server.close();
+}
+
+async function write(folder: string, files: PageFiles, address: string, { json }: Flags) {
+  await mkdir(folder, { recursive: true });
+  for (const [name, bytes] of files) {
+    await writeFile(join(folder, name), bytes).catch((cause: unknown) => {
+      throw new ConfigError('output/file', `cannot write ${name} in ${folder}`, {
+        hint: 'name a folder that you may write to',
+        cause,
+      });
+    });
+  }
+  const url = `index.html${address}`;
+  writeOut(json ? asJson({ url, folder, files: [...files.keys()] }) : `${join(folder, url)}\n`);
+}

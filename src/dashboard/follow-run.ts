@@ -1,0 +1,353 @@
+/**
+ * Follows a certified run over relays without any key, or opens one from an archive: events in, pictures out. Only what members sign is kept,
+ * within the limits of an archive, so that strangers cannot fill a page; nothing here trains, votes or publishes.
+ */
+import type { Clock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
+import { safeLine } from '../base/safe-text.ts';
+import { type Archive, archiveRun, type Opened, openHistory } from '../certified/archive.ts';
+import { type Chain, openingOf } from '../certified/chain.ts';
+import type { Gathered, Hashing, ProtocolMessage } from '../certified/evidence.ts';
+import { type Explanation, explain } from '../certified/explain.ts';
+import { collectSpec } from '../certified/from-relays.ts';
+import { type BeaconRecord, beaconsOf, gather } from '../certified/gather.ts';
+import { fetchHistory } from '../certified/history.ts';
+import { archiveLimits, KeptHistory } from '../certified/kept-history.ts';
+import { type ReplayedRound, withoutModel } from '../certified/replay.ts';
+import type { SignedEvent } from '../network/event.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
+import { onlookerFilters } from '../network/wire/certified-events.ts';
+import { toPresence } from '../network/wire/presences.ts';
+import type { BeaconSource } from '../run/beacon-source.ts';
+import { featureSet } from '../run/features.ts';
+import type { Heartbeat } from '../run/heartbeat.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { tellRun } from './picture-of.ts';
+import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
+
+/** How a run is followed. */
+export interface FollowOptions extends Hashing {
+  readonly relays: RelaySet;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Where no relay may have it. */
+  readonly spec?: RunSpec | undefined;
+  /** Where the beacon values of the run come from. */
+  beacon?(spec: RunSpec): BeaconSource | undefined;
+  /** How many events have come while stored ones are read. */
+  onProgress?(have: number): void;
+  /** Each new picture. */
+  onPicture(picture: RunPicture): void;
+  /** Following ended with an error. */
+  onFailed(error: unknown): void;
+}
+
+/** A run that is open to be looked at. */
+export interface OpenRun {
+  readonly run: Digest;
+  readonly spec: RunSpec;
+  readonly picture: RunPicture;
+  /** Why a contribution did or did not count, as far as that is known without the model; undefined for rounds that are not here. */
+  explain(worker: WorkerId, round: number): Explanation | undefined;
+  /** All that is needed to replay it; asks relays for payloads. */
+  archive(onProgress?: (have: number) => void): Promise<Opened>;
+  /** Once all that relays had stored is in the picture, or nobody waits for it any more; a run that is followed goes on after it. */
+  close(): void;
+}
+
+/** Between two pictures: at least so long, and so many times as long as the last one took. */
+const LEAST_MS = 250;
+const BREATHS = 4;
+/** Between two questions for what live events do not bring: bodies in chunks, newcomers, what a relay lost. */
+const ASK_MS = 5000;
+const ASK_ALL_MS = 60_000;
+/** Who is silent is told at least so often. */
+const REDRAW_MS = 10_000;
+/** Live events are asked for from so long before. */
+const OVERLAP_SECONDS = 120;
+/** Refusals that are shown. */
+const MOST_REFUSED = 200;
+/** Keys whose heartbeats are kept. */
+const MOST_KEYS = 4096;
+
+/** Opens a run from an archive. */
+export async function openArchive(
+  archive: Opened,
+  options: Hashing & { readonly nowSeconds: number; readonly run?: Digest | undefined },
+): Promise<OpenRun> {
+  const { run, spec, events, gathered } = await openHistory(archive, options);
+  const start = withoutModel(openingOf(spec, options));
+  const view = new RunView(spec, run, start);
+  view.addEvents(events);
+  const picture = view.draw(gathered, options.nowSeconds, [], true);
+  return {
+    ...{ run, spec, picture },
+    explain: (worker, round) => view.explain(worker, round),
+    archive: async () => archive,
+    close: () => undefined,
+  };
+}
+
+/** Follows a run; resolves once its spec is here. Throws `run/not-found` where no relay has it. */
+export async function followRun(run: Digest, options: FollowOptions): Promise<OpenRun> {
+  const { relays, signal, sha256 } = options;
+  const spec = options.spec ?? (await collectSpec(run, { relays, signal, sha256 })).spec;
+  if (spec === undefined) {
+    throw new ConfigError('run/not-found', `no relay here has the spec of run ${run}`, {
+      hint: 'name the relays of the run; whoever made it knows them',
+    });
+  }
+  return new Follower(run, spec, options);
+}
+
+/** One run being followed. */
+class Follower implements OpenRun {
+  readonly run: Digest;
+  readonly spec: RunSpec;
+  readonly #options: FollowOptions;
+  readonly #view: RunView;
+  readonly #kept: KeptHistory;
+  readonly #read = new Map<EventId, ProtocolMessage>();
+  readonly #stop = new AbortController();
+  #beacons: readonly BeaconRecord[] = [];
+  #picture: RunPicture;
+  #isDirty = true;
+  #isCaughtUp = false;
+  #isBehind = true;
+  #drawnMs = Number.NEGATIVE_INFINITY;
+  #askedMs = Number.NEGATIVE_INFINITY;
+  #askedKeys = 0;
+
+  constructor(run: Digest, spec: RunSpec, options: FollowOptions) {
+    this.run = run;
+    this.spec = spec;
+    this.#options = options;
+    const start = withoutModel(openingOf(spec, options));
+    this.#view = new RunView(spec, run, start);
+    this.#kept = new KeptHistory(
+      run,
+      spec.training.rounds,
+      archiveLimits(spec.limits.payloadBytes),
+    );
+    this.#picture = this.#view.draw(gather([], { run, spec }), 0, [], false);
+    options.signal.addEventListener('abort', () => this.close(), { once: true });
+    void this.#live().catch((error: unknown) => {
+      if (!this.#stop.signal.aborted) options.onFailed(error);
+    });
+  }
+
+  get picture(): RunPicture {
+    return this.#picture;
+  }
+
+  explain(worker: WorkerId, round: number): Explanation | undefined {
+    return this.#view.explain(worker, round);
+  }
+
+  async archive(onProgress?: (have: number) => void): Promise<Opened> {
+    const { relays, sha256, crypto, beacon } = this.#options;
+    const known: Archive = { events: this.#kept.events(), beacons: this.#beacons };
+    const { run, spec } = this;
+    return archiveRun(run, {
+      ...{ relays, sha256, crypto, spec, signal: this.#stop.signal },
+      ...(beacon && { beacon }),
+      ...(onProgress && { onProgress }),
+      known: known.events.length === 0 ? undefined : known,
+    });
+  }
+
+  close(): void {
+    this.#stop.abort(new Error('closed'));
+  }
+
+  /** Subscribes, reads what is stored, and draws again whenever something came. */
+  async #live(): Promise<void> {
+    const { clock, relays, onPicture } = this.#options;
+    const { signal } = this.#stop;
+    const since = Math.floor(clock.now() / 1000) - OVERLAP_SECONDS;
+    const listening = relays.subscribe(onlookerFilters(this.run, since), {
+      onEvent: (event) => this.#take(event),
+      onRefused: (reason, detail, relay) => {
+        this.#view.refuse({ at: this.#now(), reason, detail: safeLine(detail), relay });
+        this.#isDirty = true;
+      },
+      onLost: () => {
+        this.#isBehind = true;
+      },
+    });
+    try {
+      while (!signal.aborted) {
+        await this.#ask();
+        const startedMs = clock.now();
+        if (this.#isDirty || startedMs - this.#drawnMs > REDRAW_MS) {
+          this.#isDirty = false;
+          this.#drawnMs = startedMs;
+          await this.#draw();
+          onPicture(this.#picture);
+        }
+        await clock.sleep(Math.max(LEAST_MS, BREATHS * (clock.now() - startedMs)), signal);
+        if (clock.now() - this.#askedMs > ASK_ALL_MS) this.#isBehind = true;
+      }
+    } finally {
+      listening.close();
+    }
+  }
+
+  #now(): number {
+    return Math.floor(this.#options.clock.now() / 1000);
+  }
+
+  #take(event: SignedEvent): void {
+    const context = { run: this.run, nowSeconds: this.#now() };
+    const heartbeat = toPresence(event, context, featureSet(this.spec.features));
+    if (heartbeat.ok) this.#view.hear(heartbeat.value);
+    // what strangers sign is asked for once members name it
+    else if (!this.#view.knows(event.pubkey)) this.#isBehind = true;
+    else if (this.#kept.keep(event)) this.#view.addEvents([event]);
+    this.#isDirty = true;
+  }
+
+  /** What live events do not bring: everything at first, then what is new, not too often. */
+  async #ask(): Promise<void> {
+    const { clock, relays, sha256, crypto, beacon, onProgress } = this.#options;
+    const { signal } = this.#stop;
+    const keys = this.#view.keys;
+    const isNew = keys > this.#askedKeys || this.#picture.open?.lacks !== undefined;
+    if (!this.#isBehind && !isNew) return;
+    if (clock.now() - this.#askedMs < ASK_MS) return;
+    this.#askedMs = clock.now();
+    this.#askedKeys = keys;
+    this.#isBehind = false;
+    const known = this.#kept.events();
+    const latest = known.reduce((last, { created_at }) => Math.max(last, created_at), 0);
+    const fresh = await fetchHistory(this.run, {
+      ...{ relays, signal, sha256, crypto, spec: this.spec, known, leavesPayloads: true },
+      ...(this.#isCaughtUp && { since: Math.max(0, latest - OVERLAP_SECONDS) }),
+      ...(beacon && { beacon }),
+      ...(!this.#isCaughtUp && onProgress && { onProgress }),
+    });
+    for (const event of fresh) if (this.#kept.keep(event)) this.#view.addEvents([event]);
+    this.#isCaughtUp = true;
+    this.#isDirty = true;
+  }
+
+  async #draw(): Promise<void> {
+    const { beacon, sha256, crypto, relays } = this.#options;
+    const { run, spec } = this;
+    const events = this.#kept.events();
+    const lines = this.#beacons.map((record, i) => ({ ...record, line: i + 1 }));
+    const { records, values } = await beaconsOf({ run, spec }, events, lines, {
+      ...{ source: beacon?.(spec), signal: this.#stop.signal, sha256, crypto },
+      onNotice: (detail) => this.#view.refuse({ at: this.#now(), reason: 'no-beacon', detail }),
+    });
+    this.#beacons = records;
+    const gathered = gather(events, { run, spec }, { beacons: values, crypto, read: this.#read });
+    const states = relays.status().map(relayPicture);
+    this.#picture = this.#view.draw(gathered, this.#now(), states, this.#isCaughtUp);
+  }
+}
+
+const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPicture => ({
+  ...{ relay: status.relay, state: status.state, events: status.events, refused: status.refused },
+  ...{ bytesIn: status.bytesIn, bytesOut: status.bytesOut },
+  error: status.state === 'open' ? '' : safeLine(status.lastError),
+});
+
+/** What is remembered of a run between two pictures. */
+class RunView {
+  readonly #spec: RunSpec;
+  readonly #run: Digest;
+  readonly #start: Chain;
+  readonly #heartbeats = new Map<WorkerId, Heartbeat>();
+  readonly #lastSigns = new Map<WorkerId, number>();
+  readonly #refused: RefusalPicture[] = [];
+  #members: ReadonlySet<WorkerId>;
+  #replayed: readonly ReplayedRound[] = [];
+  #gathered: Gathered | undefined;
+  #events = 0;
+
+  constructor(spec: RunSpec, run: Digest, start: Chain) {
+    this.#spec = spec;
+    this.#run = run;
+    this.#start = start;
+    this.#members = new Set(spec.founders);
+  }
+
+  /** How many keys have had a place in the roster. */
+  get keys(): number {
+    return this.#members.size;
+  }
+
+  knows(key: WorkerId): boolean {
+    return this.#members.has(key);
+  }
+
+  addEvents(events: readonly SignedEvent[]): void {
+    this.#events += events.length;
+    for (const { pubkey, created_at } of events) this.#sign(pubkey, created_at);
+  }
+
+  hear(heartbeat: Heartbeat): void {
+    const { worker, createdAt } = heartbeat;
+    const before = this.#heartbeats.get(worker);
+    if (before && before.createdAt >= createdAt) return;
+    if (!before && this.#heartbeats.size >= MOST_KEYS && !this.knows(worker)) return;
+    this.#heartbeats.set(worker, heartbeat);
+    this.#sign(worker, createdAt);
+  }
+
+  refuse(refusal: RefusalPicture): void {
+    this.#refused.push(refusal);
+    if (this.#refused.length > MOST_REFUSED) this.#refused.shift();
+  }
+
+  explain(worker: WorkerId, round: number): Explanation | undefined {
+    const at = this.#replayed.findIndex((each) => each.round === round);
+    const replayed = this.#replayed[at];
+    if (replayed === undefined || this.#gathered === undefined) return undefined;
+    return explain(worker, replayed, this.#replayed[at + 1], this.#gathered);
+  }
+
+  draw(
+    gathered: Gathered,
+    nowSeconds: number,
+    relays: readonly RelayPicture[],
+    isCaughtUp: boolean,
+  ): RunPicture {
+    const seen = { heartbeats: this.#heartbeats, lastSigns: this.#lastSigns, nowSeconds };
+    const told = tellRun({ start: this.#start, gathered, ...seen });
+    const { rounds, workers, open, replayed } = told;
+    this.#gathered = gathered;
+    this.#replayed = replayed;
+    this.#members = new Set([...this.#spec.founders, ...workers.map(({ worker }) => worker)]);
+    const { training, name, tier, committee, telemetry } = this.#spec;
+    return {
+      ...{ run: this.#run, name: safeLine(name), model: training.model, tier, reports: telemetry },
+      ...{ planned: training.rounds, innerSteps: training.innerSteps, seats: committee.size },
+      hasText: this.#spec.data.kind !== 'made',
+      ...{ rounds, workers, ...(open && { open }) },
+      ...{
+        relays,
+        refused: [...unreadable(gathered), ...this.#refused],
+        events: this.#events,
+        isCaughtUp,
+      },
+    };
+  }
+
+  #sign(key: WorkerId, at: number): void {
+    if (!this.#lastSigns.has(key) && this.#lastSigns.size >= MOST_KEYS && !this.knows(key)) return;
+    this.#lastSigns.set(key, Math.max(at, this.#lastSigns.get(key) ?? 0));
+  }
+}
+
+/** Events that members signed and that say nothing of any use. */
+const unreadable = ({ messages }: Gathered): readonly RefusalPicture[] =>
+  [...messages.values()]
+    .flatMap((message) =>
+      message.type === 'unreadable'
+        ? [{ at: 0, reason: message.reason, detail: `event ${message.id}`, worker: message.key }]
+        : [],
+    )
+    .slice(0, MOST_REFUSED);

@@ -1,0 +1,284 @@
+/** Makes the picture of a certified run from its verified messages: pure, without the model, the same for whoever has the same events. */
+
+import type { Chain } from '../certified/chain.ts';
+import { electorateOf, stakesOf, withEntropy } from '../certified/chain.ts';
+import type { Gathered, ProtocolMessage } from '../certified/evidence.ts';
+import { type ReplayedRound, replay, withoutModel } from '../certified/replay.ts';
+import { rollingScore } from '../consensus/scores.ts';
+import type { Manifest } from '../network/wire/manifests.ts';
+import { type Heartbeat, isStale } from '../run/heartbeat.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type {
+  OpenRoundPicture,
+  RoundPicture,
+  RunPicture,
+  SentPicture,
+  WorkerPicture,
+} from './run-picture.ts';
+
+/** What is at hand of a run. */
+export interface Seen {
+  /** Where it starts; the model is not needed. */
+  readonly start: Chain;
+  readonly gathered: Gathered;
+  /** The newest of each key. */
+  readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
+  /** When events of keys were signed last, in Unix seconds. */
+  readonly lastSigns: ReadonlyMap<WorkerId, number>;
+  readonly nowSeconds: number;
+}
+
+/** The rounds, the round under way and the workers of a picture, and the state after the last round. */
+export interface Told extends Pick<RunPicture, 'rounds' | 'workers'> {
+  readonly open: OpenRoundPicture | undefined;
+  readonly replayed: readonly ReplayedRound[];
+}
+
+/** A million stands for a loss of 1, in what contributions report. */
+const MILLION = 1e6;
+/** Heartbeats that may be missed before a worker counts as away. */
+const MOST_MISSED = 3;
+
+/** What the events tell. */
+export function tellRun(seen: Seen): Told {
+  const { start, gathered } = seen;
+  const byRound = manifestsByRound(gathered);
+  const playing = replay(withoutModel(start), gathered);
+  const replayed: ReplayedRound[] = [];
+  let next = playing.next();
+  for (; !next.done; next = playing.next()) replayed.push(next.value);
+  const tip = next.value.state;
+  const rounds = replayed.flatMap((each) => {
+    const told = roundOf(each, gathered, byRound, seen.heartbeats);
+    return told === undefined ? [] : [told];
+  });
+  const isOver = tip.round >= start.spec.training.rounds;
+  const problem = replayed.at(-1)?.decided ? undefined : replayed.at(-1);
+  const open = isOver ? undefined : openRound(tip, gathered, byRound, problem);
+  return { rounds, open, workers: workersOf(tip, rounds, byRound, seen), replayed };
+}
+
+type ByRound = ReadonlyMap<number, readonly Manifest[]>;
+
+function manifestsByRound({ messages }: Gathered): ByRound {
+  const byRound = new Map<number, Manifest[]>();
+  for (const message of messages.values()) {
+    if (message.type !== 'manifest') continue;
+    const { manifest } = message;
+    const list = byRound.get(manifest.round);
+    if (list) list.push(manifest);
+    else byRound.set(manifest.round, [manifest]);
+  }
+  return byRound;
+}
+
+/** One of each worker. */
+function sentIn(byRound: ByRound, round: number, roster: readonly WorkerId[]): SentPicture[] {
+  const members = new Set(roster);
+  const once = new Map<WorkerId, SentPicture>();
+  for (const { worker, bytes, createdAt: at, features } of byRound.get(round) ?? []) {
+    if (!members.has(worker) || once.has(worker)) continue;
+    const own = features?.telemetry?.own;
+    once.set(worker, {
+      worker,
+      bytes,
+      at,
+      ...(typeof own === 'number' && { loss: own / MILLION }),
+    });
+  }
+  return [...once.values()].sort((a, b) => a.at - b.at || (a.worker < b.worker ? -1 : 1));
+}
+
+function roundOf(
+  { round, before, decided, forks, invalid }: ReplayedRound,
+  gathered: Gathered,
+  byRound: ByRound,
+  heartbeats: Seen['heartbeats'],
+): RoundPicture | undefined {
+  if (decided === undefined) return undefined;
+  const { outcome, certificate } = decided;
+  const roster = before.ledger.members.map(({ key }) => key);
+  const keyOf = (index: number) => roster[index] ?? '';
+  const sent = sentIn(byRound, round, roster);
+  const own = sent.flatMap(({ loss }) => (loss === undefined ? [] : [loss]));
+  return {
+    ...{ round, result: outcome.result, time: outcome.time, outcome: certificate.digest },
+    ...{ proposer: outcome.proposer, attempt: certificate.attempt, view: certificate.view },
+    ...{ roster, committee: certificate.committee.members, sent },
+    quorum: certificate.committee.quorum,
+    signers: certificate.commits.map(({ key }) => key),
+    accepted: outcome.accepted.map(({ index, late }) => ({ worker: keyOf(index), late })),
+    rejected: outcome.rejected.map(({ index, reason }) => ({ worker: keyOf(index), reason })),
+    joined: outcome.joins.map(({ key }) => key).filter((key) => !roster.includes(key)),
+    left: outcome.leaves.map(({ key }) => key),
+    faults: outcome.faults.flatMap((id) => faultOf(gathered.message(id))),
+    ...{ forks, modelRoot: outcome.modelRoot, ledgerRoot: outcome.ledgerRoot },
+    ...(own.length > 0 && { ownLoss: own.reduce((sum, loss) => sum + loss, 0) / own.length }),
+    ...sharedAfter(round, roster, byRound, heartbeats),
+    ...(invalid && { problem: `${invalid.code}: ${invalid.message}` }),
+  };
+}
+
+const faultOf = (message: ProtocolMessage | undefined) =>
+  message?.type === 'fault' ? [{ worker: message.culprit, kind: message.kind }] : [];
+
+/** What members report at the start of the next round: the middle of their numbers, and the first text by key. */
+function sharedAfter(
+  round: number,
+  roster: readonly WorkerId[],
+  byRound: ByRound,
+  heartbeats: Seen['heartbeats'],
+): Pick<RoundPicture, 'sharedLoss' | 'bitsPerByte' | 'sample'> {
+  const members = new Set(roster);
+  const next = round + 1;
+  const said = [
+    ...(byRound.get(next) ?? []).map(({ worker, features }) => ({ worker, features })),
+    ...[...heartbeats.values()].filter((each) => each.round === next),
+  ]
+    .filter(({ worker }) => members.has(worker))
+    .sort((a, b) => (a.worker < b.worker ? -1 : 1))
+    .flatMap(({ features }) => (features?.telemetry ? [features.telemetry] : []));
+  const numbers = (name: 'shared' | 'bits') =>
+    said.flatMap((each) => (each[name] === null ? [] : [each[name] / MILLION]));
+  const [sharedLoss, bitsPerByte] = [middle(numbers('shared')), middle(numbers('bits'))];
+  const sample = said.find((each) => each.sample !== '')?.sample;
+  return {
+    ...(sharedLoss !== undefined && { sharedLoss }),
+    ...(bitsPerByte !== undefined && { bitsPerByte }),
+    ...(sample !== undefined && { sample }),
+  };
+}
+
+function middle(values: readonly number[]): number | undefined {
+  const rising = [...values].sort((a, b) => a - b);
+  return rising[(rising.length - 1) >> 1];
+}
+
+/** Who voted how in the round that nobody has decided yet. */
+function openRound(
+  tip: Chain,
+  gathered: Gathered,
+  byRound: ByRound,
+  problem: ReplayedRound | undefined,
+): OpenRoundPicture {
+  const { round, parent, ledger, time: since } = tip;
+  const roster = ledger.members.map(({ key }) => key);
+  const sent = sentIn(byRound, round, roster);
+  const votes = votesIn(tip, gathered, new Set(roster));
+  const lacks = lackOf(problem);
+  const drawn = committeeOf(tip, gathered, votes);
+  const committee = drawn?.members ?? [];
+  const heard = new Set([...votes.prepared, ...votes.committed, ...votes.viewChanges]);
+  for (const { worker } of [...votes.proposed, ...sent]) heard.add(worker);
+  const missing = committee.filter((key) => !heard.has(key));
+  return {
+    ...{ round, since, roster, committee, quorum: drawn?.quorum ?? 0, sent, missing },
+    ...votes,
+    ...(lacks === undefined || parent === '' ? {} : { lacks }),
+  };
+}
+
+function lackOf(problem: ReplayedRound | undefined): string | undefined {
+  if (problem?.invalid) return problem.invalid.message;
+  const [first] = problem?.missing ?? [];
+  return first && `${first.what} ${first.id}`;
+}
+
+type Votes = Pick<
+  OpenRoundPicture,
+  'attempt' | 'view' | 'proposed' | 'prepared' | 'committed' | 'viewChanges'
+>;
+
+function votesIn(tip: Chain, { messages }: Gathered, roster: ReadonlySet<WorkerId>): Votes {
+  const proposed = new Map<WorkerId, number>();
+  const prepared = new Set<WorkerId>();
+  const committed = new Set<WorkerId>();
+  const viewChanges = new Set<WorkerId>();
+  let [attempt, view] = [0, 0];
+  for (const message of messages.values()) {
+    const { type, key } = message;
+    if (type !== 'vote' && type !== 'proposal' && type !== 'ballot') continue;
+    if (message.round !== tip.round || message.parent !== tip.parent || !roster.has(key)) continue;
+    attempt = Math.max(attempt, message.attempt);
+    if (type === 'ballot') viewChanges.add(key);
+    else {
+      view = Math.max(view, message.view);
+      if (type === 'proposal') proposed.set(key, Math.max(message.view, proposed.get(key) ?? 0));
+      else (message.step === 'commit' ? committed : prepared).add(key);
+    }
+  }
+  return {
+    ...{ attempt, view },
+    proposed: [...proposed].map(([worker, at]) => ({ worker, view: at })),
+    prepared: [...prepared],
+    committed: [...committed],
+    viewChanges: [...viewChanges],
+  };
+}
+
+/** The committee of the newest epoch that members speak of. */
+function committeeOf(tip: Chain, gathered: Gathered, { attempt, viewChanges }: Votes) {
+  const ready = withEntropy(tip, gathered);
+  if (!ready.ok) return undefined;
+  const stakes = stakesOf(ready.value.ledger, gathered);
+  if (!stakes.ok) return undefined;
+  const electorate = electorateOf(ready.value, stakes.value);
+  const isRecovering = attempt > 0 && electorate.isFloor(viewChanges);
+  return isRecovering ? electorate.draw(attempt, viewChanges) : electorate.committee;
+}
+
+/** Everybody who is or was in the roster, by key. */
+function workersOf(
+  tip: Chain,
+  rounds: readonly RoundPicture[],
+  byRound: ByRound,
+  seen: Seen,
+): readonly WorkerPicture[] {
+  const members = new Map(tip.ledger.members.map((member) => [member.key, member]));
+  const keys = new Set([...members.keys(), ...rounds.flatMap(({ roster }) => roster)]);
+  const counted = count(rounds.flatMap(({ accepted }) => accepted.map(({ worker }) => worker)));
+  const sent = new Map<WorkerId, Manifest[]>();
+  for (const manifest of [...byRound.values()].flat()) {
+    sent.set(manifest.worker, [...(sent.get(manifest.worker) ?? []), manifest]);
+  }
+  const seats = new Set(rounds.at(-1)?.committee);
+  return [...keys].sort().map((worker): WorkerPicture => {
+    const member = members.get(worker);
+    const heartbeat = seen.heartbeats.get(worker);
+    const own = sent.get(worker) ?? [];
+    const last = own.reduce<Manifest | undefined>(
+      (a, b) => (a && a.round >= b.round ? a : b),
+      undefined,
+    );
+    const { history = [], low } = member?.features?.scores ?? {};
+    const report = heartbeat?.features?.telemetry ?? last?.features?.telemetry;
+    const loss = last?.features?.telemetry?.own;
+    return {
+      ...{ worker, inRoster: member !== undefined, hasSeat: seats.has(worker) },
+      isFaulted: tip.ledger.faulted.includes(worker),
+      joined: member?.joined ?? 0,
+      lastSign: seen.lastSigns.get(worker) ?? 0,
+      isAway: isAway(worker, seen),
+      round: Math.max(heartbeat?.round ?? 0, last?.round ?? 0),
+      ...{ counted: counted.get(worker) ?? 0, sent: own.length },
+      bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
+      ...(report && report.device !== '' && { device: report.device }),
+      ...(typeof loss === 'number' && { loss: loss / MILLION }),
+      ...(history.length > 0 && { score: rollingScore(history), isLow: low === 1 }),
+    };
+  });
+}
+
+function count(keys: readonly WorkerId[]): ReadonlyMap<WorkerId, number> {
+  const counts = new Map<WorkerId, number>();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
+/** A key whose heartbeat is overdue while nothing else of it came either. */
+function isAway(worker: WorkerId, { heartbeats, lastSigns, nowSeconds }: Seen): boolean {
+  const heartbeat = heartbeats.get(worker);
+  if (heartbeat === undefined) return true;
+  const createdAt = Math.max(heartbeat.createdAt, lastSigns.get(worker) ?? 0);
+  return isStale({ ...heartbeat, createdAt }, nowSeconds, MOST_MISSED);
+}

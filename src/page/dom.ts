@@ -1,0 +1,83 @@
+/** Elements whose content is always text: nothing that comes from a relay is ever read as HTML, as a style or as an address. */
+import { safe } from '../base/safe-text.ts';
+
+type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
+export type Child = Node | string | number | undefined | false;
+
+/** Attributes that the views set; no other can be. */
+const ALLOWED =
+  /^(?:class|id|role|type|min|max|step|value|scope|for|name|placeholder|disabled|open|hidden|colspan|tabindex|datetime|title|multiple|autocomplete|spellcheck|aria-[a-z]+|viewBox|d|x|y|x1|y1|x2|y2|cx|cy|r|points|width|height|text-anchor|preserveAspectRatio)$/;
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** An HTML element. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[K] {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export const s = <K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): SVGElementTagNameMap[K] =>
+  fill(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], attributes, children);
+
+function fill<E extends Element>(
+  element: E,
+  attributes: Attributes,
+  children: readonly Child[],
+): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (!ALLOWED.test(name)) throw new TypeError(`no attribute ${name}`);
+    if (value === undefined || value === false) continue;
+    element.setAttribute(name, value === true ? '' : safe(String(value)));
+  }
+  element.append(...children.filter(isShown).map(toNode));
+  return element;
+}
+
+const isShown = (child: Child): child is Node | string | number =>
+  child !== undefined && child !== false;
+
+const toNode = (child: Node | string | number): Node =>
+  child instanceof Node ? child : document.createTextNode(safe(String(child)));
+
+/** Puts these in place of all that an element has. */
+export const show = (element: Element, ...children: readonly Child[]): void =>
+  element.replaceChildren(...children.filter(isShown).map(toNode));
+
+/** A table with a caption that screen readers say. */
+export function table(
+  caption: string,
+  headings: readonly string[],
+  rows: readonly (readonly Child[])[],
+): HTMLElement {
+  const head = h('tr', {}, ...headings.map((each) => h('th', { scope: 'col' }, each)));
+  const body = rows.map(([first, ...rest]) =>
+    h('tr', {}, h('th', { scope: 'row' }, first), ...rest.map((cell) => h('td', {}, cell))),
+  );
+  const whole = h(
+    'table',
+    {},
+    h('caption', {}, caption),
+    h('thead', {}, head),
+    h('tbody', {}, ...body),
+  );
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, whole);
+}
+
+/** A button. */
+export function button(
+  text: string,
+  onClick: () => void,
+  attributes: Attributes = {},
+): HTMLElement {
+  const made = h('button', { type: 'button', ...attributes }, text);
+  made.addEventListener('click', onClick);
+  return made;
+}

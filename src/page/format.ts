@@ -1,0 +1,36 @@
+/** Numbers, times and keys as the page words them. */
+import { npubEncode } from 'nostr-tools/nip19';
+
+/** The beginning of a key, enough to tell members apart. */
+export function shortKey(key: string): string {
+  return /^[0-9a-f]{64}$/.test(key) ? `${npubEncode(key).slice(0, 12)}…` : key.slice(0, 12);
+}
+
+export const shortHash = (hash: string): string => hash.slice(0, 12);
+
+export const loss = (value: number | undefined): string =>
+  value === undefined ? '–' : value.toFixed(4);
+
+const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
+
+export function bytes(count: number): string {
+  let [value, unit] = [count, 0];
+  for (; value >= 1000 && unit < UNITS.length - 1; unit++) value /= 1000;
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+/** Scores are millionths of a loss. */
+export const score = (value: number | undefined): string =>
+  value === undefined ? '–' : (value / 1e6).toFixed(4);
+
+export function ago(seconds: number, now = Date.now() / 1000): string {
+  if (seconds <= 0) return 'never';
+  const past = Math.max(0, Math.round(now - seconds));
+  if (past < 60) return `${past} s ago`;
+  if (past < 3600) return `${Math.round(past / 60)} min ago`;
+  if (past < 86_400) return `${Math.round(past / 3600)} h ago`;
+  return `${Math.round(past / 86_400)} days ago`;
+}
+
+export const clock = (seconds: number): string =>
+  seconds <= 0 ? '–' : new Date(1000 * seconds).toISOString().replace('T', ' ').slice(0, 19);

@@ -1,0 +1,202 @@
+/** The background thread of the page: relays, signatures and replay, away from what a person scrolls. */
+import { systemClock } from '../base/clock.ts';
+import { ConfigError, NostrainError } from '../base/errors.ts';
+import { sha256 } from '../base/hash.ts';
+import { safeLine } from '../base/safe-text.ts';
+import { readArchive } from '../certified/archive.ts';
+import { replayRun } from '../certified/replay-run.ts';
+import { createDrandSource } from '../chain/drand-source.ts';
+import { createGet } from '../chain/http.ts';
+import { followRun, type OpenRun, openArchive } from '../dashboard/follow-run.ts';
+import { hintProblem } from '../network/transport/public-hosts.ts';
+import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
+import type { OpenSocket, Socket } from '../network/transport/socket.ts';
+import { listRuns } from '../network/wire/run-board.ts';
+import { decodeRunAddress } from '../network/wire/runs.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import type { FromJob, Source, ToJob } from './messages.ts';
+
+/** The messages of a thread, as a browser gives them. */
+interface Port {
+  postMessage(message: FromJob): void;
+  onmessage: ((event: { readonly data: ToJob }) => void) | null;
+}
+
+const port = globalThis as unknown as Port;
+const say = (message: FromJob): void => port.postMessage(message);
+
+const LIST_MS = 8000;
+/** Longest event that a run has a use for. */
+const LONGEST_EVENT_BYTES = 512 << 10;
+
+let stop = new AbortController();
+let relays: RelaySet | undefined;
+let opened: OpenRun | undefined;
+
+port.onmessage = ({ data }) => {
+  void answer(data).catch(fail);
+};
+
+function fail(error: unknown): void {
+  if (stop.signal.aborted) return;
+  const message = safeLine(error instanceof Error ? error.message : String(error));
+  const hint = error instanceof NostrainError ? (error.hint ?? '') : '';
+  say({ type: 'failed', message, hint: safeLine(hint) });
+}
+
+async function answer(message: ToJob): Promise<void> {
+  switch (message.type) {
+    case 'open':
+      await close();
+      return openSource(message.source);
+    case 'open-archive':
+      await close();
+      return openFiles(message.files, message.run);
+    case 'explain': {
+      const { worker, round } = message;
+      const why = opened?.explain(worker, round)?.why ?? ['This round is not here.'];
+      return say({ type: 'explained', worker, round, why });
+    }
+    case 'verify':
+      return verify();
+  }
+}
+
+async function close(): Promise<void> {
+  stop.abort(new Error('closed'));
+  stop = new AbortController();
+  opened?.close();
+  opened = undefined;
+  await relays?.close();
+  relays = undefined;
+}
+
+/** Relays of a link are a stranger's word: none of a private network is dialled on it. */
+function dialable(urls: readonly string[], { mayDialPrivate }: Source): readonly string[] {
+  if (mayDialPrivate) return urls;
+  const usable = urls.filter((url) => hintProblem(url) === undefined);
+  if (usable.length > 0 || urls.length === 0) return usable;
+  throw new ConfigError('relay/private-hint', 'the link names only relays of a private network', {
+    hint: 'type their addresses in yourself if you trust the link',
+  });
+}
+
+async function openSource(source: Source): Promise<void> {
+  const address = /naddr1/.test(source.run) ? decodeRunAddress(source.run.trim()) : undefined;
+  if (address?.ok === false) {
+    throw new ConfigError('run/address', `this is ${address.issue.message}`, {
+      hint: 'copy the whole naddr1… that the run was announced with',
+    });
+  }
+  const hints = address?.ok ? address.value.relays : [];
+  const urls = dialable(source.relays.length > 0 ? source.relays : hints, source);
+  if (urls.length === 0) {
+    throw new ConfigError('flag/relay', 'no relay is named', { hint: 'name one, as wss://…' });
+  }
+  const set = createRelaySet(urls, {
+    ...{ openSocket: openBrowserSocket, clock: systemClock },
+    longestEventBytes: LONGEST_EVENT_BYTES,
+  });
+  relays = set;
+  const { signal } = stop;
+  await set.ready(signal);
+  const run = address?.ok ? address.value.run : source.run.trim();
+  if (run === '') return list(set, signal);
+  if (!/^[0-9a-f]{64}$/.test(run)) {
+    throw new ConfigError('flag/run', 'this is no run', {
+      hint: 'give naddr1… or the 64 hex digits of a run id',
+    });
+  }
+  opened = await followRun(run, {
+    ...{ relays: set, clock: systemClock, signal },
+    beacon: (spec) => beaconOf(spec, source),
+    onProgress: (have) => say({ type: 'reading', have }),
+    onPicture: (picture) => say({ type: 'picture', picture }),
+    onFailed: fail,
+  });
+}
+
+/** drand alone: a page has no way to a chain that it could check. */
+function beaconOf({ beacon }: RunSpec, { drand }: Source) {
+  if (beacon.kind !== 'drand' || drand.length === 0) return undefined;
+  const get = createGet(fetch);
+  return createDrandSource(beacon, { urls: drand, get, clock: systemClock, timeoutMs: 15_000 });
+}
+
+async function list(set: RelaySet, signal: AbortSignal): Promise<void> {
+  const board = { relays: set, clock: systemClock, sha256, signal, timeoutMs: LIST_MS };
+  const runs = await listRuns(board);
+  const listed = runs.map(({ run, spec, createdAt }) => ({
+    ...{ run, name: safeLine(spec.name), model: spec.training.model },
+    ...{ rounds: spec.training.rounds, createdAt },
+  }));
+  say({ type: 'runs', runs: listed, relays: set.relays });
+}
+
+async function openFiles(files: readonly Blob[], run: string): Promise<void> {
+  const read = await readArchive(linesOf(files), {
+    onProgress: (have) => say({ type: 'reading', have }),
+  });
+  opened = await openArchive(read, {
+    nowSeconds: Math.floor(systemClock.now() / 1000),
+    ...(/^[0-9a-f]{64}$/.test(run) && { run }),
+  });
+  say({ type: 'picture', picture: opened.picture });
+}
+
+/** Line by line, so that a large archive is never one text. */
+async function* linesOf(files: readonly Blob[]): AsyncIterable<string> {
+  for (const file of files) {
+    const reader = file.stream().pipeThrough(new TextDecoderStream()).getReader();
+    let rest = '';
+    for (;;) {
+      const { done, value } = await reader.read();
+      const lines = (rest + (value ?? '')).split('\n');
+      rest = done ? '' : lines.pop()!;
+      yield* lines;
+      if (done) break;
+    }
+  }
+}
+
+async function verify(): Promise<void> {
+  if (opened === undefined) return;
+  const { run, spec } = opened;
+  const startedMs = systemClock.now();
+  const archive = await opened.archive((have) => say({ type: 'gathering', have }));
+  const of = spec.training.rounds;
+  const report = await replayRun(archive, {
+    ...{ run, spec, signal: stop.signal },
+    onRound: (round) => say({ type: 'checked', round, of }),
+  });
+  say({ type: 'verified', report, seconds: (systemClock.now() - startedMs) / 1000 });
+}
+
+/** A relay that sends a longer message is disconnected. */
+const MAX_CHARACTERS = 32 << 20;
+
+/** Opens a connection; a browser counts messages in UTF-16, so lengths are about those on the wire. */
+const openBrowserSocket: OpenSocket = (url) => {
+  const ws = new WebSocket(url);
+  const socket: Socket = {
+    get bufferedAmount() {
+      return ws.bufferedAmount;
+    },
+    onopen: undefined,
+    onmessage: undefined,
+    onerror: undefined,
+    onclose: undefined,
+    send: (text) => ws.send(text),
+    close: () => ws.close(1000),
+  };
+  ws.onopen = () => socket.onopen?.();
+  ws.onmessage = ({ data }: MessageEvent<unknown>) => {
+    if (typeof data !== 'string') socket.onmessage?.(undefined, 0);
+    else if (data.length > MAX_CHARACTERS) ws.close(1009);
+    else socket.onmessage?.(data, data.length);
+  };
+  // a browser does not say why
+  ws.onerror = () => socket.onerror?.('the connection failed');
+  ws.onclose = ({ code, reason }) => socket.onclose?.(code, reason);
+  return socket;
+};

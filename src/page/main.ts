@@ -1,0 +1,260 @@
+/** The run page: reads the address, starts the background thread, and shows what it says. */
+
+import type { RunPicture } from '../dashboard/run-picture.ts';
+import { roundNumber } from '../run/round-name.ts';
+import { type Address, readAddress, writeAddress } from './address.ts';
+import { button, type Child, h, show } from './dom.ts';
+import { bytes, loss, shortHash } from './format.ts';
+import { type FromJob, type ListedRun, openJob } from './messages.ts';
+import { lossView } from './views/loss.ts';
+import { nowView } from './views/now.ts';
+import { refusedView, relaysView, workersView } from './views/people.ts';
+import { reasonKey, roundView } from './views/round.ts';
+import { notVerified, type Verification, verified, verifyView } from './views/verify.ts';
+
+const at = <T extends HTMLElement = HTMLElement>(id: string): T => {
+  const found = document.getElementById(id);
+  if (found === null) throw new TypeError(`the page has no #${id}`);
+  return found as T;
+};
+
+let picture: RunPicture | undefined;
+/** What this machine's own folder says of rounds, where the page was opened from one. */
+let local: RunPicture | undefined;
+/** The round that is looked at; undefined follows the newest. */
+let chosen: number | undefined;
+let verification: Verification = notVerified;
+const reasons = new Map<string, readonly string[]>();
+const job = openJob(hear);
+
+function hear(message: FromJob): void {
+  switch (message.type) {
+    case 'picture':
+      draw(withLocal(message.picture));
+      break;
+    case 'reading':
+      say(`${message.have} events read`);
+      break;
+    case 'runs':
+      drawRuns(message.runs, message.relays);
+      break;
+    case 'explained':
+      reasons.set(reasonKey(message.round, message.worker), message.why);
+      drawRound();
+      break;
+    case 'failed':
+      fail(message.message, message.hint);
+      if (verification.state !== 'done') verification = { ...verification, state: 'failed' };
+      drawVerification();
+      break;
+    default:
+      verification = verified(verification, message);
+      drawVerification();
+  }
+}
+
+/** Losses and texts that the run's own folder has and its events do not. */
+function withLocal(seen: RunPicture): RunPicture {
+  if (local === undefined || local.run !== seen.run) return seen;
+  const own = new Map(local.rounds.map((each) => [each.round, each]));
+  const rounds = seen.rounds.map((round) => {
+    const { ownLoss, sharedLoss, bitsPerByte, sample } = own.get(round.round) ?? {};
+    return {
+      ...(ownLoss !== undefined && { ownLoss }),
+      ...(sharedLoss !== undefined && { sharedLoss }),
+      ...(bitsPerByte !== undefined && { bitsPerByte }),
+      ...(sample !== undefined && { sample }),
+      ...round,
+    };
+  });
+  return { ...seen, rounds };
+}
+
+function draw(next: RunPicture): void {
+  const before = picture?.rounds.length;
+  picture = next;
+  at('run').hidden = false;
+  at('chooser').hidden = true;
+  show(at('problem'));
+  document.title = `${next.name} · nostrain`;
+  show(at('title'), next.name);
+  show(at('subtitle'), factsOf(next));
+  show(at('numbers'), ...numbersOf(next));
+  show(at('now'), ...nowView(next));
+  show(at('workers'), ...workersView(next));
+  show(at('relays'), ...relaysView(next));
+  show(at('refused'), ...refusedView(next));
+  drawLoss();
+  drawRound();
+  if (before !== next.rounds.length) say(newsOf(next));
+}
+
+const factsOf = ({ model, tier, planned, innerSteps, run, open }: RunPicture): string =>
+  [
+    ...[model, `${planned} rounds of ${innerSteps} steps`, `${tier} tier`],
+    ...[open === undefined ? 'over' : 'running', `run ${shortHash(run)}`],
+  ].join(' · ');
+
+function newsOf({ rounds, planned, isCaughtUp }: RunPicture): string {
+  const last = rounds.at(-1);
+  if (!isCaughtUp) return 'reading';
+  if (last === undefined) return 'no round is decided yet';
+  const measured =
+    last.sharedLoss === undefined ? '' : `, validation loss ${loss(last.sharedLoss)}`;
+  return `round ${roundNumber(last.round)} of ${planned} is decided${measured}`;
+}
+
+function numbersOf({ rounds, workers, planned, events }: RunPicture): readonly Child[] {
+  const latest = (name: 'sharedLoss' | 'ownLoss' | 'bitsPerByte') =>
+    rounds.findLast((each) => each[name] !== undefined)?.[name];
+  const bits = latest('bitsPerByte');
+  const sent = workers.reduce((sum, worker) => sum + worker.bytes, 0);
+  const all: readonly (readonly [string, string])[] = [
+    ['validation loss', loss(latest('sharedLoss'))],
+    ['training loss', loss(latest('ownLoss'))],
+    ...(bits === undefined ? [] : [['bits per byte', loss(bits)] as const]),
+    ['rounds decided', `${rounds.length} of ${planned}`],
+    ['in the roster', `${workers.filter(({ inRoster }) => inRoster).length}`],
+    ['payloads', bytes(sent)],
+    ['events', `${events}`],
+  ];
+  return all.map(([name, value]) =>
+    h('div', { class: 'number' }, h('span', { class: 'value' }, value), h('span', {}, name)),
+  );
+}
+
+const drawLoss = (): void => {
+  if (picture) show(at('loss'), ...lossView(picture, chosen, at('loss').clientWidth));
+};
+
+function drawRound(): void {
+  const rounds = picture?.rounds ?? [];
+  const slider = at<HTMLInputElement>('slider');
+  at('travel').hidden = rounds.length === 0;
+  if (rounds.length === 0) return;
+  const index =
+    chosen === undefined ? rounds.length - 1 : rounds.findIndex(({ round }) => round === chosen);
+  const round = rounds[Math.max(0, index)]!;
+  slider.max = String(rounds.length - 1);
+  slider.value = String(Math.max(0, index));
+  const words = `round ${roundNumber(round.round)} of ${picture!.planned}`;
+  slider.setAttribute('aria-valuetext', words);
+  show(at('round-name'), chosen === undefined ? `${words} (the newest)` : words);
+  show(
+    at('round'),
+    ...roundView(round, reasons, (worker) =>
+      job.say({ type: 'explain', worker, round: round.round }),
+    ),
+  );
+}
+
+function drawVerification(): void {
+  at<HTMLButtonElement>('verify').disabled = ['gathering', 'checking'].includes(verification.state);
+  show(at('verification'), ...verifyView(verification));
+}
+
+/** What the relays of a list offer. */
+function drawRuns(runs: readonly ListedRun[], relays: readonly string[]): void {
+  at('chooser').hidden = false;
+  const items = runs.map(({ run, name, model, rounds }) =>
+    h(
+      'li',
+      {},
+      button(name, () => open({ ...address, run, relays: [...relays] })),
+      ` ${model}, ${rounds} rounds, run ${shortHash(run)}`,
+    ),
+  );
+  show(
+    at('runs'),
+    h('h2', {}, `${runs.length} runs on ${relays.join(', ')}`),
+    runs.length === 0
+      ? h('p', { class: 'empty' }, 'These relays have no run.')
+      : h('ul', {}, ...items),
+  );
+  say(`${runs.length} runs`);
+}
+
+const say = (words: string): void => show(at('status'), words);
+
+const fail = (message: string, hint: string): void =>
+  show(
+    at('problem'),
+    h('p', { class: 'bad', role: 'alert' }, hint === '' ? message : `${message} (${hint})`),
+  );
+
+let address: Address = readAddress(location.hash);
+
+/** Opens what an address names. */
+function open(next: Address): void {
+  address = next;
+  [picture, chosen, verification] = [undefined, undefined, notVerified];
+  reasons.clear();
+  drawVerification();
+  show(at('problem'));
+  show(at('runs'));
+  history.replaceState(null, '', writeAddress(next));
+  at<HTMLInputElement>('run-field').value = next.run;
+  at<HTMLInputElement>('relay-field').value = next.relays.join(' ');
+  at('chooser').hidden = next.run !== '' || next.events !== '';
+  if (next.local !== '') void openLocal(next.local);
+  if (next.events !== '') void openServed(next);
+  else if (next.run !== '' || next.relays.length > 0) {
+    say('connecting');
+    job.say({ type: 'open', source: { ...next, mayDialPrivate: isOwnMachine() || isTyped } });
+  }
+}
+
+/** Somebody typed the relays in: a link did not. */
+let isTyped = false;
+
+/** A page that this machine serves was opened by its user. */
+const isOwnMachine = (): boolean =>
+  /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname);
+
+/** Files that the page's own server has: names without a path, so that no link can name another server. */
+const isServedName = (name: string): boolean => /^[\w.-]{1,100}$/.test(name);
+
+async function openServed({ events, run }: Address): Promise<void> {
+  if (!isServedName(events)) return fail(`${events} is no file beside this page`, '');
+  const response = await fetch(`./${events}`);
+  if (!response.ok) return fail(`there is no ${events} beside this page`, '');
+  job.say({ type: 'open-archive', files: [await response.blob()], run });
+}
+
+async function openLocal(name: string): Promise<void> {
+  if (!isServedName(name)) return;
+  const response = await fetch(`./${name}`);
+  if (!response.ok) return;
+  local = (await response.json()) as RunPicture;
+  if (picture !== undefined) draw(withLocal(picture));
+  else if (address.run === '' && address.events === '') draw(local);
+}
+
+at<HTMLInputElement>('slider').addEventListener('input', ({ target }) => {
+  const rounds = picture?.rounds ?? [];
+  const index = Number((target as HTMLInputElement).value);
+  chosen = index >= rounds.length - 1 ? undefined : rounds[index]?.round;
+  drawRound();
+  drawLoss();
+});
+at('verify').addEventListener('click', () => {
+  verification = { ...notVerified, state: 'gathering' };
+  drawVerification();
+  job.say({ type: 'verify' });
+});
+at('open').addEventListener('submit', (event) => {
+  event.preventDefault();
+  isTyped = true;
+  const run = at<HTMLInputElement>('run-field').value.trim();
+  const relays = at<HTMLInputElement>('relay-field')
+    .value.split(/[\s,]+/)
+    .filter((url) => url !== '');
+  open({ ...address, run, relays, events: '', local: '' });
+});
+at('files').addEventListener('change', ({ target }) => {
+  const files = [...((target as HTMLInputElement).files ?? [])];
+  if (files.length > 0) job.say({ type: 'open-archive', files, run: '' });
+});
+window.addEventListener('resize', () => drawLoss());
+window.addEventListener('hashchange', () => open(readAddress(location.hash)));
+open(address);

@@ -1,0 +1,84 @@
+/** Workers, relays and what was refused. */
+
+import type { RunPicture, WorkerPicture } from '../../dashboard/run-picture.ts';
+import { roundNumber } from '../../run/round-name.ts';
+import { type Child, h, table } from '../dom.ts';
+import { ago, bytes, clock, loss, score, shortKey } from '../format.ts';
+
+/** Workers that a table shows. */
+const MOST_WORKERS = 300;
+
+/** Everybody with a part in the run. */
+export function workersView({ workers, open }: RunPicture): readonly Child[] {
+  const shown = [...workers]
+    .sort((a, b) => Number(b.inRoster) - Number(a.inRoster) || b.lastSign - a.lastSign)
+    .slice(0, MOST_WORKERS);
+  const headings = [
+    'worker',
+    'state',
+    'round',
+    'counted',
+    'loss',
+    'score',
+    'device',
+    'sent',
+    'last sign of life',
+  ];
+  const rows = shown.map((each) => [
+    shortKey(each.worker),
+    stateOf(each, open === undefined),
+    roundNumber(each.round),
+    `${each.counted} of ${each.sent}`,
+    loss(each.loss),
+    each.isLow ? `${score(each.score)}, under the floor` : score(each.score),
+    each.device ?? '–',
+    bytes(each.bytes),
+    ago(each.lastSign),
+  ]);
+  return [table(`${shown.length} of ${workers.length} workers`, headings, rows)];
+}
+
+function stateOf(
+  { inRoster, isFaulted, isAway, hasSeat }: WorkerPicture,
+  isOver: boolean,
+): HTMLElement {
+  if (isFaulted) return h('span', { class: 'bad' }, 'thrown out');
+  if (!inRoster) return h('span', {}, 'left');
+  if (isOver) return h('span', {}, 'in the roster');
+  if (isAway) return h('span', { class: 'warn' }, 'silent');
+  return h('span', { class: 'yes' }, hasSeat ? 'here, has a seat' : 'here');
+}
+
+/** What came over which relay. */
+export function relaysView({ relays, events }: RunPicture): readonly Child[] {
+  if (relays.length === 0) return [h('p', {}, `From an archive: ${events} events.`)];
+  const rows = relays.map((each) => [
+    ...[each.relay, each.error === '' ? each.state : `${each.state}: ${each.error}`],
+    ...[each.events, each.refused, bytes(each.bytesIn), bytes(each.bytesOut)],
+  ]);
+  const headings = ['relay', 'connection', 'events', 'refused', 'received', 'sent'];
+  return [table(`${relays.length} relays`, headings, rows)];
+}
+
+/** What was refused by outcomes and by this page, and faults, the newest first. */
+export function refusedView({ refused, rounds }: RunPicture): readonly Child[] {
+  const byOutcomes = rounds.flatMap(({ round, time, rejected, faults }) => [
+    ...rejected.map(({ worker, reason }) => ({
+      at: time,
+      who: shortKey(worker),
+      what: `round ${roundNumber(round)}: ${reason}`,
+    })),
+    ...faults.map(({ worker, kind }) => ({
+      at: time,
+      who: shortKey(worker),
+      what: `round ${roundNumber(round)}: broke the rules (${kind})`,
+    })),
+  ]);
+  const here = refused.map(({ at, relay = '', worker, reason, detail }) => ({
+    ...{ at, who: worker ? shortKey(worker) : relay, what: `${reason}: ${detail}` },
+  }));
+  const all = [...byOutcomes, ...here].sort((a, b) => b.at - a.at).slice(0, MOST_WORKERS);
+  if (all.length === 0) return [h('p', { class: 'empty' }, 'Nothing was refused.')];
+  const rows = all.map(({ at, who, what }) => [clock(at), who, what]);
+  return [table(`${all.length} refused`, ['time (UTC)', 'worker or relay', 'reason'], rows)];
+}

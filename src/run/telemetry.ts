@@ -1,0 +1,43 @@
+/** What workers say of their training, in runs that name the feature `telemetry`. It is their word alone: nothing is decided by it, and nobody checks it. */
+import { safe } from '../base/safe-text.ts';
+import { type FeatureValues, MOST_DEVICE, MOST_SAMPLE } from './features.ts';
+
+/** What is known of the shared parameters at the start of a round. */
+export interface SharedMeasure {
+  readonly validationLoss?: number | undefined;
+  readonly bitsPerByte?: number | undefined;
+  readonly sample?: string | undefined;
+}
+
+type Said = FeatureValues<'manifest'>;
+
+/** What a manifest says: the training loss of the worker's own steps, and what it measured before them. */
+export const manifestTelemetry = (
+  own: number,
+  device: string,
+  measure: SharedMeasure | undefined,
+): Said => ({ telemetry: { own: millionths(own), ...said(device, measure) } });
+
+/** What a heartbeat says. */
+export const heartbeatTelemetry = (
+  device: string,
+  measure: SharedMeasure | undefined,
+): FeatureValues<'heartbeat'> => ({
+  telemetry: said(device, measure),
+});
+
+const said = (
+  device: string,
+  { validationLoss, bitsPerByte, sample = '' }: SharedMeasure = {},
+) => ({
+  device: safe(device).slice(0, MOST_DEVICE).toWellFormed(),
+  shared: millionths(validationLoss),
+  bits: millionths(bitsPerByte),
+  sample: safe(sample).slice(0, MOST_SAMPLE).toWellFormed(),
+});
+
+/** Null for what is no number, or too large for one. */
+function millionths(value = Number.NaN): number | null {
+  const scaled = Math.round(value * 1e6) + 0;
+  return Number.isSafeInteger(scaled) ? scaled : null;
+}
