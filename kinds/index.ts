@@ -3,6 +3,7 @@
  *
  * @module nostrain/kinds
  */
+import { attestation } from './attestation.ts';
 import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';
@@ -10,6 +11,7 @@ import { copies } from './copies.ts';
 import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
+import { holder } from './holder.ts';
 import { manifest } from './manifest.ts';
 import { memberKind } from './member.ts';
 import { presence } from './presence.ts';
@@ -21,6 +23,7 @@ import { vote } from './vote.ts';
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_event.ts';
 export {
+  attestation,
   certifiedCheckpoint,
   checkpoint,
   chunk,
@@ -28,6 +31,7 @@ export {
   fault,
   gradient,
   heartbeat,
+  holder,
   manifest,
   memberKind,
   presence,
@@ -53,4 +57,6 @@ export const kinds = {
   [checkpoint.kind]: checkpoint,
   [run.kind]: run,
   [presence.kind]: presence,
+  [holder.kind]: holder,
+  [attestation.kind]: attestation,
 } as const;

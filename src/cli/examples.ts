@@ -44,6 +44,7 @@ export const examples: Readonly<Record<string, string>> = {
   'stake withdraw': 'nostrain stake withdraw npub1… --contract 0x…',
   'stake slash': 'nostrain stake slash --contract 0x… --events run.ndjson',
   'stake link': 'nostrain stake link --run moss --account-key id.json -o links.json',
+  'placement check': 'nostrain placement check placement.toml holders.toml',
   doctor: `nostrain doctor ${RELAY}`,
   completion: 'nostrain completion bash > ~/.local/share/bash-completion/completions/nostrain',
   'train-local': 'nostrain train-local state.json data.json --steps 100 -o next.json',

@@ -19,6 +19,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'receipt',
     'witness',
     'stake',
+    'placement',
   ],
   [SHELL]: ['completion'],
 };

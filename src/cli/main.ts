@@ -35,6 +35,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   model: async () => (await import('./commands/model/model.ts')).model(),
   sample: async () => (await import('./commands/sample.ts')).sample(),
   stake: async () => (await import('./commands/stake/stake.ts')).stake(),
+  placement: async () => (await import('./commands/placement/placement.ts')).placement(),
   doctor: async () => (await import('./commands/doctor/doctor.ts')).doctor(),
   completion: async () =>
     (await import('./commands/completion.ts')).completion(() => createProgram()),

@@ -27,6 +27,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain page --json', 'page'],
       ['', ''],
     ],
+    'placement/check.ts': [['nostrain placement check --json', 'placement-check']],
     'plan/plan.ts': [['nostrain plan --json', 'plan']],
     'receipt.ts': [
       ['', ''],

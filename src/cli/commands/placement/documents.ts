@@ -1,0 +1,90 @@
+/** Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with attestations (JSON lines). */
+import { parseJson } from '../../../base/canonical-json.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import {
+  type PlacementDocument,
+  type PlacementPolicy,
+  readPlacement,
+} from '../../../consensus/placement/policy.ts';
+import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
+import { newestHolders, withAttestations } from '../../../network/wire/holders.ts';
+import { nativeCrypto } from '../../../node/native-crypto.ts';
+import type { Holder } from '../../../run/holder.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import { readText } from '../../shared/files.ts';
+import { readDocument } from '../../shared/spec-file.ts';
+
+export interface PlacementInput {
+  readonly policy: PlacementPolicy;
+  readonly holders: readonly Holder[];
+}
+
+const HINT = 'docs/placement.md has an example of a placement document';
+
+/** The one policy and all the holders of some files and of what `ask` brings. Events of holders are the newest that hold at `now` (unix seconds). */
+export async function readPlacementFiles(
+  files: readonly string[],
+  ask: (attestors: readonly WorkerId[]) => Promise<readonly SignedEvent[]>,
+  now: number,
+): Promise<PlacementInput> {
+  const isEvents = (file: string) => file.endsWith('.jsonl');
+  const events: SignedEvent[] = [];
+  for (const file of files.filter(isEvents)) events.push(...(await readEvents(file)));
+  const documents: PlacementDocument[] = [];
+  for (const file of files.filter((each) => !isEvents(each))) documents.push(await readOne(file));
+  const policies = documents.flatMap(({ policy }) => policy ?? []);
+  const [policy] = policies;
+  if (policy === undefined || policies.length > 1) {
+    throw new ConfigError(
+      'placement/file',
+      policy === undefined ? 'no file says what is placed' : 'two files say what is placed',
+      { hint: `give one with [objects.<class>], and others with holders only; ${HINT}` },
+    );
+  }
+  events.push(...(await ask(policy.attestors)));
+  const written = documents.flatMap(({ holders }) => holders);
+  const enclosed = written.flatMap(({ key, attestations }) =>
+    attestations.map((text) => enclosedEvent(key, text)),
+  );
+  const announced = [...newestHolders(events, now).values()];
+  const known = new Set(written.map(({ key }) => key));
+  if (known.size < written.length) {
+    throw new ConfigError('placement/file', 'two files list the same holder', {
+      hint: 'leave one of them out',
+    });
+  }
+  const all = [...written, ...announced.filter(({ key }) => !known.has(key))];
+  const holders = withAttestations(all, [...events, ...enclosed], policy.attestors, now);
+  return { policy, holders };
+}
+
+async function readOne(file: string): Promise<PlacementDocument> {
+  const read = readPlacement(await readDocument(file, 'the placement document', HINT));
+  if (read.ok) return read.value;
+  const { code, message } = read.issue;
+  throw new ConfigError(`placement/${code}`, `${file}: ${message}`, { hint: HINT });
+}
+
+async function readEvents(file: string): Promise<readonly SignedEvent[]> {
+  const lines = (await readText(file)).split('\n');
+  return lines.flatMap((line, i) =>
+    line.trim() === '' ? [] : [verified(line, `${file}: line ${i + 1}`)],
+  );
+}
+
+const enclosedEvent = (key: string, text: string): SignedEvent =>
+  verified(text, `an attestation of ${key}`);
+
+function verified(text: string, where: string): SignedEvent {
+  const refuse = (what: string) =>
+    new ConfigError('placement/event', `${where} ${what}`, {
+      hint: 'each is a signed event of kind 37812 or 37813, as `nostrain relay` stores it',
+    });
+  const json = parseJson(text);
+  if (!json.ok) throw refuse('is not JSON');
+  const event = parseEvent(json.value);
+  if (!event.ok) throw refuse(`is no event: ${event.issue.message}`);
+  const checked = verifyEvent(event.value, nativeCrypto);
+  if (!checked.ok) throw refuse(`is refused: ${checked.issue.message}`);
+  return checked.value;
+}

@@ -1,0 +1,201 @@
+/**
+ * Draws who keeps which object: every holder draws a straw whose length depends on the object, its key and its weight (CRUSH straw2; Weil
+ * et al. 2006, and weighted rendezvous hashing), and the longest straws that satisfy the rule of the object's class win. A pure function of
+ * policy, holders and object, in integers, so all machines agree without a message; a holder that leaves moves little but its own objects.
+ */
+import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
+import type { Holder } from '../../run/holder.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import {
+  bestOf,
+  createCandidates,
+  DRAWS_PER_SEED,
+  drawLots,
+  type Lots,
+} from '../committee/weighted.ts';
+import type { PlacementPolicy, PlacementRule } from './policy.ts';
+import {
+  canSpread,
+  type Exclusion,
+  eligible,
+  type Spread,
+  spreadOf,
+  type Unsatisfied,
+  unsatisfied,
+} from './satisfy.ts';
+
+/** Objects that are placed together, such as the chunks of a checkpoint. */
+export interface Objects {
+  /** 32 bytes in hex that name all of them. */
+  readonly id: Digest;
+  readonly count: number;
+  /** Their class in the policy. */
+  readonly name: string;
+}
+
+export interface Placed {
+  /** The rule that holds: the policy's, or the nearest that could be had, with an alert. */
+  readonly rule: PlacementRule;
+  /** Set where the policy's own rule does not hold and it says `degrade-with-alert`. */
+  readonly alert: Unsatisfied | undefined;
+  /** Holders of each object, the longest straw first. */
+  readonly holders: readonly (readonly WorkerId[])[];
+  readonly excluded: readonly Exclusion[];
+}
+
+export type Placement =
+  | ({ readonly ok: true } & Placed)
+  | {
+      readonly ok: false;
+      readonly unsatisfied: Unsatisfied;
+      readonly excluded: readonly Exclusion[];
+    };
+
+/** Straws looked at beside the replicas, before more are. */
+const SPARE = 4;
+
+/** Who keeps each object of a list. Throws a RangeError where the policy has no such class. */
+export function place(
+  policy: PlacementPolicy,
+  holders: readonly Holder[],
+  objects: Objects,
+): Placement {
+  const { name, count } = objects;
+  const own = Object.hasOwn(policy.objects, name) ? policy.objects[name] : undefined;
+  if (own === undefined) throw new RangeError(`the policy has no class ${name}`);
+  const { able, excluded } = eligible(holders, policy, name, own);
+  const alert = unsatisfied(holders, policy, name, own);
+  const isDegraded = policy.onUnsatisfiable === 'degrade-with-alert';
+  const rule = alert === undefined ? own : isDegraded ? alert.relaxed : undefined;
+  if (rule === undefined) return { ok: false, unsatisfied: alert!, excluded };
+  const draw = createDraw(objects.id, able);
+  const spread = spreadOf(able);
+  const room = roomOf(able, rule.replicas, count, policy.maxOverShare);
+  const placed: (readonly WorkerId[])[] = [];
+  for (let i = 0; i < count; i++) {
+    const chosen = choose(draw(i), spread, rule, (at) => room[at]! > 0);
+    for (const at of chosen) room[at] = room[at]! - 1;
+    placed.push(chosen.map((at) => able[at]!.key));
+  }
+  return { ok: true, rule, alert, holders: placed, excluded };
+}
+
+/** The first `count` holders by the length of their straws. */
+type Order = (count: number) => readonly number[];
+
+/** Eight objects share one hash of each holder, of which each uses the words from its own turn on. */
+function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Order {
+  const candidates = createCandidates(
+    able.map(({ key, weight }) => ({ key, weight: BigInt(weight) })),
+  );
+  const places = new Map(able.map(({ key }, i) => [key, i]));
+  let lots: Lots | undefined;
+  let drawn = -1;
+  return (object) => {
+    const group = Math.floor(object / DRAWS_PER_SEED);
+    if (lots === undefined || drawn !== group) {
+      lots = drawLots(candidates, taggedHash('nostrain/placement/1', bytes32(id), u32(group)));
+      drawn = group;
+    }
+    const held = lots;
+    return (count) =>
+      bestOf(held, object % DRAWS_PER_SEED, count).map(({ key }) => places.get(key)!);
+  };
+}
+
+/**
+ * Holders of one object: down the straws, whoever leaves enough places for the regions and tiers still missing; who has no room only
+ * after all others. Who is passed over would be passed over later too, since what can be completed only gets less.
+ */
+function choose(
+  order: Order,
+  spread: Spread,
+  rule: PlacementRule,
+  hasRoom: (at: number) => boolean,
+): readonly number[] {
+  const all = spread.region.length;
+  for (let count = Math.min(all, rule.replicas + SPARE); ; count = Math.min(all, 2 * count)) {
+    const straws = order(count);
+    const chosen = fill(straws.filter(hasRoom), [], spread, rule);
+    if (chosen.length === rule.replicas) return chosen;
+    if (count === all)
+      return fill(
+        straws.filter((at) => !hasRoom(at)),
+        chosen,
+        spread,
+        rule,
+      );
+  }
+}
+
+function fill(
+  straws: readonly number[],
+  from: readonly number[],
+  spread: Spread,
+  { replicas, minDistinct }: PlacementRule,
+): readonly number[] {
+  const chosen = [...from];
+  const regions = new Set(chosen.map((at) => spread.region[at]!));
+  const tiers = new Set(chosen.map((at) => spread.tier[at]!));
+  for (const at of straws) {
+    if (chosen.length === replicas) break;
+    const [region, tier] = [spread.region[at]!, spread.tier[at]!];
+    const missing = {
+      regions: Math.max(0, minDistinct.regions - new Set(regions).add(region).size),
+      tiers: Math.max(0, minDistinct.tiers - new Set(tiers).add(tier).size),
+    };
+    const left = replicas - chosen.length - 1;
+    const hasRegion = (each: number) => each === region || regions.has(each);
+    const hasTier = (each: number) => each === tier || tiers.has(each);
+    if (!canSpread(spread, missing, left, hasRegion, hasTier)) continue;
+    chosen.push(at);
+    regions.add(region);
+    tiers.add(tier);
+  }
+  return chosen;
+}
+
+/** How many objects each may keep: its share by weight and a margin, at least one; nobody's share is more than all of them. */
+function roomOf(
+  able: readonly Holder[],
+  replicas: number,
+  count: number,
+  overPercent: number,
+): number[] {
+  return sharesOf(able, replicas, count).map(({ seats, weight, of }) => {
+    const most =
+      (BigInt(seats) * BigInt(weight) * BigInt(100 + overPercent) + BigInt(of) * 100n - 1n) /
+      (BigInt(of) * 100n);
+    return Math.min(count, Math.max(1, Number(most)));
+  });
+}
+
+interface Share {
+  /** The share is seats × weight / of. */
+  readonly seats: number;
+  readonly weight: number;
+  readonly of: number;
+}
+
+/** Shares by weight of `replicas` × `count` seats, none above `count`: what heavy holders cannot take is the others'. */
+function sharesOf(
+  able: readonly { readonly weight: number }[],
+  replicas: number,
+  count: number,
+): readonly Share[] {
+  const isWhole = able.map(() => false);
+  let seats = replicas * count;
+  let of = able.reduce((sum, { weight }) => sum + weight, 0);
+  for (;;) {
+    const next = able.findIndex(
+      ({ weight }, i) => !isWhole[i] && BigInt(seats) * BigInt(weight) > BigInt(count) * BigInt(of),
+    );
+    if (next < 0) break;
+    isWhole[next] = true;
+    seats -= count;
+    of -= able[next]!.weight;
+  }
+  return able.map(({ weight }, i) =>
+    isWhole[i] ? { seats: count, weight: 1, of: 1 } : { seats, weight, of },
+  );
+}

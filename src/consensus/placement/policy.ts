@@ -1,0 +1,262 @@
+/**
+ * Reads a placement document: how many holders keep an object of each class, in how many regions and trust tiers, and whose word on that
+ * counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
+ */
+import { ok, type Result, refuse } from '../../base/result.ts';
+import {
+  type Attribute,
+  attributes,
+  type Holder,
+  isPlaceName,
+  MOST_WEIGHT,
+} from '../../run/holder.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { readKey } from '../../run/spec-fields.ts';
+import { isObject, type Untyped } from '../../run/spec-readers.ts';
+
+/** What holds for one class of objects. */
+export interface PlacementRule {
+  readonly replicas: number;
+  readonly minDistinct: Readonly<Record<'regions' | 'tiers', number>>;
+  /** What of a holder must be attested, not only said. */
+  readonly attested: readonly Attribute[];
+  /** Only holders of these regions and tiers; empty is any. */
+  readonly only: Readonly<Record<'regions' | 'tiers', readonly string[]>>;
+}
+
+export interface PlacementPolicy {
+  readonly onUnsatisfiable: 'fail' | 'degrade-with-alert';
+  /** The names that there are; empty is any. */
+  readonly regions: readonly string[];
+  readonly tiers: readonly string[];
+  /** Keys whose attestations count. */
+  readonly attestors: readonly WorkerId[];
+  /** Of many objects nobody keeps more than its share by weight and so many percent. */
+  readonly maxOverShare: number;
+  /** By class. */
+  readonly objects: Readonly<Record<string, PlacementRule>>;
+}
+
+/** What a document says beside its rules. */
+export interface PlacementDocument {
+  /** Undefined where it only lists holders. */
+  readonly policy: PlacementPolicy | undefined;
+  /** Their attestations are not yet looked at. */
+  readonly holders: readonly (Omit<Holder, 'attested'> & {
+    readonly attestations: readonly string[];
+  })[];
+}
+
+/** So that nearest relaxations are found at once. */
+const MOST_REPLICAS = 32;
+const MOST_LISTED = 256;
+const MOST_HOLDERS = 65_536;
+const MOST_ATTESTATIONS = 8;
+const DEFAULT_OVER_SHARE = 15;
+
+/** Everything that a document may say; throws nothing. */
+export function readPlacement(document: unknown): Result<PlacementDocument> {
+  const reader = new Reader();
+  const said = reader.object(document, '', [...POLICY, 'holders']);
+  const isPolicy = POLICY.some((name) => said[name] !== undefined);
+  const policy = isPolicy ? readPolicy(reader, said) : undefined;
+  const names = { regions: policy?.regions ?? [], tiers: policy?.tiers ?? [] };
+  const rows = reader.list(said.holders, 'holders', MOST_HOLDERS);
+  const holders = rows.map((row, i) => readHolder(reader, row, `holders[${i + 1}]`, names));
+  const known = new Set<WorkerId>();
+  holders.forEach(({ key }, i) => {
+    if (known.has(key)) reader.wrong(`holders[${i + 1}].key`, 'is there twice');
+    known.add(key);
+  });
+  const issue = reader.issue;
+  return issue ? refuse(issue.code, issue.at, issue.message) : ok({ policy, holders });
+}
+
+const POLICY = ['on_unsatisfiable', 'regions', 'tiers', 'attestors', 'max_over_share', 'objects'];
+const RULE = ['replicas', 'min_distinct', 'attested', 'only'];
+const HOLDER = ['key', 'region', 'tier', 'weight', 'classes', 'attestations'];
+const SPREAD = ['regions', 'tiers'];
+const WAYS = ['fail', 'degrade-with-alert'] as const;
+
+type Names = Readonly<Record<'regions' | 'tiers', readonly string[]>>;
+
+function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
+  const regions = reader.words(said.regions, 'regions', []);
+  const tiers = reader.words(said.tiers, 'tiers', []);
+  const classes = reader.object(said.objects, 'objects', undefined);
+  const objects = Object.entries(classes).map(([name, rule]) => {
+    if (!isPlaceName(name)) reader.wrong(`objects.${name}`, 'is no name of a class');
+    return [name, readRule(reader, rule, `objects.${name}`, { regions, tiers })] as const;
+  });
+  if (objects.length === 0) reader.wrong('objects', 'has no class, such as [objects.checkpoint]');
+  return {
+    regions,
+    tiers,
+    onUnsatisfiable: reader.choice(said.on_unsatisfiable, 'on_unsatisfiable', WAYS, 'fail'),
+    attestors: reader.keys(said.attestors, 'attestors'),
+    maxOverShare: reader.whole(
+      said.max_over_share,
+      'max_over_share',
+      [0, 1000],
+      DEFAULT_OVER_SHARE,
+    ),
+    objects: Object.fromEntries(objects),
+  };
+}
+
+function readRule(reader: Reader, rule: unknown, at: string, names: Names): PlacementRule {
+  const said = reader.object(rule, at, RULE);
+  const distinct = reader.object(said.min_distinct ?? {}, `${at}.min_distinct`, SPREAD);
+  const only = reader.object(said.only ?? {}, `${at}.only`, SPREAD);
+  const replicas = reader.whole(said.replicas, `${at}.replicas`, [1, MOST_REPLICAS]);
+  const least = (name: 'regions' | 'tiers'): number => {
+    const path = `${at}.min_distinct.${name}`;
+    const value = reader.whole(distinct[name], path, [1, MOST_REPLICAS], 1);
+    if (value > replicas)
+      reader.wrong(path, `is ${value}, more than ${replicas} replicas can be in`);
+    const list = only[name] ?? names[name];
+    const listed = Array.isArray(list) && list.length > 0 ? list.length : MOST_REPLICAS;
+    if (value > listed) reader.wrong(path, `is ${value}, but only ${listed} are named`);
+    return value;
+  };
+  return {
+    replicas,
+    minDistinct: { regions: least('regions'), tiers: least('tiers') },
+    attested: reader.words(said.attested, `${at}.attested`, attributes) as readonly Attribute[],
+    only: {
+      regions: reader.words(only.regions, `${at}.only.regions`, names.regions),
+      tiers: reader.words(only.tiers, `${at}.only.tiers`, names.tiers),
+    },
+  };
+}
+
+function readHolder(
+  reader: Reader,
+  row: unknown,
+  at: string,
+  names: Names,
+): PlacementDocument['holders'][number] {
+  const said = reader.object(row, at, HOLDER);
+  const attestations = reader.list(said.attestations, `${at}.attestations`, MOST_ATTESTATIONS);
+  if (!attestations.every((each) => typeof each === 'string')) {
+    reader.wrong(`${at}.attestations`, 'is not a list of events as JSON texts');
+  }
+  return {
+    key: reader.keys([said.key], `${at}.key`)[0] ?? '',
+    region: reader.words([said.region], `${at}.region`, names.regions)[0] ?? '',
+    tier: reader.words([said.tier], `${at}.tier`, names.tiers)[0] ?? '',
+    weight: reader.whole(said.weight, `${at}.weight`, [0, MOST_WEIGHT], 1),
+    classes: reader.words(said.classes, `${at}.classes`, []),
+    attestations: attestations.map(String),
+  };
+}
+
+/** Takes values out of a document; the first thing that is wrong stays as an issue. */
+class Reader {
+  issue: { readonly code: string; readonly at: string; readonly message: string } | undefined;
+
+  wrong(at: string, what: string, code = 'bad-value'): void {
+    this.issue ??= { code, at, message: `${at === '' ? 'the document' : at} ${what}` };
+  }
+
+  /** An object of these members, or of any. */
+  object(value: unknown, at: string, known: readonly string[] | undefined): Untyped {
+    if (!isObject(value)) {
+      this.wrong(at, value === undefined ? 'is missing' : 'is not a table');
+      return {};
+    }
+    const stranger = known && Object.keys(value).find((name) => !known.includes(name));
+    if (known !== undefined && stranger !== undefined) {
+      const path = at === '' ? stranger : `${at}.${stranger}`;
+      this.wrong(path, `is unknown${meant(stranger, known)}`, 'unknown-key');
+    }
+    return value;
+  }
+
+  list(value: unknown, at: string, most: number): readonly unknown[] {
+    if (value === undefined) return [];
+    if (Array.isArray(value) && value.length <= most) return value;
+    this.wrong(at, `is not a list of at most ${most}`);
+    return [];
+  }
+
+  /** Names without repeats, of those known where there are any. */
+  words(value: unknown, at: string, known: readonly string[]): readonly string[] {
+    const words = this.list(value, at, MOST_LISTED).filter((word, i, all) => {
+      const isGood = isPlaceName(word) && all.indexOf(word) === i;
+      if (!isGood)
+        this.wrong(
+          at,
+          word === undefined ? 'is missing' : `has ${named(word)}, which is no name or there twice`,
+        );
+      else if (known.length > 0 && !known.includes(word))
+        this.wrong(at, `has ${named(word)}, which is not known${meant(word, known)}`);
+      return isGood;
+    });
+    return words as readonly string[];
+  }
+
+  /** Public keys, npub or hex. */
+  keys(value: unknown, at: string): readonly WorkerId[] {
+    return this.list(value, at, MOST_LISTED).flatMap((said) => {
+      const key = typeof said === 'string' ? readKey(said) : undefined;
+      if (key !== undefined) return [key];
+      this.wrong(
+        at,
+        said === undefined ? 'is missing' : `has ${named(said)}, which is no public key`,
+      );
+      return [];
+    });
+  }
+
+  whole(
+    value: unknown,
+    at: string,
+    [least, most]: readonly [number, number],
+    usual?: number,
+  ): number {
+    if (value === undefined && usual !== undefined) return usual;
+    const number = typeof value === 'bigint' ? Number(value) : value;
+    const isGood = typeof number === 'number' && Number.isSafeInteger(number);
+    if (isGood && number >= least && number <= most) return number;
+    this.wrong(
+      at,
+      value === undefined
+        ? 'is missing'
+        : `is ${named(value)}, not a whole number from ${least} to ${most}`,
+    );
+    return least;
+  }
+
+  choice<T extends string>(value: unknown, at: string, words: readonly T[], usual: T): T {
+    if (value === undefined) return usual;
+    const chosen = words.find((word) => word === value);
+    if (chosen === undefined) this.wrong(at, `is ${named(value)}, not one of ${words.join(', ')}`);
+    return chosen ?? usual;
+  }
+}
+
+const named = (value: unknown): string =>
+  `"${String(typeof value === 'object' ? 'a table' : value).slice(0, 64)}"`;
+
+/** The word that was probably meant. */
+function meant(word: string, known: readonly string[]): string {
+  const near = known
+    .map((each) => ({ each, far: distance(word.slice(0, 64), each) }))
+    .sort((a, b) => a.far - b.far)[0];
+  return near === undefined ? '' : `; the nearest is "${near.each}"`;
+}
+
+/** Letters to add, drop or change to make one word of another (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const changed = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(changed, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

@@ -1,0 +1,162 @@
+/**
+ * Announcements of holders and attestations of them, from events and to events; and from many events the holders that placement draws from.
+ * The events come verified, but what they say is the word of strangers: bounded, dated, and at most one of each key counts.
+ */
+import { attestation } from '../../../kinds/attestation.ts';
+import { holder as kind } from '../../../kinds/holder.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { attributes, type Holder } from '../../run/holder.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import { newer } from './newest.ts';
+
+/** What a holder announces. */
+export interface HolderOffer {
+  readonly region: string;
+  readonly tier: string;
+  readonly weight: number;
+  readonly classes: readonly string[];
+  readonly freeBytes: number;
+  /** Addresses of its holder server; hints of a stranger when they come from others. */
+  readonly contacts: readonly string[];
+  /** Objects that it holds all or some chunks of. */
+  readonly held: readonly Digest[];
+}
+
+/** A verified announcement, with the event that anybody may pass on. */
+export interface HolderRecord extends HolderOffer {
+  readonly key: WorkerId;
+  /** Unix seconds. */
+  readonly expiresAt: number;
+  readonly createdAt: number;
+  readonly eventId: string;
+  readonly event: SignedEvent;
+}
+
+/** What somebody vouches for. */
+interface Vouched {
+  readonly holder: WorkerId;
+  readonly region?: string | undefined;
+  readonly tier?: string | undefined;
+}
+
+interface Attestation extends Vouched {
+  readonly by: WorkerId;
+  readonly createdAt: number;
+  readonly eventId: string;
+}
+
+const MOST_AHEAD_SECONDS = 15 * 60;
+const LONGEST_SECONDS = 30 * 86_400;
+/** Relays that lie, and floods: more are not looked at. */
+const MOST_EVENTS = 65_536;
+
+/** An unsigned announcement that holds for so many seconds. */
+export function buildHolder(offer: HolderOffer, createdAt: number, seconds: number): EventDraft {
+  const { region, tier, weight, classes, freeBytes, contacts, held } = offer;
+  const list = <T>(values: readonly T[]) => (values.length > 0 ? values : undefined);
+  return kind.build(
+    {
+      slot: 'holder',
+      held: list(held),
+      expiration: createdAt + Math.min(seconds, LONGEST_SECONDS),
+      contacts: list(contacts),
+      ...{ region, tier, weight, classes: list(classes), free: freeBytes },
+    },
+    createdAt,
+  );
+}
+
+/** An unsigned attestation. */
+export const buildAttestation = (
+  vouched: Vouched,
+  createdAt: number,
+  seconds: number,
+): EventDraft => attestation.build({ ...vouched, expiration: createdAt + seconds }, createdAt);
+
+/** What relays are asked for: all holders, or those that say they hold an object. */
+export const holderFilter = (held?: Digest): ReturnType<typeof kind.filter> =>
+  kind.filter(held === undefined ? {} : { held: [held] });
+
+export const attestationFilter = (attestors: readonly WorkerId[]): ReturnType<typeof kind.filter> =>
+  attestation.filter({}, { authors: attestors });
+
+/** The announcement of a verified event, or why it does not count now (unix seconds). */
+function readHolder(event: SignedEvent, now: number): Result<HolderRecord> {
+  const parsed = kind.parse(event);
+  if (!parsed.ok) return parsed;
+  const { region, tier, weight, classes = [], free, contacts = [], held = [] } = parsed.value;
+  const dated = judgeDates(event, parsed.value.expiration, now);
+  if (!dated.ok) return dated;
+  return ok({
+    key: event.pubkey,
+    ...{ region, tier, weight, classes, freeBytes: free, contacts, held, event },
+    ...{ expiresAt: parsed.value.expiration, createdAt: event.created_at, eventId: event.id },
+  });
+}
+
+function judgeDates(event: SignedEvent, expiration: number, now: number): Result<null> {
+  if (event.created_at > now + MOST_AHEAD_SECONDS) {
+    return refuse('from-the-future', 'created_at', 'dated ahead of our clock');
+  }
+  if (expiration <= now) return refuse('expired', 'tags.expiration', 'expired');
+  return expiration - event.created_at > LONGEST_SECONDS
+    ? refuse('too-long', 'tags.expiration', 'holds for more than 30 days')
+    : ok(null);
+}
+
+/** The newest announcement of each key; which events come first does not matter. */
+export function newestHolders(
+  events: readonly SignedEvent[],
+  now: number,
+): ReadonlyMap<WorkerId, HolderRecord> {
+  const newest = new Map<WorkerId, HolderRecord>();
+  for (const event of events.slice(0, MOST_EVENTS)) {
+    const read = readHolder(event, now);
+    if (!read.ok) continue;
+    const before = newest.get(event.pubkey);
+    if (before === undefined || newer(read.value, before)) newest.set(event.pubkey, read.value);
+  }
+  return newest;
+}
+
+function readAttestation(event: SignedEvent, now: number): Attestation | undefined {
+  const parsed = attestation.parse(event);
+  if (!parsed.ok || event.created_at > now + MOST_AHEAD_SECONDS) return undefined;
+  const { holder, region, tier, expiration } = parsed.value;
+  if (expiration <= now) return undefined;
+  return { holder, region, tier, by: event.pubkey, createdAt: event.created_at, eventId: event.id };
+}
+
+/**
+ * Each holder with what attestors confirm of it: only what the newest attestation of an attestor says exactly as the holder does. Of two
+ * attestors the one with the lower key is named, so that everybody names the same.
+ */
+export function withAttestations(
+  holders: readonly Omit<Holder, 'attested'>[],
+  events: readonly SignedEvent[],
+  attestors: readonly WorkerId[],
+  now: number,
+): readonly Holder[] {
+  const newest = new Map<string, Attestation>();
+  for (const event of events.slice(0, MOST_EVENTS)) {
+    if (!attestors.includes(event.pubkey)) continue;
+    const said = readAttestation(event, now);
+    if (said === undefined) continue;
+    const slot = `${said.by}:${said.holder}`;
+    const before = newest.get(slot);
+    if (before === undefined || newer(said, before)) newest.set(slot, said);
+  }
+  const by = new Map<WorkerId, Attestation[]>();
+  for (const said of [...newest.values()].sort((a, b) => (a.by < b.by ? -1 : 1))) {
+    by.set(said.holder, [...(by.get(said.holder) ?? []), said]);
+  }
+  return holders.map(({ key, region, tier, weight, classes }) => {
+    const own = { region, tier };
+    const confirmed = attributes.flatMap((each) => {
+      const found = by.get(key)?.find((said) => said[each] === own[each]);
+      return found === undefined ? [] : [[each, found.by] as const];
+    });
+    return { key, region, tier, weight, classes, attested: Object.fromEntries(confirmed) };
+  });
+}

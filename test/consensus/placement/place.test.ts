@@ -1,0 +1,167 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Placement, place } from '../../../src/consensus/placement/place.ts';
+import type { PlacementPolicy } from '../../../src/consensus/placement/policy.ts';
+import type { Holder } from '../../../src/run/holder.ts';
+import { holderOf, idOf, policyOf } from './support.ts';
+
+const regions = ['africa', 'america', 'asia', 'europe', 'oceania'];
+const tiers = ['anchored', 'known', 'open'];
+const fleet = (count: number, name: string): readonly Holder[] =>
+  Array.from({ length: count }, (_, i) =>
+    holderOf(`${name}${i}`, {
+      weight: 1 + (i % 4),
+      region: regions[Math.floor(i / 4) % 5]!,
+      tier: tiers[Math.floor(i / 8) % 3]!,
+    }),
+  );
+
+function placed(policy: PlacementPolicy, holders: readonly Holder[], name: string, count = 1) {
+  const made: Placement = place(policy, holders, { id: idOf(name), count, name: 'chunk' });
+  if (!made.ok) throw new Error(`${made.unsatisfied.rule} is not satisfied`);
+  return made;
+}
+
+const loadsOf = (objects: readonly (readonly string[])[]): ReadonlyMap<string, number> => {
+  const loads = new Map<string, number>();
+  for (const key of objects.flat()) loads.set(key, (loads.get(key) ?? 0) + 1);
+  return loads;
+};
+
+const spread = policyOf({ replicas: 5, minDistinct: { regions: 3, tiers: 2 } });
+
+describe('placement', () => {
+  it('R-10: five replicas in three regions and two tiers, for any object and the same for any order of holders', () => {
+    const holders = fleet(40, 'h');
+    const byKey = new Map(holders.map((each) => [each.key, each]));
+    for (let i = 0; i < 50; i++) {
+      const [keys = []] = placed(spread, holders, `object ${i}`).holders;
+      const found = keys.map((key) => byKey.get(key)!);
+      expect(new Set(keys).size).toBe(5);
+      expect(new Set(found.map(({ region }) => region)).size).toBeGreaterThanOrEqual(3);
+      expect(new Set(found.map(({ tier }) => tier)).size).toBeGreaterThanOrEqual(2);
+      const turned = [...holders.slice(i % 40), ...holders.slice(0, i % 40)].reverse();
+      expect(placed(spread, turned, `object ${i}`).holders).toEqual([keys]);
+    }
+  });
+
+  it('R-10: an object is drawn to the same holders on every machine', () => {
+    const keys = placed(spread, fleet(40, 'h'), 'golden', 9).holders.map((each) =>
+      each.map((key) => key.slice(0, 4)).join(' '),
+    );
+    expect(keys).toMatchInlineSnapshot(`
+      [
+        "9bf7 878c e619 2e42 1d88",
+        "f998 db87 33d0 2ce7 91bc",
+        "2ce7 0d36 e619 866f a420",
+        "9f09 ae39 97fb c139 f254",
+        "e619 97fb 866f de8f 973b",
+        "acea 973b 4b6a 91bc 33d0",
+        "9bf7 e76d 4b6a b552 97fb",
+        "7967 1d88 74f7 f254 33d0",
+        "9bf7 d0cc f254 ae39 fa37",
+      ]
+    `);
+  });
+
+  it('R-12: of 10,000 objects nobody keeps 15 % more than its share, and a leaver moves at most 1.3 times its own', () => {
+    const holders = fleet(200, 'node ');
+    const before = placed(spread, holders, 'many', 10_000).holders;
+    const loads = loadsOf(before);
+    const share = ({ weight }: Holder) => (5 * 10_000 * weight) / 500;
+    for (const each of holders) {
+      expect((loads.get(each.key) ?? 0) / share(each)).toBeLessThanOrEqual(1.15);
+      expect((loads.get(each.key) ?? 0) / share(each)).toBeGreaterThan(0.6);
+    }
+    const gone = holders[3]!;
+    const after = placed(
+      spread,
+      holders.filter((each) => each !== gone),
+      'many',
+      10_000,
+    ).holders;
+    expect(movesOf(before, after)).toBeLessThanOrEqual(1.3 * share(gone));
+  });
+
+  it('R-12: the same over many seeds, fleets and leavers', () => {
+    for (let seed = 0; seed < 8; seed++) {
+      const holders = fleet(40, `fleet ${seed} `);
+      const before = placed(spread, holders, `list ${seed}`, 800).holders;
+      const loads = loadsOf(before);
+      const share = ({ weight }: Holder) => (5 * 800 * weight) / 100;
+      for (const each of holders) {
+        expect(loads.get(each.key) ?? 0).toBeLessThanOrEqual(Math.ceil(1.15 * share(each)));
+      }
+      const gone = holders[(7 * seed) % 40]!;
+      const left = holders.filter((each) => each !== gone);
+      const after = placed(spread, left, `list ${seed}`, 800).holders;
+      expect(movesOf(before, after)).toBeLessThanOrEqual(1.3 * share(gone));
+    }
+  });
+
+  it('gives more to the heavy, in proportion', () => {
+    const policy = policyOf({ replicas: 1 }, { maxOverShare: 1000 });
+    const holders = fleet(20, 'w');
+    const loads = loadsOf(placed(policy, holders, 'weights', 8000).holders);
+    for (const weight of [1, 2, 3, 4]) {
+      const own = holders.filter((each) => each.weight === weight);
+      const total = own.reduce((sum, { key }) => sum + (loads.get(key) ?? 0), 0);
+      expect(total / ((8000 * 5 * weight) / 50)).toBeCloseTo(1, 1);
+    }
+  });
+
+  it('gives a holder with more weight than there are objects all of them, and the rest to the others', () => {
+    const holders = [holderOf('huge', { weight: 1000 }), holderOf('a'), holderOf('b')];
+    const { holders: objects } = placed(policyOf({ replicas: 2 }), holders, 'x', 100);
+    const loads = loadsOf(objects);
+    expect(loads.get(idOf('huge'))).toBe(100);
+    expect(loads.get(idOf('a'))).toBeGreaterThan(40);
+  });
+
+  it('finds holders for every rule that can be had, also where only one choice is left', () => {
+    const many = fc.array(
+      fc.record({ region: fc.constantFrom(...regions), tier: fc.constantFrom(...tiers) }),
+      { minLength: 1, maxLength: 12 },
+    );
+    const rule = fc.record({
+      replicas: fc.integer({ min: 1, max: 8 }),
+      regions: fc.integer({ min: 1, max: 5 }),
+      tiers: fc.integer({ min: 1, max: 3 }),
+    });
+    fc.assert(
+      fc.property(many, rule, fc.nat(), (rows, { replicas, regions, tiers }, seed) => {
+        const holders = rows.map((row, i) => holderOf(`${seed}/${i}`, row));
+        const policy = policyOf({ replicas, minDistinct: { regions, tiers } });
+        const made = place(policy, holders, { id: idOf(`${seed}`), count: 9, name: 'chunk' });
+        expect(made.ok).toBe(canBeHad(rows, replicas, regions, tiers));
+        if (!made.ok) return;
+        for (const keys of made.holders) {
+          const found = keys.map((key) => holders.find((each) => each.key === key)!);
+          expect(new Set(keys).size).toBe(replicas);
+          expect(new Set(found.map((each) => each.region)).size).toBeGreaterThanOrEqual(regions);
+          expect(new Set(found.map((each) => each.tier)).size).toBeGreaterThanOrEqual(tiers);
+        }
+      }),
+      { numRuns: 300, seed: 1 },
+    );
+  });
+});
+
+const movesOf = (before: readonly (readonly string[])[], after: readonly (readonly string[])[]) =>
+  after.reduce((sum, keys, i) => sum + keys.filter((key) => !before[i]!.includes(key)).length, 0);
+
+/** By trying every set. */
+function canBeHad(
+  rows: readonly { readonly region: string; readonly tier: string }[],
+  replicas: number,
+  regions: number,
+  tiers: number,
+): boolean {
+  for (let bits = 0; bits < 2 ** rows.length; bits++) {
+    const chosen = rows.filter((_, i) => (bits >> i) & 1);
+    if (chosen.length !== replicas) continue;
+    const isWide = new Set(chosen.map(({ region }) => region)).size >= regions;
+    if (isWide && new Set(chosen.map(({ tier }) => tier)).size >= tiers) return true;
+  }
+  return false;
+}

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { place } from '../../../src/consensus/placement/place.ts';
+import type { PlacementPolicy } from '../../../src/consensus/placement/policy.ts';
+import type { Holder } from '../../../src/run/holder.ts';
+import { holderOf, idOf, policyOf } from './support.ts';
+
+const tried = (policy: PlacementPolicy, holders: readonly Holder[]) =>
+  place(policy, holders, { id: idOf('x'), count: 1, name: 'chunk' });
+const inRegions = (...regions: readonly string[]) =>
+  regions.map((region, i) => holderOf(`h${i}`, { region, tier: i % 2 === 0 ? 'known' : 'open' }));
+
+describe('a rule that cannot be satisfied', () => {
+  const twoRegions = inRegions('asia', 'asia', 'europe', 'europe', 'europe');
+
+  it('R-11: names the rule, what it needs, what there is and the nearest relaxation, and places nothing', () => {
+    const made = tried(
+      policyOf({ replicas: 4, minDistinct: { regions: 3, tiers: 1 } }),
+      twoRegions,
+    );
+    expect(made).toMatchObject({
+      ok: false,
+      unsatisfied: {
+        rule: 'objects.chunk.min_distinct.regions',
+        needed: 3,
+        available: 2,
+        relaxation: [{ rule: 'objects.chunk.min_distinct.regions', from: '3', to: '2' }],
+      },
+    });
+    expect(made).not.toHaveProperty('holders');
+  });
+
+  it('R-11: with degrade-with-alert it places by the relaxation, and says that it does', () => {
+    const policy = policyOf(
+      { replicas: 4, minDistinct: { regions: 3, tiers: 1 } },
+      { onUnsatisfiable: 'degrade-with-alert' },
+    );
+    const made = tried(policy, twoRegions);
+    expect(made).toMatchObject({
+      ok: true,
+      rule: { replicas: 4, minDistinct: { regions: 2 } },
+      alert: { rule: 'objects.chunk.min_distinct.regions', needed: 3, available: 2 },
+    });
+    expect(made.ok && made.holders[0]).toHaveLength(4);
+  });
+
+  it('lowers replicas where there are too few holders', () => {
+    const made = tried(policyOf({ replicas: 7 }), twoRegions);
+    expect(made).toMatchObject({
+      unsatisfied: {
+        rule: 'objects.chunk.replicas',
+        needed: 7,
+        available: 5,
+        relaxation: [{ rule: 'objects.chunk.replicas', from: '7', to: '5' }],
+      },
+    });
+  });
+
+  it('sees that regions and tiers do not come together in so few replicas', () => {
+    // whoever is in another region is of the same tier
+    const holders = [
+      holderOf('a', { region: 'asia', tier: 'known' }),
+      holderOf('b', { region: 'europe', tier: 'known' }),
+      holderOf('c', { region: 'europe', tier: 'open' }),
+      holderOf('d', { region: 'europe', tier: 'anchored' }),
+    ];
+    const policy = policyOf({ replicas: 3, minDistinct: { regions: 2, tiers: 3 } });
+    expect(tried(policy, holders)).toMatchObject({ ok: true });
+    const fewer = policyOf({ replicas: 2, minDistinct: { regions: 2, tiers: 2 } });
+    expect(tried(fewer, holders.slice(1))).toMatchObject({ ok: false });
+    const three = policyOf({ replicas: 3, minDistinct: { regions: 3, tiers: 3 } });
+    const crossed = [...holders, holderOf('e', { region: 'africa', tier: 'known' })];
+    expect(tried(three, crossed)).toMatchObject({
+      unsatisfied: { rule: 'objects.chunk.min_distinct', needed: 4, available: 3 },
+    });
+  });
+
+  it('says that nothing helps where nobody is there', () => {
+    expect(tried(policyOf({}), [])).toMatchObject({
+      ok: false,
+      unsatisfied: { needed: 1, available: 0, relaxation: [] },
+    });
+  });
+});
+
+describe('what is said and what is attested', () => {
+  const attestor = idOf('attestor');
+  const policy = (more: Partial<PlacementPolicy> = {}) =>
+    policyOf({ replicas: 1, attested: ['region'] }, { attestors: [attestor], ...more });
+  const said = holderOf('said', { region: 'asia' });
+  const vouched = holderOf('vouched', { attested: { region: attestor } });
+  const other = holderOf('other', { attested: { region: idOf('a stranger') } });
+
+  it('R-13: a rule may demand attested regions: who only says so, or is vouched for by a stranger, is left out with the reason', () => {
+    const made = tried(policy(), [said, vouched, other]);
+    expect(made).toMatchObject({ ok: true, holders: [[vouched.key]] });
+    const reason = 'its region is self-reported, not attested';
+    expect(made.excluded).toHaveLength(2);
+    expect(made.excluded).toContainEqual({ key: said.key, reason });
+    expect(made.excluded).toContainEqual({ key: other.key, reason });
+  });
+
+  it('R-13: where nobody is attested, the relaxation names the demand, and nothing degrades to it by itself', () => {
+    for (const onUnsatisfiable of ['fail', 'degrade-with-alert'] as const) {
+      expect(tried(policy({ onUnsatisfiable }), [said, other])).toMatchObject({
+        ok: false,
+        unsatisfied: {
+          relaxation: [{ rule: 'objects.chunk.attested', from: '["region"]', to: '[]' }],
+        },
+      });
+    }
+  });
+});
+
+describe('who is not drawn', () => {
+  it.each([
+    ['weight 0', holderOf('h', { weight: 0 }), 'its weight is 0'],
+    ['another class', holderOf('h', { classes: ['result'] }), 'it takes no objects of class chunk'],
+    [
+      'an unknown region',
+      holderOf('h', { region: 'atlantis' }),
+      'the policy knows no region atlantis',
+    ],
+    ['an unknown tier', holderOf('h', { tier: 'best' }), 'the policy knows no tier best'],
+    ['a region of others', holderOf('h', { region: 'asia' }), 'its region is asia'],
+    ['a tier of others', holderOf('h', { tier: 'open' }), 'its tier is open'],
+  ])('%s', (_, holder, reason) => {
+    const only = { regions: ['europe'], tiers: ['known'] };
+    const names = { regions: ['asia', 'europe'], tiers: ['known', 'open'] };
+    const made = tried(policyOf({ replicas: 1, only }, names), [holder, holderOf('good')]);
+    expect(made).toMatchObject({ ok: true, excluded: [{ key: holder.key, reason }] });
+  });
+});
