@@ -25,10 +25,11 @@ export function startProgram(
   args: readonly string[],
   home = temporaryFolder(),
   cwd = process.cwd(),
+  environment: NodeJS.ProcessEnv = {},
 ): Program {
   const child = spawn(process.execPath, [bin, ...args], {
     cwd,
-    env: { ...process.env, NOSTRAIN_HOME: home, NO_COLOR: '1' },
+    env: { ...process.env, NOSTRAIN_HOME: home, NO_COLOR: '1', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const output = { stdout: '', stderr: '' };

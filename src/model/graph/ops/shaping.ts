@@ -34,13 +34,13 @@ function inferConcat(parts: readonly ValueType[], axis: number): readonly ValueT
 }
 
 /**
- * A value once another one has been computed: axes that are none of the other's are added to it, then its known shape is said. Neither
- * is copied, but for bytes on WebGPU.
+ * A value once another one has been computed: it waits for none of the other's dimensions, which mean to leave all axes of length 1
+ * out, and then gets its known shape. Neither is copied, but for bytes on WebGPU.
  */
 export function emitAfter(to: Emitter, a: NamedValue, other: string, output?: string): string {
   const none = to.node('Shape', [other], { attributes: { start: { int: 0 }, end: { int: 0 } } });
   const isExpanded = to.target === 'webgpu' && isByte(a.dtype);
-  const waited = to.node(isExpanded ? 'Expand' : 'Unsqueeze', [a.name, none]);
+  const waited = to.node(isExpanded ? 'Expand' : 'Squeeze', [a.name, none]);
   const known = integers(to, a.shape);
   return to.node('Reshape', [waited, known], output === undefined ? {} : { outputs: [output] });
 }
