@@ -36,21 +36,24 @@ const asks: Readonly<Record<string, Ask>> = {
   'an MLP': { model: mlp, optimizer: adamwSpec },
 };
 
-describeWith(swiftShaderMissing)('N-23: a GPU in software learns as the CPU does, in 20 steps', () => {
-  let apart: readonly Apart[] = [];
-  beforeAll(async () => {
-    apart = await askOnGpu('train-beside-cpu.ts', Object.values(asks));
-  }, PATIENCE_MS);
+describeWith(swiftShaderMissing)(
+  'N-23: a GPU in software learns as the CPU does, in 20 steps',
+  () => {
+    let apart: readonly Apart[] = [];
+    beforeAll(async () => {
+      apart = await askOnGpu('train-beside-cpu.ts', Object.values(asks));
+    }, PATIENCE_MS);
 
-  it.each(Object.keys(asks).map((name, i) => ({ name, i })))('$name', ({ i }) => {
-    const { losses, loss, validation, params } = apart[i]!;
-    expect(losses[1]).toBeLessThan(losses[0]);
-    expect(loss).toBeLessThan(1e-4);
-    expect(validation).toBeLessThan(1e-4);
-    // of the way that training went
-    expect(params).toBeLessThan(1e-3);
-  });
-});
+    it.each(Object.keys(asks).map((name, i) => ({ name, i })))('$name', ({ i }) => {
+      const { losses, loss, validation, params } = apart[i]!;
+      expect(losses[1]).toBeLessThan(losses[0]);
+      expect(loss).toBeLessThan(1e-4);
+      expect(validation).toBeLessThan(1e-4);
+      // of the way that training went
+      expect(params).toBeLessThan(1e-3);
+    });
+  },
+);
 
 const programs: Program[] = [];
 let relay: Relay | undefined;
