@@ -57,7 +57,7 @@ export const MOST_CHUNK_BYTES = 2 ** 26;
 /** 64 GiB: a manifest that claims more is refused before anything is asked for. */
 const MOST_FILE_BYTES = 2 ** 36;
 /** Chunks and parity chunks of one manifest, whose text is then at most 36 MB. */
-const MOST_PIECES = 2 ** 18;
+export const MOST_PIECES = 2 ** 18;
 export const MOST_MANIFEST_BYTES = 2 ** 22 * 10;
 const FORMAT = 'nostrain/chunks/1';
 const MOST_ROWS = 256;

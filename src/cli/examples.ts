@@ -25,6 +25,10 @@ export const examples: Readonly<Record<string, string>> = {
   'checkpoint verify': 'nostrain checkpoint verify friends.chunks',
   'checkpoint unpack': 'nostrain checkpoint unpack friends.chunks --out friends.safetensors',
   'checkpoint list': 'nostrain checkpoint list',
+  'checkpoint fetch':
+    'nostrain checkpoint fetch https://holder.example.org/manifest.json --from https://blossom.example.org --out friends.chunks',
+  'checkpoint seed': 'nostrain checkpoint seed friends.chunks --host 0.0.0.0 --rate 10000000',
+  'checkpoint push': 'nostrain checkpoint push friends.chunks --to https://blossom.example.org',
   scores: `nostrain scores ${EVENTS}`,
   receipt: `nostrain receipt ${EVENTS} --sign -o receipt.json`,
   explain: `nostrain explain ${EVENTS} --round 12 --worker npub1…`,

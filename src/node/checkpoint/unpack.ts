@@ -52,6 +52,24 @@ export async function unpackFolder(
   }
 }
 
+/** Puts into the folder what parity restores of it, and makes no file; throws where parity does not reach. */
+export async function mendFolder(
+  folder: string,
+  manifest: Manifest,
+  options: Omit<UnpackOptions, 'isMending'> = {},
+): Promise<void> {
+  const workers = startChunkWorkers(manifest.bytes, options.threads);
+  const part = chunkFile(folder, '.mending');
+  try {
+    for (const stripe of stripesOf(manifest)) {
+      const files = await filesOf(stripe, { workers, folder, part, manifest, options });
+      await removeRestored(files, folder, stripe, true);
+    }
+  } finally {
+    await workers.close();
+  }
+}
+
 async function create(part: string, out: string): Promise<FileHandle> {
   try {
     await mkdir(dirname(out), { recursive: true });

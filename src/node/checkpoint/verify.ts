@@ -1,7 +1,8 @@
 /** Holds a folder of chunks against its manifest: which chunks are lost or changed, whether parity restores them, whether the whole is what it says. */
 import { open } from 'node:fs/promises';
-import { createDigester, RootHasher } from '../../checkpoint/digester.ts';
-import { type Hashes, type Manifest, type Piece, stripesOf } from '../../checkpoint/manifest.ts';
+import { toHex } from '../../base/bytes.ts';
+import { createBlake3, RootHasher } from '../../checkpoint/digester.ts';
+import { type Manifest, type Piece, stripesOf } from '../../checkpoint/manifest.ts';
 import { createNativeSha256 } from '../native-sha256.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, lookFor } from './folder.ts';
@@ -74,14 +75,15 @@ export async function judge(
   return isSame && found.bytes === piece.bytes ? 'whole' : 'changed';
 }
 
-/** Whether the chunks in order have the hashes of the whole; undefined where one is not there. */
-async function isWhole(
+/** Whether the chunks in order have the hashes of the whole, BLAKE3 too or not; undefined where one is not there. */
+export async function isWhole(
   folder: string,
   manifest: Manifest,
   pieces: readonly Piece[],
   signal: AbortSignal | undefined,
+  withBlake3 = true,
 ): Promise<boolean | undefined> {
-  const check = await createWholeCheck(manifest);
+  const check = await createWholeCheck(manifest, withBlake3);
   const buffer = new Uint8Array(2 ** 20);
   for (const { sha256, offset } of pieces) {
     if (offset === undefined) continue;
@@ -104,22 +106,24 @@ async function isWhole(
   return check.isThis();
 }
 
-/** Hashes a file that comes in pieces, and says whether it is the one of the manifest: SHA-256, BLAKE3 and the root of a certified outcome. */
-export async function createWholeCheck({ sha256, blake3, root }: Manifest): Promise<{
-  update(piece: Uint8Array): void;
-  isThis(): boolean;
-}> {
-  const whole = await createDigester(createNativeSha256);
+/** Hashes a file that comes in pieces, and says whether it is the one of the manifest: SHA-256, the root of a certified outcome, and BLAKE3. */
+export async function createWholeCheck(
+  { sha256, blake3, root }: Manifest,
+  withBlake3 = true,
+): Promise<{ update(piece: Uint8Array): void; isThis(): boolean }> {
+  const whole = createNativeSha256();
   const tree = new RootHasher(createNativeSha256);
+  const other = withBlake3 ? await createBlake3() : undefined;
   return {
     update(piece) {
       whole.update(piece);
       tree.update(piece);
+      other?.update(piece);
     },
-    isThis() {
-      const found: Hashes = whole.digest();
-      return found.sha256 === sha256 && found.blake3 === blake3 && tree.digest() === root;
-    },
+    isThis: () =>
+      toHex(whole.digest()) === sha256 &&
+      tree.digest() === root &&
+      (other === undefined || other.digest() === blake3),
   };
 }
 

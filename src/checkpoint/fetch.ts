@@ -1,0 +1,326 @@
+/**
+ * Fetches chunks from many places at once: each from where it will be here soonest, near ones first; a second time from elsewhere when it takes far
+ * longer than that; and a chunk that is not what its hash says once more from another place, while nothing is asked of its source again.
+ */
+import { anySignal } from '../base/abort.ts';
+import type { Clock } from '../base/clock.ts';
+import { deferred, firstOf } from '../base/deferred.ts';
+import { CheckpointError } from '../base/errors.ts';
+import type { Digest } from '../run/ids.ts';
+import type { Piece } from './manifest.ts';
+import { type ChunkPlace, PlaceError } from './place.ts';
+import { type PlaceReport, PlaceState } from './place-state.ts';
+import { type Attempt, type ChunkSink, type Outcome, readChunk } from './read-chunk.ts';
+
+export type FetchEvent =
+  | { readonly type: 'progress'; readonly bytes: number; readonly of: number; readonly perSecond: number } // biome-ignore format: one line
+  | { readonly type: 'demoted' | 'away'; readonly place: string; readonly message: string };
+
+export interface FetchOptions {
+  /** Names the manifest: holders are asked which of its chunks they have. */
+  readonly digest: Digest;
+  /** Which chunks, each with its place in the order of `piecesOf`. */
+  readonly wanted: readonly { readonly piece: Piece; readonly index: number }[];
+  readonly places: readonly ChunkPlace[];
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  openSink(piece: Piece): Promise<ChunkSink>;
+  /** A chunk is here. */
+  onChunk?(piece: Piece): void;
+  report?(event: FetchEvent): void;
+  /** Chunks asked of one place at once, and of all together. */
+  readonly perPlace?: number | undefined;
+  readonly atOnce?: number | undefined;
+  /** An answer that brings nothing for so long is given up. */
+  readonly stallMs?: number | undefined;
+  /** Chunks that no place has are waited for so long after the last one came, where places may still get them. */
+  readonly patienceMs?: number | undefined;
+  /** More bytes than this are not taken, wrong ones and second ones included. */
+  readonly mostBytes?: number | undefined;
+}
+
+export interface Fetched {
+  /** Chunks that are nowhere to be had. */
+  readonly missing: readonly Piece[];
+  readonly places: readonly PlaceReport[];
+  /** All that came, wrong and second bytes included. */
+  readonly bytes: number;
+}
+
+const PER_PLACE = 4;
+const AT_ONCE = 24;
+const STALL_MS = 10_000;
+const PATIENCE_MS = 15_000;
+const TICK_MS = 100;
+const ASK_EVERY_MS = 1000;
+/** Chunks looked at for the next one to ask for: whose place is busy, and in all. */
+const LOOK_AHEAD = 16;
+const MOST_LOOKS = 1024;
+/** Before that nothing is asked for twice. */
+const LEAST_HEDGE_MS = 500;
+const MOST_RETRY_REST_MS = 200;
+
+interface Task {
+  readonly piece: Piece;
+  readonly index: number;
+  readonly attempts: Set<Attempt>;
+  /** Places that have not got it, or not now. */
+  readonly without: Map<PlaceState, number>;
+}
+
+/** Resolves when every chunk is here or nowhere to be had; throws where more came than may, and the signal's reason. */
+export const fetchChunks = (options: FetchOptions): Promise<Fetched> =>
+  new ChunkFetch(options).run();
+
+class ChunkFetch {
+  readonly #options: FetchOptions;
+  readonly #states: readonly PlaceState[];
+  readonly #waiting: Set<Task>;
+  readonly #running = new Set<Task>();
+  readonly #done = deferred<void>();
+  readonly #attempts = new Set<Promise<void>>();
+  readonly #total: number;
+  readonly #isNearKnown: boolean;
+  /** Of the fastest place: what is assumed of those that are not known yet. */
+  #usualRate = 1;
+  #failure: unknown;
+  #isOver = false;
+  #bytes = 0;
+  #right = 0;
+  #startedMs = 0;
+  #newestMs = 0;
+
+  constructor(options: FetchOptions) {
+    this.#options = options;
+    this.#states = options.places.map((place) => new PlaceState(place));
+    this.#waiting = new Set(
+      options.wanted.map(({ piece, index }) => ({ piece, index, attempts: new Set(), without: new Map() })), // biome-ignore format: one line
+    );
+    this.#isNearKnown = options.places.some(({ isNear }) => isNear === true);
+    this.#total = options.wanted.reduce((sum, { piece }) => sum + piece.bytes, 0);
+  }
+
+  async run(): Promise<Fetched> {
+    const { clock, signal } = this.#options;
+    const over = new AbortController();
+    const both = anySignal(signal, over.signal);
+    this.#startedMs = clock.now();
+    this.#newestMs = clock.now();
+    try {
+      const tick = this.#tick(both.signal);
+      this.#pump();
+      await firstOf([this.#done.promise, tick]);
+    } finally {
+      this.#isOver = true;
+      for (const task of this.#running) for (const { stop } of task.attempts) stop.abort(signal.reason); // biome-ignore format: one line
+      over.abort();
+      both.release();
+      await Promise.allSettled(this.#attempts);
+    }
+    signal.throwIfAborted();
+    if (this.#failure !== undefined) throw this.#failure;
+    return {
+      missing: [...this.#waiting].map(({ piece }) => piece),
+      places: this.#states.map((state) => state.report()),
+      bytes: this.#bytes,
+    };
+  }
+
+  /** Looks after answers that have stopped, places that may have more by now, and chunks that take too long. */
+  async #tick(signal: AbortSignal): Promise<void> {
+    const { clock, stallMs = STALL_MS, report } = this.#options;
+    let toldMs = clock.now();
+    while (!this.#isOver) {
+      const now = clock.now();
+      for (const state of this.#states) this.#askWhatItHas(state, now, signal);
+      for (const { attempts } of this.#running) {
+        for (const { stop, heardMs } of attempts) {
+          if (now - heardMs > stallMs) stop.abort(new PlaceError(`nothing for ${stallMs / 1000} s`)); // biome-ignore format: one line
+        }
+      }
+      this.#pump();
+      for (const task of this.#running) this.#hedge(task, now);
+      if (report && now - toldMs >= 1000) {
+        toldMs = now;
+        this.#tellProgress(now);
+      }
+      await clock.sleep(TICK_MS, signal).catch(() => undefined);
+      if (signal.aborted) return;
+    }
+  }
+
+  #tellProgress(now: number): void {
+    const perSecond = (1000 * this.#right) / Math.max(1, now - this.#startedMs);
+    this.#options.report?.({ type: 'progress', bytes: this.#right, of: this.#total, perSecond });
+  }
+
+  #askWhatItHas(state: PlaceState, now: number, signal: AbortSignal): void {
+    if (state.isOut || state.askMs === undefined || now < state.askMs) return;
+    state.askMs = now + ASK_EVERY_MS;
+    const { digest } = this.#options;
+    state.place.holds?.(digest, signal).then(
+      (have) => {
+        state.have = have;
+        if (have === undefined) state.askMs = undefined;
+        this.#pump();
+      },
+      () => undefined,
+    );
+  }
+
+  /** Starts what can be started; ends the whole when nothing is left to be done. */
+  #pump(): void {
+    if (this.#isOver) return;
+    const now = this.#options.clock.now();
+    // chunks that are nowhere now are passed over; those whose best place is busy are waited for
+    const { atOnce = AT_ONCE } = this.#options;
+    let busy = 0;
+    let looked = 0;
+    for (const task of this.#waiting) {
+      if (this.#attempts.size >= atOnce || busy === LOOK_AHEAD || looked++ === MOST_LOOKS) break;
+      const state = this.#best(task, now);
+      if (state && state.active < this.#perPlace) this.#start(task, state, now);
+      else if (state) busy++;
+    }
+    if (this.#running.size > 0) return;
+    if (this.#waiting.size === 0 || this.#isHopeless(now)) this.#done.settle();
+  }
+
+  get #perPlace(): number {
+    return this.#options.perPlace ?? PER_PLACE;
+  }
+
+  /** Nothing runs: whether nothing will. */
+  #isHopeless(now: number): boolean {
+    const open = this.#states.filter((state) => !state.isOut);
+    const mayStill = [...this.#waiting].some(({ without, index }) =>
+      open.some((state) => {
+        const untilMs = without.get(state) ?? 0;
+        return state.askMs !== undefined || (state.mayHave(index) && untilMs < Number.POSITIVE_INFINITY); // biome-ignore format: one line
+      }),
+    );
+    const { patienceMs = PATIENCE_MS } = this.#options;
+    return !mayStill || now - this.#newestMs >= patienceMs;
+  }
+
+  /** From where the chunk would be here soonest. */
+  #best(task: Task, now: number): PlaceState | undefined {
+    const usual = this.#usualRate;
+    let best: PlaceState | undefined;
+    let bestMs = Number.POSITIVE_INFINITY;
+    for (const state of this.#states) {
+      if (!this.#isUsable(state, task, now)) continue;
+      const ms = state.waitMs(task.piece.bytes, usual, this.#isNearKnown);
+      if (ms >= bestMs) continue;
+      best = state;
+      bestMs = ms;
+    }
+    return best;
+  }
+
+  #isUsable(state: PlaceState, task: Task, now: number): boolean {
+    if (state.isOut || now < state.restUntilMs || !state.mayHave(task.index)) return false;
+    if (now < (task.without.get(state) ?? 0)) return false;
+    for (const attempt of task.attempts) if (attempt.state === state) return false;
+    return true;
+  }
+
+  /** Asks another place for a chunk that takes much longer than it would from there. */
+  #hedge(task: Task, now: number): void {
+    const [attempt, second] = task.attempts;
+    if (attempt === undefined || second !== undefined) return;
+    const elapsed = now - attempt.startedMs;
+    if (elapsed < LEAST_HEDGE_MS) return;
+    const state = this.#best(task, now);
+    if (!state || state.active >= this.#perPlace) return;
+    const left = task.piece.bytes - attempt.bytes;
+    const leftMs =
+      attempt.bytes === 0 ? Number.POSITIVE_INFINITY : (elapsed * left) / attempt.bytes;
+    if (leftMs > 2 * state.waitMs(task.piece.bytes, this.#usualRate, false) + LEAST_HEDGE_MS) {
+      this.#start(task, state, now);
+    }
+  }
+
+  #start(task: Task, state: PlaceState, now: number): void {
+    const stop = new AbortController();
+    const { piece } = task;
+    const attempt: Attempt = { piece, state, stop, startedMs: now, heardMs: now, bytes: 0 };
+    task.attempts.add(attempt);
+    this.#waiting.delete(task);
+    this.#running.add(task);
+    state.begin(piece.bytes, now);
+    const running = this.#play(task, attempt).catch((error: unknown) => {
+      this.#failure ??= error;
+      this.#done.settle();
+    });
+    this.#attempts.add(running);
+    void running.then(() => {
+      this.#attempts.delete(running);
+      this.#pump();
+    });
+  }
+
+  async #play(task: Task, attempt: Attempt): Promise<void> {
+    const { clock, signal, openSink } = this.#options;
+    const { state } = attempt;
+    const outcome = await readChunk(attempt, {
+      ...{ clock, signal, openSink },
+      onBytes: (count) => this.#count(count),
+    });
+    const now = clock.now();
+    task.attempts.delete(attempt);
+    this.#usualRate = Math.max(1, ...this.#states.map(({ rate }) => rate ?? 0));
+    state.end(task.piece.bytes - attempt.bytes, now);
+    const isDone = !this.#running.has(task);
+    if (outcome === 'right' && !isDone) this.#finish(task, state, now);
+    else if (!isDone && outcome !== 'right') this.#judge(task, state, outcome, now);
+    if (!isDone && outcome !== 'right' && task.attempts.size === 0) {
+      this.#running.delete(task);
+      this.#waiting.add(task);
+    }
+  }
+
+  #count(bytes: number): void {
+    const { mostBytes = Number.POSITIVE_INFINITY } = this.#options;
+    this.#bytes += bytes;
+    if (this.#bytes > mostBytes) throw tooMuch(mostBytes);
+  }
+
+  #finish(task: Task, state: PlaceState, now: number): void {
+    this.#running.delete(task);
+    for (const { stop } of task.attempts) stop.abort(new PlaceError('it came from elsewhere'));
+    state.succeed(task.piece);
+    this.#newestMs = now;
+    this.#right += task.piece.bytes;
+    this.#options.onChunk?.(task.piece);
+  }
+
+  /** What a failed attempt says of its place. */
+  #judge(task: Task, state: PlaceState, outcome: Exclude<Outcome, 'right'>, now: number): void {
+    const { report } = this.#options;
+    const { name } = state.place;
+    if (outcome === 'absent') {
+      task.without.set(state, state.askMs === undefined ? Number.POSITIVE_INFINITY : now + ASK_EVERY_MS); // biome-ignore format: one line
+      return;
+    }
+    if (outcome === 'wrong') {
+      const message = `${task.piece.name} is not what its hash says`;
+      state.demote(message);
+      report?.({ type: 'demoted', place: name, message });
+      return;
+    }
+    const { message, retryMs } = outcome;
+    if (retryMs !== undefined) {
+      task.without.set(state, now + retryMs);
+      state.rest(Math.min(MOST_RETRY_REST_MS, retryMs), now, message);
+      return;
+    }
+    state.fail(message, now);
+    if (state.isAway) report?.({ type: 'away', place: name, message });
+  }
+}
+
+const tooMuch = (most: number): CheckpointError =>
+  new CheckpointError('checkpoint/too-much', `more than ${most} bytes came`, {
+    hint: 'places send wrong or slow chunks again and again: name better ones, or raise --max-bytes',
+  });

@@ -1,0 +1,151 @@
+/** `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served from. */
+import { Command } from 'commander';
+import { anySignal } from '../../../base/abort.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { CheckpointError, ConfigError } from '../../../base/errors.ts';
+import type { FetchEvent } from '../../../checkpoint/fetch.ts';
+import { type Manifest, manifestDigest } from '../../../checkpoint/manifest.ts';
+import type { PlaceReport } from '../../../checkpoint/place-state.ts';
+import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
+import { findManifest } from '../../../node/checkpoint/find-manifest.ts';
+import { type HolderServer, serveFolder } from '../../../node/checkpoint/holder-server.ts';
+import { type NamedPlace, openPlaces } from '../../../node/checkpoint/places.ts';
+import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
+import { repeatable, whole } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { formatBytes, formatCount, formatSeconds } from '../../../terminal/render/numbers.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly from?: readonly string[];
+  readonly near?: readonly string[];
+  readonly out: string;
+  readonly file?: string;
+  readonly maxBytes?: number;
+  readonly maxSeconds?: number;
+  readonly perPlace?: number;
+  readonly seed?: number;
+}
+
+/** Bytes that may come for every byte of the file, where nothing else is said. */
+const USUAL_EXCESS = 2;
+const LEAST_CAP = 2 ** 26;
+
+/** The command. */
+export const fetch = (): Command =>
+  addConnectionFlags(
+    new Command('fetch')
+      .description('get a chunked file from several places at once; called again it goes on')
+      .argument('<what>', 'manifest.json, a folder, their address, or a digest')
+      .addOption(repeatable('--from <place>', 'https://…, wss://… or a folder, repeatable'))
+      .addOption(repeatable('--near <place>', 'the same, asked first, repeatable'))
+      .requiredOption('-o, --out <folder>', 'where the chunks go')
+      .option('--file <file>', 'make the file too')
+      .addOption(whole('--max-bytes <n>', 'most bytes to take in all (default: twice the file)', 1))
+      .addOption(whole('--max-seconds <s>', 'seconds it may take; what came is kept', 1))
+      .addOption(whole('--per-place <n>', 'chunks asked of one place at once', 1, 64))
+      .addOption(whole('--seed <port>', 'serve to others what is here, until it is all here', 0, 65_535)), // biome-ignore format: one option
+  ).action(async (what: string, flags: Flags) => {
+    await interruptibly((signal) => limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop))); // biome-ignore format: one line
+  });
+
+/** Ends the work after so many seconds. */
+async function limited(
+  seconds: number | undefined,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  if (seconds === undefined) return work(signal);
+  const late = new AbortController();
+  const both = anySignal(signal, late.signal);
+  const timer = setTimeout(() => late.abort(tooLate(seconds)), 1000 * seconds);
+  try {
+    await work(both.signal);
+  } finally {
+    clearTimeout(timer);
+    both.release();
+  }
+}
+
+const tooLate = (seconds: number): CheckpointError =>
+  new CheckpointError('checkpoint/too-late', `not all is here after ${seconds} s`, {
+    hint: 'give the same command again: what came is kept; more --from make it faster',
+  });
+
+async function run(what: string, flags: Flags, signal: AbortSignal): Promise<void> {
+  const options = { connection: connectionOf(flags), signal };
+  const named = placesOf(flags);
+  const first = await openPlaces(named, undefined, options);
+  const { manifest, beside } = await findManifest(what, first.places, signal);
+  await first.close();
+  const all = beside === undefined ? named : [...named, { text: beside, isTrusted: true }];
+  const { places, refused, close } = await openPlaces(all, manifest, options);
+  for (const { name, reason } of refused) writeNote(`${name} is not asked: ${reason}`);
+  if (places.length === 0) throw nowhere();
+  const server = flags.seed === undefined ? undefined : await seedAt(flags.seed, manifest, flags.out); // biome-ignore format: one line
+  try {
+    const mostBytes = flags.maxBytes ?? Math.max(LEAST_CAP, USUAL_EXCESS * manifest.bytes);
+    const startedMs = systemClock.now();
+    const fetched = await fetchFolder(manifest, flags.out, {
+      ...{ places, signal, mostBytes, perPlace: flags.perPlace, isShuffled: server !== undefined },
+      onChunk: ({ sha256 }) => server?.add(sha256),
+      report: tell,
+    });
+    if (flags.file !== undefined) await unpackFolder(flags.out, manifest, flags.file, { signal });
+    writeOut(words(manifest, fetched, flags, systemClock.now() - startedMs));
+  } finally {
+    await server?.close();
+    await close();
+  }
+}
+
+const placesOf = ({ from = [], near = [] }: Flags): readonly NamedPlace[] => [
+  ...near.map((text) => ({ text, isNear: true, isTrusted: true })),
+  ...from.map((text) => ({ text, isTrusted: true })),
+];
+
+const nowhere = (): ConfigError =>
+  new ConfigError('flag/from', 'there is nowhere to fetch from', {
+    hint: 'name places with --from: https://…, wss://… or a folder',
+  });
+
+async function seedAt(port: number, manifest: Manifest, folder: string): Promise<HolderServer> {
+  const server = await serveFolder(folder, manifest, { port, host: '0.0.0.0', clock: systemClock });
+  writeNote(`serving what is here at ${server.url}`);
+  return server;
+}
+
+function tell(event: FetchEvent): void {
+  if ('place' in event) {
+    const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
+    writeNote(`${event.place} ${what}: ${event.message}`);
+    return;
+  }
+  const { bytes, of, perSecond } = event;
+  const left = perSecond > 0 ? `, ${formatSeconds((of - bytes) / perSecond)} left` : '';
+  writeNote(`${formatBytes(bytes)} of ${formatBytes(of)}, ${formatBytes(perSecond)}/s${left}`);
+}
+
+function words(
+  manifest: Manifest,
+  { kept, bytes, restored, places }: FetchedFolder,
+  { out, file }: Flags,
+  ms: number,
+): string {
+  return [
+    `digest   ${manifestDigest(manifest, nativeSha256)}`,
+    `bytes    ${formatCount(manifest.bytes)} in ${file ?? out}, ${formatSeconds(ms / 1000)}; ${formatBytes(bytes)} came, ${formatBytes(kept)} were here`, // biome-ignore format: one line
+    ...(restored > 0 ? [`parity   restored ${restored} chunks`] : []),
+    ...(manifest.root === null ? [] : [`root     ${manifest.root}`]),
+    ...places.map(placeLine),
+    '',
+  ].join('\n');
+}
+
+function placeLine({ name, bytes, chunks, failures, state, message }: PlaceReport): string {
+  const trouble = message === '' ? '' : ` (${message})`;
+  const failed = failures > 0 ? `, ${failures} failures` : '';
+  return `from     ${name}: ${formatCount(chunks)} chunks, ${formatBytes(bytes)}, ${state}${failed}${trouble}`;
+}

@@ -1,0 +1,40 @@
+/** `nostrain checkpoint seed`: serves the chunks of a folder to whoever fetches them, within bounds. */
+import { Command } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
+import { manifestDigest } from '../../../checkpoint/manifest.ts';
+import { readManifest } from '../../../node/checkpoint/folder.ts';
+import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { whole } from '../../../terminal/flags.ts';
+import { untilInterrupted } from '../../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { formatBytes } from '../../../terminal/render/numbers.ts';
+
+interface Flags {
+  readonly port: number;
+  readonly host: string;
+  readonly rate?: number;
+  readonly copies?: number;
+}
+
+/** The command. */
+export const seed = (): Command =>
+  new Command('seed')
+    .description('serve the chunks of a folder over HTTP until Ctrl-C')
+    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
+    .addOption(whole('--port <n>', 'where to listen; 0 for any port', 0, 65_535).default(8790))
+    .option('--host <address>', 'where to listen; 0.0.0.0 for every network', '127.0.0.1')
+    .addOption(whole('--rate <bytes>', 'most bytes a second, to all together', 1024))
+    .addOption(
+      whole('--copies <n>', 'how often one chunk goes out in a minute: others pass it on', 1),
+    )
+    .action(async (folder: string, { port, host, rate, copies }: Flags) => {
+      const manifest = await readManifest(folder);
+      const server = await serveFolder(folder, manifest, {
+        ...{ port, host, rate, copies, clock: systemClock },
+      });
+      writeOut(`${server.url}/${manifestDigest(manifest, nativeSha256)}\n`);
+      await untilInterrupted();
+      await server.close();
+      writeNote(`${formatBytes(server.sentBytes)} went out`);
+    });

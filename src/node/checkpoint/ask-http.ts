@@ -1,0 +1,101 @@
+/**
+ * HTTP requests to places where chunks live. Where strangers named the address only public hosts are asked, after every look-up and every redirect;
+ * where a person named it, redirects alone are held to that.
+ */
+import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from 'node:http';
+import { request as requestSecure, Agent as SecureAgent } from 'node:https';
+import { onAbort } from '../../base/abort.ts';
+import type { AskHttp, HttpAnswer, HttpRequest } from '../../checkpoint/http-place.ts';
+import { PlaceError } from '../../checkpoint/place.ts';
+import { isPublicIp } from '../../network/transport/public-hosts.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { publicLookup } from '../sockets.ts';
+
+export interface AskOptions {
+  /** The address came from a person at this machine, not from an event, a spec or a directory. */
+  readonly isTrusted: boolean;
+  /** Private and loopback addresses are fine wherever they come from. */
+  readonly allowPrivate?: boolean | undefined;
+  /** How long a connection may be silent. */
+  readonly silentMs?: number;
+}
+
+const MOST_REDIRECTS = 3;
+const SILENT_MS = 30_000;
+const lookup = publicLookup();
+const agents = {
+  'http:': new PlainAgent({ keepAlive: true, maxSockets: 64 }),
+  'https:': new SecureAgent({ keepAlive: true, maxSockets: 64 }),
+};
+
+/** Asks over HTTP and HTTPS. Throws a PlaceError about an address that may not be asked. */
+export const createAskHttp =
+  ({ isTrusted, allowPrivate = false, silentMs = SILENT_MS }: AskOptions): AskHttp =>
+  async (address, request) => {
+    let url = address;
+    for (let hops = 0; hops <= MOST_REDIRECTS; hops++) {
+      const isOpen = allowPrivate || (isTrusted && hops === 0);
+      const answer = await ask(assertAskable(url, isOpen), request, { isOpen, silentMs });
+      const next = [301, 302, 303, 307, 308].includes(answer.status) && answer.header('location');
+      if (!next) return answer;
+      answer.cancel();
+      if (request.method === 'PUT') throw new PlaceError(`${withoutSecrets(url)} sends uploads elsewhere`); // biome-ignore format: one line
+      url = new URL(next, url).href;
+    }
+    throw new PlaceError(`${withoutSecrets(address)} redirects for ever`);
+  };
+
+/** The address where it may be asked: by its form here, and by where its name leads when it is looked up. */
+function assertAskable(text: string, isOpen: boolean): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw new PlaceError(`${withoutSecrets(text)} is no HTTP address`);
+  }
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const isIp = host.includes(':') || /^[\d.]+$/.test(host);
+  if (!isOpen && isIp && !isPublicIp(host)) {
+    throw new PlaceError(`${withoutSecrets(text)} is a private address that a stranger named`);
+  }
+  return url;
+}
+
+function ask(
+  url: URL,
+  { method = 'GET', headers = {}, body, signal }: HttpRequest,
+  { isOpen, silentMs }: { readonly isOpen: boolean; readonly silentMs: number },
+): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const send = url.protocol === 'https:' ? requestSecure : requestPlain;
+    const sent = send(url, {
+      method,
+      headers: { 'accept-encoding': 'identity', ...headers },
+      // a connection of another request may lead to what may not be asked here
+      agent: isOpen ? agents[url.protocol as keyof typeof agents] : false,
+      ...(isOpen ? {} : { lookup }),
+    });
+    const release = onAbort(signal, () => sent.destroy(signal.reason as Error));
+    sent.setTimeout(silentMs, () => sent.destroy(new Error(`silent for ${silentMs / 1000} s`)));
+    sent.on('close', release);
+    sent.on('error', reject);
+    sent.on('response', (message) => resolve(answerOf(message)));
+    sent.end(body);
+  });
+}
+
+function answerOf(message: IncomingMessage): HttpAnswer {
+  // who cancels does not hear of what is lost then
+  message.on('error', () => undefined);
+  return {
+    status: message.statusCode ?? 0,
+    header: (name) => {
+      const value = message.headers[name];
+      return Array.isArray(value) ? value[0] : value;
+    },
+    body: message as AsyncIterable<Uint8Array>,
+    cancel: () => void message.destroy(),
+  };
+}

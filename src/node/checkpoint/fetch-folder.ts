@@ -1,0 +1,220 @@
+/** Brings a chunked file into a folder from wherever its chunks are: what is there already stays, parity stands in for what is nowhere, the whole is checked in the end. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { toHex, utf8 } from '../../base/bytes.ts';
+import { systemClock } from '../../base/clock.ts';
+import { CheckpointError } from '../../base/errors.ts';
+import { type Fetched, type FetchOptions, fetchChunks } from '../../checkpoint/fetch.ts';
+import {
+  type Manifest,
+  manifestDigest,
+  manifestText,
+  type Piece,
+  piecesOf,
+  stripesOf,
+} from '../../checkpoint/manifest.ts';
+import type { PlaceReport } from '../../checkpoint/place-state.ts';
+import type { ChunkSink } from '../../checkpoint/read-chunk.ts';
+import { createNativeSha256, nativeSha256 } from '../native-sha256.ts';
+import { cannotWrite, writeWhole } from '../whole-file.ts';
+import { startChunkWorkers } from './chunk-workers.ts';
+import { chunkFile, MANIFEST_FILE, readManifest } from './folder.ts';
+import { mendFolder } from './unpack.ts';
+import { inOrder, isWhole, judge } from './verify.ts';
+
+export interface FetchFolderOptions
+  extends Pick<
+    FetchOptions,
+    'places' | 'signal' | 'report' | 'onChunk' | 'perPlace' | 'stallMs' | 'patienceMs' | 'mostBytes'
+  > {
+  /** In any order, so that those who fetch at once ask for other chunks; else in that of the file. */
+  readonly isShuffled?: boolean | undefined;
+  readonly threads?: number | undefined;
+}
+
+export interface FetchedFolder {
+  /** Bytes of chunks that were there before. */
+  readonly kept: number;
+  /** All that came over the network. */
+  readonly bytes: number;
+  /** Chunks that came out of parity. */
+  readonly restored: number;
+  readonly places: readonly PlaceReport[];
+}
+
+/** Chunks that are nowhere are not waited for long where parity may do. */
+const SHORT_PATIENCE_MS = 3000;
+
+/** Throws a CheckpointError that names the chunks which are nowhere to be had; what came stays for the next time. */
+export async function fetchFolder(
+  manifest: Manifest,
+  folder: string,
+  options: FetchFolderOptions,
+): Promise<FetchedFolder> {
+  await claim(folder, manifest);
+  const pieces = piecesOf(manifest);
+  const index = new Map(pieces.map((piece, i) => [piece, i]));
+  const held = await lookAround(folder, manifest, pieces, options);
+  for (const piece of held) options.onChunk?.(piece);
+  const { patienceMs = manifest.stripe === null ? undefined : SHORT_PATIENCE_MS } = options;
+  const get = (wanted: readonly Piece[]) =>
+    fetchChunks({
+      ...{ ...options, patienceMs },
+      digest: manifestDigest(manifest, nativeSha256),
+      wanted: wanted.map((piece) => ({ piece, index: index.get(piece)! })),
+      clock: systemClock,
+      openSink: (piece) => openSink(folder, piece),
+    });
+  const wanted = unique(pieces.filter((piece) => piece.offset !== undefined && !held.has(piece)));
+  const first = await get(options.isShuffled === true ? shuffled(wanted) : wanted);
+  const more = await getParity(manifest, held, first, get);
+  if (first.missing.length > 0) {
+    assertEnough(manifest, first.missing, more?.missing ?? [], held);
+    await mendFolder(folder, manifest, { signal: options.signal, threads: options.threads });
+  }
+  if ((await isWhole(folder, manifest, pieces, options.signal, false)) !== true) throw otherWhole();
+  return {
+    kept: [...held].reduce((sum, { bytes }) => sum + bytes, 0),
+    bytes: first.bytes + (more?.bytes ?? 0),
+    restored: first.missing.length,
+    places: more === undefined ? first.places : joined(first.places, more.places),
+  };
+}
+
+/** The folder is for this manifest alone. */
+async function claim(folder: string, manifest: Manifest): Promise<void> {
+  const text = manifestText(manifest);
+  try {
+    await mkdir(folder, { recursive: true });
+    const names = await readdir(folder);
+    for (const name of names.filter((each) => /^\..*\.part$/.test(each))) await rm(join(folder, name), { force: true }); // biome-ignore format: one line
+    if (names.includes(MANIFEST_FILE)) {
+      if (manifestText(await readManifest(folder)) === text) return;
+      throw new CheckpointError('checkpoint/other-folder', `${folder} holds another file`, {
+        hint: 'name a folder that is empty, or the one where this fetch began',
+      });
+    }
+    await writeWhole(join(folder, MANIFEST_FILE), utf8(text));
+  } catch (cause) {
+    throw cause instanceof CheckpointError ? cause : cannotWrite(folder, cause);
+  }
+}
+
+/** Chunks that a fetch before this one left, each read and hashed. */
+async function lookAround(
+  folder: string,
+  { bytes }: Manifest,
+  pieces: readonly Piece[],
+  { threads, signal }: FetchFolderOptions,
+): Promise<ReadonlySet<Piece>> {
+  const workers = startChunkWorkers(bytes, threads);
+  try {
+    const states = await inOrder(pieces, 8, (piece) => {
+      signal.throwIfAborted();
+      return judge(workers, folder, piece);
+    });
+    return new Set(pieces.filter((_, i) => states[i] === 'whole'));
+  } finally {
+    await workers.close();
+  }
+}
+
+const unique = (pieces: readonly Piece[]): readonly Piece[] => [
+  ...new Map(pieces.map((piece) => [piece.sha256, piece])).values(),
+];
+
+function shuffled(pieces: readonly Piece[]): readonly Piece[] {
+  const draws = crypto.getRandomValues(new Uint32Array(pieces.length));
+  const drawn = pieces.map((piece, i) => ({ piece, at: draws[i]! }));
+  return drawn.sort((a, b) => a.at - b.at).map(({ piece }) => piece);
+}
+
+/** As many parity chunks as there are chunks missing, where there are so many. */
+async function getParity(
+  manifest: Manifest,
+  held: ReadonlySet<Piece>,
+  { missing }: Fetched,
+  get: (wanted: readonly Piece[]) => Promise<Fetched>,
+): Promise<Fetched | undefined> {
+  const lost = new Set(missing.map(({ sha256 }) => sha256));
+  const wanted = stripesOf(manifest).flatMap(({ data, parity }) => {
+    const gone = data.filter(({ sha256 }) => lost.has(sha256)).length;
+    const here = parity.filter((piece) => held.has(piece)).length;
+    return gone > here ? parity.filter((piece) => !held.has(piece)) : [];
+  });
+  return wanted.length === 0 ? undefined : get(unique(wanted));
+}
+
+function assertEnough(
+  manifest: Manifest,
+  missing: readonly Piece[],
+  noParity: readonly Piece[],
+  held: ReadonlySet<Piece>,
+): void {
+  const lost = new Set([...missing, ...noParity].map(({ sha256 }) => sha256));
+  const beyond = stripesOf(manifest).filter(({ data, parity }) => {
+    const gone = data.filter(({ sha256 }) => lost.has(sha256)).length;
+    return gone > parity.filter((piece) => held.has(piece) || !lost.has(piece.sha256)).length;
+  });
+  if (beyond.length === 0) return;
+  const names = beyond.flatMap(({ data }) => data.filter(({ sha256 }) => lost.has(sha256)));
+  const some = names.slice(0, 8).map(({ name }) => name);
+  const more = names.length > some.length ? ` and ${names.length - some.length} more` : '';
+  throw new CheckpointError(
+    'checkpoint/nowhere',
+    `${some.join(', ')}${more} are nowhere to be had, and parity does not restore them`,
+    {
+      hint: 'name more places with --from and give the same command again: what came is kept',
+      data: { missing: names.length },
+    },
+  );
+}
+
+const otherWhole = (): CheckpointError =>
+  new CheckpointError('checkpoint/other', 'the whole is not what the manifest says', {
+    hint: 'every chunk was right, so the manifest contradicts itself: take it from somebody else',
+  });
+
+/** A chunk in a file of its own, which gets its name when its hash is right. */
+async function openSink(folder: string, { sha256 }: Piece): Promise<ChunkSink> {
+  const part = join(folder, `.${sha256.slice(0, 16)}-${randomUUID()}.part`);
+  const orFail = (cause: unknown): never => {
+    throw cannotWrite(folder, cause);
+  };
+  const handle = await open(part, 'wx', 0o600).catch(orFail);
+  const hash = createNativeSha256();
+  let isOpen = true;
+  const close = async () => {
+    if (isOpen) await handle.close();
+    isOpen = false;
+  };
+  return {
+    async write(bytes) {
+      hash.update(bytes);
+      await handle.writeFile(bytes).catch(orFail);
+    },
+    async finish() {
+      await close();
+      if (toHex(hash.digest()) !== sha256) return false;
+      await rename(part, chunkFile(folder, sha256)).catch(orFail);
+      return true;
+    },
+    async discard() {
+      await close();
+      await rm(part, { force: true });
+    },
+  };
+}
+
+function joined(one: readonly PlaceReport[], two: readonly PlaceReport[]): readonly PlaceReport[] {
+  return two.map((report, i) => ({
+    ...report,
+    bytes: one[i]!.bytes + report.bytes,
+    chunks: one[i]!.chunks + report.chunks,
+    corrupt: one[i]!.corrupt + report.corrupt,
+    failures: one[i]!.failures + report.failures,
+    state: report.state === 'good' ? one[i]!.state : report.state,
+    message: report.message || one[i]!.message,
+  }));
+}

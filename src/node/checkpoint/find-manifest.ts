@@ -1,0 +1,94 @@
+/** The manifest that somebody means: a file, a folder, an address, or a digest that some place has. */
+import { stat } from 'node:fs/promises';
+import { isHex32, toHex } from '../../base/bytes.ts';
+import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
+import { type Manifest, MOST_MANIFEST_BYTES } from '../../checkpoint/manifest.ts';
+import type { ChunkPlace } from '../../checkpoint/place.ts';
+import type { Digest } from '../../run/ids.ts';
+import { nativeSha256 } from '../native-sha256.ts';
+import { createAskHttp } from './ask-http.ts';
+import { orBadManifest, readManifest, readManifestFile } from './folder.ts';
+
+export interface FoundManifest {
+  readonly manifest: Manifest;
+  /** Where it was, and where its chunks may be too; undefined of a digest. */
+  readonly beside: string | undefined;
+}
+
+/** Throws a ConfigError or a CheckpointError that says what is not there or not right. */
+export async function findManifest(
+  what: string,
+  places: readonly ChunkPlace[],
+  signal: AbortSignal,
+): Promise<FoundManifest> {
+  if (isHex32(what)) return { manifest: await ofDigest(what, places, signal), beside: undefined };
+  if (/^https?:\/\//i.test(what)) return ofAddress(what, signal);
+  const found = await stat(what).catch(() => undefined);
+  if (found?.isDirectory()) return { manifest: await readManifest(what), beside: what };
+  if (found) return { manifest: await readManifestFile(what), beside: undefined };
+  throw new ConfigError('checkpoint/what', `${safeLine(what)} is no manifest, address or digest`, {
+    hint: 'name a manifest.json, its address, or the digest that `checkpoint pack` printed',
+  });
+}
+
+/** Asks one place after the other; only bytes with that hash are read. */
+async function ofDigest(
+  digest: Digest,
+  places: readonly ChunkPlace[],
+  signal: AbortSignal,
+): Promise<Manifest> {
+  const said: string[] = [];
+  for (const place of places) {
+    try {
+      const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
+      const body = await place.read(blob, signal);
+      const bytes = body && (await readWhole(body));
+      if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(place.name, bytes);
+      said.push(`${place.name} ${bytes ? 'gives other bytes' : 'has not got it'}`);
+    } catch (error) {
+      signal.throwIfAborted();
+      said.push((error as Error).message);
+    }
+  }
+  throw new CheckpointError(
+    'checkpoint/no-manifest',
+    `no place has the manifest ${digest}: ${said.join('; ') || 'none was named'}`,
+    { hint: 'name places that have it with --from; relays have chunks, but no manifests' },
+  );
+}
+
+/** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */
+async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManifest> {
+  const url = new URL(what);
+  const pin = /^#sha256=([0-9a-f]{64})$/.exec(url.hash)?.[1] ?? /\/([0-9a-f]{64})$/.exec(url.pathname)?.[1]; // biome-ignore format: one line
+  url.hash = '';
+  const answer = await createAskHttp({ isTrusted: true })(url.href, { signal });
+  if (answer.status !== 200) {
+    answer.cancel();
+    throw new CheckpointError('checkpoint/no-manifest', `${url.href} answers ${answer.status}`, {
+      hint: 'name the address of a manifest.json, or of a manifest by its SHA-256',
+    });
+  }
+  const bytes = await readWhole(answer.body);
+  if (pin !== undefined && (!bytes || toHex(nativeSha256(bytes)) !== pin)) {
+    throw new CheckpointError('checkpoint/other', `${url.href} is not the manifest ${pin}`, {
+      hint: 'ask whoever gave you the address; what is there may have changed',
+    });
+  }
+  return { manifest: parse(url.href, bytes), beside: new URL('.', url).href };
+}
+
+const parse = (where: string, bytes: Uint8Array | undefined): Manifest =>
+  orBadManifest(where, new TextDecoder().decode(bytes));
+
+async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Uint8Array | undefined> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of body) {
+    length += part.length;
+    if (length > MOST_MANIFEST_BYTES) return undefined;
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,262 @@
+/**
+ * A small HTTP server for the chunks of a folder, so that whoever has them can give them to others: GET and HEAD of `/<sha256>` with ranges, and
+ * `/<digest>.have`. What it gives is bounded: bytes a second, requests at once, and how often one chunk goes out while others could pass it on.
+ */
+import { createReadStream } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable, Transform } from 'node:stream';
+import { utf8 } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ConfigError } from '../../base/errors.ts';
+import {
+  type Manifest,
+  manifestDigest,
+  manifestText,
+  piecesOf,
+} from '../../checkpoint/manifest.ts';
+import type { Digest } from '../../run/ids.ts';
+import { nativeSha256 } from '../native-sha256.ts';
+import { chunkFile, lookFor } from './folder.ts';
+
+export interface HolderOptions {
+  readonly port: number;
+  readonly host: string;
+  readonly clock: Clock;
+  /** Bytes a second to all together; undefined for what the line takes. */
+  readonly rate?: number | undefined;
+  /** Answers at once; more are told to come back. */
+  readonly most?: number;
+  /** How often one chunk goes out in `windowMs`, one after the other, so that whoever has it passes it on; undefined for any number at once. */
+  readonly copies?: number | undefined;
+  readonly windowMs?: number;
+  /** Told of what went out. */
+  onSent?(bytes: number): void;
+}
+
+export interface HolderServer {
+  readonly url: string;
+  /** Gives this chunk too, from now on. */
+  add(sha256: Digest): void;
+  /** Body bytes sent so far. */
+  readonly sentBytes: number;
+  close(): Promise<void>;
+}
+
+const MOST_AT_ONCE = 32;
+const MOST_CONNECTIONS = 256;
+const WINDOW_MS = 60_000;
+const HEADERS_MS = 10_000;
+const IDLE_MS = 30_000;
+const RETRY_SECONDS = 1;
+/** What has a hash for a name never changes. */
+const FOREVER = 'public, max-age=31536000, immutable';
+
+/** Serves what of the manifest lies in the folder, and the manifest. */
+export async function serveFolder(
+  folder: string,
+  manifest: Manifest,
+  options: HolderOptions,
+): Promise<HolderServer> {
+  const holder = new Holder(folder, manifest, options);
+  for (const piece of piecesOf(manifest)) {
+    if ((await lookFor(folder, piece)) === 'there') holder.add(piece.sha256);
+  }
+  await holder.listen();
+  return holder;
+}
+
+interface Reply {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  body?(): Readable;
+  /** Of a chunk that goes out. */
+  readonly sha256?: Digest;
+}
+
+/** What is asked for. */
+interface Held {
+  readonly bytes: number;
+  open(from: number, to: number): Readable;
+  /** Undefined of what everybody may have at any time. */
+  readonly sha256?: Digest;
+}
+
+class Holder implements HolderServer {
+  readonly #folder: string;
+  readonly #options: HolderOptions;
+  readonly #digest: Digest;
+  readonly #text: Uint8Array;
+  /** Length and places of every chunk that there can be. */
+  readonly #known = new Map<Digest, { readonly bytes: number; readonly places: number[] }>();
+  readonly #held = new Set<Digest>();
+  readonly #have: Uint8Array;
+  readonly #server: Server;
+  readonly #copies = new Map<Digest, { count: number; untilMs: number }>();
+  /** Chunks that go out now, where copies are counted. */
+  readonly #going = new Set<Digest>();
+  #active = 0;
+  /** When the line is free again, where a rate is kept. */
+  #freeMs = 0;
+  sentBytes = 0;
+
+  constructor(folder: string, manifest: Manifest, options: HolderOptions) {
+    this.#folder = folder;
+    this.#options = options;
+    this.#digest = manifestDigest(manifest, nativeSha256);
+    this.#text = utf8(manifestText(manifest));
+    const pieces = piecesOf(manifest);
+    this.#have = new Uint8Array(Math.ceil(pieces.length / 8));
+    for (const [i, { sha256, bytes }] of pieces.entries()) {
+      const known = this.#known.get(sha256);
+      if (known) known.places.push(i);
+      else this.#known.set(sha256, { bytes, places: [i] });
+    }
+    this.#server = createServer({ keepAliveTimeout: IDLE_MS, headersTimeout: HEADERS_MS, requestTimeout: HEADERS_MS }); // biome-ignore format: one line
+    this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.setTimeout(IDLE_MS);
+    this.#server.on('request', (request, response) => this.#answer(request, response));
+    this.#server.on('clientError', (_, socket) => socket.destroy());
+  }
+
+  get url(): string {
+    const { port } = this.#server.address() as AddressInfo;
+    const { host } = this.#options;
+    return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  }
+
+  add(sha256: Digest): void {
+    const known = this.#known.get(sha256);
+    if (!known) return;
+    this.#held.add(sha256);
+    for (const place of known.places) this.#have[place >> 3]! |= 1 << (place & 7);
+  }
+
+  listen(): Promise<void> {
+    const { port, host } = this.#options;
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', (cause: NodeJS.ErrnoException) =>
+        reject(
+          new ConfigError('checkpoint/port', `cannot serve at ${host}:${port} (${cause.code})`, {
+            hint: 'choose another --port, or 0 for any that is free',
+            cause,
+          }),
+        ),
+      );
+      this.#server.listen(port, host, resolve);
+    });
+  }
+
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeAllConnections();
+    });
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const { status, headers = {}, body, sha256 } = this.#replyTo(request);
+    response.setHeader('access-control-allow-origin', '*');
+    response.writeHead(status, { 'content-length': '0', ...headers });
+    if (body === undefined) response.end();
+    else this.#send(body(), response, sha256);
+  }
+
+  #replyTo({ method, url = '', headers: { range: header } }: IncomingMessage): Reply {
+    if (method !== 'GET' && method !== 'HEAD')
+      return { status: 405, headers: { allow: 'GET, HEAD' } };
+    const held = this.#find(url);
+    if (!held) return { status: 404 };
+    const { bytes, sha256 } = held;
+    const range = rangeOf(header, bytes);
+    if (!range) return { status: 416, headers: { 'content-range': `bytes */${bytes}` } };
+    const { from, to, isPart } = range;
+    const headers = {
+      'content-type': 'application/octet-stream',
+      'content-length': String(to - from),
+      'accept-ranges': 'bytes',
+      ...(sha256 && { etag: `"${sha256}"`, 'cache-control': FOREVER }),
+      ...(isPart && { 'content-range': `bytes ${from}-${to - 1}/${bytes}` }),
+    };
+    const status = isPart ? 206 : 200;
+    if (method === 'HEAD') return { status, headers };
+    const later = { 'retry-after': String(RETRY_SECONDS) };
+    const { most = MOST_AT_ONCE } = this.#options;
+    if (this.#active >= most) return { status: 503, headers: later };
+    if (sha256 !== undefined && !this.#mayCopy(sha256)) return { status: 429, headers: later };
+    return { status, headers, body: () => held.open(from, to), ...(sha256 && { sha256 }) };
+  }
+
+  /** By its address; a name that leads anywhere else on the disk there is none. */
+  #find(url: string): Held | undefined {
+    const [, name = '', more = ''] = /^\/([0-9a-f]{64})(\.\w{1,8})?(?:\?.*)?$/.exec(url) ?? [];
+    if (name === this.#digest) {
+      const bytes = more === '.have' ? this.#have : this.#text;
+      return { bytes: bytes.length, open: (from, to) => Readable.from([bytes.subarray(from, to)]) };
+    }
+    const known = this.#held.has(name) ? this.#known.get(name) : undefined;
+    if (!known) return undefined;
+    const file = chunkFile(this.#folder, name);
+    const { bytes } = known;
+    return { bytes, sha256: name, open: (from, to) => to === from ? Readable.from([]) : createReadStream(file, { start: from, end: to - 1 }) }; // biome-ignore format: one line
+  }
+
+  #mayCopy(sha256: Digest): boolean {
+    const { copies, windowMs = WINDOW_MS, clock } = this.#options;
+    if (copies === undefined) return true;
+    if (this.#going.has(sha256)) return false;
+    const now = clock.now();
+    const known = this.#copies.get(sha256);
+    if (known && now < known.untilMs) return known.count < copies && ++known.count > 0;
+    this.#copies.set(sha256, { count: 1, untilMs: now + windowMs });
+    return true;
+  }
+
+  #send(body: Readable, response: ServerResponse, sha256: Digest | undefined): void {
+    this.#active++;
+    if (sha256 !== undefined) this.#going.add(sha256);
+    const paced = this.#paced();
+    response.on('close', () => {
+      this.#active--;
+      if (sha256 !== undefined) this.#going.delete(sha256);
+      body.destroy();
+      paced.destroy();
+    });
+    const fail = () => response.destroy();
+    body.on('error', fail);
+    paced.on('error', fail);
+    body.pipe(paced).pipe(response);
+  }
+
+  /** Counts what goes out, and lets it wait for its turn where a rate is kept. */
+  #paced(): Transform {
+    const { rate, clock, onSent } = this.#options;
+    return new Transform({
+      transform: (piece: Uint8Array, _, done) => {
+        this.sentBytes += piece.length;
+        onSent?.(piece.length);
+        if (rate === undefined) {
+          done(null, piece);
+          return;
+        }
+        const now = clock.now();
+        this.#freeMs = Math.max(now, this.#freeMs) + (1000 * piece.length) / rate;
+        const wait = this.#freeMs - now;
+        void clock.sleep(wait).then(() => done(null, piece));
+      },
+    });
+  }
+}
+
+/** One range of bytes, as RFC 9110 has it; the whole where none or a list is asked for, undefined where it cannot be. */
+function rangeOf(
+  header: string | undefined,
+  bytes: number,
+): { readonly from: number; readonly to: number; readonly isPart: boolean } | undefined {
+  const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '') ?? [];
+  if (first === '' && last === '') return { from: 0, to: bytes, isPart: false };
+  if (first === '') return { from: Math.max(0, bytes - Number(last)), to: bytes, isPart: true };
+  const from = Number(first);
+  const to = last === '' ? bytes : Math.min(bytes, Number(last) + 1);
+  return from < bytes && from < to ? { from, to, isPart: true } : undefined;
+}

@@ -1,0 +1,142 @@
+/** Every kind of place that needs nothing from elsewhere, held to the same contract. */
+import { readdir, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { createRelay } from '../../../relay/server.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { defaultRetry } from '../../../src/base/retry.ts';
+import { createHttpPlace } from '../../../src/checkpoint/http-place.ts';
+import { createRelayPlace } from '../../../src/checkpoint/relay-place.ts';
+import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
+import { createSigner } from '../../../src/network/event.ts';
+import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
+import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
+import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
+import { openPlaces } from '../../../src/node/checkpoint/places.ts';
+import { connectRelays } from '../../../src/node/connect-relays.ts';
+import { createSecretKey } from '../../../src/node/keys.ts';
+import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { testPlace } from '../../contract/chunk-place.ts';
+
+const never = new AbortController().signal;
+const ask = createAskHttp({ isTrusted: true });
+const clock = systemClock;
+const connection = { openTimeoutMs: 5000, retry: defaultRetry };
+
+testPlace('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => ({
+  place: createFolderPlace(folder),
+  lose: ({ sha256 }) => rm(join(folder, sha256)),
+  close: async () => undefined,
+}));
+
+testPlace(
+  'a holder server',
+  { hasParity: true, saysWhatItHas: true },
+  async ({ folder, manifest }) => {
+    // biome-ignore format: one line
+    const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock });
+    return { place: createHttpPlace(server.url, { ask, clock }), close: () => server.close() };
+  },
+);
+
+testPlace('a plain web server', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => {
+  const server = createServer((request, response) => {
+    readFile(join(folder, request.url!.replace('/files/', ''))).then(
+      (bytes) => response.end(bytes),
+      () => response.writeHead(404).end('no such file'),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/files/`;
+  return {
+    place: createHttpPlace(url, { ask, clock }),
+    lose: ({ sha256 }) => rm(join(folder, sha256)),
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+});
+
+testPlace('relays', { hasParity: false, saysWhatItHas: false }, async ({ manifest, payload }) => {
+  const relay = await createRelay({ port: 0 });
+  const signer = createSigner(createSecretKey());
+  const relays = await connectRelays([relay.url], connection, signer, never);
+  const createdAt = Math.floor(Date.now() / 1000);
+  const plan = planChunks(payload, { createdAt, expiresAt: createdAt + 3600 });
+  for (let i = 0; i < plan.count; i++) {
+    await relays.publish(signer.sign(plan.draft(i)));
+  }
+  const named = { root: manifest.root!, bytes: manifest.bytes };
+  return {
+    place: createRelayPlace({ name: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
+    close: async () => {
+      await relays.close();
+      await relay.close();
+    },
+  };
+});
+
+describe('places that strangers name', () => {
+  it.each([
+    ['http://127.0.0.1:8790', 'a private address'],
+    ['http://[::1]:8790', 'a private address'],
+    ['http://10.0.0.7', 'a private address'],
+    ['http://169.254.169.254', 'a private address'],
+    ['http://0x7f.1:8790', 'a private address'],
+    ['https://nas.local', 'a name of a private network'],
+    ['https://user:secret@example.com', 'a user or a query'],
+    ['https://example.com:6379', 'port 6379'],
+    ['wss://192.168.1.1', 'a private address'],
+    ['/etc', 'a folder that a stranger names'],
+    ['file:///etc/passwd', 'a folder that a stranger names'],
+  ])('are not asked at %s', async (text, reason) => {
+    const named = [{ text, isTrusted: false }];
+    const { places, refused, close } = await openPlaces(named, undefined, { connection, signal: never }); // biome-ignore format: one line
+    await close();
+    expect(places).toEqual([]);
+    expect(refused[0]!.reason).toContain(reason);
+    expect(refused[0]!.name).not.toContain('secret');
+  });
+
+  it('are not asked where a name or a redirect leads inside', async () => {
+    const inner = createServer((_, response) => response.end('a secret of this network'));
+    await new Promise<void>((resolve) => inner.listen(0, '127.0.0.1', resolve));
+    const { port } = inner.address() as AddressInfo;
+    const outer = createServer((_, response) =>
+      response.writeHead(302, { location: `http://127.0.0.1:${port}/` }).end(),
+    );
+    await new Promise<void>((resolve) => outer.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(outer.address() as AddressInfo).port}/`;
+    const request = { signal: never };
+    try {
+      await expect(ask(address, request)).rejects.toThrow('a private address');
+      const stranger = createAskHttp({ isTrusted: false });
+      await expect(stranger(`http://127.0.0.1:${port}`, request)).rejects.toThrow('a private address'); // biome-ignore format: one line
+      await expect(stranger(`http://localhost:${port}`, request)).rejects.toThrow('leads to a private address'); // biome-ignore format: one line
+      const open = createAskHttp({ isTrusted: false, allowPrivate: true });
+      expect((await open(address, request)).status).toBe(200);
+      await expect(ask('ftp://example.com', request)).rejects.toThrow('no HTTP address');
+    } finally {
+      for (const server of [inner, outer]) {
+        server.closeAllConnections();
+        server.close();
+      }
+    }
+  });
+});
+
+describe('a folder as a place', () => {
+  it('keeps what is stored in it', async () => {
+    const { mkdtemp } = await import('node:fs/promises');
+    const { tmpdir } = await import('node:os');
+    const folder = await mkdtemp(join(tmpdir(), 'nostrain-place-'));
+    const place = createFolderPlace(folder);
+    const blob = { sha256: 'cd'.repeat(32), bytes: 3, offset: 0 };
+    await place.store?.(blob, Uint8Array.of(1, 2, 3), never);
+    expect(await readdir(folder)).toEqual([blob.sha256]);
+    await rm(folder, { recursive: true });
+  });
+});
