@@ -129,6 +129,11 @@ const NO_STAKE =
 
 const SITS_OUT = 'sits it out, for this key may have signed in it what is not on this disk';
 
+const wordShown = (round: number, why: string | undefined): string =>
+  why === undefined
+    ? `${roundName(round)}: drawn for a check, showed what its steps start from`
+    : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`;
+
 const wordUnsaved = (round: number, why: string): string =>
   `what decided ${roundName(round)} cannot be kept here: ${why}`;
 
@@ -174,6 +179,7 @@ export function createReporter(report: (event: RunEvent) => void) {
     invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
       notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
     uncomposable: (round: number, why: Invalid) => notice(wordUncomposable(round, why)),
+    shown: (round: number, why?: string) => notice(wordShown(round, why)),
     resting: (round: number) =>
       notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
     unlisted: () => notice('asked to join: it sends from the round on that lists it'),

@@ -4,7 +4,7 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
-import { createSigner, type Signer } from '../network/event.ts';
+import { createSigner, type EventDraft, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { Control } from '../network/wire/control.ts';
 import { createWire } from '../network/wire/create-wire.ts';
@@ -22,14 +22,17 @@ import { evidenceFor } from './admission.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './chain.ts';
-import type { CertifiedPorts, CertifiedSession } from './events.ts';
+import type { CertifiedPorts, CertifiedSession, Reporter } from './events.ts';
 import type { Hashing, ProtocolMessage } from './evidence.ts';
 import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
+import { placeIn } from './make-spec.ts';
 import { createMember, type Member } from './member.ts';
+import { unknownOrigin } from './private-state.ts';
 import type { RefreshPort } from './refresh.ts';
 import { pathOf } from './replay.ts';
+import { memoryStates, Showing } from './showing.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
 
@@ -229,6 +232,16 @@ function memberOf(
     measuring: measure && { measure, secret: toHex(secretKey) },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     ...{ refresh: stakes, history, through: options.trust ?? branch },
+    ...(spec.rerun.permille > 0 && {
+      showing: (reporter: Reporter) =>
+        new Showing({
+          ...{ spec, me: signer.publicKey, relays, sha256, signal, reporter },
+          origin: ports.trainer.origin ?? unknownOrigin(placeIn(spec, signer.publicKey, {}).shard),
+          store: journal.states ?? memoryStates(),
+          sign: (draft: EventDraft) => signer.sign(draft),
+          now: () => ports.clock.now(),
+        }),
+    }),
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
       return valueAfter(spec, beacon, time, signal);

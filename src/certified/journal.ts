@@ -13,6 +13,7 @@ import { idOf } from '../worker/state.ts';
 import type { Chain } from './chain.ts';
 import type { EvidenceStore, ProtocolMessage } from './evidence.ts';
 import type { PastStore } from './past.ts';
+import type { PrivateStore } from './showing.ts';
 import type { CertifiedState } from './state.ts';
 
 /** What a worker signed in the round in progress. */
@@ -35,6 +36,8 @@ export interface Journal {
   save(entry: Entry): Promise<void>;
   /** Where it keeps what decided each round, to publish it again where relays forget it; without it this worker does not. */
   readonly past?: PastStore | undefined;
+  /** Where it keeps private states that it may have to show; default in memory: who is started again then cannot show older ones. */
+  readonly states?: PrivateStore | undefined;
 }
 
 /** An entry, or the state of a round alone, as text for the disk. Stakes are larger than what JSON numbers hold. */

@@ -27,6 +27,7 @@ import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { Past } from './past.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 import { type Measurers, type Measuring, measurersOf } from './scoring.ts';
+import type { Showing } from './showing.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
@@ -47,6 +48,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
+  /** Makes what shows private state that was drawn, in runs that draw any. */
+  readonly showing?: ((reporter: Reporter) => Showing) | undefined;
 }
 
 export interface Member {
@@ -62,6 +65,7 @@ export interface Member {
   readonly keyWatch: KeyWatch;
   readonly inputs: RoundInputs;
   readonly rounds: OpenRounds;
+  readonly showing: Showing | undefined;
   /** For the drivers of its rounds. */
   readonly driver: DriverPorts;
   close(): void;
@@ -78,6 +82,7 @@ export function createMember(options: MemberOptions): Member {
   const evidence = createEvidenceStore(options.crypto, spec.limits);
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
+  const showing = options.showing?.(reporter);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
   const past = new Past({ control, refresh, reporter, store: journal.past });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
@@ -105,7 +110,7 @@ export function createMember(options: MemberOptions): Member {
   };
   return {
     ...{ spec, control, evidence, reporter, refresh, branches, past },
-    ...{ attendance, memory, keyWatch, inputs, rounds, driver },
+    ...{ attendance, memory, keyWatch, inputs, rounds, showing, driver },
     close() {
       rounds.close();
       listening.close();

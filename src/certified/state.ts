@@ -8,7 +8,7 @@ import type { Json } from '../base/canonical-json.ts';
 import type { Departure } from '../consensus/round/roster-change.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import { anyFeatures } from '../run/features.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
 import { readVotes, votesJson } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
@@ -156,27 +156,13 @@ export function carryOver(
   { wire, evidence, rule }: Means<'me' | 'open'>,
   taken?: Taken,
 ): Pick<CertifiedState, 'residual' | 'pending' | 'contributed'> {
-  const { accepted } = outcome;
-  const unused = taken?.unused;
-  const counted = accepted.map(({ manifest }) => manifest);
+  const counted = outcome.accepted.map(({ manifest }) => manifest);
   const isSettled = sent !== undefined && isSettledBy(sent, outcome);
   const waits = sent !== undefined && !isSettled && state.spec.late === 'defer';
   // what a rule left out of the step comes back, less what the step moved instead
-  const isOut = waits || (isSettled && !unused?.has(idOf(sent)));
-  const assignment = assignmentOf(known(termsOf(state, evidence)));
-  const rows = accepted.filter(({ late }) => !late);
-  const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
-  const taking = new Set(taken?.moved);
-  const still = new Set(taken && assignment.moving.filter((chunk) => !taking.has(chunk)));
-  const isUnused = sent !== undefined && unused?.has(idOf(sent)) === true;
-  const fate = {
-    still,
-    instead: isUnused ? taken?.mean : undefined,
-    sent: assignment.chunksOf(wire.me),
-    isSettled: waits || isSettled,
-    moved: new Set([...others].flatMap((worker) => [...assignment.chunksOf(worker)])),
-  };
-  const left = unpacked === undefined ? residual : residualAfter(unpacked, residual, fate);
+  const isOut = waits || (isSettled && !taken?.unused.has(idOf(sent)));
+  const own = { id: sent && idOf(sent), worker: wire.me, unpacked, residual, waits };
+  const left = residualLeft(own, state, outcome, evidence, taken);
   const lost = pending !== undefined && !counted.includes(idOf(pending)) ? pending : undefined;
   return {
     residual: lost ? returned(lost) : left,
@@ -191,14 +177,52 @@ export function carryOver(
   }
 }
 
+/** What a worker has learned and not sent, after a round. */
+export interface Learned {
+  /** Its contribution to the round; undefined where it sent none. */
+  readonly id: EventId | undefined;
+  readonly worker: WorkerId;
+  /** All that it had learned when the payload was packed; undefined where it trained nothing. */
+  readonly unpacked: Float64Array | undefined;
+  /** What was left of that once it was packed. */
+  readonly residual: Float64Array;
+  /** The next outcome may still list the contribution. */
+  readonly waits: boolean;
+}
+
+/** The residual of a worker after an outcome: anybody who knows what it had learned can say it. */
+export function residualLeft(
+  { id, worker, unpacked, residual, waits }: Learned,
+  state: Certified,
+  outcome: Outcome,
+  evidence: StakeEvidence,
+  taken?: Taken,
+): Float64Array {
+  if (unpacked === undefined) return residual;
+  const assignment = assignmentOf(known(termsOf(state, evidence)));
+  const rows = outcome.accepted.filter(({ late }) => !late);
+  const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
+  const taking = new Set(taken?.moved);
+  const isUnused = id !== undefined && taken?.unused.has(id) === true;
+  return residualAfter(unpacked, residual, {
+    still: new Set(taken && assignment.moving.filter((chunk) => !taking.has(chunk))),
+    instead: isUnused ? taken?.mean : undefined,
+    sent: assignment.chunksOf(worker),
+    isSettled: waits || (id !== undefined && settledIn(outcome).includes(id)),
+    moved: new Set([...others].flatMap((each) => [...assignment.chunksOf(each)])),
+  });
+}
+
 /** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
 const MOST_KEPT = 64;
 
+/** Contributions that an outcome says anything of. */
+const settledIn = ({ accepted, rejected }: Outcome): readonly EventId[] =>
+  [...accepted, ...rejected].map(({ manifest }) => manifest);
+
 /** Whether an outcome says anything of it. */
-function isSettledBy(sent: Sent, { accepted, rejected }: Outcome): boolean {
-  const id = idOf(sent);
-  return [...accepted, ...rejected].some(({ manifest }) => manifest === id);
-}
+const isSettledBy = (sent: Sent, outcome: Outcome): boolean =>
+  settledIn(outcome).includes(idOf(sent));
 
 /** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
 function contributedAfter(
@@ -212,7 +236,9 @@ function contributedAfter(
     id !== undefined && idOf(each.sent) === id ? { ...each, isOut: false } : each,
   );
   const past = { round, parent, base, ledger };
-  const kept = Math.min(Math.max(1, spec.timing.reorgDepth), MOST_KEPT);
+  // a check of one needs the one before it
+  const least = spec.rerun.permille > 0 ? 2 : 1;
+  const kept = Math.min(Math.max(least, spec.timing.reorgDepth), MOST_KEPT);
   return [...before, ...(now ? [{ ...now, past }] : [])].slice(-kept);
 }
 

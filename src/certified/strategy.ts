@@ -15,13 +15,7 @@ import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import { applyDecision } from './apply-decision.ts';
 import type { Better } from './branches.ts';
-import {
-  type Certified,
-  type Chain,
-  certifiedOf,
-  type Electorate,
-  type StakeEvidence,
-} from './chain.ts';
+import { type Certified, type Chain, certifiedOf, type Electorate } from './chain.ts';
 import type { CertifiedSession } from './events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
 import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
@@ -51,6 +45,7 @@ export function createCertifiedStrategy(
       const end = certifiedOf(member.spec, state.head, state);
       const better = await member.branches.atTheEnd(end);
       if (!better && member.attendance.isReturning) await lookBack(end, member, session);
+      if (!better) await showLast(state, member, session);
       if (!better) return { state, isOver: true };
       const result = await switchBranch(better, state, member, session);
       await ports.store.save(result.state);
@@ -67,6 +62,16 @@ async function lookBack(end: Certified, { past }: Member, { ports, signal }: Cer
   await within(past.look(end, wire.me), LOOK_BACK_MS, clock, signal);
 }
 
+/** What the last round asks a worker to show. */
+async function showLast(
+  state: CertifiedState,
+  { showing }: Member,
+  { ports, signal }: CertifiedSession,
+) {
+  const shown = showing?.after(state, state.head.ledger.entropy);
+  if (shown) await within(shown, LOOK_BACK_MS, ports.clock, signal);
+}
+
 async function openCertified(
   before: CertifiedState,
   member: Member,
@@ -75,6 +80,7 @@ async function openCertified(
   const { clock, wire } = session.ports;
   const startedMs = clock.now();
   const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
+  void member.showing?.after(before, start.state.ledger.entropy);
   const driven = await drive(start, before, member, session);
   const { attendance, branches } = member;
   branches.begin(start.state);
@@ -86,7 +92,7 @@ async function openCertified(
   if (!isOver) tellPart(start, member, wire.me);
   let isLate = false;
   return {
-    start: isPlaying ? roundStart(start, member.evidence) : undefined,
+    start: isPlaying ? roundStart(start, member) : undefined,
     async publish(sealed) {
       isLate = driven.isCertified;
       // an outcome of the next round may still list it
@@ -129,12 +135,16 @@ function tellPart({ state, electorate }: ReadyRound, member: Member, me: WorkerI
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
 }
 
-const roundStart = ({ state, electorate }: ReadyRound, evidence: StakeEvidence): RoundStart => ({
+const roundStart = (
+  { state, electorate }: ReadyRound,
+  { evidence, showing }: Member,
+): RoundStart => ({
   base: state.modelRoot,
   parent: state.parent,
   roster: electorate.eligible,
   assignment: assignmentOf(known(termsOf(state, evidence))),
   keepsDelta: true,
+  ...(showing && { commit: (made) => showing.commit(made) }),
 });
 
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */

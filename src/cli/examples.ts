@@ -31,6 +31,7 @@ export const examples: Readonly<Record<string, string>> = {
   'checkpoint push': 'nostrain checkpoint push friends.chunks --to https://blossom.example.org',
   scores: `nostrain scores ${EVENTS}`,
   receipt: `nostrain receipt ${EVENTS} --sign -o receipt.json`,
+  challenge: 'nostrain challenge --run naddr1… --round 12 --worker npub1…',
   explain: `nostrain explain ${EVENTS} --round 12 --worker npub1…`,
   runs: 'nostrain runs',
   show: 'nostrain show friends --html friends.html',

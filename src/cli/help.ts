@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'explain',
     'scores',
     'receipt',
+    'challenge',
     'witness',
     'stake',
     'placement',

@@ -27,6 +27,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   archive: async () => (await import('./commands/archive.ts')).archive(),
   scores: async () => (await import('./commands/scores.ts')).scores(),
   receipt: async () => (await import('./commands/receipt.ts')).receipt(),
+  challenge: async () => (await import('./commands/challenge/challenge.ts')).challenge(),
   explain: async () => (await import('./commands/explain.ts')).explain(),
   runs: async () => (await import('./commands/runs/runs.ts')).runs(),
   show: async () => (await import('./commands/runs/show.ts')).show(),

@@ -1,17 +1,19 @@
 /**
  * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history), `votes.json` (what a worker signed in the round in
- * progress), each one file that is replaced whole and synced; `past` (what decided earlier rounds); `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
+ * progress), each one file that is replaced whole and synced; `past` (what decided earlier rounds); `private` (states that it may have to show); `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
  * plays a worker.
  */
 
 import { appendFileSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isHex32 } from '../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../base/errors.ts';
 import { safeJson } from '../base/safe-text.ts';
 import type { RunEvent } from '../certified/events.ts';
 import { type Entry, formatEntry, type Journal, parseEntry } from '../certified/journal.ts';
 import type { PastStore } from '../certified/past.ts';
+import { KEPT_STATES, type PrivateStore } from '../certified/showing.ts';
 import type { Store } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import type { AddedMembers } from '../worker/worker-record.ts';
@@ -55,6 +57,7 @@ export async function openRunFolder<M extends object = object>(
     votes: {
       ...createVoteJournal(join(dir, 'votes.json')),
       past: createPastStore(join(dir, 'past')),
+      states: createPrivateStore(join(dir, 'private')),
     },
     log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),
     close: () => lock.release(),
@@ -82,6 +85,21 @@ const createPastStore = (folder: string): PastStore => ({
     await writeWhole(join(folder, `${round}.json`), new TextEncoder().encode(text));
   },
   load: (round) => readFile(join(folder, `${round}.json`), 'utf8').catch(() => undefined),
+});
+
+/** One file for each, the newest ones. */
+const createPrivateStore = (folder: string): PrivateStore => ({
+  async save(root, bytes) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await writeWhole(join(folder, root), bytes);
+    const files = (await readdir(folder)).filter((name) => name !== root && isHex32(name));
+    const dated = await Promise.all(
+      files.map(async (name) => ({ name, at: (await stat(join(folder, name))).mtimeMs })),
+    );
+    const old = dated.sort((a, b) => b.at - a.at).slice(KEPT_STATES - 1);
+    await Promise.all(old.map(({ name }) => rm(join(folder, name), { force: true })));
+  },
+  load: (root) => readFile(join(folder, root)).catch(() => undefined),
 });
 
 async function load(file: string): Promise<Entry | undefined> {

@@ -10,6 +10,7 @@ import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';
+import { formatShard } from '../run/field.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { termsOf } from '../run/terms.ts';
 import type { Params } from '../tensor/params.ts';
@@ -23,6 +24,7 @@ import { type Connection, connectRelays } from './connect-relays.ts';
 import { dataHome } from './data-home.ts';
 import { agreeOnBase, agreeOnSettings } from './kept-settings.ts';
 import { loadKey } from './keys.ts';
+import { machineBuild } from './machine-build.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native-sha256.ts';
 import { type FixedData, largestEvent, prepareTask, type Task } from './prepare-task.ts';
@@ -104,15 +106,7 @@ export const runWorkerSession = <M extends object>(
     scope.defer(() => relays.close());
 
     const task = await prepareTask(settings, { ...options, base, onNotice });
-    const { device, threads } = options;
-    const trainer = await createTrainer({
-      ...task,
-      batch: settings.batchSize,
-      recompute: settings.recompute,
-      accumulate: settings.accumulate,
-      device,
-      ...(threads === undefined ? {} : { threads }),
-    });
+    const trainer = await openTrainer(task, options);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
     const { run, relay, peers, topk, packing, eventBudget } = settings;
@@ -148,6 +142,24 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+/** The trainer of a task, which says where its numbers come from. */
+export async function openTrainer(
+  task: Task,
+  { settings, device, threads }: Pick<WorkerSessionOptions, 'settings' | 'device' | 'threads'>,
+): Promise<Trainer> {
+  const { batchSize: batch, recompute, accumulate, shard } = settings;
+  const how = {
+    batch,
+    recompute,
+    accumulate,
+    device,
+    ...(threads === undefined ? {} : { threads }),
+  };
+  const trainer = await createTrainer({ ...task, ...how });
+  const build = machineBuild({ ...settings, ...trainer.device });
+  return { ...trainer, origin: { shard: formatShard(shard), build } };
+}
 
 const baseFor = async (settings: Settings, options: OpenBase) =>
   settings.model === 'pretrained' ? await openBase(settings, options) : undefined;

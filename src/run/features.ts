@@ -8,6 +8,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json
 import { ok, type Result, refuse } from '../base/result.ts';
 import { usualAggregation } from './aggregation.ts';
 import type { Digest, WorkerId } from './ids.ts';
+import { rerunCommitment, usualRerun } from './rerun.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields } from './spec-table.ts';
 import { readStart } from './start.ts';
@@ -190,6 +191,16 @@ export const features = {
       },
     },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
+  },
+  rerun: {
+    says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',
+    spec: {
+      rerun: {
+        absent: usualRerun,
+        read: (spec) => readGroup(spec, 'rerun', groupFields.rerun),
+      },
+    },
+    manifest: rerunCommitment,
   },
   rule: {
     says: 'rows become a step by another rule than the mean of rows within a bound',

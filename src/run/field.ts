@@ -152,18 +152,23 @@ export interface Shard {
   readonly count: number;
 }
 
+/** A part as people write it: `2/4`. */
+export function parseShard(text: string): Shard | undefined {
+  const match = /^([1-9][0-9]{0,4})\/([1-9][0-9]{0,4})$/.exec(text);
+  const [index, count] = [Number(match?.[1]), Number(match?.[2])];
+  return match && index <= count ? { index, count } : undefined;
+}
+
+/** The same as text. */
+export const formatShard = ({ index, count }: Shard): string => `${index}/${count}`;
+
 /** Which part of the data is this worker's: `2/4`. */
 export const shard = (flag: string, help: string): Field<Shard> => ({
   ...reading(flag, help, {
     accepted: 'a part like 2/4 (the second of four)',
-    take: (value) => {
-      const match =
-        typeof value === 'string' ? /^([1-9][0-9]{0,4})\/([1-9][0-9]{0,4})$/.exec(value) : null;
-      const [index, count] = [Number(match?.[1]), Number(match?.[2])];
-      return match && index <= count ? { index, count } : undefined;
-    },
+    take: (value) => (typeof value === 'string' ? parseShard(value) : undefined),
   }),
-  write: ({ index, count }) => `${index}/${count}`,
+  write: formatShard,
 });
 
 /** Over how many relays payloads are spread, and how many of those are enough: `2/3`; `1/1` gives each relay everything. */

@@ -245,6 +245,24 @@ export const specRules: readonly SpecRule[] = [
       (owners === 0 && fragments === 1 && start?.adapter.adapterTrain !== 'alternate'),
   },
   {
+    at: 'rerun.permille',
+    says: 'it is 0 where data.kind is own: nobody else has the rows to run the steps again on',
+    nearest: 'leave --rerun-permille out, or train on a text that everybody has',
+    holds: ({ rerun, data }) => rerun.permille === 0 || data.kind !== 'own',
+  },
+  {
+    at: 'rerun.relays',
+    says: 'it names one at least where rerun.permille is above 0, and none where it is 0: private state travels to them alone',
+    nearest: 'say which: --rerun-relay URL',
+    holds: ({ rerun }) => rerun.permille > 0 === rerun.relays.length > 0,
+  },
+  {
+    at: 'late',
+    says: 'it is discard where rerun.permille is above 0: what waits to be listed late is in no state that can be derived',
+    nearest: 'take --late discard',
+    holds: ({ late, rerun }) => late === 'discard' || rerun.permille === 0,
+  },
+  {
     at: 'limits.weightCap',
     says: 'it is training.maxExamples, or where that is 0 training.innerSteps x training.batchSize',
     holds: ({ limits, training }) => limits.weightCap === weightCapOf(training),

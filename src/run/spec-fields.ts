@@ -65,6 +65,23 @@ export const hash = (flag: string, help: string): Field<Digest> =>
     take: (value) => (typeof value === 'string' && isHex32(value) ? value : undefined),
   });
 
+const MOST_RELAYS = 8;
+const RELAY = /^wss?:\/\/[!-?A-~]{1,248}$/;
+
+/** Addresses of relays, each once, ascending; none at all too. */
+export const relayUrls = (flag: string, help: string): Field<readonly string[]> =>
+  reading(flag, help, {
+    accepted: `a list of at most ${MOST_RELAYS} wss:// or ws:// addresses, each once, without user and password`,
+    take: (value) => {
+      if (!Array.isArray(value) || value.length > MOST_RELAYS) return undefined;
+      const list: readonly unknown[] = value;
+      const isUrl = (each: unknown): each is string => typeof each === 'string' && RELAY.test(each);
+      const urls = list.filter(isUrl);
+      const isGood = urls.length === list.length && new Set(urls).size === urls.length;
+      return isGood ? [...urls].sort() : undefined;
+    },
+  });
+
 /** Text that is safe on one line of any screen. */
 export const label = (flag: string, help: string): Field<string> =>
   reading(flag, help, {

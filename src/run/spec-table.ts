@@ -2,16 +2,16 @@
  * Every field of a run spec beside its training settings, once: path, flag, meaning, accepted form, default. Types, flags,
  * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
  */
+import { admissionFields } from './admission.ts';
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
 import { address, choice, real, whole, yesNo } from './field.ts';
+import { rerunFields, usualRerun } from './rerun.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
 const DAY_MS = 86_400_000;
 const MOST_ROUNDS = 1_000_000;
 /** As many bytes as the chunks of one payload can carry, rounded down. */
 const MOST_PAYLOAD = 2 ** 31;
-/** About half a minute of one core. */
-const MOST_JOIN_WORK = 22;
 const MOST_EVALUATION = 16 * 2 ** 20;
 
 /** Fields on the top level. */
@@ -125,6 +125,7 @@ export const groupFields = {
     skewMs: whole('--timing-skew-ms <ms>', 'most that clocks may differ by', 0, DAY_MS),
   },
   aggregation: aggregationFields,
+  rerun: rerunFields,
   limits: {
     payloadBytes: whole(
       '--limits-payload-bytes <n>',
@@ -232,19 +233,7 @@ export const variantFields = {
       }),
     },
   },
-  admission: {
-    open: {},
-    list: { keys: keys('--invite <key>', 'key that may join beside the founders') },
-    work: {
-      bits: whole(
-        '--join-work <bits>',
-        'work that a key has to do once before it may join: so many leading zero bits',
-        1,
-        MOST_JOIN_WORK,
-      ),
-    },
-    stake: { least: stake('--join-stake <n>', 'stake that a key must have to join') },
-  },
+  admission: admissionFields,
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Group>>>>;
 
 /** The field that decides which others an object has. */
@@ -280,6 +269,7 @@ export const specDefaults = {
     skewMs: 60_000,
   },
   aggregation: usualAggregation,
+  rerun: usualRerun,
   limits: { normBoundC: 1.5 },
   checkpoint: { every: 10, keep: 3 },
   evaluation: null,

@@ -77,10 +77,20 @@ export interface SampleRequest extends Choice {
 /** Batches of its own shard on which a worker measures its loss before the first round and after the last one. */
 export const SHARD_BATCHES = 4;
 
+/** Where the numbers of a training engine come from. */
+export interface Origin {
+  /** Which part of the data: `2/4`. */
+  readonly shard: string;
+  /** What the bits depend on: engine, machine, threads; in ASCII, 128 characters at most. */
+  readonly build: string;
+}
+
 /** A training engine: `createTrainer` of `nostrain/node`, or one of your own. */
 export interface Trainer {
   readonly device: { readonly device: string; readonly threads: number; readonly notice?: string };
   readonly layout: Layout;
+  /** Where its numbers come from; absent in engines that do not say: nobody can expect the same bits of such a worker. */
+  readonly origin?: Origin;
   train(
     task: TrainTask,
     onProgress: (progress: TrainProgress) => void,

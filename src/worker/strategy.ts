@@ -4,6 +4,7 @@
  * src/certified, rounds of the Python reference's profile in src/python.
  */
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
+import type { FeatureValues } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { SealedState, WorkerState } from './state.ts';
 
@@ -18,6 +19,16 @@ export interface RoundStart {
   readonly parent?: Digest | undefined;
   /** Keeps the whole delta in the state until the round is over, so that chunks which did not count can be taken back. */
   readonly keepsDelta?: boolean;
+  /** What the contribution says beside its payload of all that was learned and of the optimizer's vectors, before either is sent. */
+  commit?(state: PrivateState): Promise<FeatureValues<'manifest'>>;
+}
+
+/** What a worker knows after an inner phase and nobody else does: what follows, follows from it and from what is certified. */
+export interface PrivateState {
+  /** All that was learned and not sent: what the payload is packed from. */
+  readonly delta: Float64Array;
+  /** The inner optimizer's vectors. */
+  readonly moments: readonly Float32Array[];
 }
 
 /** Where a round ended. */

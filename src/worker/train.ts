@@ -1,8 +1,11 @@
 /** The inner phase of a round: H optimizer steps, the delta with what was left unsent before, and the gradient, signed and saved. */
 import { deriveKey } from '../base/rng.ts';
+import type { WorkerId } from '../run/ids.ts';
 import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
-import type { Session } from './ports.ts';
+import type { Stretch } from '../tensor/partial-vector.ts';
+import type { Plan } from './plan.ts';
+import type { Session, Trainer, TrainingResult } from './ports.ts';
 import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
@@ -19,24 +22,66 @@ export async function trainOrResume<S extends WorkerState>(
   return sealed;
 }
 
+/** Where an inner phase starts: everything that its end follows from, beside the data. */
+export interface InnerStart {
+  readonly round: number;
+  /** The shared parameters. */
+  readonly params: Vector;
+  readonly residual: Float64Array;
+  readonly moments: readonly Float32Array[];
+  readonly stretch: Stretch | undefined;
+  /** Whose batches are drawn. */
+  readonly worker: WorkerId;
+}
+
+/** What an inner phase leads to. */
+export interface InnerEnd {
+  readonly trained: TrainingResult;
+  /** What is packed: before - after, with what was left unsent before where the run adds it. */
+  readonly delta: Float64Array;
+  /** The same with what rests of the residual: all that was learned and not sent. */
+  readonly whole: Float64Array;
+}
+
+/** H steps from the shared parameters, or from the local model ahead of them. */
+export async function innerPhase(
+  { round, params, residual, moments, stretch, worker }: InnerStart,
+  { innerSteps, seed, residual: rule }: Pick<Plan, 'innerSteps' | 'seed' | 'residual'>,
+  trainer: Pick<Trainer, 'train'>,
+  onProgress: Parameters<Trainer['train']>[1],
+  signal: AbortSignal,
+): Promise<InnerEnd> {
+  const own = awake(residual, stretch);
+  const trained = await trainer.train(
+    {
+      params: localStart(params, own, rule),
+      moments,
+      round,
+      steps: innerSteps,
+      firstStep: round * innerSteps,
+      batchKey: deriveKey('nostrain/batches', seed, worker),
+    },
+    onProgress,
+    signal,
+  );
+  const delta = deltaOf(params, trained.params, own, rule);
+  const whole = Float64Array.from(delta);
+  putBack(whole, residual, stretch);
+  return { trained, delta, whole };
+}
+
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
 async function trainAndSeal<S extends WorkerState>(
   state: S,
-  { base, roster, assignment, parent, keepsDelta }: RoundStart,
+  { base, roster, assignment, parent, keepsDelta, commit }: RoundStart,
   { plan, ports: { trainer, wire, report }, signal }: Session,
 ): Promise<SealedState<S>> {
   const { round, params } = state;
   const { stretch } = assignment;
-  const own = awake(state.residual, stretch);
-  const trained = await trainer.train(
-    {
-      params: localStart(params.values, own, plan.residual),
-      moments: state.moments,
-      round,
-      steps: plan.innerSteps,
-      firstStep: round * plan.innerSteps,
-      batchKey: deriveKey('nostrain/batches', plan.seed, wire.me),
-    },
+  const { trained, delta, whole } = await innerPhase(
+    { ...state, params: params.values, stretch, worker: wire.me },
+    plan,
+    trainer,
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
   );
@@ -45,11 +90,11 @@ async function trainAndSeal<S extends WorkerState>(
   const loss = mean(trained.losses);
   report({ type: 'trained', round, loss, tokens, seconds });
 
-  const delta = deltaOf(params.values, trained.params, own, plan.residual);
-  const whole = Float64Array.from(delta);
-  putBack(whole, state.residual, stretch);
   const said = { round, base, assignment, parent, steps: plan.innerSteps, examples };
-  const features = manifestTelemetry(loss, trainer.device.device, measuredBefore(state));
+  const features = {
+    ...manifestTelemetry(loss, trainer.device.device, measuredBefore(state)),
+    ...(await commit?.({ delta: whole, moments: trained.moments })),
+  };
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
   putBack(residual, state.residual, stretch);

@@ -10,6 +10,7 @@ import { code, table } from './markdown.ts';
 /** By file, in the order of its calls of `asJson`: which command prints it, and the file of its example. */
 const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, example: string])[]>> =
   {
+    'challenge/challenge.ts': [['nostrain challenge --json', 'challenge']],
     'checkpoint/list.ts': [['nostrain checkpoint list --json', 'checkpoint-list']],
     'checkpoint/verify.ts': [['nostrain checkpoint verify --json', 'checkpoint-verify']],
     'demo/run-demo.ts': [

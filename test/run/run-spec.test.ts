@@ -61,6 +61,8 @@ const verified = {
   aggregation: { rule: 'geometric-median', hostile: 1 },
 };
 
+const rerun = { permille: 100, relays: ['wss://a.example'] };
+
 describe('run id', () => {
   it('is the hash of the canonical text, whatever order and spelling the file has', () => {
     const spec = sampleSpec();
@@ -96,6 +98,13 @@ describe('run id', () => {
       const isOwn = path.startsWith('aggregation.') && path !== 'aggregation.rule';
       if (isOwn) ids.set(path, runIdOf(readSpec(changed)));
     }
+    const checked = JSON.parse(canonicalSpec(sampleSpec({ rerun })));
+    for (const [path, changed] of changes(checked)) {
+      const problem = path.startsWith('rerun.') ? problemOf(() => readSpec(changed)) : '';
+      if (problem === 'none') ids.set(path, runIdOf(readSpec(changed)));
+    }
+    const other = { ...rerun, relays: ['wss://b.example'] };
+    ids.set('rerun.relays', runIdOf(sampleSpec({ rerun: other })));
     const krum = { ...verified, aggregation: { rule: 'krum', hostile: 1 } };
     ids.set('aggregation.rule', runIdOf(sampleSpec(krum)));
     expect(new Set(ids.values()).size).toBe(ids.size);
@@ -225,6 +234,9 @@ describe('a spec is refused by path and accepted form', () => {
     ['timing.graceMinMs', { timing: { graceMinMs: 60_001 } }],
     ['absentRounds', { absentRounds: 2 }],
     ['late', { late: 'defer', training: { owners: 1 } }],
+    ['rerun.permille', { training: { model: 'gpt' }, data: { kind: 'own' }, rerun }],
+    ['rerun.relays', { rerun: { permille: 100 } }],
+    ['late', { late: 'defer', rerun }],
     ['limits.weightCap', { limits: { weightCap: 5 } }],
     ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
     ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
@@ -265,7 +277,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts', () => {
-    expect(specRules).toHaveLength(29 + 2);
+    expect(specRules).toHaveLength(32 + 2);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -43,6 +43,9 @@ export interface ChunkSending {
   readonly deliveries: readonly Promise<ChunkDelivery>[];
 }
 
+/** Relays that chunks go to. */
+export type ChunkRelays = Pick<RelaySet, 'relays' | 'publish' | 'status'>;
+
 export interface PublishOptions {
   readonly relays: RelaySet;
   readonly sign: (draft: EventDraft) => SignedEvent;
@@ -52,6 +55,9 @@ export interface PublishOptions {
   /** Nobody waits for it: it gives way to what a round needs. */
   readonly isPatient?: boolean | undefined;
 }
+
+/** The same for chunks alone. */
+type ChunkOptions = Omit<PublishOptions, 'relays'> & { readonly relays: ChunkRelays };
 
 /** Chunk events under way at one relay; of what can wait fewer, so that a slow line is free for the rest. */
 const WINDOW = 16;
@@ -125,7 +131,7 @@ async function settle(
 export function sendChunks(
   parts: readonly Uint8Array[],
   need: number,
-  options: PublishOptions,
+  options: ChunkOptions,
 ): ChunkSending {
   const { relays, sha256, lifetime } = options;
   const plans = parts.map((part) => planChunks(part, lifetime, sha256));
@@ -164,7 +170,7 @@ export function sendChunks(
 async function sendTo(
   relay: string,
   { count }: ChunkPlan,
-  { relays, signal, isPatient }: PublishOptions,
+  { relays, signal, isPatient }: ChunkOptions,
   { eventOf, onTaken }: { eventOf(index: number): SignedEvent; onTaken(index: number): void },
 ): Promise<ChunkDelivery> {
   const window = isPatient ? PATIENT_WINDOW : WINDOW;

@@ -110,7 +110,7 @@ export const deliveryOf = (told: readonly Told[]): Delivery => ({
 export function isAway(
   outcome: PublishOutcome | undefined,
   relay: string,
-  relays: RelaySet,
+  relays: Pick<RelaySet, 'status'>,
 ): boolean {
   if (outcome) return outcome.status === 'unreachable' || outcome.status === 'no-verdict';
   return relays.status().find((each) => each.relay === relay)?.state !== 'open';
@@ -123,7 +123,7 @@ const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
 export function wordsOf(
   outcome: PublishOutcome | undefined,
   relay: string,
-  relays: RelaySet,
+  relays: Pick<RelaySet, 'status'>,
 ): string {
   const statuses = relays.status();
   if (outcome) return diagnoseOutcome(outcome, statuses);

@@ -39,6 +39,8 @@ export interface Packer {
   pack(delta: Float64Array, place: Place): Packed;
   /** The delta inside a payload from a stranger, or why it is none. */
   open(payload: Uint8Array, codec: string, place: Place): Result<PartialVector>;
+  /** The payload of this delta, packed as that one is; undefined where that one is none. */
+  packLike(payload: Uint8Array, delta: Float64Array, place: Place): Uint8Array | undefined;
 }
 
 export interface PackerOptions {
@@ -82,6 +84,12 @@ export function createPacker(options: PackerOptions): Packer {
       const name = nameOf(packing);
       if (name === codec) return ok(within(delta, place));
       return refuse('bad-payload', 'codec', `packed as ${name}, the manifest says ${codec}`);
+    },
+    packLike(payload, delta, place) {
+      const decoded = decodePayload(payload, scopeOf(place));
+      return decoded.ok
+        ? encodePayload(delta, decoded.value.packing, scopeOf(place)).payload
+        : undefined;
     },
   };
 }

@@ -127,7 +127,9 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const find = { relays: asked.relay, dir: folder, allowPrivateRelays, signer, signal };
     const found = await findRun(source, { ...find, connection: connectionOf(flags) });
     const { run, spec } = found;
-    const { relays, connection } = await withDiscovered(found, flags, { signer, signal });
+    const discovered = await withDiscovered(found, flags, { signer, signal });
+    const { connection } = discovered;
+    const relays = withPlaces(spec, discovered.relays, flags);
     assertNoContradiction(spec, asked);
     refuseUnused(command, joinRules(spec, asked));
     const beacon = neededBeacon(spec, flags);
@@ -190,6 +192,16 @@ const baseOf = async ({ start }: RunSpec, settings: Settings, signal: AbortSigna
 /** The parameters of round 0 where they do not follow from the spec. */
 const firstOf = async ({ start, training }: RunSpec, base: BaseModel | undefined) =>
   start?.root ? await base?.first(training.seed) : undefined;
+
+/** The relays with those that the run shows private state on, as far as a stranger may name them. */
+function withPlaces(
+  { rerun }: RunSpec,
+  relays: readonly string[],
+  { allowPrivateRelays = false }: JoinFlags,
+): readonly string[] {
+  const named = rerun.relays.filter((url) => allowPrivateRelays || hintProblem(url) === undefined);
+  return [...relays, ...named.filter((url) => !relays.includes(url))];
+}
 
 const DISCOVER_MS = 10_000;
 

@@ -1,0 +1,73 @@
+/**
+ * How far two machines lie apart that run the same inner steps: the distance of what they learned, by the length of the step, for other numbers of
+ * threads, other orders of adding, and parameters that begin one rounding apart; and what a check takes.
+ *
+ *   npm run bench:rerun -- [--steps 30] [--width 128]
+ */
+import { parseArgs } from 'node:util';
+import { encodePrivate, rootOf } from '../../src/certified/private-state.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import type { OptimizerSpec } from '../../src/run/model-spec.ts';
+import { innerPhase } from '../../src/worker/train.ts';
+import { chainCorpus, charGpt } from '../support/ort-models.ts';
+
+const { values } = parseArgs({ options: { steps: { type: 'string', default: '30' } } });
+const steps = Number(values.steps);
+const optimizer: OptimizerSpec = {
+  ...{ optimizer: 'adamw', clipNorm: 1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.1 },
+  schedule: { learningRate: 1e-3, warmupSteps: 0, totalSteps: 0, finalShare: 1 },
+};
+const text = chainCorpus(100_000, 95);
+const first = initialParameters(charGpt, 1);
+
+/** What comes of two rounds, the second from the moments of the first. */
+async function train({ threads = 1, accumulate = 1, shift = 0 }) {
+  const trainer = await createTrainer({
+    ...{ model: charGpt, optimizer, batch: 32, accumulate, device: 'cpu', threads },
+    data: { kind: 'tokens', shard: text, validation: text },
+  });
+  const residual = new Float64Array(first.length);
+  const start = { residual, stretch: undefined, worker: 'a'.repeat(64), moments: [] };
+  const rules = { innerSteps: steps, seed: 1, residual: 'feedback' } as const;
+  const params = first.map((value) => value * (1 + shift));
+  const { signal } = new AbortController();
+  const began = performance.now();
+  const end = await innerPhase({ ...start, round: 0, params }, rules, trainer, () => {}, signal);
+  const seconds = (performance.now() - began) / 1000;
+  await trainer.close();
+  const after = { delta: end.whole, moments: end.trained.moments };
+  const hashing = performance.now();
+  const { root, bytes } = rootOf(encodePrivate(after), nativeSha256);
+  return { ...after, root, bytes, seconds, hashMs: performance.now() - hashing };
+}
+
+const apart = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
+  let [difference, length] = [0, 0];
+  for (let i = 0; i < a.length; i++) {
+    difference += (a[i]! - b[i]!) ** 2;
+    length += a[i]! ** 2;
+  }
+  return 1e6 * Math.sqrt(difference / length);
+};
+
+const usual = await train({});
+console.log(
+  `${first.length} parameters, ${steps} steps of 32 rows: ${usual.seconds.toFixed(1)} s; private state ${(usual.bytes / 1e6).toFixed(1)} MB, its root ${usual.hashMs.toFixed(0)} ms`,
+);
+for (const [name, change] of [
+  ['again', {}],
+  ['2 threads', { threads: 2 }],
+  ['4 threads', { threads: 4 }],
+  ['accumulate 2', { accumulate: 2 }],
+  ['accumulate 4', { accumulate: 4 }],
+  ['one rounding apart', { shift: 2 ** -23 }],
+] as const) {
+  const other = await train(change);
+  const [m, v] = usual.moments.map((part, i) => apart(part, other.moments[i]!));
+  const isSame = other.root === usual.root ? 'the same bits' : 'other bits';
+  console.log(
+    `${name}: ${isSame}; learned ${apart(usual.delta, other.delta).toFixed(1)} ppm apart, moments ${m!.toFixed(1)} and ${v!.toFixed(1)} ppm`,
+  );
+}

@@ -1,0 +1,62 @@
+/** T-21 on the real engine: a run whose steps can be run again, made, trained and challenged by the commands a person types. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { createRelay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
+
+const SMALL = [
+  ...['--model', 'gpt', '--width', '16', '--layers', '1', '--heads', '2', '--context', '16'],
+  ...['--ffn', '32', '--rounds', '3', '--inner-steps', '5', '--batch-size', '4'],
+  ...['--packing', 'topk-sign', '--topk', '0.2'],
+];
+
+it('T-21: what two workers trained is run again, bit for bit', { timeout: 240_000 }, async () => {
+  const relay = await createRelay();
+  try {
+    const folder = temporaryFolder();
+    const [file, corpus] = [join(folder, 'run.json'), join(folder, 'words.txt')];
+    writeFileSync(corpus, 'to be or not to be that is the question\n'.repeat(200));
+    const made = await runProgram([
+      ...['run', 'create', '--relay', relay.url, '-o', file, '--json', ...keyOf(1), ...SMALL],
+      ...['--founder', signerOf(2).publicKey, '--corpus', corpus],
+      ...['--rerun-permille', '1000', '--rerun-relay', relay.url],
+    ]);
+    expect(made.stderr).not.toContain('error');
+    const address: string = JSON.parse(made.stdout).naddr;
+    const pair = [1, 2].map((number) =>
+      startProgram([
+        ...['run', 'join', address, '--allow-private-relays', '--report', 'ndjson'],
+        ...[...keyOf(number), '--corpus', corpus, '--threads', '1'],
+      ]),
+    );
+    const codes = await Promise.all(pair.map(({ exit }) => exit));
+    expect(codes).toEqual([0, 0]);
+
+    const asked = ['challenge', '--run', address, '--allow-private-relays', '--corpus', corpus];
+    const all = await runProgram([...asked, '--json']);
+    const { checks, run } = JSON.parse(all.stdout);
+    expect(all.stderr).toBe('');
+    expect(checks.map(({ result }: { result: string }) => result)).toEqual(Array(6).fill('same'));
+    expect(checks[0].ours).toBe(checks[0].theirs);
+    expect(checks[0].theirs).toMatch(/^onnxruntime-node-\d.* cpu threads-1$/);
+
+    // one of them, by a signed verdict
+    const named = ['--round', '2', '--worker', signerOf(2).publicKey];
+    const one = await runProgram([...asked, ...named, '--json', '--sign', ...keyOf(3)]);
+    const [{ event, seconds: _, ...check }] = JSON.parse(one.stdout).checks;
+    expect(check).toMatchObject({ round: 1, worker: signerOf(2).publicKey, result: 'same' });
+    expect(event.pubkey).toBe(signerOf(3).publicKey);
+    expect(JSON.parse(event.content)).toEqual({ run, ...check });
+
+    const words = await runProgram([...asked, ...named]);
+    expect(words.stdout).toMatch(/^round {4}2 {2}npub1\w+ {2}the same bits \(/);
+    expect(words.stdout).toContain('1 the same, 0 near enough, 0 at fault, 0 not checked');
+  } finally {
+    await relay.close();
+  }
+});

@@ -1,0 +1,295 @@
+/** T-21: inner phases run again by witnesses: honest workers are never at fault, cheats are, and who shows nothing is only said to. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { checkable, type ListedRow, listedRows } from '../../src/certified/checks.ts';
+import { encodePrivate, mostPrivateBytes, readPrivate } from '../../src/certified/private-state.ts';
+import { type CheckResult, checkRow, type Finding } from '../../src/certified/rerun.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { specRules } from '../../src/run/read-spec.ts';
+import { isDrawn } from '../../src/run/rerun.ts';
+import type { RunSpec } from '../../src/run/run-spec.ts';
+import type { Untyped } from '../../src/run/spec-readers.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
+import { certifiedSpec } from '../support/certified-swarm.ts';
+import { type Cheat, playRerun, readRerun, trainerOn } from '../support/rerun.ts';
+import { keyOf } from '../support/swarm.ts';
+
+let relay: Relay;
+beforeAll(async () => {
+  relay = await createRelay();
+});
+afterAll(() => relay.close());
+
+interface Change {
+  readonly training?: Untyped;
+  readonly rule?: string | undefined;
+  readonly permille?: number;
+}
+
+const never = (): never => {
+  throw new Error('none');
+};
+
+const specOf = (
+  rounds: number,
+  founders: number,
+  { training = {}, rule, permille = 1000 }: Change = {},
+): RunSpec =>
+  certifiedSpec({
+    founders: Array.from({ length: founders }, (_, i) => i),
+    rounds,
+    training: {
+      ...{ model: 'mlp', hidden: [8], packing: 'topk-sign', topk: 0.1, owners: 0 },
+      ...{ residual: 'feedback', ...training, ...(rule && { packing: 'int4' }) },
+    },
+    document: {
+      rerun: { permille, relays: [relay.url] },
+      ...(rule && { tier: 'verified', aggregation: { rule, hostile: 1 } }),
+      ...(rule && { admission: { kind: 'list', keys: [keyOf(0)] } }),
+    },
+  });
+
+interface Checked extends ListedRow {
+  readonly finding: Finding;
+}
+
+/** Checks those of the rows that a test wants, on trainers of this build. */
+async function check(
+  spec: RunSpec,
+  of: (row: ListedRow) => boolean = ({ drawn }) => drawn,
+  { build = 'arithmetic-1', change = (trainer: Trainer) => trainer } = {},
+): Promise<readonly Checked[]> {
+  const { start, gathered, fetch } = await readRerun(spec, relay.url);
+  const wanted = listedRows(start, gathered).filter(of);
+  const checked: Checked[] = [];
+  for (const { listed, row } of checkable(start, gathered, wanted)) {
+    if (typeof row === 'string') {
+      checked.push({ ...listed, finding: { result: 'unanswered', reason: row } });
+      continue;
+    }
+    const { shard = '1/1' } = row.manifest.features?.rerun ?? {};
+    const finding = await checkRow(row, {
+      ...{ trainer: change(trainerOn(spec, shard, build)), evidence: gathered, fetch },
+      ...{ sha256: nativeSha256, signal: new AbortController().signal },
+    });
+    checked.push({ ...listed, finding });
+  }
+  expect(checked).toHaveLength(wanted.length);
+  return checked;
+}
+
+const resultsBy = (checked: readonly Checked[], index: number): readonly CheckResult[] =>
+  checked.filter(({ worker }) => worker === keyOf(index)).map(({ finding }) => finding.result);
+
+/** Honest steps, but on other rows than it says. */
+const elsewhere =
+  (spec: RunSpec): Cheat =>
+  (honest) => ({ ...honest, train: trainerOn(spec, '1/7').train });
+
+/** From its third round on it sends what it has not learned. */
+const noisy: Cheat = (honest) => ({
+  ...honest,
+  async train(task, onProgress, signal) {
+    const ended = await honest.train(task, onProgress, signal);
+    const wild = Float32Array.from(ended.params, (value, i) => value + Math.sin(i + task.round));
+    return task.round < 2 ? ended : { ...ended, params: wild };
+  },
+});
+
+/** A machine that computes a little otherwise. */
+const inexact =
+  (by: number) =>
+  (trainer: Trainer): Trainer => ({
+    ...trainer,
+    async train(task, onProgress, signal) {
+      const ended = await trainer.train(task, onProgress, signal);
+      return { ...ended, params: Float32Array.from(ended.params, (v, i) => v + by * Math.cos(i)) };
+    },
+  });
+
+describe('T-21: honest workers', () => {
+  it('are at fault in none of 100 checks', async () => {
+    const spec = specOf(26, 4);
+    const ended = await playRerun(spec, relay.url, 4);
+    const checked = await check(spec);
+    expect(checked.length).toBeGreaterThanOrEqual(100);
+    expect(new Set(checked.map(({ finding }) => finding.result))).toEqual(new Set(['same']));
+    const told = ended[0]!.events.filter(
+      (event) => event.type === 'notice' && event.message.includes('drawn for a check'),
+    );
+    expect(told.length).toBeGreaterThan(20);
+  });
+
+  it.each([
+    ['owners of chunks', { training: { owners: 1, residual: 'owned', topk: 1, packing: 'sign' } }],
+    ['a rule that leaves rows out', { rule: 'krum' }],
+    ['everything sent in every round', { training: { residual: 'none', packing: 'int8' } }],
+  ] as const)('are not with %s', async (_, { training = {}, rule }: Change) => {
+    const spec = specOf(4, 5, { training, rule });
+    await playRerun(spec, relay.url, 5);
+    const checked = await check(spec);
+    expect(checked.length).toBeGreaterThanOrEqual(15);
+    expect(new Set(checked.map(({ finding }) => finding.result))).toEqual(new Set(['same']));
+  });
+});
+
+describe('T-21: workers that cheat', () => {
+  let spec: RunSpec;
+  beforeAll(async () => {
+    spec = specOf(5, 5);
+    await playRerun(spec, relay.url, 5, { 3: elsewhere(spec), 4: noisy });
+  });
+
+  it('are found out bit for bit on a machine that computes alike, and nobody else is', async () => {
+    const checked = await check(spec);
+    for (const honest of [0, 1, 2])
+      expect(new Set(resultsBy(checked, honest))).toEqual(new Set(['same']));
+    expect(new Set(resultsBy(checked, 3))).toEqual(new Set(['fault']));
+    const [first, second, ...later] = resultsBy(checked, 4);
+    expect([first, second]).toEqual(['same', 'same']);
+    expect(new Set(later)).toEqual(new Set(['fault']));
+    const reasons = checked.flatMap(({ finding: { reason = [] } }) => reason);
+    expect(new Set(reasons)).toEqual(new Set(['other-bits']));
+  });
+
+  it('are found out by the band on another machine, and honest ones are near enough', async () => {
+    const other = { build: 'arithmetic-2', change: inexact(1e-6) };
+    const checked = await check(spec, ({ drawn, round }) => drawn && round > 1, other);
+    for (const honest of [0, 1, 2])
+      expect(new Set(resultsBy(checked, honest))).toEqual(new Set(['near']));
+    for (const cheat of [3, 4])
+      expect(new Set(resultsBy(checked, cheat))).toEqual(new Set(['fault']));
+    const far = checked.filter(({ finding }) => finding.reason === 'other-steps');
+    expect(far.every(({ finding }) => finding.apartPpm! > spec.rerun.bandPpm)).toBe(true);
+  });
+
+  it('cannot send other values than those that they committed to, nor other counts', async () => {
+    const { start, gathered, fetch } = await readRerun(spec, relay.url);
+    const rows = listedRows(start, gathered).filter(({ worker }) => worker === keyOf(0));
+    const [, { row } = never()] = [...checkable(start, gathered, rows)];
+    const [, { row: others } = never()] = [
+      ...checkable(
+        start,
+        gathered,
+        listedRows(start, gathered).filter(({ worker }) => worker === keyOf(1)),
+      ),
+    ];
+    if (typeof row === 'string' || typeof others === 'string') throw new Error('not checkable');
+    const tools = {
+      trainer: trainerOn(spec, row.manifest.features!.rerun!.shard),
+      ...{ evidence: gathered, fetch, sha256: nativeSha256, signal: new AbortController().signal },
+    };
+    expect(await checkRow(row, tools)).toEqual({ result: 'same' });
+    const swapped = { ...row.manifest, hash: others.manifest.hash };
+    expect(await checkRow({ ...row, manifest: swapped }, tools)).toEqual({
+      ...{ result: 'fault', reason: 'other-payload' },
+    });
+    const generous = { ...row.manifest, examples: 10 * row.manifest.examples };
+    expect(await checkRow({ ...row, manifest: generous }, tools)).toEqual({
+      ...{ result: 'fault', reason: 'other-count' },
+    });
+    // what it was left with follows from what it had committed to before
+    const smuggled = {
+      ...row.last!,
+      manifest: { ...row.last!.manifest, features: others.last!.manifest.features! },
+    };
+    expect(await checkRow({ ...row, last: smuggled }, tools)).toMatchObject({
+      ...{ result: 'fault', reason: 'other-bits' },
+    });
+    const bomb = { rerun: { ...row.last!.manifest.features!.rerun!, bytes: 2 ** 31 } };
+    const huge = { ...row.last!, manifest: { ...row.last!.manifest, features: bomb } };
+    expect(await checkRow({ ...row, last: huge }, tools)).toEqual({
+      ...{ result: 'fault', reason: 'not-a-state' },
+    });
+    const silent = { ...tools, fetch: async () => undefined };
+    expect(await checkRow(row, silent)).toEqual({ result: 'unanswered', reason: 'not-shown' });
+  });
+});
+
+describe('T-21: who was not drawn', () => {
+  it('shows nothing, and is at no fault for it', async () => {
+    const spec = specOf(4, 2, { permille: 1 });
+    await playRerun(spec, relay.url, 2);
+    const checked = await check(spec, ({ drawn }) => !drawn);
+    const results = checked.map(({ round, finding }) => [round > 0, finding.result]);
+    // the first contribution starts from nothing: everybody knows its state
+    expect(results.every(([isLater, result]) => result === (isLater ? 'unanswered' : 'same'))).toBe(
+      true,
+    );
+  });
+});
+
+describe('what a spec may ask', () => {
+  const relays = ['wss://relay.example'];
+  it.each([
+    ['no relay for it', { rerun: { permille: 100 } }, /rerun.relays/],
+    ['a relay and no draw', { rerun: { permille: 0, relays } }, /rerun.relays/],
+    ['late contributions', { late: 'defer', rerun: { permille: 100, relays } }, /late/],
+    [
+      'a relay with a password',
+      { rerun: { permille: 1, relays: ['wss://a:b@relay.example'] } },
+      /rerun.relays/,
+    ],
+  ])('not %s', (_, document, at) => {
+    expect(() => certifiedSpec({ founders: [0], rounds: 2, document })).toThrow(at);
+  });
+
+  it('not in a run whose workers each have their own text', () => {
+    const rule = specRules.find(({ at }) => at === 'rerun.permille')!;
+    const spec = specOf(2, 2);
+    expect(rule.holds(spec)).toBe(true);
+    expect(rule.holds({ ...spec, data: { kind: 'own' } })).toBe(false);
+    expect(rule.says).toContain('nobody else has the rows');
+  });
+
+  it('without it, the spec does not name the feature and has the id it always had', () => {
+    expect(certifiedSpec({ founders: [0], rounds: 2 }).features).toEqual([]);
+    expect(specOf(2, 2).features).toEqual(['rerun']);
+  });
+});
+
+describe('who is drawn', () => {
+  const of = (round: number) => ({
+    ...{ run: 'a'.repeat(64), worker: 'b'.repeat(64) },
+    round,
+    entropy: 'c'.repeat(64),
+  });
+  it('is as many as the run says, whoever asks', () => {
+    const drawn = Array.from({ length: 4000 }, (_, round) => isDrawn(of(round), 250));
+    const count = drawn.filter(Boolean).length;
+    expect(count).toBeGreaterThan(900);
+    expect(count).toBeLessThan(1100);
+    expect(isDrawn(of(1), 0)).toBe(false);
+    expect(isDrawn(of(1), 1000)).toBe(true);
+    expect(drawn.slice(0, 20)).toEqual(Array.from({ length: 20 }, (_, r) => isDrawn(of(r), 250)));
+  });
+});
+
+describe('private states that anybody may have made', () => {
+  const state = {
+    delta: Float64Array.of(1, -2, 3),
+    moments: [Float32Array.of(4, 5, 6), Float32Array.of(7)],
+  };
+  const bytes = encodePrivate(state);
+  const changed = (at: number, value: number) => bytes.with(at, value);
+
+  it('are read as they were written', () => {
+    expect(readPrivate(bytes, 3)).toEqual(state);
+    expect(readPrivate(encodePrivate({ ...state, moments: [] }), 3)).toEqual({
+      ...state,
+      moments: [],
+    });
+  });
+
+  it('are refused where they are cut, longer, of another model, or not finite', () => {
+    for (let length = 0; length < bytes.length; length++) {
+      expect(readPrivate(bytes.slice(0, length), 3)).toBeUndefined();
+    }
+    expect(readPrivate(Uint8Array.from([...bytes, 0]), 3)).toBeUndefined();
+    expect(readPrivate(bytes, 4)).toBeUndefined();
+    for (let at = 0; at < 12; at++) expect(readPrivate(changed(at, 255), 3)).toBeUndefined();
+    const wild = encodePrivate({ ...state, delta: Float64Array.of(1, Number.NaN, 3) });
+    expect(readPrivate(wild, 3)).toBeUndefined();
+    expect(bytes.length).toBeLessThan(mostPrivateBytes(3));
+  });
+});

@@ -1,0 +1,19 @@
+/** What a worker says of the machine its bits come from, and what a witness makes of it. */
+import { expect, it } from 'vitest';
+import { computingOf, machineBuild } from '../../src/node/machine-build.ts';
+
+it('is one line of ASCII that says the settings, and reads back', () => {
+  const usual = { device: 'cpu', threads: 2, accumulate: 1, recompute: false };
+  expect(machineBuild(usual)).toMatch(/^onnxruntime-node-\d+\.\d+\.\d+ \w+-\w+-\w+ cpu threads-2$/);
+  const other = { device: 'cpu', threads: 1, accumulate: 4, recompute: true };
+  const build = machineBuild(other);
+  expect(build.length).toBeLessThanOrEqual(128);
+  expect(computingOf(build)).toEqual({ threads: 1, accumulate: 4, recompute: true });
+});
+
+it('of what says nothing of the kind, the usual settings', () => {
+  const usual = { threads: 1, accumulate: 1, recompute: false };
+  for (const text of ['', 'unknown', 'threads-0', 'x threads-99999', 'x threads-2x']) {
+    expect(computingOf(text)).toEqual(usual);
+  }
+});

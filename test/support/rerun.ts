@@ -1,0 +1,116 @@
+/** Workers of a certified run whose steps can be run again, in one process over a relay, with a trainer that is arithmetic and says so. */
+
+import { systemClock } from '../../src/base/clock.ts';
+import { deriveKey, philox, unit } from '../../src/base/rng.ts';
+import { archiveRun, openHistory } from '../../src/certified/archive.ts';
+import { type Certified, genesisOf, startOf } from '../../src/certified/chain.ts';
+import type { RunEvent } from '../../src/certified/events.ts';
+import type { Gathered } from '../../src/certified/evidence.ts';
+import { joinCertifiedRun } from '../../src/certified/join.ts';
+import { placeIn } from '../../src/certified/make-spec.ts';
+import type { CertifiedState } from '../../src/certified/state.ts';
+import { layoutOf } from '../../src/model/from-settings.ts';
+import { heapChunks } from '../../src/network/attachments/assemble.ts';
+import type { PayloadRoot } from '../../src/network/attachments/merkle.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { formatShard } from '../../src/run/field.ts';
+import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
+import { keyOf, secretOf } from './swarm.ts';
+
+/** Draws from its shard, its key and its parameters; momentum is carried across rounds. */
+export function trainerOn(spec: RunSpec, shard: string, build = 'arithmetic-1'): Trainer {
+  const layout = layoutOf(spec.training, spec.start);
+  const { batchSize } = spec.training;
+  return {
+    device: { device: 'none', threads: 1 },
+    layout,
+    origin: { shard, build },
+    async train({ params, moments, round, steps, batchKey }) {
+      const rows = deriveKey('rows', shard, ...batchKey);
+      const values = Float32Array.from(params);
+      const momentum = moments[0]?.slice() ?? new Float32Array(layout.size);
+      for (let step = 0; step < Math.min(steps, 2); step++) {
+        for (let i = 0; i < values.length; i++) {
+          const pull = unit(philox(rows, round, step, i, 0)[0]) - 0.5 - 0.1 * values[i]!;
+          momentum[i] = 0.5 * momentum[i]! + pull;
+          values[i] = values[i]! + 0.05 * momentum[i]!;
+        }
+      }
+      const seen = Float32Array.of((moments[1]?.[0] ?? 0) + steps);
+      const losses = new Float32Array(steps).fill(1);
+      const examples = steps * batchSize;
+      return { params: values, moments: [momentum, seen], losses, examples, seconds: 0 };
+    },
+    evaluate: async () => 1,
+    sample: async () => new Uint8Array(),
+    close: async () => undefined,
+  };
+}
+
+/** What a worker does instead of what it should. */
+export type Cheat = (honest: Trainer) => Trainer;
+
+export interface Ended {
+  readonly state: CertifiedState;
+  readonly events: readonly RunEvent[];
+}
+
+/** Plays the run to its end; worker i is founder i. */
+export async function playRerun(
+  spec: RunSpec,
+  url: string,
+  workers: number,
+  cheats: Readonly<Record<number, Cheat>> = {},
+): Promise<readonly Ended[]> {
+  const started = Array.from({ length: workers }, async (_, index) => {
+    const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
+    await relays.ready();
+    const honest = trainerOn(spec, formatShard(placeIn(spec, keyOf(index), {}).shard));
+    const events: RunEvent[] = [];
+    const worker = await joinCertifiedRun({
+      ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
+      trainer: cheats[index]?.(honest) ?? honest,
+      report: (event: RunEvent) => void events.push(event),
+    });
+    return { worker, events };
+  });
+  const members = await Promise.all(started);
+  try {
+    const states = await Promise.all(members.map(({ worker }) => worker.run()));
+    return states.map((state, i) => ({ state, events: members[i]!.events }));
+  } finally {
+    await Promise.all(members.map(({ worker }) => worker.close()));
+  }
+}
+
+/** What relays have of the run, and the private states among it. */
+export async function readRerun(
+  spec: RunSpec,
+  url: string,
+): Promise<{
+  readonly start: Certified;
+  readonly gathered: Gathered;
+  fetch(root: PayloadRoot): Promise<Uint8Array | undefined>;
+}> {
+  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
+  await relays.ready();
+  try {
+    const asked = { spec, crypto: nativeCrypto, sha256: nativeSha256 };
+    const { signal } = new AbortController();
+    const archive = await archiveRun(runIdOf(spec), { ...asked, relays, signal });
+    const { gathered } = await openHistory(archive, asked);
+    const { events } = await relays.query([{ kinds: [7811] }], { waitMs: 20_000, signal });
+    const heap = heapChunks(events, 1 << 24);
+    return {
+      start: genesisOf(spec, startOf(spec)),
+      gathered,
+      fetch: async (root) => heap(root),
+    };
+  } finally {
+    await relays.close();
+  }
+}
