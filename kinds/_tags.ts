@@ -77,12 +77,13 @@ export const many = <T>(
   write: (values) => [...new Set(values.map((value) => text.write(value)))].map((value) => [value]),
 });
 
-/** A tag that may be there once, with any number of distinct values in one row. */
+/** A tag that may be there once, with any number of values in one row; distinct ones unless they `mayRepeat`. */
 export const list = <T>(
   tag: string,
   text: Text<T>,
   doc: string,
   most = 1024,
+  mayRepeat = false,
 ): Tag<readonly T[], 'optional'> => ({
   tag,
   presence: 'optional',
@@ -93,8 +94,10 @@ export const list = <T>(
     if (row === undefined) return { value: undefined };
     if (rows.length > 1) return { problem: 'is there more than once' };
     const read = row.map((value) => text.read(value)).filter((value) => value !== undefined);
-    if (row.length > most || new Set(read).size < row.length) {
-      return { problem: `is not a list of at most ${most}, each ${text.says}, without repeats` };
+    const distinct = mayRepeat ? read.length : new Set(read).size;
+    if (row.length > most || distinct < row.length) {
+      const words = mayRepeat ? '' : ', without repeats';
+      return { problem: `is not a list of at most ${most}, each ${text.says}${words}` };
     }
     return { value: read };
   },

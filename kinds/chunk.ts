@@ -46,7 +46,8 @@ export const chunk = defineKind({
     index: one('index', index, 'which chunk this is, from 0'),
     count: one('count', integer(1, MAX_CHUNKS), 'chunks of the payload'),
     bytes: one('bytes', integer(1, CHUNK_BYTES * MAX_CHUNKS), 'bytes of the whole payload'),
-    path: list('path', hex32, 'from the leaf to the root, below', LONGEST_PATH),
+    // equal chunks may be neighbours at two heights
+    path: list('path', hex32, 'from the leaf to the root, below', LONGEST_PATH, true),
     expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
   },
   content: base64('data', 'the bytes of this chunk'),

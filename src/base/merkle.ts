@@ -23,7 +23,7 @@ export interface TreeSize {
 
 /** What is hashed before every part. */
 export const LEAF = utf8('nostrain:leaf:');
-const NODE = utf8('nostrain:node:');
+export const NODE = utf8('nostrain:node:');
 const ROOT = utf8('nostrain:root:');
 export const HASH_BYTES = 32;
 

@@ -54,8 +54,8 @@ interface Options extends CheckpointOptions, DecisionOptions {
   readonly through?: Digest | undefined;
 }
 
-/** How long the chunks of one checkpoint may take. */
-const PULL_MS = 120_000;
+/** How long no chunk of a checkpoint may come: relays that take five events a minute get one in twelve seconds. */
+const IDLE_MS = 120_000;
 /** How long relays may take to say that there is none. */
 const PATIENCE_MS = 60_000;
 /** Checkpoints that are tried, the newest first. */
@@ -168,7 +168,7 @@ async function pullModel(
   { relays, layout, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
   const wanted = { root, bytes: BYTES_PER_PARAMETER * layout.size, worker };
-  const limits = { timeoutMs: PULL_MS, signal };
+  const limits = { idleMs: IDLE_MS, signal };
   const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
   return pulled.ok ? pulled.value : undefined;
 }

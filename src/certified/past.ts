@@ -117,7 +117,7 @@ export class Past {
     if (rounds === 0) return;
     await control.publishSpec(state.spec);
     // after the last round nobody else does
-    if (state.round >= state.spec.training.rounds) await publishState(state, this.#ports);
+    if (state.round >= state.spec.training.rounds) await publishState(state, [me], this.#ports);
     reporter.republished(state.round - 1, rounds);
   }
 
@@ -133,9 +133,10 @@ export class Past {
   }
 }
 
-/** Publishes a certified state, so that who comes later need not compute it. */
+/** Publishes a certified state together with the other keepers, so that who comes later need not compute it. */
 export async function publishState(
   state: Certified,
+  keepers: readonly WorkerId[],
   {
     control,
     reporter,
@@ -143,10 +144,13 @@ export async function publishState(
 ): Promise<void> {
   const round = state.round - 1;
   const isKept = await control
-    .checkpoint({
-      ...{ round, outcome: state.parent, ledgerRoot: state.ledgerRoot },
-      ...{ model: stateBytes(state), ledger: ledgerBytes(state.ledger) },
-    })
+    .checkpoint(
+      {
+        ...{ round, outcome: state.parent, ledgerRoot: state.ledgerRoot },
+        ...{ model: stateBytes(state), ledger: ledgerBytes(state.ledger) },
+      },
+      keepers,
+    )
     .catch(() => false);
   if (!isKept) reporter.unkept(round);
 }

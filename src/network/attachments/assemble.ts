@@ -3,9 +3,12 @@
  * repeats and who sent what do not matter. Holds no more memory than what has arrived; fetches nothing itself.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { sha256 as pureSha256 } from '../../base/hash.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import { ZeroTree } from './blanks.ts';
 import { toChunk } from './chunk-events.ts';
 import { chunkCount, type PayloadRoot, type VerifiedChunk } from './merkle.ts';
 import { joinParts, partsOf, type Striped } from './parts.ts';
@@ -25,16 +28,33 @@ export interface Assembly extends PayloadRoot {
   result(): Assembled;
 }
 
+export interface AssemblyOptions {
+  /** A larger payload is refused. */
+  readonly maxBytes: number;
+  /** Told of each chunk as it gets here, and of those that others prove to be zeros. */
+  onHeld?(index: number): void;
+  /** Default pure JavaScript. */
+  readonly sha256?: Sha256 | undefined;
+}
+
+const NO_BYTES = new Uint8Array();
+
 /** An empty assembly of one payload, or a refusal when the payload is larger than we want. */
 export function createAssembly(
   { root, bytes }: PayloadRoot,
-  { maxBytes }: { readonly maxBytes: number },
+  { maxBytes, onHeld, sha256 = pureSha256 }: AssemblyOptions,
 ): Result<Assembly> {
   if (bytes > maxBytes) {
     return refuse('too-large', 'bytes', `a payload of ${bytes} bytes, over ${maxBytes}`);
   }
   const count = chunkCount(bytes);
   const chunks = new Map<number, Uint8Array>();
+  const zeros = new ZeroTree(bytes, sha256);
+  const hold = (index: number, data: Uint8Array) => {
+    if (chunks.has(index)) return;
+    chunks.set(index, data);
+    onHeld?.(index);
+  };
   return ok({
     root,
     bytes,
@@ -47,7 +67,9 @@ export function createAssembly(
         return refuse('other-payload', 'root', `a chunk of ${chunk.root}, not of ${root}`);
       }
       if (chunks.has(chunk.index)) return ok(false);
-      chunks.set(chunk.index, chunk.data.slice());
+      hold(chunk.index, chunk.data.slice());
+      // of zeros nothing needs to be kept
+      if (chunks.size < count) for (const index of zeros.beside(chunk)) hold(index, NO_BYTES);
       return ok(true);
     },
     result: () => {

@@ -12,11 +12,11 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { within } from '../transport/deadline.ts';
+import { unlessAborted, within } from '../transport/deadline.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
-import { type Assembly, createAssembly } from './assemble.ts';
+import { type Assembly, type AssemblyOptions, createAssembly } from './assemble.ts';
 import { chunkKey, toChunk } from './chunk-events.ts';
 import { isPayload, type PayloadRoot } from './merkle.ts';
 import { joinParts, partsOf, type Striped } from './parts.ts';
@@ -83,16 +83,23 @@ interface Asking {
 
 export const createPuller = (options: PullerOptions): Puller => new Pulls(options);
 
-/** One payload, or how far it came within `timeoutMs`; rejects only with `signal.reason`. */
-export async function pullOnce(
-  wanted: Wanted,
-  options: PullerOptions & { readonly timeoutMs: number; readonly signal: AbortSignal },
-): Promise<Result<Uint8Array>> {
-  const { clock, timeoutMs, signal } = options;
+/** How long one payload may take; as long as its chunks come where only `idleMs` says. */
+export interface PullOnce extends PullerOptions {
+  readonly timeoutMs?: number | undefined;
+  /** The longest without a new chunk. */
+  readonly idleMs?: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** One payload, or how far it came; rejects only with `signal.reason`. */
+export async function pullOnce(wanted: Wanted, options: PullOnce): Promise<Result<Uint8Array>> {
+  const { clock, timeoutMs, idleMs, signal } = options;
   const puller = createPuller(options);
   try {
-    const { done, progress } = puller.pull(wanted);
-    const found = await within(done, timeoutMs, clock, signal);
+    const { done, progress } = puller.pull(wanted, { idleMs });
+    const found = await (timeoutMs === undefined
+      ? unlessAborted(done, signal)
+      : within(done, timeoutMs, clock, signal));
     if (found) return ok(found.payload);
     const { have, of } = progress();
     return refuse('payload-missing', 'root', `${have} of its ${of} chunks came`);
@@ -236,12 +243,12 @@ class Pulls implements Puller {
     let isNew = false;
     roots.forEach((each, part) => {
       if (each.root !== root) return; // equal shards have one root
-      const assembly = assemblies.get(part) ?? openAssembly(each);
+      const onHeld = (held: number) => plan.hold({ part, index: held });
+      const how = { onHeld, sha256: this.#options.sha256 };
+      const assembly = assemblies.get(part) ?? openAssembly(each, how);
       assemblies.set(part, assembly);
       const added = assembly.add(judged.value);
-      if (!added.ok || !added.value) return;
-      plan.hold({ part, index });
-      isNew = true;
+      if (added.ok && added.value) isNew = true;
     });
     if (!isNew) return;
     job.newestMs = this.#options.clock.now();
@@ -269,8 +276,8 @@ function windowOf({ worker, others }: Wanted, tries: number): Pick<Filter, 'auth
   return { authors: [authors[(tries / 2) % authors.length]!] };
 }
 
-function openAssembly(root: PayloadRoot): Assembly {
-  const made = createAssembly(root, { maxBytes: root.bytes });
+function openAssembly(root: PayloadRoot, how: Omit<AssemblyOptions, 'maxBytes'>): Assembly {
+  const made = createAssembly(root, { maxBytes: root.bytes, ...how });
   if (!made.ok) throw new TypeError(made.issue.message);
   return made.value;
 }

@@ -11,6 +11,7 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Lifetime } from '../attachments/chunk-events.ts';
 import { chunkTree } from '../attachments/merkle.ts';
 import { type PublishOptions, publishWithAttachments } from '../attachments/publish.ts';
+import { type Keepers, sendShare } from '../attachments/share.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -46,17 +47,24 @@ export const checkpointsFilter = (run: Digest): Filter => ({
   '#s': [run],
 });
 
-/** Sends the state's chunks, then the event; false when no relay took it, or relays do not hold all of the state. */
+/**
+ * Sends what is this keeper's of the state's chunks, the event as soon as each of those is at a relay, and second copies after it; false when no
+ * relay took the event, or relays do not hold all of the share. Who reads one event finds the shares of all keepers.
+ */
 export async function publishCheckpoint(
   state: CheckpointedState,
+  keepers: Keepers,
   sending: PublishOptions,
 ): Promise<boolean> {
   const { sha256, lifetime, sign } = sending;
   const draft = publishedDraft(state, lifetime, sha256);
-  const attachments = [state.model, state.ledger].map((payload) => ({ payload }));
-  const { taken, settled } = publishWithAttachments(sign(draft), attachments, sending);
+  const shares = [state.model, state.ledger].map((each) => sendShare(each, keepers, sending));
+  const isOut = await Promise.all(shares.map(({ first }) => first));
+  if (!isOut.every(Boolean)) return false;
+  const { taken, settled } = publishWithAttachments(sign(draft), [], sending);
+  const copied = await Promise.all(shares.map(({ all }) => all));
   await settled;
-  return taken;
+  return (await taken) && copied.every(Boolean);
 }
 
 /** The unsigned event that says where a state is. */

@@ -251,9 +251,14 @@ export class Control<N> {
     await publishWithAttachments(event, [], sending).settled;
   }
 
-  /** Publishes a certified state; false when relays do not hold all of it. */
-  checkpoint(state: Omit<CheckpointedState, 'run'>): Promise<boolean> {
-    return publishCheckpoint({ ...state, run: this.#options.run }, this.#sending());
+  /** Publishes a certified state, which all of these keys do, each its share; false when relays do not hold all of that. */
+  checkpoint(
+    state: Omit<CheckpointedState, 'run'>,
+    keepers: readonly WorkerId[],
+  ): Promise<boolean> {
+    const { run, signer } = this.#options;
+    const sharing = { me: signer.publicKey, all: keepers };
+    return publishCheckpoint({ ...state, run }, sharing, this.#sending());
   }
 
   readonly #lifetime = (): Lifetime =>

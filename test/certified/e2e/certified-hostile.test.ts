@@ -157,6 +157,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
           model: new Uint8Array(8 * layout.size).fill(0x7f),
           ledger: new Uint8Array([123, 125]),
         },
+        { me: signerOf(9).publicKey, all: [signerOf(9).publicKey] },
         {
           ...{ relays: stranger, sha256: nativeSha256, lifetime: life() },
           signal: new AbortController().signal,
