@@ -35,6 +35,7 @@ export const examples: Readonly<Record<string, string>> = {
   explain: `nostrain explain ${EVENTS} --round 12 --worker npub1…`,
   runs: 'nostrain runs',
   show: 'nostrain show friends --html friends.html',
+  watch: `nostrain watch naddr1… ${RELAY}`,
   page: `nostrain page naddr1… ${RELAY}`,
   clean: 'nostrain clean --older-than 30',
   'model inspect': 'nostrain model inspect SmolLM2-135M-Instruct.Q4_1.gguf',

@@ -11,6 +11,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Large files:': ['checkpoint'],
   'Relays:': ['relay', 'relays', 'plan'],
   'Certified runs, checked by anybody:': [
+    'watch',
     'page',
     'replay',
     'archive',

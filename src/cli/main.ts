@@ -31,6 +31,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   explain: async () => (await import('./commands/explain.ts')).explain(),
   runs: async () => (await import('./commands/runs/runs.ts')).runs(),
   show: async () => (await import('./commands/runs/show.ts')).show(),
+  watch: async () => (await import('./commands/watch.ts')).watch(),
   page: async () => (await import('./commands/page/page.ts')).page(),
   clean: async () => (await import('./commands/runs/clean.ts')).clean(),
   model: async () => (await import('./commands/model/model.ts')).model(),

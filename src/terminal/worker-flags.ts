@@ -15,6 +15,7 @@ export interface WorkerFlags extends ConnectionFlags {
   readonly device: TrainerSetup['device'];
   readonly threads?: number;
   readonly report?: ReportMode;
+  readonly metrics?: number;
 }
 
 const DEVICES: readonly TrainerSetup['device'][] = ['auto', 'cpu', 'cuda', 'webgpu'];
@@ -46,6 +47,14 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
           '--report <mode>',
           'how to report progress: a live view, plain lines, or NDJSON (default: live on a terminal, else plain)',
         ).choices(reportModes),
+      )
+      .addOption(
+        whole(
+          '--metrics <port>',
+          'show numbers for OpenMetrics scrapers at this port of this machine; 0 takes any free one',
+          0,
+          65535,
+        ),
       )
       .option('--summary-out <file>', 'write what happened in each round there, as JSON'),
   );

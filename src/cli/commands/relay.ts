@@ -12,6 +12,7 @@ import { whole } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { refuseUnused } from '../../terminal/unused-flags.ts';
+import { pageFolder } from '../shared/page-folder.ts';
 
 interface RelayFlags {
   readonly host: string;
@@ -25,6 +26,7 @@ interface RelayFlags {
   readonly publicUrl?: string;
   readonly faults?: FaultSettings;
   readonly seed?: number;
+  readonly page?: number;
 }
 
 export const relay = (): Command =>
@@ -52,24 +54,45 @@ export const relay = (): Command =>
           1,
         ),
       ),
-  ).action(async (flags: RelayFlags, command: Command) => {
-    refuseUnused(command, [
-      { flags: ['seed'], goesWith: '--faults', holds: flags.faults !== undefined },
-    ]);
-    const { maxStoreBytes: maxStoredBytes } = flags;
-    const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
-    const server = await startRelay({ ...flags, limits });
-    const interrupted = untilInterrupted();
-    for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
-    const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
-    writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
-    const names = describeNames(flags, server);
-    if (names !== undefined) writeNote(names);
-    await interrupted;
-    const { eventsAccepted, eventsRefused } = server.stats();
-    await server.close();
-    writeNote(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused`);
-  });
+  )
+    .addOption(
+      whole(
+        '--page <port>',
+        'also serve the run page on this port: the runs that the relay carries; 0 takes any free one',
+        0,
+        65535,
+      ),
+    )
+    .action(async (flags: RelayFlags, command: Command) => {
+      refuseUnused(command, [
+        { flags: ['seed'], goesWith: '--faults', holds: flags.faults !== undefined },
+      ]);
+      const { maxStoreBytes: maxStoredBytes } = flags;
+      const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
+      const server = await startRelay({ ...flags, limits });
+      const interrupted = untilInterrupted();
+      for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
+      const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
+      writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
+      const names = describeNames(flags, server);
+      if (names !== undefined) writeNote(names);
+      const page = await pageOf(flags, server);
+      await interrupted;
+      await page?.close();
+      const { eventsAccepted, eventsRefused } = server.stats();
+      await server.close();
+      writeNote(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused`);
+    });
+
+/** The run page on the runs of this relay, where it is asked for. */
+async function pageOf({ host, page }: RelayFlags, server: Relay) {
+  if (page === undefined) return undefined;
+  const { readPage, servePage } = await import('../../node/page-server.ts');
+  const served = await servePage(await readPage(pageFolder()), { host, port: page });
+  const [relay = server.url] = reachableUrls(host, server);
+  writeOut(`page at ${served.url}#${new URLSearchParams({ relay })}\n`);
+  return served;
+}
 
 /** Flags for who may do what, and for trying a client against other relays and against failures. */
 const addFaultFlags = (command: Command): Command =>

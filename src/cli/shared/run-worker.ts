@@ -3,6 +3,7 @@ import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Connection } from '../../node/connect-relays.ts';
+import { Metrics, serveMetrics } from '../../node/metrics.ts';
 import { createNativeSha256 } from '../../node/native-sha256.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
 import {
@@ -34,9 +35,15 @@ export async function runWorkerCommand<M extends object>(
   const { dir, settings } = options;
   const writes = isOfText(settings);
   const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir]) }) };
+  const metrics = flags.metrics === undefined ? undefined : new Metrics();
+  const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
   const reporter = createReporter(flags.report, { title, workers: ['me'], saved });
+  if (shown) writeNote(`numbers for scrapers are at ${shown.url}`);
   try {
-    const report = (event: RunEvent) => reporter.event('me', event);
+    const report = (event: RunEvent) => {
+      metrics?.take(event);
+      reporter.event('me', event);
+    };
     const { signal } = interrupt;
     const { publicOnly } = options;
     const connection = { ...connectionOf(flags), publicOnly };
@@ -56,6 +63,7 @@ export async function runWorkerCommand<M extends object>(
     process.exitCode = error.exitCode;
   } finally {
     reporter.close();
+    shown?.close();
   }
 }
 

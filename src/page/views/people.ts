@@ -9,7 +9,7 @@ import { ago, bytes, clock, loss, score, shortKey } from '../format.ts';
 const MOST_WORKERS = 300;
 
 /** Everybody with a part in the run. */
-export function workersView({ workers, open }: RunPicture): readonly Child[] {
+export function workersView({ workers, open, planned }: RunPicture): readonly Child[] {
   const shown = [...workers]
     .sort((a, b) => Number(b.inRoster) - Number(a.inRoster) || b.lastSign - a.lastSign)
     .slice(0, MOST_WORKERS);
@@ -27,7 +27,7 @@ export function workersView({ workers, open }: RunPicture): readonly Child[] {
   const rows = shown.map((each) => [
     shortKey(each.worker),
     stateOf(each, open === undefined),
-    roundNumber(each.round),
+    roundNumber(Math.min(each.round, planned - 1)),
     `${each.counted} of ${each.sent}`,
     loss(each.loss),
     each.isLow ? `${score(each.score)}, under the floor` : score(each.score),

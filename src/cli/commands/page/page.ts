@@ -1,7 +1,6 @@
 /** `nostrain page`: serves the run page on this machine, opened on one run, or writes it into a folder for any web server. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -12,6 +11,7 @@ import { repeatable, whole } from '../../../terminal/flags.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused } from '../../../terminal/unused-flags.ts';
+import { pageFolder } from '../../shared/page-folder.ts';
 import { localPicture } from './local-picture.ts';
 
 interface Flags {
@@ -23,13 +23,6 @@ interface Flags {
   readonly port: number;
   readonly json?: boolean;
 }
-
-/** Where `npm run build` puts the page, beside the program or beside its sources. */
-export const pageFolder = (): string => {
-  const here = fileURLToPath(import.meta.url);
-  const root = here.endsWith('.ts') ? '../../../../dist/page' : '../../../../page';
-  return fileURLToPath(new URL(root, import.meta.url));
-};
 
 /** The command. */
 export const page = (): Command =>

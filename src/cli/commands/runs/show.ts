@@ -1,7 +1,11 @@
 /** `nostrain show`: one run of this machine: its loss curve, its rounds, where its model is, and what the model writes. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Command } from 'commander';
+import { ConfigError } from '../../../base/errors.ts';
 import { safe, safeLine } from '../../../base/safe-text.ts';
 import { findLocalRun, type LocalRun } from '../../../node/local-runs.ts';
+import { type Scalar, tensorboardFile } from '../../../node/tensorboard.ts';
 import { roundNumber } from '../../../run/round-name.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { plot } from '../../../terminal/render/bars.ts';
@@ -13,6 +17,7 @@ import { curveOf, formatAge, modelFileOf, roundRow, sampleCommand, summaryOf } f
 interface Flags {
   readonly html?: string;
   readonly csv?: string;
+  readonly tensorboard?: string;
   readonly json?: boolean;
 }
 
@@ -23,16 +28,19 @@ export const show = (): Command =>
     .argument('<run>', 'name of a run (`nostrain runs` lists them), or its folder')
     .option('--html <file>', 'write one page with everything in it, to keep or to send')
     .option('--csv <file>', 'write a line per round; - for stdout')
+    .option('--tensorboard <folder>', 'write an event file for TensorBoard there')
     .option('--json', 'print JSON')
-    .action(async (name: string, { html, csv, json }: Flags) => {
+    .action(async (name: string, { html, csv, tensorboard, json }: Flags) => {
       const run = await findLocalRun(name, undefined, { anyWorker: true });
       if (html !== undefined) await writeResult(renderPage(run), html);
       if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
       if (json) writeOut(asJson(documentOf(run)));
-      for (const file of [html, csv]) {
+      const events = tensorboard && (await writeTensorboard(run, tensorboard));
+      for (const file of [html, csv, events]) {
         if (file !== undefined && file !== '-') writeNote(`written to ${file}`);
       }
-      if (!json && html === undefined && csv === undefined) writeOut(`${words(run).join('\n')}\n`);
+      const isWritten = [html, csv, tensorboard].some((file) => file !== undefined);
+      if (!json && !isWritten) writeOut(`${words(run).join('\n')}\n`);
     });
 
 const documentOf = (run: LocalRun) => ({
@@ -114,3 +122,36 @@ const toCsv = ({ history }: LocalRun): string => {
   });
   return `${[`round,${all.join(',')}`, ...rows].join('\n')}\n`;
 };
+
+/** Losses and sizes by round; the time of a round is not kept, so all have that of the last change of the run. */
+async function writeTensorboard(run: LocalRun, folder: string): Promise<string> {
+  const wallTime = Math.floor(run.changedAtMs / 1000);
+  const scalars = run.history.flatMap((round): readonly Scalar[] => {
+    const numbers = {
+      'loss/training': round.trainingLoss,
+      'loss/validation': round.validationLoss,
+      'loss/bits_per_byte': round.bitsPerByte,
+      'round/counted': round.accepted.length,
+      'round/refused': round.refused.length,
+      'round/seconds': round.seconds,
+      'round/seconds_waiting': round.secondsWaiting,
+      'bytes/payload': round.payloadBytes,
+      'bytes/events': round.eventBytes,
+    };
+    return Object.entries(numbers).flatMap(([tag, value]) =>
+      value === undefined || !Number.isFinite(value)
+        ? []
+        : [{ tag, value, step: roundNumber(round.index), wallTime }],
+    );
+  });
+  const file = join(folder, `events.out.tfevents.${wallTime}.nostrain`);
+  await mkdir(folder, { recursive: true })
+    .then(() => writeFile(file, tensorboardFile(scalars)))
+    .catch((cause: unknown) => {
+      throw new ConfigError('output/file', `cannot write ${file}`, {
+        hint: 'name a folder that you may write to',
+        cause,
+      });
+    });
+  return file;
+}

@@ -1,0 +1,157 @@
+/** `nostrain watch`: a certified run on a terminal as it goes on, for anybody: rounds, the votes of the one under way, who is missing. No key. */
+import { Command } from 'commander';
+import { systemClock } from '../../base/clock.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { safeJson } from '../../base/safe-text.ts';
+import { followRun } from '../../dashboard/follow-run.ts';
+import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
+import { toNpub } from '../../node/keys.ts';
+import { nativeCrypto } from '../../node/native-crypto.ts';
+import { nativeSha256 } from '../../node/native-sha256.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
+import { repeatable } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../terminal/output.ts';
+import { formatBytes, formatLoss } from '../../terminal/render/numbers.ts';
+import { beaconSource } from '../shared/beacon.ts';
+import { addEndpointFlags, type EndpointFlags } from '../shared/endpoints.ts';
+import { hintOption, locateRun } from '../shared/find-run.ts';
+import { withRelays } from '../shared/with-relays.ts';
+
+interface Flags extends ConnectionFlags, EndpointFlags {
+  readonly relay: readonly string[];
+  readonly allowPrivateRelays?: boolean;
+  readonly once?: boolean;
+  readonly ndjson?: boolean;
+}
+
+/** The command. */
+export const watch = (): Command =>
+  addEndpointFlags(
+    addConnectionFlags(
+      new Command('watch')
+        .description('follow a certified run as it goes on: rounds, votes, who is missing; no key')
+        .argument('<run>', 'the run: its id, naddr1…, or its name on this machine')
+        .addOption(
+          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of the run'),
+        )
+        .addOption(hintOption())
+        .option('--once', 'say what there is, and end')
+        .option('--ndjson', 'print the whole picture as a line of JSON whenever it changes'),
+    ),
+  ).action((source: string, flags: Flags) =>
+    interruptibly(async (signal) => {
+      const { relay, allowPrivateRelays } = flags;
+      const asked = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
+      const place = await locateRun(source, asked);
+      if (place.relays.length === 0) {
+        throw new ConfigError('flag/relay', 'no relay of this run is known here', {
+          hint: 'say where it is: --relay URL',
+        });
+      }
+      const publicOnly = place.publicOnly ? { publicOnly: true } : {};
+      const reach = { connection: { ...connectionOf(flags), ...publicOnly }, signal };
+      await withRelays(
+        place.relays,
+        reach,
+        ({ relays }) =>
+          new Promise<void>((resolve, reject) => {
+            const told = teller(flags);
+            signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+            followRun(place.run, {
+              ...{ relays, clock: systemClock, signal, spec: place.spec },
+              ...{ sha256: nativeSha256, crypto: nativeCrypto, onFailed: reject },
+              beacon: (spec) => beaconSource(spec, flags),
+              onPicture(picture) {
+                told(picture);
+                if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
+              },
+            }).catch(reject);
+          }),
+      );
+    }),
+  );
+
+/** Says each thing once: what the run is, each round when it is decided, the one under way when it changes. */
+function teller({ ndjson, once }: Flags): (picture: RunPicture) => void {
+  let told = -1;
+  let said = '';
+  return (picture) => {
+    if (!picture.isCaughtUp) return;
+    if (ndjson) {
+      writeOut(`${safeJson(picture)}\n`);
+      return;
+    }
+    if (told < 0) writeOut(`${headOf(picture)}\n`);
+    const ready = picture.rounds.length - (isMeasured(picture) ? 0 : 1);
+    for (const round of picture.rounds.slice(Math.max(0, told), ready)) {
+      writeOut(`${roundLine(round)}\n`);
+    }
+    told = Math.max(told, ready);
+    const now = picture.open ? openLine(picture.open) : endLine(picture);
+    if (now !== said) writeOut(`${now}\n`);
+    said = now;
+    if (once && told >= 0) for (const line of workerLines(picture)) writeNote(line);
+  };
+}
+
+/** The loss of the newest round comes with the next heartbeats: its line waits for that. */
+const isMeasured = ({ rounds, reports, open }: RunPicture): boolean =>
+  !reports || open === undefined || rounds.at(-1)?.sharedLoss !== undefined;
+
+const headOf = ({ name, model, planned, tier, run }: RunPicture): string =>
+  `${name}  ${model}, ${planned} rounds, ${tier} tier, run ${run}`;
+
+const short = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
+
+/** A decided round. */
+function roundLine(round: RoundPicture): string {
+  const { accepted, roster, signers, committee, sent, result } = round;
+  const losses = [
+    round.ownLoss === undefined ? '' : `training ${formatLoss(round.ownLoss)}`,
+    round.sharedLoss === undefined ? '' : `validation ${formatLoss(round.sharedLoss)}`,
+    round.bitsPerByte === undefined ? '' : `${round.bitsPerByte.toFixed(2)} bits/byte`,
+  ];
+  const notes = [
+    ...round.rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
+    ...round.faults.map(({ worker, kind }) => `FAULT ${short(worker)} (${kind})`),
+    ...round.joined.map((key) => `joined ${short(key)}`),
+    ...round.left.map((key) => `left ${short(key)}`),
+    ...(round.forks.length > 0 ? ['FORK'] : []),
+  ];
+  return [
+    `round ${String(roundNumber(round.round)).padStart(4)}  ${result.padEnd(5)}`,
+    `${accepted.length} of ${roster.length} counted  ${signers.length} of ${committee.length} signed`,
+    formatBytes(sent.reduce((sum, { bytes }) => sum + bytes, 0)),
+    ...[...losses, notes.join(', ')].filter((each) => each !== ''),
+  ].join('  ');
+}
+
+/** The round under way; a seat that was not heard of is named once others were. */
+function openLine(open: OpenRoundPicture): string {
+  const { sent, roster, prepared, committed, quorum, missing, attempt, view, lacks } = open;
+  const isUnderWay = prepared.length + committed.length > 0 || view > 0 || attempt > 0;
+  const extra = [
+    attempt > 0 ? `recovery epoch ${attempt}` : '',
+    view > 0 ? `view ${view}` : '',
+    isUnderWay && missing.length > 0 ? `no sign of ${missing.map(short).join(', ')}` : '',
+    lacks === undefined ? '' : `not here: ${lacks}`,
+  ].filter((each) => each !== '');
+  const votes = `${prepared.length} prepared, ${committed.length} of ${quorum} committed`;
+  const words = `${roundName(open.round)}: ${sent.length} of ${roster.length} contributions, ${votes}`;
+  return [words, ...extra].join(', ');
+}
+
+const endLine = ({ rounds, planned }: RunPicture): string =>
+  `over: ${rounds.length} of ${planned} rounds decided`;
+
+const workerLines = ({ workers }: RunPicture): readonly string[] =>
+  workers.map(({ worker, counted, sent, device = '', bytes, inRoster, isAway, isFaulted }) => {
+    const state = isFaulted ? 'thrown out' : inRoster ? (isAway ? 'silent' : 'here') : 'left';
+    return `${short(worker)}  ${state}  ${counted} of ${sent} counted  ${formatBytes(bytes)}  ${device}`;
+  });

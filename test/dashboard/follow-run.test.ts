@@ -1,0 +1,102 @@
+import { describe, expect, it, vi } from 'vitest';
+import { createRelay } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { joinCertifiedRun } from '../../src/certified/join.ts';
+import { makeSpec } from '../../src/certified/make-spec.ts';
+import { replayRun } from '../../src/certified/replay-run.ts';
+import { followRun, openArchive } from '../../src/dashboard/follow-run.ts';
+import type { RunPicture } from '../../src/dashboard/run-picture.ts';
+import { layoutOf } from '../../src/model/from-settings.ts';
+import { createSigner } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { runIdOf } from '../../src/run/run-spec.ts';
+import { generateRun, signerOf } from '../support/certified-run.ts';
+import { createKeeper } from '../support/keeper.ts';
+
+const keep = createKeeper();
+const keyOf = (number: number): string => signerOf(number).publicKey;
+
+describe('a run out of an archive', () => {
+  it('is shown round by round: who counted, late, refused, joined, left, was thrown out', async () => {
+    const made = generateRun();
+    const archive = { events: made.events, beacons: [] };
+    const { picture, explain } = await openArchive(archive, { nowSeconds: 1_790_000_000 });
+    const { rounds } = picture;
+    expect(rounds.map(({ outcome }) => outcome)).toEqual(made.rounds.map(({ digest }) => digest));
+    expect(rounds.map(({ modelRoot }) => modelRoot)).toEqual(
+      made.rounds.map(({ modelRoot }) => modelRoot),
+    );
+    expect(rounds[1]!.accepted.some(({ worker }) => worker === keyOf(4))).toBe(false);
+    expect(rounds[1]!.joined).toEqual([keyOf(5)]);
+    expect(rounds[2]!.accepted).toContainEqual({ worker: keyOf(4), late: true });
+    expect(rounds[3]!.result).toBe('void');
+    expect(rounds[4]!.rejected).toEqual([{ worker: keyOf(5), reason: 'base-mismatch' }]);
+    expect(rounds[5]!.faults).toEqual([{ worker: keyOf(3), kind: 'equivocation' }]);
+    expect(rounds[5]!.view).toBe(2);
+    expect(rounds[6]!.left).toEqual([keyOf(4)]);
+    const byKey = new Map(picture.workers.map((each) => [each.worker, each]));
+    expect(byKey.get(keyOf(3))).toMatchObject({ isFaulted: true, inRoster: false });
+    expect(picture.open?.round).toBe(7);
+    expect(explain(keyOf(4), 1)?.why[0]).toContain('Counted late');
+    expect(explain(keyOf(1), 99)).toBeUndefined();
+  });
+});
+
+describe('a run over a relay', () => {
+  it('is followed without a key while it goes on, with what workers report; its archive replays', async () => {
+    const relay = keep(await createRelay());
+    const open = async () => {
+      const set = keep(
+        createRelaySet([relay.url], { openSocket, clock: systemClock, crypto: nativeCrypto }),
+      );
+      await set.ready();
+      return set;
+    };
+    const secretKey = new Uint8Array(32).fill(7);
+    const me = createSigner(secretKey).publicKey;
+    const document = { telemetry: true };
+    const { spec } = await makeSpec({ me, document, training: { model: 'linear', rounds: 3 } });
+    const run = runIdOf(spec);
+    const stop = new AbortController();
+    let last: RunPicture | undefined;
+    let isOver = false;
+    let failure: unknown;
+    const followed = await followRun(run, {
+      ...{ relays: await open(), clock: systemClock, signal: stop.signal, spec },
+      onPicture(picture) {
+        last = picture;
+        if (picture.open === undefined && picture.rounds[2]?.sharedLoss !== undefined) {
+          isOver = true;
+        }
+      },
+      onFailed(error) {
+        failure = error;
+      },
+    });
+    const trainer = {
+      ...{ device: { device: 'abacus', threads: 1 }, layout: layoutOf(spec.training) },
+      train: async ({ params }: { params: Float32Array | Float64Array }) => ({
+        ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(2.5) },
+        ...{ moments: [], examples: 1, seconds: 0 },
+      }),
+      evaluate: async () => 1.25,
+      sample: async () => new Uint8Array(),
+      close: async () => undefined,
+    };
+    const plan = { evaluate: true };
+    const worker = await joinCertifiedRun({ spec, secretKey, relays: await open(), trainer, plan });
+    await worker.run();
+    await vi.waitFor(() => expect(isOver).toBe(true), 30_000);
+    expect(failure).toBeUndefined();
+    await worker.close();
+    expect(last!.rounds.map(({ ownLoss }) => ownLoss)).toEqual([2.5, 2.5, 2.5]);
+    expect(last!.rounds.map(({ sharedLoss }) => sharedLoss)).toEqual([1.25, 1.25, 1.25]);
+    expect(last!.workers).toMatchObject([{ worker: me, counted: 3, sent: 3, device: 'abacus' }]);
+    expect(last!.relays).toMatchObject([{ relay: relay.url, state: 'open', refused: 0 }]);
+    const report = await replayRun(await followed.archive(), { spec });
+    expect(report.ok).toBe(true);
+    stop.abort();
+  });
+});
