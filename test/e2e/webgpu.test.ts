@@ -55,6 +55,17 @@ describeWith(swiftShaderMissing)(
   },
 );
 
+describeWith(swiftShaderMissing)('every op and its derivative', () => {
+  it(
+    'has kernels of WebGPU, but for numbers of 64 bits',
+    async () => {
+      const refused = await askOnGpu<readonly string[]>('open-every-op.ts', null);
+      expect(refused).toEqual(['argMax', 'cast', 'gather, a scalar index']);
+    },
+    PATIENCE_MS,
+  );
+});
+
 const programs: Program[] = [];
 let relay: Relay | undefined;
 afterEach(async () => {

@@ -2,7 +2,7 @@
  * Lowers many training steps to one ONNX Loop: state is carried from step to step, losses are stacked, all other inputs are read
  * from outside. Backends without Loop run the body alone, one call per step.
  */
-import type { OnnxGraph, OnnxNode, OnnxValue } from '../onnx/model.ts';
+import type { OnnxGraph, OnnxValue } from '../onnx/model.ts';
 import type { Graph } from './builder.ts';
 import { declared, type Lowering, lower } from './lower.ts';
 import { ANY, type ValueType } from './value.ts';
@@ -20,13 +20,7 @@ export interface LoopRoles {
 /** The output that replaces a carried input. */
 export const next = (name: string): string => `${name}.next`;
 
-const identity = (from: string, to: string): OnnxNode => ({
-  type: 'Identity',
-  inputs: [from],
-  outputs: [to],
-  attributes: {},
-  domain: '',
-});
+const yes = { dtype: 'bool', shape: [], bytes: new Uint8Array([1]) } as const;
 
 /** A model with an i64 scalar input `steps` that runs the body that many times. */
 export function lowerLoop(body: Graph, roles: LoopRoles, lowering: Lowering): OnnxGraph {
@@ -50,7 +44,7 @@ export function lowerLoop(body: Graph, roles: LoopRoles, lowering: Lowering): On
         domain: '',
       },
     ],
-    constants: [{ name: 'continue', dtype: 'bool', shape: [], bytes: new Uint8Array([1]) }],
+    constants: [{ ...yes, name: 'continue' }],
     inputs: outside,
     outputs: [...carried.map((name) => declared([next(name), type(next(name))])), ...stacked],
   };
@@ -69,15 +63,13 @@ function loopBody(body: Graph, { carried, iteration, collected }: LoopRoles, low
   const state = carried.map((name) => ({ name, type: type(next(name)) }));
   const graph: OnnxGraph = {
     name: 'step',
-    nodes: [
-      identity('continue.before', 'continue.after'),
-      ...plain.nodes.map((node) => ({
-        ...node,
-        inputs: inside(node.inputs),
-        outputs: inside(node.outputs),
-      })),
-    ],
-    constants: plain.constants,
+    nodes: plain.nodes.map((node) => ({
+      ...node,
+      inputs: inside(node.inputs),
+      outputs: inside(node.outputs),
+    })),
+    // a constant, since the loop reads it on the CPU: from a GPU it would be copied after every step
+    constants: [...plain.constants, { ...yes, name: 'continue.after' }],
     inputs: [
       { name: iteration, dtype: 'i64', shape: [] },
       { name: 'continue.before', dtype: 'bool', shape: [] },

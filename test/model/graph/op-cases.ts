@@ -1,7 +1,12 @@
 /** At least one case per op, so that an op without a test does not compile. */
+import { createGraph } from '../../../src/model/graph/builder.ts';
+import { gradients } from '../../../src/model/graph/grad.ts';
+import { lower } from '../../../src/model/graph/lower.ts';
+import type { Target } from '../../../src/model/graph/rule.ts';
 import type { OpName } from '../../../src/model/graph/signatures.ts';
 import type { Value } from '../../../src/model/graph/value.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
+import { encodeModel } from '../../../src/model/onnx/encode.ts';
 import type { DType } from '../../../src/model/onnx/model.ts';
 import { erf } from '../../support/ort-erf.ts';
 
@@ -268,3 +273,14 @@ export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
 };
 
 const real = (x: Value): 'f32' | 'f64' => (x.dtype === 'f32' ? 'f32' : 'f64');
+
+/** A case in f32 with all its gradients, for any target. */
+export function programOf({ shapes, build }: Pick<OpCase, 'shapes' | 'build'>) {
+  const graph = createGraph();
+  const operands = shapes.map((shape, i) => graph.input(`x${i}`, { dtype: 'f32', shape }));
+  const loss = v.reduceSum(build(operands[0]!, operands[1]!, operands[2]!));
+  gradients(graph, loss, operands).forEach((gradient, i) => {
+    graph.output(`d${i}`, gradient);
+  });
+  return (target: Target) => encodeModel(lower(graph, 'op', { target }));
+}

@@ -1,7 +1,7 @@
 /**
  * Every op's derivative against central differences of its f64 forward pass, run by onnxruntime itself; for `erf` and
  * `erfGate`, which have no f64 kernel, of an f64 function in TypeScript. The f32 graphs that training uses, and the
- * ones for WebGPU, must then give the same gradient up to rounding.
+ * ones for GPUs, must then give the same gradient up to rounding.
  */
 import { describe, expect, test } from 'vitest';
 import { philox, unit } from '../../../src/base/rng.ts';
@@ -111,6 +111,7 @@ describe('derivatives match finite differences', () => {
       const variants = [
         ...(c.reference ? [] : [{ dtype: 'f64', target: 'cpu', tolerance: 1e-8 } as const]),
         { dtype: 'f32', target: 'cpu', tolerance: 1e-5 } as const,
+        { dtype: 'f32', target: 'cuda', tolerance: 1e-5 } as const,
         { dtype: 'f32', target: 'webgpu', tolerance: 1e-5 } as const,
       ];
       for (const { dtype, target, tolerance } of variants) {

@@ -77,9 +77,9 @@ interface Scaled {
   scale(dims: readonly number[]): string;
 }
 
-/** The values (blocks, 32) of bytes times their block's scale; WebGPU, which has no kernels for bits, widens bytes first. */
+/** The values (blocks, 32) of bytes times their block's scale. GPUs have no kernels for bits: there halves of bytes are real numbers. */
 function emitScaled(to: Emitter, bytes: string, { isHalved, scale }: Scaled): string {
-  if (to.target !== 'webgpu') {
+  if (to.target === 'cpu' || (to.target === 'cuda' && !isHalved)) {
     return to.node('DequantizeLinear', [isHalved ? emitHalves(to, bytes) : bytes, scale([])], {
       attributes: { axis: { int: 0 } },
     });

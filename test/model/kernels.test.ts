@@ -1,0 +1,77 @@
+/** Every program that training makes, beside the kernels that GPUs have: nothing falls back to the CPU, or is copied inside the loop. */
+import { describe, expect, it } from 'vitest';
+import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
+import type { AnyModel } from '../../src/model/architectures/table.ts';
+import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
+import type { OptimizerSpec, Precision } from '../../src/run/model-spec.ts';
+import { gapsOf } from '../support/kernels.ts';
+import { adamwSpec, charGpt, muonSpec, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
+import { cases, programOf } from './graph/op-cases.ts';
+
+const adapter: LoraSpec = { rank: 2, alpha: 4, targets: 'all-linear', train: 'both' };
+const inTurn: LoraSpec = { ...adapter, train: 'alternate' };
+const wide = { width: 32, headSize: 8, ffn: 32, vocabulary: 2000 } as const;
+const llama = { ...tinyLlama, ...wide };
+const gpt2 = { ...tinyGpt2, ...wide, heads: 4 };
+const precisions: readonly Precision[] = ['f32', 'f16', 'q8', 'q4'];
+
+const models: Readonly<Record<string, AnyModel>> = {
+  'a linear model': { architecture: 'linear', features: 3 },
+  'an MLP': { architecture: 'mlp', features: 3, hidden: [8, 8] },
+  'char-gpt': charGpt,
+  'a GPT with a large vocabulary': { ...charGpt, vocabulary: 3000 },
+  'a Llama': llama,
+  'a Llama with a window': { ...llama, window: 4, tied: false },
+  'a GPT-2': gpt2,
+  'adapters in turn': loraModel(llama, inTurn),
+  ...Object.fromEntries(
+    precisions.flatMap((precision) =>
+      [llama, gpt2].map((spec) => [
+        `adapters of a ${spec.architecture} in ${precision}`,
+        loraModel(spec, adapter, precision),
+      ]),
+    ),
+  ),
+};
+
+const sgd: OptimizerSpec = { optimizer: 'sgd', clipNorm: 1, schedule: adamwSpec.schedule };
+const ways: readonly CompileOptions[] = [{}, { recompute: true, accumulate: 8 }, { masked: true }];
+
+describe.each(Object.keys(models))('%s', (name) => {
+  it.each(['cuda', 'webgpu'] as const)('stays on %s', (target) => {
+    const model = models[name]!;
+    const isTable = model.architecture === 'linear' || model.architecture === 'mlp';
+    for (const optimizer of [adamwSpec, muonSpec, sgd]) {
+      for (const options of isTable ? ways.slice(0, 2) : ways) {
+        const program = compileTraining(model, optimizer, 16, { ...options, target });
+        const steps = target === 'cuda' ? program.loop() : program.step();
+        for (const bytes of [steps, program.evaluate(), program.forward()]) {
+          expect(gapsOf(bytes, target)).toEqual([]);
+        }
+      }
+    }
+  });
+});
+
+/** What falls back all the same: only graphs of a user's own have f64, or numbers of 64 bits. */
+const left: Readonly<Record<string, readonly string[]>> = {
+  argMax: ['Cast of i64'],
+  'gather, a scalar index': ['Equal of i64', 'Reshape of i64', 'Unsqueeze of i64'],
+  cast: ['Add of f64', 'Cast of f64', 'Expand of f64', 'Mul of f64', 'Reshape of f64'],
+};
+
+describe('an op with its derivative', () => {
+  it.each(Object.values(cases).flat())('$title', ({ title, shapes, build }) => {
+    const program = programOf({ shapes, build });
+    expect(gapsOf(program('cuda'), 'cuda')).toEqual([]);
+    expect(gapsOf(program('webgpu'), 'webgpu')).toEqual(left[title] ?? []);
+  });
+});
+
+it('tells what would fall back', () => {
+  const program = compileTraining(loraModel(llama, adapter, 'q4'), adamwSpec, 2);
+  expect(gapsOf(program.loop(), 'cuda')).toEqual(['BitShift of u8', 'BitwiseAnd of u8']);
+  expect(gapsOf(program.loop(), 'webgpu')).toEqual(
+    expect.arrayContaining(['Concat with 29 buffers', 'Gather of i8', 'Loop', 'Slice of i32']),
+  );
+});

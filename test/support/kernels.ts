@@ -1,0 +1,112 @@
+/**
+ * Which operators onnxruntime 1.30 computes on CUDA and on WebGPU, for which types, at opset 18. CUDA: from docs/OperatorKernels.md of
+ * its sources; WebGPU: from which sessions of one node open without the CPU, and that page's sources where none can be opened.
+ */
+import { fromBinary } from '@bufbuild/protobuf';
+import { type DType, ELEMENT_TYPE } from '../../src/model/onnx/model.ts';
+import { type GraphProto, ModelProtoSchema, type NodeProto } from '../../src/model/onnx/onnx_pb.ts';
+
+export type Gpu = 'cuda' | 'webgpu';
+
+const REAL = 'f32 f16';
+const NUMBERS = 'f32 f16 i32';
+const DOUBLE = 'f64 f32 f16';
+const COMPARED = 'f64 f32 f16 i32 i64';
+const ANYTHING = 'f64 f32 f16 i32 i64 i8 u8 bool';
+
+/** The names of operators with one set of types. */
+const typed = (types: string, names: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.split(' ').map((name) => [name, types]));
+
+const kernels: Readonly<Record<Gpu, Readonly<Record<string, string>>>> = {
+  cuda: {
+    ...typed(DOUBLE, 'Cos Sin Erf Exp Floor Log Sqrt Sigmoid Tanh Relu Softmax LogSoftmax ArgMax'),
+    ...typed(DOUBLE, 'Gemm MatMul LayerNormalization SimplifiedLayerNormalization'),
+    ...typed(DOUBLE, 'com.microsoft.FusedMatMul'),
+    ...typed(REAL, 'com.microsoft.RotaryEmbedding'),
+    ...typed('f64 f32 f16 i32 i64 i8 u8', 'Abs Sign Add Sub Mul Div'),
+    ...typed('f64 f32 f16 i32 i64 i8', 'Neg'),
+    ...typed(COMPARED, 'Greater Less Max Min Pow ReduceMax ReduceSum'),
+    ...typed('f64 f32 f16 i32 i64 bool', 'Equal'),
+    ...typed('f64 f32 f16 i32 i64 u8', 'Where'),
+    ...typed('f64 f32 f16 i64 i8 u8', 'Clip'),
+    ...typed('f64 f32 f16 bool', 'Pad'),
+    ...typed('f64 f32 f16 i32', 'ReduceMean'),
+    ...typed('i8 u8', 'DequantizeLinear'),
+    ...typed('bool', 'Not And Or'),
+    ...typed(ANYTHING, 'Cast Concat Expand Gather GatherElements Identity Reshape ScatterElements'),
+    ...typed(ANYTHING, 'Shape Slice Split Squeeze Transpose Unsqueeze Loop'),
+  },
+  webgpu: {
+    ...typed(REAL, 'Abs Neg Cos Sin Erf Exp Floor Log Sqrt Sigmoid Tanh Relu Softmax MatMul Slice'),
+    ...typed(REAL, 'GatherElements LayerNormalization SimplifiedLayerNormalization'),
+    ...typed(REAL, 'com.microsoft.RotaryEmbedding'),
+    ...typed(NUMBERS, 'Add Sub Mul Div Pow Max Min Equal Less Greater Gemm Clip ArgMax CumSum'),
+    ...typed(NUMBERS, 'ReduceSum ReduceMean ReduceMax Split Concat Pad Transpose Squeeze Shape'),
+    ...typed(NUMBERS, 'ScatterElements Identity'),
+    ...typed('f32 f16 i32 bool', 'Where Unsqueeze'),
+    ...typed('f32 f16 i32 u8 bool', 'Cast Gather Reshape Expand'),
+    ...typed('i32 i8 u8', 'DequantizeLinear'),
+    ...typed('bool', 'Not And'),
+  },
+};
+
+/** Inputs that kernels of GPUs read in the memory of the CPU, from the second one on unless said. */
+const READ_ON_CPU = new Set(
+  'Reshape Expand Slice Split Squeeze Unsqueeze Pad ReduceSum ReduceMean ReduceMax Clip'.split(' '),
+);
+
+/** The standard promises a shader of WebGPU so many. */
+const MOST_BUFFERS = 8;
+
+/** What of a program a GPU could not do by itself: nodes without a kernel, copies between them, too many buffers. */
+export function gapsOf(model: Uint8Array, gpu: Gpu): readonly string[] {
+  const gaps = new Set<string>();
+  audit(fromBinary(ModelProtoSchema, model).graph!, gpu, new Map(), gaps);
+  return [...gaps].sort();
+}
+
+const names = Object.entries(ELEMENT_TYPE) as readonly (readonly [DType, number])[];
+const dtypeOf = (type: number): DType => names.find(([, number]) => number === type)![0];
+
+function audit(
+  { node, initializer, input }: GraphProto,
+  gpu: Gpu,
+  outside: ReadonlyMap<string, DType>,
+  gaps: Set<string>,
+): void {
+  const types = new Map(outside);
+  for (const { name, type } of input) types.set(name, dtypeOf(type!.tensorType!.elemType));
+  for (const { name, dataType } of initializer) types.set(name, dtypeOf(dataType));
+  const onCpu = new Set(initializer.map(({ name }) => name));
+  for (const each of node) {
+    const type = types.get(each.input[each.opType === 'Where' ? 1 : 0]!)!;
+    const name = each.domain === '' ? each.opType : `${each.domain}.${each.opType}`;
+    if (each.opType === 'Loop') {
+      if (gpu === 'webgpu') gaps.add('Loop');
+      audit(each.attribute[0]!.g!, gpu, types, gaps);
+    } else if (!kernels[gpu][name]?.split(' ').includes(type)) {
+      gaps.add(`${name} of ${type}`);
+    }
+    const rest = READ_ON_CPU.has(each.opType) ? each.input.slice(1) : [];
+    if (rest.some((read) => !onCpu.has(read))) gaps.add(`${name} reads a computed shape`);
+    const buffers = each.input.length - rest.length + each.output.filter(Boolean).length;
+    const isShader = gpu === 'webgpu' && each.opType !== 'Loop';
+    if (isShader && buffers > MOST_BUFFERS) gaps.add(`${name} with ${buffers} buffers`);
+    // a shape is known without looking at the elements
+    if (each.opType === 'Shape') onCpu.add(each.output[0]!);
+    for (const output of each.output) types.set(output, resultOf(each, types));
+  }
+}
+
+function resultOf(
+  { opType, input, attribute }: NodeProto,
+  types: ReadonlyMap<string, DType>,
+): DType {
+  if (/^(Equal|Less|Greater|Not|And|Or)$/.test(opType)) return 'bool';
+  if (/^(Shape|ArgMax)$/.test(opType)) return 'i64';
+  if (opType === 'DequantizeLinear') return 'f32';
+  if (opType === 'Where') return types.get(input[1]!)!;
+  const to = attribute.find(({ name }) => opType === 'Cast' && name === 'to');
+  return to ? dtypeOf(Number(to.i)) : types.get(input[0]!)!;
+}
