@@ -2,12 +2,13 @@
  * Receipts: who contributed what to a certified run and what it was worth, out of the run's events alone. Whoever has those gets the same
  * receipt, so a signed one can be held against them; rounds can be proved one by one with the run root.
  */
+import { liveOf, unseated } from '../consensus/round/membership.ts';
 import { proveRound, type RoundProof, runRoot } from '../consensus/run-root.ts';
 import { rollingScore, weightVector } from '../consensus/scores.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
-import { type Chain, openingOf } from './chain.ts';
+import { type Chain, membershipOf, openingOf } from './chain.ts';
 import { pathOf, type Stop } from './replay.ts';
 
 /** What one key did, by index of rounds. */
@@ -19,6 +20,8 @@ export interface ReceiptRow {
   readonly late: readonly number[];
   /** Rounds that it helped to decide, by the votes that the next outcome lists; of the last round none does. */
   readonly voted: readonly number[];
+  /** Rounds in which it had no seat since its scores were under the floor; what it sent still counted by the same rules. */
+  readonly unseated: readonly number[];
   /** The mean of its last scores, in millionths of a loss; null in runs without scores, and for who left. */
   readonly score: number | null;
   /** Its share of the weight vector; 0 in runs without scores. */
@@ -74,9 +77,10 @@ function receiptFrom(spec: RunSpec, stops: readonly Stop[]): Receipted | undefin
   const digests = stops.flatMap(({ chain, outcome }) => (outcome ? [chain.parent] : []));
   const last = stops.at(-1);
   if (last === undefined || digests.length === 0) return undefined;
+  const rules = membershipOf(spec, last.chain.run);
   const found = new Map<WorkerId, Done>();
   const of = (worker: WorkerId): Done => {
-    const known = found.get(worker) ?? { counted: [], late: [], voted: [] };
+    const known = found.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] };
     found.set(worker, known);
     return known;
   };
@@ -84,6 +88,9 @@ function receiptFrom(spec: RunSpec, stops: readonly Stop[]): Receipted | undefin
     const before = stops[i - 1]?.chain;
     if (outcome === undefined || before === undefined) return;
     const { members } = before.ledger;
+    for (const key of unseated(before.ledger, liveOf(rules, before.ledger))) {
+      of(key).unseated.push(outcome.round);
+    }
     for (const { index, late } of outcome.accepted) {
       of(members[index]!.key)[late ? 'late' : 'counted'].push(outcome.round);
     }
@@ -106,6 +113,7 @@ interface Done {
   readonly counted: number[];
   readonly late: number[];
   readonly voted: number[];
+  readonly unseated: number[];
 }
 
 /** What certified scores say of the members of a roster. */
@@ -133,7 +141,7 @@ function rowsOf(chain: Chain, found: ReadonlyMap<WorkerId, Done>): readonly Rece
   const keys = [...new Set([...found.keys(), ...chain.ledger.members.map(({ key }) => key)])];
   return keys.sort().map((worker) => ({
     worker,
-    ...(found.get(worker) ?? { counted: [], late: [], voted: [] }),
+    ...(found.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] }),
     score: standings.get(worker)?.score ?? null,
     weight: standings.get(worker)?.weight ?? 0,
   }));

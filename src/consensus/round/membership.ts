@@ -248,24 +248,30 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
  */
 export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
+  const out = unseated(ledger, keys);
+  return withTip(ledger, keys).filter((key) => !out.has(key));
+}
+
+/** Those that have earned a seat, whatever their scores. */
+function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   const maySit = new Set(
     keysOf(
       ledger.members,
       ({ tip, seatFrom }) => tip !== null && seatFrom >= 0 && seatFrom <= ledger.round,
     ),
   );
-  const seated = keys.filter((key) => maySit.has(key));
-  const out = unseated(ledger, seated);
-  return seated.filter((key) => !out.has(key));
+  return keys.filter((key) => maySit.has(key));
 }
 
 /**
- * Who has no seat for its scores: those that were under the floor two outcomes ago, so that no outcome chooses its successor's committee by
+ * Who of the live members has no seat for its scores: those that were under the floor two outcomes ago, so that no outcome chooses its successor's committee by
  * the votes it lists. The worst first, and never as many as a third: scores may be wrong, a stalled run is.
  */
-function unseated({ members }: Ledger, keys: readonly WorkerId[]): ReadonlySet<WorkerId> {
+export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet<WorkerId> {
+  if (ledger.round === 0) return new Set();
+  const keys = withTip(ledger, live);
   const may = new Set(keys);
-  const low = members.flatMap(({ key, features }) =>
+  const low = ledger.members.flatMap(({ key, features }) =>
     may.has(key) && features?.scores?.before === 1 ? [{ key, ...features.scores }] : [],
   );
   const score = ({ history }: { readonly history: readonly number[] }) => rollingScore(history);

@@ -7,6 +7,7 @@ import {
   nextLedger,
   type RosterChange,
   seatable,
+  unseated,
 } from '../../../src/consensus/round/membership.ts';
 import type { Ledger } from '../../../src/run/ledger.ts';
 import { lateOf, nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
@@ -193,5 +194,31 @@ describe('what else the ledger keeps', () => {
   it('outer steps taken, and only as many rounds as it looks back on', () => {
     const ledger = play(rules, FINAL, VOID, FINAL, FINAL, VOID, FINAL, FINAL);
     expect([ledger.round, ledger.steps, ledger.finals]).toEqual([7, 5, [3, 5, 6]]);
+  });
+});
+
+describe('who is under the floor of scores', () => {
+  const scored = rulesOf({ scores: true });
+  const harmful = {
+    scores: new Map(keys(0, 1, 2, 3).map((key) => [key, key === keyOf(3) ? -90_000 : 20_000])),
+  };
+  const after = (rounds: number) => play(scored, FINAL, ...Array(rounds).fill(harmful));
+
+  it('loses its seat two outcomes later, and never its place in the roster or its vote before', () => {
+    const sitting = [1, 2, 3, 4, 5].map((rounds) => {
+      const ledger = after(rounds);
+      const live = liveOf(scored, ledger);
+      expect(live).toContain(keyOf(3));
+      const out = unseated(ledger, live);
+      expect(seatable(ledger, live)).toEqual(live.filter((key) => !out.has(key)));
+      return [...out];
+    });
+    expect(sitting).toEqual([[], [], [keyOf(3)], [keyOf(3)], [keyOf(3)]]);
+  });
+
+  it('is never as many as a third of those who may sit', () => {
+    const most = { scores: new Map(keys(0, 1, 2, 3).map((key, i) => [key, i < 2 ? -90_000 : 1])) };
+    const ledger = play(scored, FINAL, most, most, most, most);
+    expect(seatable(ledger, liveOf(scored, ledger)).length).toBeGreaterThanOrEqual(3);
   });
 });
