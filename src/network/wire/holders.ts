@@ -82,7 +82,7 @@ export const attestationFilter = (attestors: readonly WorkerId[]): ReturnType<ty
   attestation.filter({}, { authors: attestors });
 
 /** The announcement of a verified event, or why it does not count now (unix seconds). */
-function readHolder(event: SignedEvent, now: number): Result<HolderRecord> {
+export function readHolder(event: SignedEvent, now: number): Result<HolderRecord> {
   const parsed = kind.parse(event);
   if (!parsed.ok) return parsed;
   const { region, tier, weight, classes = [], free, contacts = [], held = [] } = parsed.value;

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { Directory, isAskable, readAnswer } from '../../../src/network/directory/directory.ts';
+import { createSigner, type Signer } from '../../../src/network/event.ts';
+import { pureCrypto } from '../../../src/network/event-crypto.ts';
+import { buildHolder, type HolderOffer } from '../../../src/network/wire/holders.ts';
+import { idOf, NOW } from '../../support/directory.ts';
+
+const signer = (n: number): Signer => createSigner(new Uint8Array(32).fill(n));
+const offer = (change: Partial<HolderOffer> = {}): HolderOffer => ({
+  ...{ region: 'europe', tier: 'known', weight: 1, classes: [], freeBytes: 1, held: [] },
+  contacts: ['https://holder.example.org'],
+  ...change,
+});
+const announced = (n: number, change: Partial<HolderOffer> = {}, at = NOW, seconds = 3600) =>
+  JSON.stringify(signer(n).sign(buildHolder(offer(change), at, seconds)));
+const options = (allowPrivate = false) => ({
+  ...{ own: signer(9).publicKey, now: () => NOW, crypto: pureCrypto, allowPrivate },
+});
+
+describe('the directory at a holder server', () => {
+  it('takes announcements and gives them to whoever asks', () => {
+    const directory = new Directory(options());
+    const object = idOf('object');
+    expect(directory.take(announced(1))).toMatchObject({ ok: true });
+    expect(directory.take(announced(2, { held: [object] }))).toMatchObject({ ok: true });
+    const text = directory.answer(object);
+    const records = readAnswer(text!, options());
+    expect(records?.map(({ key }) => key)).toEqual([signer(2).publicKey, signer(1).publicKey]);
+    expect(records?.[0]?.held).toEqual([object]);
+    expect(directory.answer('../../etc/passwd')).toBeUndefined();
+  });
+
+  it.each([
+    ['is expired', announced(1, {}, NOW - 7200), 'expired'],
+    ['is of the future', announced(1, {}, NOW + 7200), 'from-the-future'],
+    [
+      'names only a private address',
+      announced(1, { contacts: ['http://192.168.1.1:8790'] }),
+      'no-contact',
+    ],
+    [
+      'names only this machine',
+      announced(1, { contacts: ['http://localhost:8790'] }),
+      'no-contact',
+    ],
+    ['names no contact', announced(1, { contacts: [] }), 'no-contact'],
+    ['was changed', announced(1).replace('europe', 'asia-x'), 'bad-id'],
+    ['has another signature', announced(1).replace(/"sig":"../, '"sig":"00'), 'bad-signature'],
+    ['is no JSON', '{', 'bad-json'],
+    ['is too long', `${' '.repeat(9000)}{}`, 'too-large'],
+  ])('refuses an announcement that %s', (_, text, code) => {
+    expect(new Directory(options()).take(text)).toMatchObject({ ok: false, issue: { code } });
+  });
+
+  it('takes private contacts where that is allowed', () => {
+    const text = announced(1, { contacts: ['http://127.0.0.1:8790'] });
+    expect(new Directory(options(true)).take(text)).toMatchObject({ ok: true });
+  });
+
+  it('checks no more than 600 announcements a minute', () => {
+    const directory = new Directory(options());
+    for (let i = 0; i < 600; i++) directory.take('{');
+    expect(directory.take(announced(1))).toMatchObject({ ok: false, issue: { code: 'busy' } });
+  });
+
+  it('reads an answer of anyone: what is wrong is left out, and no more than 32 are looked at', () => {
+    const good = JSON.parse(announced(1));
+    const forged = { ...good, id: idOf('other') };
+    const read = (value: unknown) => readAnswer(JSON.stringify(value), options());
+    expect(read({ holders: [forged, 5, null, {}, good, good] })).toHaveLength(1);
+    expect(read({ holders: [...Array.from({ length: 32 }, () => ({})), good] })).toEqual([]);
+    for (const nothing of [[], 'x', { holders: 'x' }, {}]) expect(read(nothing)).toBeUndefined();
+    expect(readAnswer('{"holders":[', options())).toBeUndefined();
+    expect(readAnswer(' '.repeat(300_000), options())).toBeUndefined();
+  });
+
+  it.each([
+    ['https://holder.example.org/chunks', true],
+    ['http://93.184.216.34:8790', true],
+    ['http://127.0.0.1:8790', false],
+    ['http://[::1]:8790', false],
+    ['https://10.0.0.7', false],
+    ['https://router.lan', false],
+    ['http://169.254.169.254', false],
+    ['http://93.184.216.34:22', false],
+    ['http://93.184.216.34:6379', false],
+  ])('%s of a stranger may be asked: %s', (url, isGood) => {
+    expect(isAskable(url)).toBe(isGood);
+  });
+});
