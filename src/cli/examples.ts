@@ -50,6 +50,9 @@ export const examples: Readonly<Record<string, string>> = {
   'stake withdraw': 'nostrain stake withdraw npub1… --contract 0x…',
   'stake slash': 'nostrain stake slash --contract 0x… --events run.ndjson',
   'stake link': 'nostrain stake link --run moss --account-key id.json -o links.json',
+  'directory find': 'nostrain directory find 9f86d0… --directory wss://relay.example.org',
+  'directory attest':
+    'nostrain directory attest npub1… --region europe --relay wss://relay.example.org',
   'placement check': 'nostrain placement check placement.toml holders.toml',
   doctor: `nostrain doctor ${RELAY}`,
   completion: 'nostrain completion bash > ~/.local/share/bash-completion/completions/nostrain',

@@ -8,7 +8,7 @@ const SHELL = 'Shell:';
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Train:': ['demo', 'run-training', 'run', 'sample', 'model'],
   'Runs on this machine:': ['runs', 'show', 'clean', 'keygen', 'doctor'],
-  'Large files:': ['checkpoint'],
+  'Large files:': ['checkpoint', 'directory', 'placement'],
   'Relays:': ['relay', 'relays', 'plan'],
   'Certified runs, checked by anybody:': [
     'watch',
@@ -21,7 +21,6 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'challenge',
     'witness',
     'stake',
-    'placement',
   ],
   [SHELL]: ['completion'],
 };
@@ -56,6 +55,7 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes', 'allowPrivateRelays'],
     ...['advertiseRelay', 'discoverRelays', 'profile', 'heartbeatInterval', 'maxMissedHeartbeats'],
     ...['stripe', 'rpc', 'agree', 'rpcTimeout', 'wait', 'drand', 'idleTimeout', 'maxWait'],
+    ...['directory', 'allowPrivate'],
     ...['since', 'heartbeatSince', 'heartbeatIdleTimeout', 'workersPerIp'],
   ],
   'Advanced:': [

@@ -21,6 +21,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     ],
     'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
+    'directory/find.ts': [['nostrain directory find --json', 'directory-find']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],
     'model/inspect.ts': [['nostrain model inspect --json', 'model-inspect']],

@@ -33,6 +33,8 @@ export interface DirectoryOptions {
 export class Directory {
   readonly contacts: Contacts;
   readonly #options: DirectoryOptions;
+  /** What this server says of itself: whoever asks it learns its key so. */
+  own: SignedEvent | undefined;
   #minute = 0;
   #taken = 0;
 
@@ -44,8 +46,9 @@ export class Directory {
   /** JSON for whoever asks for these 64 hex digits; undefined where they are none. */
   answer(target: string): string | undefined {
     if (!isHex32(target)) return undefined;
-    const records = this.contacts.answer(target, this.#options.now()).slice(0, MOST_RECORDS);
-    return JSON.stringify({ holders: records.map(({ event }) => event) });
+    const records = this.contacts.answer(target, this.#options.now()).slice(0, MOST_RECORDS - 1);
+    const own = this.own ? [this.own] : [];
+    return JSON.stringify({ holders: [...own, ...records.map(({ event }) => event)] });
   }
 
   /** Takes an announcement of anyone. */

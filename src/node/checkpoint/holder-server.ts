@@ -30,6 +30,8 @@ export interface HolderOptions {
   /** How often one chunk goes out in `windowMs`, one after the other, so that whoever has it passes it on; undefined for any number at once. */
   readonly copies?: number | undefined;
   readonly windowMs?: number;
+  /** Answers what is no chunk; false where it is not its own. */
+  beside?(request: IncomingMessage, response: ServerResponse): boolean;
   /** Told of what went out. */
   onSent?(bytes: number): void;
 }
@@ -155,6 +157,7 @@ class Holder implements HolderServer {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#options.beside?.(request, response)) return;
     const { status, headers = {}, body, sha256 } = this.#replyTo(request);
     response.setHeader('access-control-allow-origin', '*');
     response.writeHead(status, { 'content-length': '0', ...headers });

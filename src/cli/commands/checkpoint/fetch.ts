@@ -1,24 +1,27 @@
 /** `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served from. */
 import { Command } from 'commander';
 import { anySignal } from '../../../base/abort.ts';
+import { isHex32 } from '../../../base/bytes.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import type { FetchEvent } from '../../../checkpoint/fetch.ts';
 import { type Manifest, manifestDigest } from '../../../checkpoint/manifest.ts';
 import type { PlaceReport } from '../../../checkpoint/place-state.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
+import { findHolders } from '../../../node/checkpoint/find-holders.ts';
 import { findManifest } from '../../../node/checkpoint/find-manifest.ts';
 import { type HolderServer, serveFolder } from '../../../node/checkpoint/holder-server.ts';
 import { type NamedPlace, openPlaces } from '../../../node/checkpoint/places.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
+import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../../terminal/render/numbers.ts';
+import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../../shared/directory.ts';
 
-interface Flags extends ConnectionFlags {
+interface Flags extends DirectoryFlags {
   readonly from?: readonly string[];
   readonly near?: readonly string[];
   readonly out: string;
@@ -32,10 +35,12 @@ interface Flags extends ConnectionFlags {
 /** Bytes that may come for every byte of the file, where nothing else is said. */
 const USUAL_EXCESS = 2;
 const LEAST_CAP = 2 ** 26;
+/** Holders after which no more are looked for. */
+const ENOUGH_HOLDERS = 6;
 
 /** The command. */
 export const fetch = (): Command =>
-  addConnectionFlags(
+  addDirectoryFlags(
     new Command('fetch')
       .description('get a chunked file from several places at once; called again it goes on')
       .argument('<what>', 'manifest.json, a folder, their address, or a digest')
@@ -75,8 +80,8 @@ const tooLate = (seconds: number): CheckpointError =>
   });
 
 async function run(what: string, flags: Flags, signal: AbortSignal): Promise<void> {
-  const options = { connection: connectionOf(flags), signal };
-  const named = placesOf(flags);
+  const options = { connection: connectionOf(flags), allowPrivate: flags.allowPrivate, signal };
+  const named = [...placesOf(flags), ...(await foundPlaces(what, flags, signal))];
   const first = await openPlaces(named, undefined, options);
   const { manifest, beside } = await findManifest(what, first.places, signal);
   await first.close();
@@ -105,6 +110,25 @@ const placesOf = ({ from = [], near = [] }: Flags): readonly NamedPlace[] => [
   ...near.map((text) => ({ text, isNear: true, isTrusted: true })),
   ...from.map((text) => ({ text, isTrusted: true })),
 ];
+
+/** Holders that `--directory` knows: strangers, so that none at a private address is asked. */
+async function foundPlaces(
+  what: string,
+  flags: Flags,
+  signal: AbortSignal,
+): Promise<readonly NamedPlace[]> {
+  if (flags.directory.length === 0) return [];
+  if (!isHex32(what)) {
+    throw new ConfigError('flag/directory', '--directory finds the holders of a digest', {
+      hint: 'name the file by the 64 hex digits that `nostrain checkpoint pack` printed',
+    });
+  }
+  const { holders } = await withDirectory(flags, { signal }, (search) =>
+    findHolders(what, ENOUGH_HOLDERS, search),
+  );
+  writeNote(`${holders.length} holders are known`);
+  return holders.flatMap(({ contacts: [text] }) => (text ? [{ text, isTrusted: false }] : []));
+}
 
 const nowhere = (): ConfigError =>
   new ConfigError('flag/from', 'there is nowhere to fetch from', {

@@ -9,8 +9,10 @@ import { whole } from '../../../terminal/flags.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes } from '../../../terminal/render/numbers.ts';
+import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
+import { type AnnounceFlags, addAnnounceFlags, announcing } from './announcing.ts';
 
-interface Flags {
+interface Flags extends AnnounceFlags {
   readonly port: number;
   readonly host: string;
   readonly rate?: number;
@@ -19,22 +21,36 @@ interface Flags {
 
 /** The command. */
 export const seed = (): Command =>
-  new Command('seed')
-    .description('serve the chunks of a folder over HTTP until Ctrl-C')
-    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .addOption(whole('--port <n>', 'where to listen; 0 for any port', 0, 65_535).default(8790))
-    .option('--host <address>', 'where to listen; 0.0.0.0 for every network', '127.0.0.1')
-    .addOption(whole('--rate <bytes>', 'most bytes a second, to all together', 1024))
-    .addOption(
-      whole('--copies <n>', 'how often one chunk goes out in a minute: others pass it on', 1),
-    )
-    .action(async (folder: string, { port, host, rate, copies }: Flags) => {
-      const manifest = await readManifest(folder);
-      const server = await serveFolder(folder, manifest, {
-        ...{ port, host, rate, copies, clock: systemClock },
-      });
-      writeOut(`${server.url}/${manifestDigest(manifest, nativeSha256)}\n`);
-      await untilInterrupted();
-      await server.close();
-      writeNote(`${formatBytes(server.sentBytes)} went out`);
+  addAnnounceFlags(
+    new Command('seed')
+      .description('serve the chunks of a folder over HTTP until Ctrl-C')
+      .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
+      .addOption(whole('--port <n>', 'where to listen; 0 for any port', 0, 65_535).default(8790))
+      .option('--host <address>', 'where to listen; 0.0.0.0 for every network', '127.0.0.1')
+      .addOption(whole('--rate <bytes>', 'most bytes a second, to all together', 1024))
+      .addOption(
+        whole('--copies <n>', 'how often one chunk goes out in a minute: others pass it on', 1),
+      ),
+  ).action(async (folder: string, flags: Flags, command: Command) => {
+    const { port, host, rate, copies } = flags;
+    const holds = flags.announce !== undefined;
+    const only = ['directory', 'region', 'tier', 'weight', 'keyFile', 'secKey', 'allowPrivate'];
+    refuseUnused(command, [
+      { flags: [...only, ...connectionFlagNames], goesWith: '--announce', holds },
+    ]);
+    const known = await announcing(flags);
+    const manifest = await readManifest(folder);
+    const server = await serveFolder(folder, manifest, {
+      ...{ port, host, rate, copies, clock: systemClock },
+      ...(known && { beside: known.route }),
     });
+    const digest = manifestDigest(manifest, nativeSha256);
+    writeOut(`${server.url}/${digest}\n`);
+    const stop = new AbortController();
+    const kept = known?.keep([digest], stop.signal);
+    await untilInterrupted();
+    stop.abort();
+    await kept;
+    await server.close();
+    writeNote(`${formatBytes(server.sentBytes)} went out`);
+  });

@@ -1,0 +1,153 @@
+/** The directory of holders over HTTP: the route of a holder server that answers and takes announcements, and how another's is asked. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { anySignal } from '../../base/abort.ts';
+import { utf8 } from '../../base/bytes.ts';
+import type { AskHttp, HttpAnswer } from '../../checkpoint/http-place.ts';
+import {
+  type Directory,
+  type DirectoryOptions,
+  MOST_ANSWER_BYTES,
+  MOST_EVENT_BYTES,
+  readAnswer,
+} from '../../network/directory/directory.ts';
+import type { LookupOptions } from '../../network/directory/lookup.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { HolderRecord } from '../../network/wire/holders.ts';
+
+const PATH = /^\/directory\/([0-9a-f]{64})?$/;
+/** One ask, whatever the other side does. */
+const ASK_MS = 5000;
+
+/** Answers `GET /directory/<64 hex digits>` and takes `PUT /directory/`; false of a request that is neither. */
+export const directoryRoute =
+  (directory: Directory) =>
+  (request: IncomingMessage, response: ServerResponse): boolean => {
+    const [path, target] = PATH.exec(request.url ?? '') ?? [];
+    if (path === undefined) return false;
+    if (request.method === 'GET' && target !== undefined) {
+      reply(response, 200, directory.answer(target) ?? '{}');
+    } else if (request.method === 'PUT' && target === undefined) {
+      void take(directory, request, response);
+    } else reply(response, 405, '{}');
+    return true;
+  };
+
+function reply(response: ServerResponse, status: number, text: string): void {
+  const body = utf8(text);
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': String(body.length),
+  });
+  response.end(body);
+}
+
+const STATUS: Readonly<Record<string, number>> = { busy: 429, 'too-large': 413 };
+
+async function take(
+  directory: Directory,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const text = await readUpTo(request, MOST_EVENT_BYTES).catch(() => undefined);
+  if (text === undefined) {
+    reply(response, 413, '{}');
+    request.destroy();
+    return;
+  }
+  const taken = directory.take(text);
+  if (taken.ok) reply(response, 200, '{}');
+  else
+    reply(response, STATUS[taken.issue.code] ?? 400, JSON.stringify({ reason: taken.issue.code }));
+}
+
+/** Undefined of more bytes than that. */
+async function readUpTo(
+  body: AsyncIterable<Uint8Array>,
+  most: number,
+): Promise<string | undefined> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of body) {
+    length += part.length;
+    if (length > most) return undefined;
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+export interface DirectoryPort {
+  readonly ask: LookupOptions['ask'];
+  /** The same of an address that a person named, whose key is not known. */
+  askAt(url: string, target: string): Promise<readonly HolderRecord[] | undefined>;
+  /** Tells a contact of an announcement; whether it took it. */
+  tell(contact: HolderRecord, event: SignedEvent): Promise<boolean>;
+  tellAt(url: string, event: SignedEvent): Promise<boolean>;
+}
+
+export interface DirectoryPortOptions extends Omit<DirectoryOptions, 'own'> {
+  /** Asks strangers' addresses: which of them may be asked is its matter. */
+  readonly http: AskHttp;
+  /** Asks those that a person named. */
+  readonly peerHttp: AskHttp;
+  readonly signal: AbortSignal;
+}
+
+/** Asks directories over HTTP: each ask is bounded in bytes and time, and nothing in an answer counts unverified. */
+export function createDirectoryPort(options: DirectoryPortOptions): DirectoryPort {
+  const { http, peerHttp, signal } = options;
+  const within = async <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error(`no answer in ${ASK_MS} ms`)), ASK_MS);
+    const both = anySignal(signal, late.signal);
+    try {
+      return await work(both.signal);
+    } finally {
+      clearTimeout(timer);
+      both.release();
+    }
+  };
+  const askAt = (ask: AskHttp, url: string, target: string) =>
+    within(async (stop) => {
+      const answer = await ask(`${url}/directory/${target}`, { signal: stop });
+      const text = await bodyOf(answer);
+      return text === undefined ? undefined : readAnswer(text, options);
+    });
+  /** The first of its contacts that does it. */
+  const firstOf = async <T>(
+    { contacts }: HolderRecord,
+    work: (url: string) => Promise<T | undefined>,
+  ): Promise<T | undefined> => {
+    for (const url of contacts) {
+      const done = await work(url).catch(() => signal.throwIfAborted());
+      if (done !== undefined) return done as T;
+    }
+    return undefined;
+  };
+  const tellAt = (ask: AskHttp, url: string, event: SignedEvent) =>
+    within(async (stop) => {
+      const body = utf8(JSON.stringify(event));
+      const headers = { 'content-type': 'application/json', 'content-length': String(body.length) };
+      const request = { method: 'PUT', headers, body, signal: stop } as const;
+      const answer = await ask(`${url}/directory/`, request);
+      answer.cancel();
+      return answer.status === 200;
+    });
+  return {
+    askAt: (url, target) => askAt(peerHttp, url, target),
+    tellAt: (url, event) => tellAt(peerHttp, url, event),
+    ask: (contact, target) => firstOf(contact, (url) => askAt(http, url, target)),
+    tell: async (contact, event) =>
+      (await firstOf(contact, async (url) => (await tellAt(http, url, event)) || undefined)) ??
+      false,
+  };
+}
+
+async function bodyOf(answer: HttpAnswer): Promise<string | undefined> {
+  if (answer.status === 200) {
+    const text = await readUpTo(answer.body, MOST_ANSWER_BYTES);
+    if (text === undefined) answer.cancel();
+    return text;
+  }
+  answer.cancel();
+  return undefined;
+}

@@ -1,0 +1,113 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Directory } from '../../../src/network/directory/directory.ts';
+import { createSigner } from '../../../src/network/event.ts';
+import { buildHolder } from '../../../src/network/wire/holders.ts';
+import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
+import {
+  createDirectoryPort,
+  directoryRoute,
+} from '../../../src/node/checkpoint/directory-route.ts';
+import {
+  announce,
+  type DirectorySearch,
+  findHolders,
+} from '../../../src/node/checkpoint/find-holders.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { idOf } from '../../support/directory.ts';
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.close();
+    server.closeAllConnections();
+  }
+});
+const now = () => Math.floor(Date.now() / 1000);
+
+async function listen(handler: Parameters<typeof createServer>[1]): Promise<string> {
+  const server = createServer(handler!);
+  servers.push(server);
+  await new Promise<void>((done) => {
+    server.listen(0, '127.0.0.1', done);
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+function searchOf(peers: readonly string[], allowPrivate = true): DirectorySearch {
+  const signal = new AbortController().signal;
+  const http = createAskHttp({ isTrusted: false, allowPrivate });
+  const peerHttp = createAskHttp({ isTrusted: true });
+  const asking = { http, peerHttp, now, allowPrivate, signal, crypto: nativeCrypto };
+  const port = createDirectoryPort(asking);
+  return { relays: undefined, peers, port, now, allowPrivate, waitMs: 1000, signal };
+}
+
+/** A holder server that announces itself to the others through one of them. */
+async function holder(n: number, held: readonly string[], peers: readonly string[]) {
+  const signer = createSigner(new Uint8Array(32).fill(n), nativeCrypto);
+  const own = { own: signer.publicKey, now, crypto: nativeCrypto, allowPrivate: true };
+  const directory = new Directory(own);
+  const route = directoryRoute(directory);
+  const url = await listen((request, response) => {
+    if (!route(request, response)) response.writeHead(404).end();
+  });
+  const offer = { region: 'europe', tier: 'known', weight: 1, classes: [], freeBytes: 0 };
+  const event = signer.sign(buildHolder({ ...offer, contacts: [url], held }, now(), 3600));
+  const told = await announce(event, held, directory, searchOf(peers));
+  return { url, key: signer.publicKey, directory, told };
+}
+
+describe('the directory between holder servers', () => {
+  it('R-16: servers that know one another by one address find who holds what', async () => {
+    const objects = Array.from({ length: 8 }, (_, i) => idOf(`object ${i}`));
+    const first = await holder(1, [], []);
+    const others = [];
+    for (const [i, object] of objects.entries())
+      others.push(await holder(i + 2, [object], [first.url]));
+    for (const [i, object] of objects.entries()) {
+      const found = await findHolders(object, 1, searchOf([first.url]));
+      expect(found.by).toBe('holders');
+      expect(found.holders.map(({ key }) => key)).toEqual([others[i]!.key]);
+      expect(found.hops).toBeLessThanOrEqual(3);
+    }
+    const nobody = await findHolders(idOf('nobody has it'), 1, searchOf([first.url]));
+    expect(nobody.holders).toEqual([]);
+  });
+
+  it('asks nobody whom a stranger names in this machine or network, unless that is allowed', async () => {
+    const object = idOf('object');
+    const first = await holder(1, [], []);
+    await holder(2, [object], [first.url]);
+    const { holders, asks } = await findHolders(object, 1, searchOf([first.url], false));
+    expect([holders, asks]).toEqual([[], 0]);
+  });
+
+  it('gives up what answers for ever, too much, nonsense or elsewhere', async () => {
+    let asked = 0;
+    const endless = await listen((_, response) => {
+      asked++;
+      response.writeHead(200);
+      const more = () => response.write('x'.repeat(65_536), () => setImmediate(more));
+      more();
+    });
+    const wrong = await listen((_, response) => void response.end('<html>'));
+    const away = await listen((_, response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()); // biome-ignore format: one line
+    const { port } = searchOf([]);
+    expect(await port.askAt(endless, idOf('x'))).toBeUndefined();
+    expect(await port.askAt(wrong, idOf('x'))).toBeUndefined();
+    await expect(port.askAt(away, idOf('x'))).rejects.toThrow();
+    expect(asked).toBe(1);
+  });
+
+  it('takes announcements of at most 8 KiB, and says why not', async () => {
+    const { url } = await holder(1, [], []);
+    const put = (body: string) => fetch(`${url}/directory/`, { method: 'PUT', body });
+    expect((await put('x'.repeat(10_000))).status).toBe(413);
+    const refused = await put('{}');
+    expect([refused.status, await refused.json()]).toEqual([400, { reason: 'unsigned' }]);
+    expect((await fetch(`${url}/directory/`, { method: 'POST' })).status).toBe(405);
+    expect((await fetch(`${url}/directory/xyz`)).status).toBe(404);
+  });
+});
