@@ -10,7 +10,8 @@ import { WebSocket } from 'ws';
 import type { Behavior } from '../contract/behavior.ts';
 import type { StartedRelay } from '../contract/relay-under-test.ts';
 
-export interface ThirdParty {
+/** A server nobody here wrote. */
+export interface ThirdProgram {
   readonly name: string;
   readonly version: string;
   /** Where it comes from, in a word or two. */
@@ -19,6 +20,9 @@ export interface ThirdParty {
   readonly install: string;
   isInstalled(): boolean;
   start(): Promise<StartedRelay>;
+}
+
+export interface ThirdParty extends ThirdProgram {
   /** What it does in its own way, as it was measured. */
   readonly behavior: Behavior;
 }
@@ -39,14 +43,19 @@ const root = fileURLToPath(new URL('../../.interop/', import.meta.url));
 const START_MS = 30_000;
 const STOP_MS = 3000;
 
-export function defineThirdParty(recipe: Recipe): ThirdParty {
-  const { name, version, from, behavior } = recipe;
+export const defineThirdParty = (recipe: Recipe): ThirdParty => ({
+  ...defineProgram(recipe),
+  behavior: recipe.behavior,
+});
+
+/** The same of what is more than a relay, or none; it takes WebSocket connections once it is up. */
+export function defineProgram(recipe: Omit<Recipe, 'behavior'>): ThirdProgram {
+  const { name, version, from } = recipe;
   const program = join(root, name, recipe.program);
   return {
     name,
     version,
     from,
-    behavior,
     install: `bash test/interop/${name}/install.sh`,
     isInstalled: () => existsSync(program),
     async start() {

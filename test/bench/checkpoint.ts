@@ -1,0 +1,213 @@
+/**
+ * What chunked files cost: packing and verifying, and a cold fetch from holders beside a plain HTTP download of the same bytes, in turns.
+ *
+ *   npm run bench:checkpoint -- [--bytes 300000000] [--runs 3]
+ *
+ * Every step is a process of its own, whose wall time, processor time (all threads) and largest memory are told; servers are others.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdtemp, open, rm, stat } from 'node:fs/promises';
+import { createServer, get } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { systemClock } from '../../src/base/clock.ts';
+import { createHttpPlace } from '../../src/checkpoint/http-place.ts';
+import { createAskHttp } from '../../src/node/checkpoint/ask-http.ts';
+import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';
+import { readManifest } from '../../src/node/checkpoint/folder.ts';
+import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
+import { packFile } from '../../src/node/checkpoint/pack.ts';
+import { unpackFolder } from '../../src/node/checkpoint/unpack.ts';
+import { verifyFolder } from '../../src/node/checkpoint/verify.ts';
+import { drawnBytes } from '../support/drawn-bytes.ts';
+
+const { values } = parseArgs({
+  options: {
+    bytes: { type: 'string', default: '300000000' },
+    runs: { type: 'string', default: '3' },
+    step: { type: 'string' },
+  },
+});
+const MB = 1e6;
+
+interface Step {
+  readonly op: string;
+  readonly file: string;
+  readonly folder: string;
+  readonly out: string;
+  readonly chunkBytes: number;
+  readonly parity: number;
+  readonly urls: readonly string[];
+  readonly rate?: number | undefined;
+}
+
+interface Cost {
+  readonly ms: number;
+  readonly cpuMs: number;
+  readonly maxMb: number;
+}
+
+const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
+  pack: ({ file, folder, chunkBytes, parity }) =>
+    packFile(file, folder, { chunkBytes, stripe: parity > 0 ? { data: 4, parity } : null }),
+  verify: async ({ folder }) => whole(await verifyFolder(folder, await readManifest(folder))),
+  quick: async ({ folder }) => verifyFolder(folder, await readManifest(folder), { isQuick: true }),
+  unpack: async ({ folder, out }) => unpackFolder(folder, await readManifest(folder), out),
+  fetch: async ({ folder, out, urls }) => {
+    const ask = createAskHttp({ isTrusted: true });
+    const places = urls.map((url) => createHttpPlace(url, { ask, clock: systemClock }));
+    const { signal } = new AbortController();
+    await fetchFolder(await readManifest(folder), out, { places, signal });
+  },
+  plain: ({ urls, out }) =>
+    new Promise<void>((resolve, reject) => {
+      get(urls[0]!, (answer) => pipeline(answer, createWriteStream(out)).then(resolve, reject));
+    }),
+};
+
+function whole({ whole: isWhole }: Awaited<ReturnType<typeof verifyFolder>>): void {
+  if (isWhole !== true) throw new Error('it is not whole');
+}
+
+/** Servers tell their address on a line and go on until they are ended. */
+const servers: Readonly<Record<string, (step: Step) => Promise<string>>> = {
+  holder: async ({ folder, rate }) =>
+    (await serveFolder(folder, await readManifest(folder), { port: 0, host: '127.0.0.1', clock: systemClock, rate })).url, // biome-ignore format: one line
+  web: async ({ file, rate }) => {
+    let freeMs = 0;
+    const server = createServer((_, response) => {
+      const body = async function* () {
+        for await (const piece of createReadStream(file) as AsyncIterable<Uint8Array>) {
+          if (rate !== undefined) {
+            const now = systemClock.now();
+            freeMs = Math.max(now, freeMs) + (1000 * piece.length) / rate;
+            await systemClock.sleep(freeMs - now);
+          }
+          yield piece;
+        }
+      };
+      void stat(file).then(({ size }) => {
+        response.writeHead(200, { 'content-length': String(size) });
+        return pipeline(body(), response);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/file`;
+  },
+};
+
+async function play(step: Step): Promise<void> {
+  const server = servers[step.op];
+  if (server) {
+    process.stdout.write(`${await server(step)}\n`);
+    return;
+  }
+  const startedMs = performance.now();
+  const before = process.cpuUsage();
+  await operations[step.op]!(step);
+  const { user, system } = process.cpuUsage(before);
+  const maxMb = process.resourceUsage().maxRSS / 1024;
+  const cost: Cost = { ms: performance.now() - startedMs, cpuMs: (user + system) / 1000, maxMb };
+  process.stdout.write(`${JSON.stringify(cost)}\n`);
+  process.exit(0);
+}
+
+function start(step: Step): { child: ChildProcess; line: Promise<string> } {
+  const self = fileURLToPath(import.meta.url);
+  const args = ['--import', 'tsx', '--conditions=nostrain:source', self, '--step', JSON.stringify(step)]; // biome-ignore format: one line
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const line = new Promise<string>((resolve, reject) => {
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+      if (text.includes('\n')) resolve(text.split('\n')[0]!);
+    });
+    child.on('close', () => reject(new Error(`${step.op} ended: ${text}`)));
+  });
+  return { child, line };
+}
+
+const cost = async (step: Step): Promise<Cost> => JSON.parse(await start(step).line) as Cost;
+
+const median = (costs: readonly Cost[]): Cost =>
+  costs.toSorted((a, b) => a.ms - b.ms)[Math.floor(costs.length / 2)]!;
+
+function tell(name: string, costs: readonly Cost[], bytes: number): void {
+  const { ms, cpuMs } = median(costs);
+  const speed = (each: number) => `${((bytes / MB / each) * 1000).toFixed(0)} MB/s`;
+  const most = Math.max(...costs.map(({ maxMb }) => maxMb)).toFixed(0);
+  const all = costs.map((each) => (each.ms / 1000).toFixed(2)).join(', ');
+  console.log(`${name.padEnd(44)} ${speed(ms).padStart(9)} wall  ${speed(cpuMs).padStart(9)} of one core  ${most.padStart(4)} MB  (${all} s)`); // biome-ignore format: one line
+}
+
+async function makeFile(file: string, bytes: number): Promise<void> {
+  const block = drawnBytes(2 ** 20);
+  const handle = await open(file, 'w');
+  const view = new DataView(block.buffer);
+  for (let at = 0; at < bytes; at += block.length) {
+    view.setUint32(0, at);
+    await handle.writeFile(block.subarray(0, Math.min(block.length, bytes - at)));
+  }
+  await handle.close();
+}
+
+/** Three holders, then one web server with the whole file, in turns; `rate` is shared among the holders. */
+async function fetching(base: Step, runs: number, bytes: number, rate: number | undefined) {
+  const each = rate === undefined ? undefined : rate / 3;
+  const held = [0, 1, 2].map(() => start({ ...base, op: 'holder', rate: each }));
+  const web = start({ ...base, op: 'web', rate });
+  const urls = await Promise.all(held.map(({ line }) => line));
+  const plainUrl = await web.line;
+  const ours: Cost[] = [];
+  const plain: Cost[] = [];
+  for (let i = 0; i < runs; i++) {
+    await rm(base.out, { recursive: true, force: true });
+    ours.push(await cost({ ...base, op: 'fetch', urls }));
+    await rm(base.out, { recursive: true, force: true });
+    plain.push(await cost({ ...base, op: 'plain', urls: [plainUrl] }));
+  }
+  for (const { child } of [...held, web]) child.kill();
+  const at = rate === undefined ? 'as fast as they can' : `${rate / MB} MB/s in all`;
+  tell(`cold fetch from 3 holders, ${at}`, ours, bytes);
+  tell(`plain HTTP download, ${at}`, plain, bytes);
+  console.log(`  ${(median(ours).ms / median(plain).ms).toFixed(2)} times`);
+}
+
+async function main(): Promise<void> {
+  const bytes = Number(values.bytes);
+  const runs = Number(values.runs);
+  const home = await mkdtemp(join(tmpdir(), 'nostrain-bench-'));
+  const file = join(home, 'state');
+  const base: Step = { op: '', file, folder: join(home, 'packed'), out: join(home, 'out'), chunkBytes: 2 ** 26, parity: 0, urls: [] }; // biome-ignore format: one line
+  try {
+    await makeFile(file, bytes);
+    const times = async (name: string, step: Step, fresh: string) => {
+      const costs: Cost[] = [];
+      for (let i = 0; i < runs; i++) {
+        await rm(fresh, { recursive: true, force: true });
+        costs.push(await cost(step));
+      }
+      tell(name, costs, bytes);
+    };
+    const { folder, out } = base;
+    await times('pack, 64 MiB chunks', { ...base, op: 'pack' }, folder);
+    await times('pack, 64 MiB chunks, 4/6', { ...base, op: 'pack', parity: 2 }, folder);
+    await times('pack, 16 KiB chunks', { ...base, op: 'pack', chunkBytes: 2 ** 14 }, folder);
+    await times('pack, 4 MiB chunks, 4/6', { ...base, op: 'pack', chunkBytes: 2 ** 22, parity: 2 }, folder); // biome-ignore format: one line
+    await times('verify', { ...base, op: 'verify' }, out);
+    await times('verify --quick', { ...base, op: 'quick' }, out);
+    await times('unpack', { ...base, op: 'unpack' }, out);
+    await fetching(base, runs, bytes, 125 * MB);
+    await fetching(base, runs, bytes, undefined);
+  } finally {
+    await rm(home, { recursive: true, force: true });
+  }
+}
+
+if (values.step === undefined) await main();
+else await play(JSON.parse(values.step) as Step);

@@ -1,0 +1,121 @@
+/** Chunks on a Blossom server nobody here wrote: the contract of places, uploads, mirrors, and a fetch from it and a holder at once. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { afterAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { createBlossomPlace, createHttpPlace } from '../../src/checkpoint/http-place.ts';
+import { manifestDigest, piecesOf } from '../../src/checkpoint/manifest.ts';
+import { createSigner } from '../../src/network/event.ts';
+import { createAskHttp } from '../../src/node/checkpoint/ask-http.ts';
+import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';
+import { readManifest } from '../../src/node/checkpoint/folder.ts';
+import { createFolderPlace } from '../../src/node/checkpoint/folder-place.ts';
+import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
+import { packFile } from '../../src/node/checkpoint/pack.ts';
+import { createSecretKey } from '../../src/node/keys.ts';
+import { type Filling, testPlace } from '../contract/chunk-place.ts';
+import type { StartedRelay } from '../contract/relay-under-test.ts';
+import { runCommand } from '../support/command-line.ts';
+import { drawnBytes } from '../support/drawn-bytes.ts';
+import { itWith } from '../support/needs.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { defineProgram } from './third-party.ts';
+
+const program = defineProgram({
+  name: 'khatru-blossom',
+  version: '0.19.1',
+  from: 'Go modules',
+  program: 'khatru-blossom',
+  command: async (file, port) => [file, `127.0.0.1:${port}`],
+});
+const clock = systemClock;
+const never = new AbortController().signal;
+const signer = createSigner(createSecretKey());
+const ask = createAskHttp({ isTrusted: true });
+
+let started: Promise<StartedRelay> | undefined;
+const address = async () => {
+  started ??= program.start();
+  return (await started).url.replace('ws:', 'http:');
+};
+afterAll(async () => (await started)?.close());
+
+/** All chunks of a packed file on the server. */
+async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>) {
+  const place = createBlossomPlace(await address(), { ask, clock, signer });
+  const own = createFolderPlace(folder);
+  for (const piece of piecesOf(manifest)) {
+    const parts: Uint8Array[] = [];
+    for await (const part of (await own.read(piece, never))!) parts.push(part);
+    await place.store!(piece, Buffer.concat(parts), never);
+  }
+  return place;
+}
+
+if (!program.isInstalled()) {
+  itWith(`not installed; that takes: ${program.install}`)('khatru-blossom', async () => undefined);
+} else {
+  testPlace('a Blossom server', { hasParity: true, saysWhatItHas: false }, async (filling) => ({
+    place: await upload(filling),
+    close: async () => undefined,
+  }));
+
+  describe('a Blossom server', () => {
+    const at = temporaryFolder();
+    const packed = async (bytes: number, seed: number) => {
+      await mkdir(at(), { recursive: true });
+      await writeFile(at('file'), drawnBytes(bytes, seed));
+      const options = { chunkBytes: 2 ** 15, stripe: { data: 4, parity: 2 } };
+      return packFile(at('file'), at('packed'), options);
+    };
+
+    it('takes what is signed for, once, and says no to the rest in words', async () => {
+      const manifest = await packed(50_000, 77);
+      const place = createBlossomPlace(await address(), { ask, clock, signer });
+      const piece = piecesOf(manifest)[1]!;
+      expect(await place.has(piece, never)).toBe(false);
+      const bytes = drawnBytes(50_000, 77).subarray(2 ** 15);
+      await place.store!(piece, bytes, never);
+      expect(await place.has(piece, never)).toBe(true);
+      const late = createBlossomPlace(await address(), { ask, clock: { ...clock, now: () => 0 }, signer }); // biome-ignore format: one line
+      const other = { ...piece, sha256: 'ab'.repeat(32) };
+      await expect(late.store!(other, bytes, never)).rejects.toMatchObject({
+        code: 'checkpoint/place',
+        message: expect.stringContaining('event expired'),
+      });
+      await expect(place.store!(other, bytes, never)).rejects.toThrow('took another blob');
+    });
+
+    it('fetches from a holder what it is asked to mirror', async () => {
+      const manifest = await packed(60_000, 78);
+      const holder = await serveFolder(at('packed'), manifest, { port: 0, host: '127.0.0.1', clock }); // biome-ignore format: one line
+      const place = createBlossomPlace(await address(), { ask, clock, signer });
+      try {
+        for (const piece of piecesOf(manifest)) {
+          await place.mirror(piece, holder.url, never);
+          expect(await place.has(piece, never)).toBe(true);
+        }
+      } finally {
+        await holder.close();
+      }
+      await fetchFolder(manifest, at('mirrored'), { places: [place], signal: never });
+    });
+
+    it('gives a file together with a holder, by its digest, where `push` put it', async () => {
+      const manifest = await packed(600_000, 79);
+      const holder = await serveFolder(at('packed'), manifest, { port: 0, host: '127.0.0.1', clock }); // biome-ignore format: one line
+      const url = await address();
+      const pushed = await runCommand('checkpoint', 'push', at('packed'), '--to', url, '--sec-key', '01'.repeat(32)); // biome-ignore format: one line
+      expect(pushed.exitCode).toBe(0);
+      try {
+        const places = [createHttpPlace(url, { ask, clock }), createHttpPlace(holder.url, { ask, clock })]; // biome-ignore format: one line
+        const { places: reports } = await fetchFolder(manifest, at('both'), { places, signal: never }); // biome-ignore format: one line
+        expect(reports.every(({ chunks }) => chunks > 0)).toBe(true);
+      } finally {
+        await holder.close();
+      }
+      const got = await runCommand('checkpoint', 'fetch', manifestDigest(manifest), '--from', url, '--out', at('out')); // biome-ignore format: one line
+      expect([got.exitCode, got.stderr]).toEqual([0, '']);
+      expect(await readManifest(at('out'))).toEqual(manifest);
+    });
+  });
+}
