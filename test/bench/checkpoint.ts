@@ -6,6 +6,7 @@
  * Every step is a process of its own, whose wall time, processor time (all threads) and largest memory are told; servers are others.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { createServer, get } from 'node:http';
@@ -15,15 +16,8 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { createBLAKE3 } from 'hash-wasm';
 import { systemClock } from '../../src/base/clock.ts';
-import { createHttpPlace } from '../../src/checkpoint/http-place.ts';
-import { createAskHttp } from '../../src/node/checkpoint/ask-http.ts';
-import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';
-import { readManifest } from '../../src/node/checkpoint/folder.ts';
-import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
-import { packFile } from '../../src/node/checkpoint/pack.ts';
-import { unpackFolder } from '../../src/node/checkpoint/unpack.ts';
-import { verifyFolder } from '../../src/node/checkpoint/verify.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 
 const { values } = parseArgs({
@@ -34,6 +28,19 @@ const { values } = parseArgs({
   },
 });
 const MB = 1e6;
+
+/** What is measured is the built program: threads that load sources would count. */
+const built = async <T>(path: string): Promise<T> =>
+  (await import(new URL(`../../dist/src/${path}.js`, import.meta.url).href)) as T;
+const { createHttpPlace } = await built<typeof import('../../src/checkpoint/http-place.ts')>('checkpoint/http-place'); // biome-ignore format: one line
+const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/ask-http.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
+const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
+const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line
+const { serveFolder } = await built<typeof import('../../src/node/checkpoint/holder-server.ts')>('node/checkpoint/holder-server'); // biome-ignore format: one line
+const { packFile } = await built<typeof import('../../src/node/checkpoint/pack.ts')>('node/checkpoint/pack'); // biome-ignore format: one line
+const { unpackFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/unpack'); // biome-ignore format: one line
+const { verifyFolder } = await built<typeof import('../../src/node/checkpoint/verify.ts')>('node/checkpoint/verify'); // biome-ignore format: one line
+type Verified = import('../../src/node/checkpoint/verify.ts').Verified;
 
 interface Step {
   readonly op: string;
@@ -52,11 +59,31 @@ interface Cost {
   readonly maxMb: number;
 }
 
+/** The hashes alone, over the bytes of a file in pieces of a megabyte. */
+async function hashAlone(file: string, update: (piece: Uint8Array) => unknown): Promise<void> {
+  const handle = await open(file);
+  const buffer = new Uint8Array(2 ** 20);
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+    if (bytesRead === 0) break;
+    update(buffer.subarray(0, bytesRead));
+  }
+  await handle.close();
+}
+
 const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
   pack: ({ file, folder, chunkBytes, parity }) =>
     packFile(file, folder, { chunkBytes, stripe: parity > 0 ? { data: 4, parity } : null }),
   verify: async ({ folder }) => whole(await verifyFolder(folder, await readManifest(folder))),
   quick: async ({ folder }) => verifyFolder(folder, await readManifest(folder), { isQuick: true }),
+  blake3: async ({ file }) => {
+    const hasher = await createBLAKE3();
+    await hashAlone(file, (piece) => hasher.update(piece));
+  },
+  sha256: async ({ file }) => {
+    const hash = createHash('sha256');
+    await hashAlone(file, (piece) => hash.update(piece));
+  },
   unpack: async ({ folder, out }) => unpackFolder(folder, await readManifest(folder), out),
   fetch: async ({ folder, out, urls }) => {
     const ask = createAskHttp({ isTrusted: true });
@@ -70,7 +97,7 @@ const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
     }),
 };
 
-function whole({ whole: isWhole }: Awaited<ReturnType<typeof verifyFolder>>): void {
+function whole({ whole: isWhole }: Verified): void {
   if (isWhole !== true) throw new Error('it is not whole');
 }
 
@@ -195,6 +222,8 @@ async function main(): Promise<void> {
       tell(name, costs, bytes);
     };
     const { folder, out } = base;
+    await times('BLAKE3 alone, one thread', { ...base, op: 'blake3' }, out);
+    await times('SHA-256 alone, one thread', { ...base, op: 'sha256' }, out);
     await times('pack, 64 MiB chunks', { ...base, op: 'pack' }, folder);
     await times('pack, 64 MiB chunks, 4/6', { ...base, op: 'pack', parity: 2 }, folder);
     await times('pack, 16 KiB chunks', { ...base, op: 'pack', chunkBytes: 2 ** 14 }, folder);

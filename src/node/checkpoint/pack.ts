@@ -1,10 +1,11 @@
 /** Packs a file as chunks into a folder: read once for its own hashes and the chunk files, which threads then hash and make parity of. */
+import { readSync, renameSync, writeFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, NostrainError } from '../../base/errors.ts';
 import { parityMatrix } from '../../checkpoint/combine.ts';
-import { createDigester, RootHasher } from '../../checkpoint/digester.ts';
+import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
 import { chunkCount, type Hashes, layoutProblem, type Manifest, manifestText } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
 import type { Stripe } from '../../network/attachments/erasure.ts';
 import { createNativeSha256 } from '../native-sha256.ts';
@@ -61,6 +62,11 @@ async function openFile(file: string): Promise<FileHandle> {
   });
 }
 
+const shorter = (): CheckpointError =>
+  new CheckpointError('checkpoint/changed', 'the file became shorter meanwhile', {
+    hint: 'pack a file that nobody writes to',
+  });
+
 /** One file on its way into a folder. */
 class Packing {
   readonly #source: FileHandle;
@@ -71,6 +77,9 @@ class Packing {
   /** Chunks and stripes that are hashed or made, in order. */
   readonly #chunks: Promise<Hashes>[] = [];
   readonly #parity: Promise<readonly Hashes[]>[] = [];
+  /** Of one chunk, where chunks are short; and what hashes it. */
+  readonly #short: Uint8Array;
+  #digester: Digester | undefined;
   /** Files that have no name yet. */
   readonly #parts = new Set<string>();
   #failure: unknown;
@@ -81,6 +90,7 @@ class Packing {
     this.#folder = folder;
     this.#options = options;
     this.#workers = startChunkWorkers(size, options.threads);
+    this.#short = new Uint8Array(options.chunkBytes <= PIECE ? options.chunkBytes : 0);
   }
 
   async run(): Promise<Manifest> {
@@ -113,6 +123,7 @@ class Packing {
   /** Writes a chunk to a file, which is hashed and gets its name while the next one is written. */
   async #write(index: number, hash: (piece: Uint8Array) => void): Promise<void> {
     const { chunkBytes } = this.#options;
+    if (chunkBytes <= PIECE) return this.#writeShort(index, hash);
     const bytes = Math.min(chunkBytes, this.#size - index * chunkBytes);
     const part = this.#part(`chunk-${index}`);
     const target = await open(part, 'w', 0o600);
@@ -125,6 +136,29 @@ class Packing {
     this.#chunks.push(this.#note(hashed.then(([found]) => this.#name(part, found!))));
     // no more than a few are ahead of the threads
     await this.#chunks[index - 4];
+  }
+
+  /** A short chunk is hashed before it is written: to read it again, or to wait for each call, takes longer than that. */
+  async #writeShort(index: number, hash: (piece: Uint8Array) => void): Promise<void> {
+    const { chunkBytes, signal, onProgress } = this.#options;
+    signal?.throwIfAborted();
+    if (this.#failure !== undefined) throw this.#failure;
+    const from = index * chunkBytes;
+    const wanted = Math.min(chunkBytes, this.#size - from);
+    const bytes = this.#short.subarray(0, wanted);
+    if (readSync(this.#source.fd, bytes, 0, wanted, from) !== wanted) throw shorter();
+    hash(bytes);
+    this.#digester ??= await createDigester(createNativeSha256);
+    this.#digester.update(bytes);
+    const hashes = this.#digester.digest();
+    const part = this.#part(`chunk-${index}`);
+    writeFileSync(part, bytes, { mode: 0o600 });
+    renameSync(part, chunkFile(this.#folder, hashes.sha256));
+    this.#parts.delete(part);
+    this.#chunks.push(Promise.resolve(hashes));
+    onProgress?.(from + wanted, this.#size);
+    // lets other work in, and parity keep up
+    if (index % 64 === 0) await this.#parity.at(-4);
   }
 
   async #copy(
@@ -140,9 +174,7 @@ class Packing {
       const wanted = Math.min(buffer.length, bytes - at);
       const { bytesRead } = await this.#source.read(buffer, 0, wanted, from + at);
       if (bytesRead === 0) {
-        throw new CheckpointError('checkpoint/changed', 'the file became shorter meanwhile', {
-          hint: 'pack a file that nobody writes to',
-        });
+        throw shorter();
       }
       const piece = buffer.subarray(0, bytesRead);
       hash(piece);
