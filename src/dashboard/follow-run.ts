@@ -6,25 +6,24 @@ import type { Clock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { safeLine } from '../base/safe-text.ts';
 import { type Archive, archiveRun, type Opened, openHistory } from '../certified/archive.ts';
-import { type Chain, openingOf } from '../certified/chain.ts';
-import type { Gathered, Hashing, ProtocolMessage } from '../certified/evidence.ts';
-import { type Explanation, explain } from '../certified/explain.ts';
+import { openingOf } from '../certified/chain.ts';
+import type { Hashing, ProtocolMessage } from '../certified/evidence.ts';
+import type { Explanation } from '../certified/explain.ts';
 import { collectSpec } from '../certified/from-relays.ts';
 import { type BeaconRecord, beaconsOf, gather } from '../certified/gather.ts';
 import { fetchHistory } from '../certified/history.ts';
 import { archiveLimits, KeptHistory } from '../certified/kept-history.ts';
-import { type ReplayedRound, withoutModel } from '../certified/replay.ts';
+import { withoutModel } from '../certified/replay.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { onlookerFilters } from '../network/wire/certified-events.ts';
 import { toPresence } from '../network/wire/presences.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import { featureSet } from '../run/features.ts';
-import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
-import { tellRun } from './picture-of.ts';
-import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
+import { RunView } from './remembered-run.ts';
+import type { RelayPicture, RunPicture } from './run-picture.ts';
 
 /** How a run is followed. */
 export interface FollowOptions extends Hashing {
@@ -66,10 +65,6 @@ const ASK_ALL_MS = 60_000;
 const REDRAW_MS = 10_000;
 /** Live events are asked for from so long before. */
 const OVERLAP_SECONDS = 120;
-/** Refusals that are shown. */
-const MOST_REFUSED = 200;
-/** Keys whose heartbeats are kept. */
-const MOST_KEYS = 4096;
 
 /** Opens a run from an archive. */
 export async function openArchive(
@@ -115,6 +110,8 @@ class Follower implements OpenRun {
   #isDirty = true;
   #isCaughtUp = false;
   #isBehind = true;
+  /** The next picture is drawn from the first round on. */
+  #isWhole = true;
   #drawnMs = Number.NEGATIVE_INFINITY;
   #askedMs = Number.NEGATIVE_INFINITY;
   #askedKeys = 0;
@@ -229,6 +226,7 @@ class Follower implements OpenRun {
     });
     for (const event of fresh) if (this.#kept.keep(event)) this.#view.addEvents([event]);
     this.#isCaughtUp = true;
+    this.#isWhole = true;
     this.#isDirty = true;
   }
 
@@ -244,7 +242,9 @@ class Follower implements OpenRun {
     this.#beacons = records;
     const gathered = gather(events, { run, spec }, { beacons: values, crypto, read: this.#read });
     const states = relays.status().map(relayPicture);
-    this.#picture = this.#view.draw(gathered, this.#now(), states, this.#isCaughtUp);
+    const isWhole = this.#isWhole;
+    this.#isWhole = false;
+    this.#picture = this.#view.draw(gathered, this.#now(), states, this.#isCaughtUp, isWhole);
   }
 }
 
@@ -253,101 +253,3 @@ const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPict
   ...{ bytesIn: status.bytesIn, bytesOut: status.bytesOut },
   error: status.state === 'open' ? '' : safeLine(status.lastError),
 });
-
-/** What is remembered of a run between two pictures. */
-class RunView {
-  readonly #spec: RunSpec;
-  readonly #run: Digest;
-  readonly #start: Chain;
-  readonly #heartbeats = new Map<WorkerId, Heartbeat>();
-  readonly #lastSigns = new Map<WorkerId, number>();
-  readonly #refused: RefusalPicture[] = [];
-  #members: ReadonlySet<WorkerId>;
-  #replayed: readonly ReplayedRound[] = [];
-  #gathered: Gathered | undefined;
-  #events = 0;
-
-  constructor(spec: RunSpec, run: Digest, start: Chain) {
-    this.#spec = spec;
-    this.#run = run;
-    this.#start = start;
-    this.#members = new Set(spec.founders);
-  }
-
-  /** How many keys have had a place in the roster. */
-  get keys(): number {
-    return this.#members.size;
-  }
-
-  knows(key: WorkerId): boolean {
-    return this.#members.has(key);
-  }
-
-  addEvents(events: readonly SignedEvent[]): void {
-    this.#events += events.length;
-    for (const { pubkey, created_at } of events) this.#sign(pubkey, created_at);
-  }
-
-  hear(heartbeat: Heartbeat): void {
-    const { worker, createdAt } = heartbeat;
-    const before = this.#heartbeats.get(worker);
-    if (before && before.createdAt >= createdAt) return;
-    if (!before && this.#heartbeats.size >= MOST_KEYS && !this.knows(worker)) return;
-    this.#heartbeats.set(worker, heartbeat);
-    this.#sign(worker, createdAt);
-  }
-
-  refuse(refusal: RefusalPicture): void {
-    this.#refused.push(refusal);
-    if (this.#refused.length > MOST_REFUSED) this.#refused.shift();
-  }
-
-  explain(worker: WorkerId, round: number): Explanation | undefined {
-    const at = this.#replayed.findIndex((each) => each.round === round);
-    const replayed = this.#replayed[at];
-    if (replayed === undefined || this.#gathered === undefined) return undefined;
-    return explain(worker, replayed, this.#replayed[at + 1], this.#gathered);
-  }
-
-  draw(
-    gathered: Gathered,
-    nowSeconds: number,
-    relays: readonly RelayPicture[],
-    isCaughtUp: boolean,
-  ): RunPicture {
-    const seen = { heartbeats: this.#heartbeats, lastSigns: this.#lastSigns, nowSeconds };
-    const told = tellRun({ start: this.#start, gathered, ...seen });
-    const { rounds, workers, open, replayed } = told;
-    this.#gathered = gathered;
-    this.#replayed = replayed;
-    this.#members = new Set([...this.#spec.founders, ...workers.map(({ worker }) => worker)]);
-    const { training, name, tier, committee, telemetry } = this.#spec;
-    return {
-      ...{ run: this.#run, name: safeLine(name), model: training.model, tier, reports: telemetry },
-      ...{ planned: training.rounds, innerSteps: training.innerSteps, seats: committee.size },
-      hasText: this.#spec.data.kind !== 'made',
-      ...{ rounds, workers, ...(open && { open }) },
-      ...{
-        relays,
-        refused: [...unreadable(gathered), ...this.#refused],
-        events: this.#events,
-        isCaughtUp,
-      },
-    };
-  }
-
-  #sign(key: WorkerId, at: number): void {
-    if (!this.#lastSigns.has(key) && this.#lastSigns.size >= MOST_KEYS && !this.knows(key)) return;
-    this.#lastSigns.set(key, Math.max(at, this.#lastSigns.get(key) ?? 0));
-  }
-}
-
-/** Events that members signed and that say nothing of any use. */
-const unreadable = ({ messages }: Gathered): readonly RefusalPicture[] =>
-  [...messages.values()]
-    .flatMap((message) =>
-      message.type === 'unreadable'
-        ? [{ at: 0, reason: message.reason, detail: `event ${message.id}`, worker: message.key }]
-        : [],
-    )
-    .slice(0, MOST_REFUSED);

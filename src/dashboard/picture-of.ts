@@ -26,6 +26,8 @@ export interface Seen {
   /** When events of keys were signed last, in Unix seconds. */
   readonly lastSigns: ReadonlyMap<WorkerId, number>;
   readonly nowSeconds: number;
+  /** Rounds that were replayed before and are not looked at again; `start` is still the run's. */
+  readonly settled?: readonly ReplayedRound[] | undefined;
 }
 
 /** The rounds, the round under way and the workers of a picture, and the state after the last round. */
@@ -41,10 +43,11 @@ const MOST_MISSED = 3;
 
 /** What the events tell. */
 export function tellRun(seen: Seen): Told {
-  const { start, gathered } = seen;
+  const { start, gathered, settled = [] } = seen;
   const byRound = manifestsByRound(gathered);
-  const playing = replay(withoutModel(start), gathered);
-  const replayed: ReplayedRound[] = [];
+  const last = settled.at(-1);
+  const replayed: ReplayedRound[] = settled.slice(0, -1);
+  const playing = replay(withoutModel(last?.before ?? start), gathered);
   let next = playing.next();
   for (; !next.done; next = playing.next()) replayed.push(next.value);
   const tip = next.value.state;
@@ -239,7 +242,9 @@ function workersOf(
   const counted = count(rounds.flatMap(({ accepted }) => accepted.map(({ worker }) => worker)));
   const sent = new Map<WorkerId, Manifest[]>();
   for (const manifest of [...byRound.values()].flat()) {
-    sent.set(manifest.worker, [...(sent.get(manifest.worker) ?? []), manifest]);
+    const list = sent.get(manifest.worker);
+    if (list) list.push(manifest);
+    else sent.set(manifest.worker, [manifest]);
   }
   const seats = new Set(rounds.at(-1)?.committee);
   return [...keys].sort().map((worker): WorkerPicture => {

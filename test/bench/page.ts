@@ -71,7 +71,7 @@ say(
   `Chromium: ${/It took ([\d.]+) seconds/.exec(told)?.[1]} s, ${await page.textContent('.verdict')}`,
 );
 if (flag === '--picture' && picture !== undefined) {
-  await page.locator('#loss details').evaluate('element => element.open = false');
+  await page.locator('#title').scrollIntoViewIfNeeded();
   await page.screenshot({ path: picture });
   say(`written to ${picture}`);
 }

@@ -1,13 +1,17 @@
 import { describe, expect, it, vi } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { openingOf } from '../../src/certified/chain.ts';
+import { gather } from '../../src/certified/gather.ts';
 import { joinCertifiedRun } from '../../src/certified/join.ts';
 import { makeSpec } from '../../src/certified/make-spec.ts';
+import type { ReplayedRound } from '../../src/certified/replay.ts';
 import { replayRun } from '../../src/certified/replay-run.ts';
 import { followRun, openArchive } from '../../src/dashboard/follow-run.ts';
+import { tellRun } from '../../src/dashboard/picture-of.ts';
 import type { RunPicture } from '../../src/dashboard/run-picture.ts';
 import { layoutOf } from '../../src/model/from-settings.ts';
-import { createSigner } from '../../src/network/event.ts';
+import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
@@ -41,6 +45,39 @@ describe('a run out of an archive', () => {
     expect(picture.open?.round).toBe(7);
     expect(explain(keyOf(4), 1)?.why[0]).toContain('Counted late');
     expect(explain(keyOf(1), 99)).toBeUndefined();
+  });
+});
+
+describe('a picture', () => {
+  const made = generateRun();
+  const { run, spec } = made;
+  const start = openingOf(spec, {});
+  const nothing = { heartbeats: new Map(), lastSigns: new Map(), nowSeconds: 1_790_000_000 };
+  const tell = (events: readonly SignedEvent[], settled?: readonly ReplayedRound[]) =>
+    tellRun({ start, gathered: gather(events, { run, spec }), settled, ...nothing });
+
+  it('is the same where rounds long decided are not replayed again', () => {
+    const whole = tell(made.events);
+    const again = tell(made.events, whole.replayed.slice(0, 4));
+    expect(again.rounds).toEqual(whole.rounds);
+    expect(again.open).toEqual(whole.open);
+    expect(again.workers).toEqual(whole.workers);
+  });
+
+  it('shows the votes of the round under way, and names the seats that nobody heard of', () => {
+    const isOfLast = ({ tags }: SignedEvent) => tags.some(([, value]) => value === `${run}/6`);
+    const last = made.events.filter(isOfLast);
+    const isOf = (number: number) => (event: SignedEvent) => event.pubkey === keyOf(number);
+    const others = made.events.filter((event) => !isOfLast(event));
+    const silent = tell([...others, ...last.filter(isOf(1))]);
+    expect(silent.rounds).toHaveLength(6);
+    const { open } = silent;
+    expect(open).toMatchObject({ round: 6, attempt: 0, committed: [keyOf(1)] });
+    expect(open!.sent.map(({ worker }) => worker)).toEqual([keyOf(1)]);
+    expect(open!.committee).toContain(keyOf(1));
+    expect([...open!.missing].sort()).toEqual(
+      open!.committee.filter((key) => key !== keyOf(1)).toSorted(),
+    );
   });
 });
 

@@ -94,6 +94,13 @@ describe('the packed tarball', () => {
     },
   );
 
+  it('brings the run page, which needs no engine', async () => {
+    const site = join(app, 'site');
+    await nostrain('page', '--out', site);
+    const files = (await readdir(site)).sort();
+    expect(files).toEqual(['index.html', 'job.js', 'page.js', 'style.css']);
+  });
+
   it('works without the engine, and says how to get it where it is needed', async () => {
     expect((await nostrain('--help')).stdout).toContain('run-training');
     const dir = join(app, 'no-engine');

@@ -14,7 +14,15 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const sources = ['src', 'kinds', 'relay', 'tsconfig.json', 'tsconfig.build.json', 'package.json'];
+const sources = [
+  'src',
+  'kinds',
+  'relay',
+  'bundle.ts',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'package.json',
+];
 const stamp = join(root, 'dist/.built');
 const lock = join(root, 'node_modules/.nostrain-build-lock');
 
@@ -45,10 +53,12 @@ function build(): void {
   const startedAt = new Date();
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   if (existsSync(join(root, 'dist'))) removeOrphans(join(root, 'dist'));
-  execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], {
-    cwd: root,
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
+  for (const step of [
+    [tsc, '-p', 'tsconfig.build.json'],
+    ['--import', 'tsx', 'bundle.ts'],
+  ]) {
+    execFileSync(process.execPath, step, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+  }
   writeFileSync(stamp, '');
   // what changed meanwhile is newer than this build
   utimesSync(stamp, startedAt, startedAt);
