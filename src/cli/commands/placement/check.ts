@@ -6,25 +6,16 @@ import { sha256Hex } from '../../../base/hash.ts';
 import { type Objects, place } from '../../../consensus/placement/place.ts';
 import type { PlacementRule } from '../../../consensus/placement/policy.ts';
 import type { Exclusion, Unsatisfied } from '../../../consensus/placement/satisfy.ts';
-import type { SignedEvent } from '../../../network/event.ts';
-import { attestationFilter, holderFilter } from '../../../network/wire/holders.ts';
 import type { Attribute, Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../../terminal/connection.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
-import { repeatable, wholeFlag } from '../../../terminal/flags.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import { type AskFlags, addAskFlags, askRelays, checkAskFlags } from './asking.ts';
 import { type PlacementInput, readPlacementFiles } from './documents.ts';
 
-interface Flags extends ConnectionFlags {
-  readonly relay: readonly string[];
+interface Flags extends AskFlags {
   readonly object: string;
   readonly class?: string;
   readonly count: number;
@@ -71,7 +62,7 @@ interface ClassDocument {
 const MOST_OBJECTS = 100_000;
 
 export const placementCheck = (): Command =>
-  addConnectionFlags(
+  addAskFlags(
     new Command('check')
       .description('print who keeps an object, and why each rule of the placement document holds')
       .argument('<file...>', 'placement document (.toml, .json), and events of holders (.jsonl)')
@@ -83,13 +74,9 @@ export const placementCheck = (): Command =>
         wholeFlag('--count', 1, MOST_OBJECTS),
         1,
       )
-      .addOption(
-        repeatable('--relay <url>', 'relay to ask for holders, repeatable').default([], 'none'),
-      )
       .option('--json', 'print JSON'),
   ).action(async (files: readonly string[], flags: Flags, command: Command) => {
-    const holds = flags.relay.length > 0;
-    refuseUnused(command, [{ flags: connectionFlagNames, goesWith: '--relay', holds }]);
+    checkAskFlags(command, flags);
     await interruptibly((signal) => check(files, flags, signal));
   });
 
@@ -121,25 +108,12 @@ async function check(files: readonly string[], flags: Flags, signal: AbortSignal
   if (classes.some(({ placed }) => !placed)) process.exitCode = exitCodes.failed.code;
 }
 
-/** Holders that announce themselves, and what attestors say of them. */
-async function askRelays(
-  flags: Flags,
-  attestors: readonly WorkerId[],
-  signal: AbortSignal,
-): Promise<readonly SignedEvent[]> {
-  if (flags.relay.length === 0) return [];
-  const filters = [holderFilter(), ...(attestors.length > 0 ? [attestationFilter(attestors)] : [])];
-  const waitMs = flags.timeout * 1000;
-  return withRelays(flags.relay, { connection: connectionOf(flags), signal }, async (board) => {
-    const { events } = await board.relays.query(filters, { waitMs, signal });
-    return events;
-  });
-}
-
-function describe({ policy, holders }: PlacementInput, objects: Objects): ClassDocument {
+function describe({ policy, holders, absent }: PlacementInput, objects: Objects): ClassDocument {
   const { id, name, count } = objects;
   const made = place(policy, holders, objects);
-  const shown = { class: name, object: id, count, excluded: made.excluded };
+  const silent = absent.map((key) => ({ key, reason: 'a member of the run that offers no room' }));
+  const excluded = [...made.excluded, ...silent];
+  const shown = { class: name, object: id, count, excluded };
   if (!made.ok) {
     return {
       ...shown,

@@ -13,10 +13,13 @@ import type { Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import { readText } from '../../shared/files.ts';
 import { readDocument } from '../../shared/spec-file.ts';
+import type { Asked } from './asking.ts';
 
 export interface PlacementInput {
   readonly policy: PlacementPolicy;
   readonly holders: readonly Holder[];
+  /** Members of the run that is named, of whom nothing says that they hold. */
+  readonly absent: readonly WorkerId[];
 }
 
 const HINT = 'docs/placement.md has an example of a placement document';
@@ -24,7 +27,7 @@ const HINT = 'docs/placement.md has an example of a placement document';
 /** The one policy and all the holders of some files and of what `ask` brings. Events of holders are the newest that hold at `now` (unix seconds). */
 export async function readPlacementFiles(
   files: readonly string[],
-  ask: (attestors: readonly WorkerId[]) => Promise<readonly SignedEvent[]>,
+  ask: (attestors: readonly WorkerId[]) => Promise<Asked>,
   now: number,
 ): Promise<PlacementInput> {
   const isEvents = (file: string) => file.endsWith('.jsonl');
@@ -41,7 +44,8 @@ export async function readPlacementFiles(
       { hint: `give one with [objects.<class>], and others with holders only; ${HINT}` },
     );
   }
-  events.push(...(await ask(policy.attestors)));
+  const { events: heard, members } = await ask(policy.attestors);
+  events.push(...heard);
   const written = documents.flatMap(({ holders }) => holders);
   const enclosed = written.flatMap(({ key, attestations }) =>
     attestations.map((text) => enclosedEvent(key, text)),
@@ -53,9 +57,11 @@ export async function readPlacementFiles(
       hint: 'leave one of them out',
     });
   }
-  const all = [...written, ...announced.filter(({ key }) => !known.has(key))];
+  const isAble = ({ key }: { readonly key: WorkerId }) => members?.includes(key) !== false;
+  const all = [...written, ...announced.filter(({ key }) => !known.has(key))].filter(isAble);
   const holders = withAttestations(all, [...events, ...enclosed], policy.attestors, now);
-  return { policy, holders };
+  const absent = members?.filter((member) => all.every(({ key }) => key !== member)) ?? [];
+  return { policy, holders, absent };
 }
 
 async function readOne(file: string): Promise<PlacementDocument> {

@@ -1,0 +1,80 @@
+/** Holders among the members of a real run: by its spec and what its relays have. */
+import { writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../../relay/server.ts';
+import { systemClock } from '../../../../src/base/clock.ts';
+import { openingOf } from '../../../../src/certified/chain.ts';
+import { gather } from '../../../../src/certified/gather.ts';
+import { pathOf } from '../../../../src/certified/replay.ts';
+import { createSigner } from '../../../../src/network/event.ts';
+import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
+import { buildHolder } from '../../../../src/network/wire/holders.ts';
+import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
+import { openSocket } from '../../../../src/node/sockets.ts';
+import { canonicalSpec } from '../../../../src/run/run-spec.ts';
+import { generateRun } from '../../../support/certified-run.ts';
+import { runCommand } from '../../../support/command-line.ts';
+import { temporaryFolder } from '../../../support/temporary-folder.ts';
+
+const made = generateRun();
+const inFolder = temporaryFolder();
+const stranger = createSigner(new Uint8Array(32).fill(9), nativeCrypto);
+let relay: Relay;
+beforeAll(async () => {
+  relay = await createRelay();
+  const relays = createRelaySet([relay.url], {
+    openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+  });
+  const { signal } = new AbortController();
+  const now = Math.floor(Date.now() / 1000);
+  const offer = {
+    ...{ region: 'asia', tier: 'known', weight: 1, classes: [], freeBytes: 1, held: [] },
+    contacts: ['https://holder.example.org'],
+  };
+  await relays.publish(stranger.sign(buildHolder(offer, now, 3600)), { signal });
+  for (const event of made.events) await relays.publish(event, { signal });
+  await relays.close();
+});
+afterAll(() => relay.close());
+
+describe('placement check --run', () => {
+  it('draws among members of the run alone, and lists those that offer no room', async () => {
+    const { ledger } = pathOf(openingOf(made.spec, {}), gather(made.events, made)).tip.chain;
+    const members = ledger.members.map(({ key }) => key);
+    const [silent, ...holding] = members;
+    const rows = [...holding, stranger.publicKey].map(
+      (key) => `[[holders]]\nkey = "${key}"\nregion = "asia"\ntier = "known"\n`,
+    );
+    const rules = `[objects.checkpoint]\nreplicas = ${holding.length}\n${rows.join('')}`;
+    await writeFile(inFolder('rules.toml'), rules);
+    await writeFile(inFolder('run.json'), canonicalSpec(made.spec));
+    const asked = [inFolder('rules.toml'), '--run', inFolder('run.json'), '--relay', relay.url];
+    const { exitCode, stdout, stderr } = await runCommand('placement', 'check', ...asked);
+    expect(exitCode, stderr).toBe(0);
+    for (const key of holding) expect(stdout).toContain(`${key}  region asia`);
+    expect(stdout).not.toContain(stranger.publicKey);
+    expect(stdout).toContain(`${silent}: a member of the run that offers no room`);
+  });
+
+  it('draws among all who announce themselves without it', async () => {
+    await writeFile(inFolder('one.toml'), '[objects.checkpoint]\nreplicas = 1\n');
+    const asked = [inFolder('one.toml'), '--relay', relay.url];
+    const { exitCode, stdout } = await runCommand('placement', 'check', ...asked);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain(`${stranger.publicKey}  region asia`);
+  });
+
+  it('refuses flags about runs without one', async () => {
+    await writeFile(inFolder('one.toml'), '[objects.checkpoint]\nreplicas = 1\n');
+    const { exitCode } = await runCommand(
+      'placement',
+      'check',
+      inFolder('one.toml'),
+      '--stake',
+      'x',
+    );
+    expect(exitCode).toBe(2);
+  });
+});
