@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../base/errors.ts';
 import { layoutOf } from '../model/from-settings.ts';
+import type { BodyOf } from '../network/attachments/bodies.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../network/event.ts';
 import type { EventCrypto } from '../network/event-crypto.ts';
 import { readSnapshots } from '../network/wire/snapshots.ts';
@@ -229,6 +230,8 @@ export interface HistoryOptions extends Hashing {
   readonly spec?: RunSpec | undefined;
   /** Events of stake snapshots that the archive lacks. */
   readonly snapshots?: readonly SignedEvent[] | undefined;
+  /** Bytes of states that are kept beside the events, checked against the root that they are asked for by. */
+  readonly states?: BodyOf | undefined;
   /** Where beacon values come from that the archive lacks; block hashes that it has are compared with it. */
   beacon?(spec: RunSpec): BeaconSource | undefined;
   onNotice?(message: string): void;
@@ -269,7 +272,9 @@ export async function openHistory(archive: Opened, options: HistoryOptions): Pro
   const search = { source: options.beacon?.(spec), signal, onNotice, sha256, crypto };
   const records = archive.beacons.map((record, i) => ({ line: i + 1, ...record }));
   const { values, bad, believed } = await beaconsOf({ run, spec }, events, records, search);
-  const gathered = gather(events, { run, spec }, { beacons: values, crypto });
+  const fromEvents = gather(events, { run, spec }, { beacons: values, crypto });
+  const bytesOf: BodyOf = (named) => fromEvents.bytesOf(named) ?? options.states?.(named);
+  const gathered = { ...fromEvents, bytesOf };
   return { run, spec, events, gathered, bad: [...lines, ...bad], believed };
 }
 

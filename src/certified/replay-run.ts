@@ -7,7 +7,7 @@ import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Params } from '../tensor/params.ts';
 import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
-import { openingOf } from './chain.ts';
+import { type Certified, openingOf } from './chain.ts';
 import type { Gathered } from './evidence.ts';
 import { type Checked, hasModel, type ReplayedRound, replay } from './replay.ts';
 
@@ -71,6 +71,8 @@ export interface ReplayOptions extends HistoryOptions {
   onModel?(spec: RunSpec, params: Params): void;
   /** Each round as soon as it is checked. */
   onRound?(round: RoundReport): void;
+  /** Each state with its model: the first one, and those after rounds that were recomputed or of which a checkpoint is at hand. */
+  onState?(state: Certified): void;
 }
 
 const MOST_MISSING = 5;
@@ -132,8 +134,10 @@ export async function replayRun(
     const line = lineOf(next.value, gathered);
     lines.push(line);
     options.onRound?.(line);
+    if (hasModel(next.value.before)) options.onState?.(next.value.before);
   }
   const { state, digests } = next.value;
+  if (hasModel(state)) options.onState?.(state);
   if (hasModel(state)) options.onModel?.(spec, state.params);
   const placed = bad.map((each) => placeBad(each, gathered, events));
   // where lines are broken, what is missing is what they said

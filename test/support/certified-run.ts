@@ -135,9 +135,13 @@ export function generateRun(
   extra: readonly SignedEvent[] = [],
   /** The beacon's value after an outcome of this time. */
   beaconAfter?: (time: number) => Digest,
+  /** Only what so many last rounds said is looked at when another is made, so that a long run takes no longer per round than a short one. */
+  lookBack = Number.POSITIVE_INFINITY,
 ): GeneratedRun {
   const author = signerOf(1);
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
+  const past: SignedEvent[] = [];
+  const ends: number[] = [];
   const played: Played[] = [];
   let generating: Generating = {
     ...{ spec, run: runIdOf(spec), events, votes: null, faults: [], delays: new Map() },
@@ -150,9 +154,11 @@ export function generateRun(
     if (beaconAfter && state.time > 0) beacons.set(state.time, beaconAfter(state.time));
     const ready = value(withEntropy(state, gather(events, generating, generating)));
     generating = playRound({ ...generating, state: ready }, round, played);
+    ends.push(past.length + events.length);
+    if (ends.length > lookBack) past.push(...events.splice(0, ends.at(-lookBack)! - past.length));
   }
   const { run, state } = generating;
-  return { spec, run, events, rounds: played, state };
+  return { spec, run, events: [...past, ...events], rounds: played, state };
 }
 
 interface Generating {

@@ -1,15 +1,18 @@
 /** `nostrain archive`: writes all events of a certified run to a file, so that it can be replayed when relays have forgotten it. */
 
-import { rename, stat, writeFile } from 'node:fs/promises';
+import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/archive.ts';
 import { specsOf } from '../../certified/gather.ts';
+import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../checkpoint/manifest.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
+import { whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   readArchiveFile,
@@ -17,54 +20,121 @@ import {
   slowly,
   sourceOf,
 } from '../shared/archive-source.ts';
+import { eventsIn, type RecordOptions, writeRecord } from '../shared/record-folder.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 interface Flags extends SourceFlags {
-  readonly out: string;
+  readonly out?: string;
+  readonly folder?: string;
+  readonly every: number;
+  readonly chunk: number;
 }
+
+/** Chunks of a folder's files: what Blossom servers take without asking. */
+const CHUNK_BYTES = 2 ** 20;
 
 export const archive = (): Command =>
   addSourceFlags(
     new Command('archive').description(
-      'write every event of a certified run to a file; called again it adds what is new',
+      'write every event of a certified run to a file, or all of the run to a folder; called again it adds what is new',
     ),
   )
-    .requiredOption('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
-    .action(async (flags: Flags) => {
-      await interruptibly(async (signal) => {
-        const { options, reach } = await sourceOf(flags, signal);
-        const { run } = options;
-        const { relays: urls } = reach;
-        if (run === undefined || urls.length === 0) {
-          throw new ConfigError('flag/run', 'archive needs a run and a relay that has it', {
-            hint: 'say --run naddr1…, or --run ID (or --spec FILE) and --relay URL',
-          });
-        }
-        const known = await readKept(flags.out);
-        const report = slowly();
-        const onProgress = (have: number) => report(`${have} events`);
-        const all = await withRelays(urls, reach, ({ relays }) =>
-          archiveRun(run, { ...options, relays, known, onProgress, signal }),
-        );
-        if (all.events.length === 0) throw nothingFound(run, urls);
-        await replaceFile(flags.out, formatArchive(all));
-        const { events, beacons } = all;
-        const added = events.length - known.events.length;
-        const published = specsOf(events).get(run);
-        const notes = [
-          ...(published ? [] : ['; no relay has the spec']),
-          ...((options.spec ?? published ?? NO_BEACON).beacon.kind === 'none'
-            ? []
-            : [`; ${beacons.length} beacon values`]),
-        ];
-        writeOut(`${flags.out}: ${events.length} events, ${added} new${notes.join('')}\n`);
-        // nobody can replay what nobody has the rules of
-        if (published === undefined && options.spec === undefined) {
-          writeNote(`no relay has the spec of run ${run}: ask others, or keep its file beside`);
-          process.exitCode = exitCodes.failed.code;
-        }
-      });
+    .option('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
+    .option(
+      '--folder <dir>',
+      'the same as run.jsonl, with states, record.json and all of it as content-addressed chunks',
+    )
+    .addOption(
+      whole(
+        '--every <n>',
+        '--folder: also keep the state after every n rounds; 0 for the last',
+        0,
+      ).default(0),
+    )
+    .addOption(
+      whole(
+        '--chunk <bytes>',
+        '--folder: length of a chunk',
+        LEAST_CHUNK_BYTES,
+        MOST_CHUNK_BYTES,
+      ).default(CHUNK_BYTES),
+    )
+    .action(async (flags: Flags, command: Command) => {
+      const out = fileOf(flags, command);
+      await interruptibly((signal) => run(out, flags, signal));
     });
+
+/** The file of events that the flags name. */
+function fileOf({ out, folder }: Flags, command: Command): string {
+  const isFolder = folder !== undefined;
+  refuseUnused(command, [{ flags: ['every', 'chunk'], goesWith: '--folder', holds: isFolder }]);
+  if (isFolder && out === undefined) return eventsIn(folder);
+  if (!isFolder && out !== undefined) return out;
+  throw new ConfigError('flag/out', 'archive writes a file, or a folder', {
+    hint: 'say --out FILE or --folder DIR',
+  });
+}
+
+async function run(out: string, flags: Flags, signal: AbortSignal): Promise<void> {
+  const { options, reach } = await sourceOf(flags, signal);
+  const { run } = options;
+  const { relays: urls } = reach;
+  if (run === undefined || urls.length === 0) {
+    throw new ConfigError('flag/run', 'archive needs a run and a relay that has it', {
+      hint: 'say --run naddr1…, or --run ID (or --spec FILE) and --relay URL',
+    });
+  }
+  const { folder } = flags;
+  if (folder !== undefined) await makeFolder(folder);
+  const known = await readKept(out);
+  const report = slowly();
+  const onProgress = (have: number) => report(`${have} events`);
+  const all = await withRelays(urls, reach, ({ relays }) =>
+    archiveRun(run, { ...options, relays, known, onProgress, signal }),
+  );
+  if (all.events.length === 0) throw nothingFound(run, urls);
+  await replaceFile(out, formatArchive(all));
+  const { events, beacons } = all;
+  const added = events.length - known.events.length;
+  const published = specsOf(events).get(run);
+  const notes = [
+    ...(published ? [] : ['; no relay has the spec']),
+    ...((options.spec ?? published ?? NO_BEACON).beacon.kind === 'none'
+      ? []
+      : [`; ${beacons.length} beacon values`]),
+  ];
+  writeOut(`${out}: ${events.length} events, ${added} new${notes.join('')}\n`);
+  // nobody can replay what nobody has the rules of
+  if (published === undefined && options.spec === undefined) {
+    writeNote(`no relay has the spec of run ${run}: ask others, or keep its file beside`);
+    process.exitCode = exitCodes.failed.code;
+  } else if (folder !== undefined) {
+    await keepRecord(folder, all, { ...options, every: flags.every, chunkBytes: flags.chunk });
+  }
+}
+
+/** Writes what stands beside the events, and says what it is. */
+async function keepRecord(folder: string, all: Archive, options: RecordOptions): Promise<void> {
+  const { record, report, manifests } = await writeRecord(folder, all, options);
+  const { rounds, states, runRoot, modelRoot } = record;
+  const kept = states.map((state) => state.rounds).join(', ') || 'none';
+  writeOut(
+    `${rounds} rounds, run root ${runRoot}, model ${modelRoot}; states after rounds ${kept}\n`,
+  );
+  for (const { folder: place, digest } of manifests) writeOut(`${place}: manifest ${digest}\n`);
+  if (!report.ok) {
+    writeNote('a replay of it is not whole: `nostrain replay --events` says what is missing');
+    process.exitCode = exitCodes.failed.code;
+  }
+}
+
+const makeFolder = (folder: string): Promise<unknown> =>
+  mkdir(folder, { recursive: true }).catch((cause: unknown) => {
+    throw new ConfigError('output/folder', `cannot make ${folder}`, {
+      hint: 'name a folder you may write to with --folder DIR',
+      cause,
+    });
+  });
 
 const nothingFound = (run: Digest, relays: readonly string[]): RelayError =>
   new RelayError('archive/empty', `no relay has anything of run ${run}`, {

@@ -1,6 +1,7 @@
 /** Where `replay`, `explain` and `archive` read a run from: a file that `archive` wrote, or relays; what is missing, from flags. */
 
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -28,6 +29,7 @@ import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
 import { hintOption, locateRun } from './find-run.ts';
+import { eventsIn } from './record-folder.ts';
 import { readDocument } from './spec-file.ts';
 import { toEvents } from './stake-refresh.ts';
 import { type Reach, withRelays } from './with-relays.ts';
@@ -98,7 +100,13 @@ export async function openSource(
   { options, reach }: Source,
 ): Promise<Opened> {
   const { run } = options;
-  if (file !== undefined) return readArchiveFile(file);
+  if (file !== undefined) {
+    const isFolder = await stat(file).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+    return readArchiveFile(isFolder ? eventsIn(file) : file);
+  }
   if (run === undefined || reach.relays.length === 0) {
     throw new ConfigError('flag/events', 'there is nothing to read', {
       hint: 'say --events FILE, --run naddr1…, or --run ID --relay URL',

@@ -1,6 +1,7 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
-import { replayRun } from '../../../certified/replay-run.ts';
+import { recordDifference } from '../../../certified/record.ts';
+import { type ReplayReport, replayRun } from '../../../certified/replay-run.ts';
 import type { BaseModel } from '../../../node/base-model.ts';
 import type { Digest } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
@@ -17,6 +18,7 @@ import {
   sourceOf,
 } from '../../shared/archive-source.ts';
 import { branchOption, trustOption } from '../../shared/member-flags.ts';
+import { type OpenedRecord, openRecord } from '../../shared/record-folder.ts';
 import { evaluateModel, openBaseIn } from './evaluate.ts';
 import { formatEnd, formatLine } from './words.ts';
 
@@ -34,7 +36,10 @@ export const replay = (): Command =>
       'recompute a certified run from its events and name the first bad round; needs no key',
     ),
   )
-    .option('--events <file>', 'read this instead of asking relays; any bad line is an error')
+    .option(
+      '--events <file>',
+      'read this file or folder instead of asking relays; any bad line is an error',
+    )
     .addOption(branchOption())
     .addOption(trustOption())
     .option(
@@ -53,10 +58,12 @@ export const replay = (): Command =>
       ]);
       await interruptibly(async (signal) => {
         const source = await sourceOf(flags, signal);
+        const kept = flags.events === undefined ? undefined : await openRecord(flags.events);
         const archive = await openSource(flags, source);
         const model = modelIn(flags, signal);
         const report = await replayRun(archive, {
           ...source.options,
+          states: kept?.states,
           ...{ through: flags.branch, trust: flags.trust, ...model },
           onRound: (round) => {
             if (!flags.json) writeOut(formatLine(round));
@@ -71,9 +78,18 @@ export const replay = (): Command =>
             `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain`,
           );
         }
-        if (!report.ok) process.exitCode = exitCodes.failed.code;
+        const isAsRecorded = kept === undefined || compareRecord(kept, report);
+        if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
       });
     });
+
+/** Says what of a folder is not as its record has it. */
+function compareRecord({ record, changed }: OpenedRecord, report: ReplayReport): boolean {
+  const difference = recordDifference(record, report);
+  for (const file of changed) writeNote(`${file} is lost, or not what record.json says`);
+  if (difference !== undefined) writeNote(difference);
+  return changed.length === 0 && difference === undefined;
+}
 
 /** What a replay asks about the base of a run, and what it is told of the model. */
 function modelIn({ base: path, corpus }: Flags, signal: AbortSignal) {
