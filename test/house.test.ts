@@ -33,7 +33,6 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'relay/signature.ts': 'the one place that loads compiled code',
   'src/chain/registry/slashing-registry.ts': 'written by contracts/compile.mjs',
   'src/chain/registry/stake-registry.ts': 'written by contracts/compile.mjs',
-  'src/run/admission.ts': 'who may join a run, field by field',
   'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
   'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
   'src/network/wire/packer.ts': 'from a byte budget to a codec, tested alone',

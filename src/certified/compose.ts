@@ -100,7 +100,8 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     if (message.type !== 'join') return false;
     const after = roundAfter(chain, message.after);
     if (after === undefined || isUndone({ key: message.key, after })) return false;
-    return refuseAdmission(chain.spec, chain.run, stakes, message) === undefined;
+    const { isSigned } = evidence;
+    return refuseAdmission(chain.spec, chain.run, stakes, message, isSigned) === undefined;
   });
   const asking = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
   return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...asking.values()])

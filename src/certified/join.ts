@@ -18,7 +18,7 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import { evidenceFor } from './admission.ts';
+import { evidenceFor, type Shown } from './admission.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './chain.ts';
@@ -146,6 +146,9 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   };
 }
 
+/** How long relays may take to say who trusts a key. */
+const TRUST_MS = 10_000;
+
 /** Plays the rounds that are left with the certified strategy, over a wire that is open. */
 export async function playCertified(
   start: CertifiedState,
@@ -161,7 +164,9 @@ export async function playCertified(
     await assertTrusted(spec, openingOf(spec, options), trust, sources);
   }
   const { signal } = given;
-  const asked = { clock: given.ports.clock, signal };
+  const find: Parameters<typeof evidenceFor>[3]['find'] = async (filters) =>
+    (await parts.relays.query(filters, { waitMs: TRUST_MS, signal })).events;
+  const asked = { clock: given.ports.clock, signal, find };
   const admission = await evidenceFor(spec, runIdOf(spec), parts.signer.publicKey, asked);
   const member = memberOf(options, given, { ...parts, admission });
   // the spec is the agreement
@@ -209,7 +214,7 @@ interface Parts {
 function memberOf(
   options: CertifiedOptions,
   { ports, signal }: CertifiedSession,
-  { relays, signer, secretKey, journal, admission }: Parts & { readonly admission: string },
+  { relays, signer, secretKey, journal, admission }: Parts & { readonly admission: Shown },
 ): Member {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);

@@ -80,6 +80,7 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
     aggregation,
     evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
+    ...(membersOf(said.admission).kind === 'trust' && { joinsPerRound: TRUSTED_JOINS }),
     limits: {
       payloadBytes: mostPayloadBytes(layout),
       weightCap: weightCapOf(training),
@@ -129,6 +130,9 @@ function namedIn(founders: unknown, { admission }: Untyped): number {
   const all = [founders, keys].flatMap((list: unknown) => (Array.isArray(list) ? list : []));
   return new Set(all.map(keyOf)).size;
 }
+
+/** Newcomers of a round where each shows whom it is trusted by, if nobody says how many. */
+const TRUSTED_JOINS = 4;
 
 /** In hex where it is a key; what is none is left for the spec's reader to refuse. */
 const keyOf = (value: unknown): unknown => readKey(value) ?? value;

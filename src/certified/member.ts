@@ -13,6 +13,7 @@ import { leastSeconds } from '../run/lifetime.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
+import type { Shown } from './admission.ts';
 import { type AskPast, Branches } from './branches.ts';
 import { type Certified, type Electorate, electorateOf, stakesOf, withEntropy } from './chain.ts';
 import { type CertifiedPorts, createReporter, type Reporter } from './events.ts';
@@ -37,7 +38,7 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** End of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** What its join shows, where the run asks for something. */
-  readonly admission?: string | undefined;
+  readonly admission?: Shown | undefined;
   /** How the next table of stakes is had. */
   readonly refresh: RefreshPort;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
@@ -91,7 +92,7 @@ export function createMember(options: MemberOptions): Member {
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
   const { tip } = chain;
-  const { admission = '' } = options;
+  const { admission = { evidence: '' } } = options;
   const take = (message: ProtocolMessage) => rounds.take(message);
   const attendance = new Attendance({ ...shared, spec, me, tip, take, admission });
   const listening = control.listenToMembers({
@@ -323,7 +324,7 @@ interface AttendancePorts {
   /** End of this worker's reveal chain. */
   readonly tip: Digest;
   /** What its joins show. */
-  readonly admission: string;
+  readonly admission: Shown;
   readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
   readonly reporter: Reporter;
   /** Takes in this worker's own message. */
@@ -380,7 +381,7 @@ export class Attendance {
       run,
       after: parent,
       tip,
-      evidence: admission,
+      ...admission,
     });
     control.send(event);
     take(message);

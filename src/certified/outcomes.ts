@@ -273,7 +273,8 @@ function wrongJoin(
     if (isUndone({ key, after: followed })) {
       return invalid('join-before-leave', 'joins', `${key} left after it had asked to join so`);
     }
-    const unfit = refuseAdmission(spec, run, stakes, { key, evidence: shown });
+    const asking = { key, evidence: shown, ...withFeatures(features) };
+    const unfit = refuseAdmission(spec, run, stakes, asking, evidence.isSigned);
     if (unfit) return invalid(unfit, 'joins', `the join of ${key} does not admit it: ${unfit}`);
     const join: Join = {
       type: 'join',

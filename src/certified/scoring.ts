@@ -7,7 +7,7 @@
 import { deriveKey, type Key } from '../base/rng.ts';
 import { scoreAt, scoreOfGain, type Witnessed } from '../consensus/scores.ts';
 import type { Contribution } from '../run/contribution.ts';
-import type { ScoredPlace } from '../run/features.ts';
+import type { ScoredPlace } from '../run/feature-fields.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Vector } from '../tensor/params.ts';

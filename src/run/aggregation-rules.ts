@@ -38,7 +38,7 @@ export function assertTier({ tier, aggregation: { rule }, admission }: RunSpec):
       'spec/AggregationRuleTierMismatch',
       `the rule ${rule} counts on most rows being honest, which nothing vouches for in an open run: it is for runs of tier ${required}`,
       {
-        hint: 'say who may join and --tier verified (--invite KEY, --join-work BITS or --join-stake N), or take --rule clipped-mean',
+        hint: 'say who may join and --tier verified (--invite KEY, --trust-key KEY, --join-work BITS or --join-stake N), or take --rule clipped-mean',
         data: { at: 'aggregation.rule', rule, required, actual: tier },
       },
     );
@@ -58,7 +58,7 @@ export function assertTier({ tier, aggregation: { rule }, admission }: RunSpec):
       'spec/TierWithoutAdmission',
       'a verified run says who may join, and this one admits everybody',
       {
-        hint: 'add --invite KEY for each, --join-work BITS or --join-stake N; or leave --tier out',
+        hint: 'add --invite KEY for each, --trust-key KEY, --join-work BITS or --join-stake N; or leave --tier out',
         data: { at: 'admission.kind', tier, admission: admission.kind },
       },
     );
@@ -70,6 +70,9 @@ const isMean = (spec: RunSpec): boolean => formOf(spec) === 'mean';
 const isKrum = ({ aggregation: { rule } }: RunSpec): boolean => rule.endsWith('krum');
 const isOneOf = <T>(value: T, ...list: readonly T[]): boolean => list.includes(value);
 
+/** Newcomers of one outcome where each shows events. */
+const MOST_TRUSTED = 32;
+
 /** In the order in which they are judged. */
 export const aggregationRules: readonly SpecRule[] = [
   {
@@ -78,6 +81,28 @@ export const aggregationRules: readonly SpecRule[] = [
     nearest: 'leave features out: `nostrain run create` names them',
     holds: ({ features, admission }) =>
       features.includes('admission') === isOneOf(admission.kind, 'work', 'stake'),
+  },
+  {
+    at: 'features',
+    says: 'trust is named exactly where admission.kind is trust',
+    nearest: 'leave features out: `nostrain run create` names them',
+    holds: ({ features, admission }) => features.includes('trust') === (admission.kind === 'trust'),
+  },
+  {
+    at: 'admission.hops',
+    says: 'it is 1 for assertions, and admission.rank is 0 for follows: each is asked one thing',
+    nearest:
+      'take --trust-by follows with --trust-hops, or --trust-by assertions with --trust-rank',
+    holds: ({ admission }) =>
+      admission.kind !== 'trust' ||
+      (admission.by === 'follows' ? admission.rank === 0 : admission.hops === 1),
+  },
+  {
+    at: 'joinsPerRound',
+    says: `it is from 1 to ${MOST_TRUSTED} where admission.kind is trust: outcomes hold what each join shows`,
+    nearest: 'take --joins-per-round 4',
+    holds: ({ admission, joinsPerRound }) =>
+      admission.kind !== 'trust' || (joinsPerRound > 0 && joinsPerRound <= MOST_TRUSTED),
   },
   {
     at: 'admission.kind',

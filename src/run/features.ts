@@ -3,11 +3,21 @@
  * (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). They are there exactly when the spec names the
  * feature, under `features` by its name, so that every content has one canonical form. Whoever does not know a feature refuses the spec.
  */
-import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
+import { joinProof } from './admission.ts';
 import { usualAggregation } from './aggregation.ts';
-import type { Digest, WorkerId } from './ids.ts';
+import {
+  bit,
+  digest,
+  type FeatureField,
+  keysAscending,
+  measured,
+  millionths,
+  places,
+  scored,
+  scoreList,
+} from './feature-fields.ts';
 import { rerunCommitment, usualRerun } from './rerun.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields } from './spec-table.ts';
@@ -24,15 +34,6 @@ export type Place =
   | 'member'
   | 'manifest'
   | 'outcome';
-
-/** A field of a content: plain JSON, whose canonical text is the written form. */
-export interface FeatureField<T extends Json = Json> {
-  /** The accepted form, in words that follow "it must be". */
-  readonly accepted: string;
-  readonly doc: string;
-  /** The value, or undefined where the JSON value is none. */
-  read(json: Json): T | undefined;
-}
 
 /** A field on the top level of the spec. */
 export interface SpecField {
@@ -52,111 +53,6 @@ export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
 }
 
 export type FeatureTable = Readonly<Record<string, Feature>>;
-
-/** As many as a vote names as left out. */
-const MOST_PLACES = 1024;
-/** Largest score, and with a minus sign the score of what leads to no number at all. */
-export const MOST_SCORE = 1_000_000_000;
-/** Characters of a text that a worker reports, and of the name of its device. */
-export const MOST_SAMPLE = 160;
-export const MOST_DEVICE = 64;
-/** Rounds that a rolling score looks back on. */
-export const MOST_SCORES = 8;
-
-const digest = (doc: string): FeatureField<Digest> => ({
-  accepted: '64 lowercase hex digits',
-  doc,
-  read: (json) => (typeof json === 'string' && isHex32(json) ? json : undefined),
-});
-
-const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
-  accepted: 'a list of public keys in hex, ascending',
-  doc,
-  read: (json) => {
-    const isKeys = (list: readonly unknown[]): list is readonly string[] =>
-      list.every((key) => typeof key === 'string' && isHex32(key));
-    if (!Array.isArray(json) || !isKeys(json)) return undefined;
-    return json.every((key, i) => i === 0 || json[i - 1]! < key) ? json : undefined;
-  },
-});
-
-const isPlace = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= 0xffff;
-
-const places = (doc: string): FeatureField<readonly number[]> => ({
-  accepted: `a list of at most ${MOST_PLACES} places in the roster, ascending`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
-    const list: readonly unknown[] = json;
-    const arePlaces = (values: readonly unknown[]): values is readonly number[] =>
-      values.every(isPlace);
-    if (!arePlaces(list)) return undefined;
-    return list.every((at, i) => i === 0 || list[i - 1]! < at) ? list : undefined;
-  },
-});
-
-const isScore = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Math.abs(Number(value)) <= MOST_SCORE && !Object.is(value, -0);
-
-/** Place and score of each. */
-export type ScoredPlace = readonly [number, number];
-
-const scored = (doc: string): FeatureField<readonly ScoredPlace[]> => ({
-  accepted: `a list of at most ${MOST_PLACES} pairs of a place, ascending, and a score`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
-    const list: readonly unknown[] = json;
-    const arePairs = (pairs: readonly unknown[]): pairs is readonly ScoredPlace[] =>
-      pairs.every((pair) => Array.isArray(pair) && pair.length === 2 && isScore(pair[1]));
-    if (!arePairs(list)) return undefined;
-    const isAscending = list.every(
-      ([place], i) => isPlace(place) && (i === 0 || list[i - 1]![0] < place),
-    );
-    return isAscending ? list : undefined;
-  },
-});
-
-const scoreList = (doc: string): FeatureField<readonly number[]> => ({
-  accepted: `a list of at most ${MOST_SCORES} scores`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > MOST_SCORES) return undefined;
-    const list: readonly unknown[] = json;
-    return list.every(isScore) ? (list as readonly number[]) : undefined;
-  },
-});
-
-const millionths = (doc: string): FeatureField<number | null> => ({
-  accepted: 'a whole number, or null where there is none',
-  doc,
-  read: (json) =>
-    json === null || Number.isSafeInteger(json) ? (json as number | null) : undefined,
-});
-
-const words = (doc: string, most: number): FeatureField<string> => ({
-  accepted: `at most ${most} characters`,
-  doc,
-  read: (json) =>
-    typeof json === 'string' && json.length <= most && json.isWellFormed() ? json : undefined,
-});
-
-/** What workers say of themselves, and of the shared parameters. */
-const measured = {
-  device: words('what it trains on', MOST_DEVICE),
-  shared: millionths(
-    'validation loss of the shared parameters at the start of the round, in millionths',
-  ),
-  bits: millionths('the same in bits per byte of text, in millionths'),
-  sample: words('text that the shared parameters write; empty where there is none', MOST_SAMPLE),
-};
-
-const bit = (doc: string): FeatureField<0 | 1> => ({
-  accepted: '0 or 1',
-  doc,
-  read: (json) => (json === 0 || json === 1 ? json : undefined),
-});
 
 const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
   return (spec) => readVariant(spec, name);
@@ -270,6 +166,11 @@ export const features = {
         read: ({ tier }, name) => plainFields.tier.read(tier, name),
       },
     },
+  },
+  trust: {
+    says: 'newcomers are admitted by keys that others trust, and their joins show how',
+    isIn: ({ admission }) => (admission as { kind?: unknown } | undefined)?.kind === 'trust',
+    join: { proof: joinProof },
   },
 } as const satisfies FeatureTable;
 

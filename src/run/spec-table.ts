@@ -2,7 +2,7 @@
  * Every field of a run spec beside its training settings, once: path, flag, meaning, accepted form, default. Types, flags,
  * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
  */
-import { admissionFields } from './admission.ts';
+import { admissionFields, usualTrust } from './admission.ts';
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
 import { address, choice, real, whole, yesNo } from './field.ts';
 import { rerunFields, usualRerun } from './rerun.ts';
@@ -293,7 +293,7 @@ export const variantDefaults = {
     },
     block: { lagSeconds: 150 },
   },
-  admission: { open: {}, list: {}, work: {}, stake: {} },
+  admission: { open: {}, list: {}, work: {}, stake: {}, trust: usualTrust },
 } as const;
 
 type Variants<Tag extends string, T extends Readonly<Record<string, Group>>> = {

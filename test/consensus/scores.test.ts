@@ -14,7 +14,7 @@ import {
   withScore,
 } from '../../src/consensus/scores.ts';
 import { drawRows } from '../../src/model/batches.ts';
-import { MOST_SCORE } from '../../src/run/features.ts';
+import { MOST_SCORE } from '../../src/run/feature-fields.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
 import { dense } from '../support/vectors.ts';
 

@@ -61,6 +61,7 @@ const verified = {
   aggregation: { rule: 'geometric-median', hostile: 1 },
 };
 
+const trusted = { joinsPerRound: 4, admission: { kind: 'trust', anchors: [HASH] } };
 const rerun = { permille: 100, relays: ['wss://a.example'] };
 
 describe('run id', () => {
@@ -234,6 +235,8 @@ describe('a spec is refused by path and accepted form', () => {
     ['timing.graceMinMs', { timing: { graceMinMs: 60_001 } }],
     ['absentRounds', { absentRounds: 2 }],
     ['late', { late: 'defer', training: { owners: 1 } }],
+    ['admission.hops', { ...trusted, admission: { ...trusted.admission, rank: 5 } }],
+    ['joinsPerRound', { ...trusted, joinsPerRound: 33 }],
     ['rerun.permille', { training: { model: 'gpt' }, data: { kind: 'own' }, rerun }],
     ['rerun.relays', { rerun: { permille: 100 } }],
     ['late', { late: 'defer', rerun }],
@@ -274,10 +277,14 @@ describe('a spec is refused by path and accepted form', () => {
     expect(features).toEqual(['admission', 'rule', 'tier']);
     const found = problemOf(() => readSpec({ ...rest, features: ['rule', 'tier'] }));
     expect(found).toMatch(/^features is .*: it must be that admission is named exactly where/);
+    const { features: named, ...other } = sampleDocument(trusted);
+    expect(named).toEqual(['trust']);
+    const silent = problemOf(() => readSpec({ ...other, features: [] }));
+    expect(silent).toMatch(/^features is .*: it must be that trust is named exactly where/);
   });
 
   it('has a case above for every rule, or in start.test.ts', () => {
-    expect(specRules).toHaveLength(32 + 2);
+    expect(specRules).toHaveLength(35 + 2);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -35,7 +35,7 @@ export interface MembershipRules {
     | { readonly kind: 'open' }
     | { readonly kind: 'list'; readonly keys: readonly WorkerId[] }
     // judged by the evidence in a join
-    | { readonly kind: 'work' | 'stake' };
+    | { readonly kind: 'work' | 'stake' | 'trust' };
 }
 
 export interface Join {

@@ -1,0 +1,61 @@
+/** A run that admits whom a key of its spec follows: the newcomer with such a list is in, the one without is not, and a replay finds the same. */
+import { expect, it } from 'vitest';
+import { createRelay } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { archiveRun } from '../../src/certified/archive.ts';
+import { replayRun } from '../../src/certified/replay-run.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { runIdOf } from '../../src/run/run-spec.ts';
+import { certifiedSpec } from '../support/certified-swarm.ts';
+import { playRerun } from '../support/rerun.ts';
+import { keyOf, signerOf } from '../support/swarm.ts';
+
+it('admits whom a key of the spec follows, by what the join shows and not by what relays say later', async () => {
+  const relay = await createRelay();
+  const relays = createRelaySet([relay.url], {
+    openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+  });
+  try {
+    const anchor = signerOf(50);
+    const spec = certifiedSpec({
+      ...{ founders: [0, 1, 2], rounds: 6 },
+      document: {
+        ...{ tier: 'verified', joinsPerRound: 4 },
+        admission: { kind: 'trust', anchors: [anchor.publicKey] },
+      },
+    });
+    await relays.ready();
+    const now = Math.floor(Date.now() / 1000);
+    const listOf = (keys: readonly string[], created_at: number) =>
+      anchor.sign({ kind: 3, created_at, tags: keys.map((key) => ['p', key]), content: '' });
+    await relays.publish(listOf([keyOf(3)], now - 60));
+    const ended = await playRerun(spec, relay.url, 5);
+    const { ledger, round } = ended[0]!.state.head;
+    const roster = ledger.members.map(({ key }) => key);
+    expect(round).toBe(6);
+    expect(roster).toContain(keyOf(3));
+    expect(roster).not.toContain(keyOf(4));
+
+    // what the list says later changes nothing of what was certified
+    await relays.publish(listOf([keyOf(4)], now));
+    const asked = { spec, crypto: nativeCrypto, sha256: nativeSha256 };
+    const { signal } = new AbortController();
+    const archive = await archiveRun(runIdOf(spec), { ...asked, relays, signal });
+    const joined: string[] = [];
+    const report = await replayRun(archive, {
+      ...asked,
+      onRound: (one) => joined.push(...(one.joined ?? [])),
+    });
+    expect(report.rounds).toBe(6);
+    expect(report.ok).toBe(true);
+    expect(joined).toContain(keyOf(3));
+  } finally {
+    await relays.close();
+    await relay.close();
+  }
+});
