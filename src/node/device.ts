@@ -1,7 +1,15 @@
-/** Which devices can train here, found out by training on each: lists of supported backends promise too much. */
+/** Which devices can train a model here, found out by training it on each: lists of supported backends promise too much. */
 import { fork } from 'node:child_process';
 import { deriveKey } from '../base/rng.ts';
+import type { AnyModel } from '../model/architectures/table.ts';
+import { dataFormOf } from '../model/data-form.ts';
+import { modelOf } from '../model/from-settings.ts';
+import { initialParameters } from '../model/parameters.ts';
+import { completeSettings, readSettings, type Settings, writeSettings } from '../run/settings.ts';
 import type { Device } from '../trainer/messages.ts';
+import type { TrainerData, TrainerSetup } from '../trainer/setup.ts';
+import { openBase } from './base-model.ts';
+import { optimizerOf } from './prepare-task.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
 export interface DeviceReport {
@@ -12,18 +20,26 @@ export interface DeviceReport {
 }
 
 const DEVICES: readonly Device[] = ['cpu', 'cuda', 'webgpu'];
+const STEPS = 2;
+/** Enough to see that every operator runs. */
+const MOST_ROWS = 2;
 
-/** Takes two steps of a small model on every device, each in a process of its own: drivers write to stderr, or end the process. */
-export async function probeDevices(): Promise<readonly DeviceReport[]> {
+/**
+ * Takes two steps of the model of these settings on every device, each in a process of its own: drivers write to stderr, or end the
+ * process.
+ */
+export async function probeDevices(settings: Settings): Promise<readonly DeviceReport[]> {
   const reports: DeviceReport[] = [];
-  for (const device of DEVICES) reports.push(await probeApart(device));
+  for (const device of DEVICES) reports.push(await probeApart(device, settings));
   return reports;
 }
 
-function probeApart(device: Device): Promise<DeviceReport> {
+function probeApart(device: Device, settings: Settings): Promise<DeviceReport> {
   const isSource = import.meta.url.endsWith('.ts');
   const entry = new URL(`./device-process.${isSource ? 'ts' : 'js'}`, import.meta.url);
-  const child = fork(entry, [device], {
+  // relays are for other checks, and none is no list of them
+  const { relay: _, ...own } = settings;
+  const child = fork(entry, [device, JSON.stringify(writeSettings(own))], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     execArgv: isSource ? ['--import', 'tsx', '--conditions=nostrain:source'] : [],
   });
@@ -37,11 +53,16 @@ function probeApart(device: Device): Promise<DeviceReport> {
   });
 }
 
-/** Takes two steps of a small model there. */
-export async function probeDevice(device: Device): Promise<DeviceReport> {
+/** Takes two steps of the model of these settings there, in this process. */
+export async function probeDevice(
+  device: Device,
+  written: Readonly<Record<string, unknown>>,
+): Promise<DeviceReport> {
   try {
-    const seconds = await trainBriefly(device);
-    const message = `two training steps took ${(1000 * seconds).toFixed(1)} ms`;
+    const settings = completeSettings({ relay: [] }, readSettings(written, 'settings'));
+    const { seconds, parameters } = await trainBriefly(device, settings);
+    const took = `${(1000 * seconds).toFixed(0)} ms`;
+    const message = `two steps of ${settings.model} with ${parameters.toLocaleString('en')} parameters took ${took}`;
     return { device, works: true, message };
   } catch (error) {
     return {
@@ -52,40 +73,45 @@ export async function probeDevice(device: Device): Promise<DeviceReport> {
   }
 }
 
-async function trainBriefly(device: Device): Promise<number> {
-  const features = 4;
+async function trainBriefly(device: Device, settings: Settings) {
+  const { model, frozen } = await openModel(settings);
   const trainer = await createTrainer({
-    model: { architecture: 'mlp', features, hidden: [8] },
-    optimizer: {
-      optimizer: 'sgd',
-      clipNorm: 1,
-      schedule: { learningRate: 0.01, warmupSteps: 0, totalSteps: 0, finalShare: 1 },
-    },
-    batch: 4,
-    data: {
-      kind: 'regression',
-      features,
-      inputs: new Float32Array(16 * features).fill(0.5),
-      targets: new Float32Array(16).fill(1),
-    },
-    device,
-    threads: 1,
+    ...{ model, device, ...(frozen && { frozen }) },
+    optimizer: optimizerOf(settings),
+    batch: Math.min(settings.batchSize, MOST_ROWS),
+    recompute: settings.recompute,
+    data: dataFor(model),
   });
   try {
+    const params = initialParameters(model, 1);
+    const batchKey = deriveKey('nostrain/probe');
     const { seconds } = await trainer.train(
-      {
-        params: new Float32Array(trainer.layout.size).fill(0.1),
-        moments: [],
-        round: 0,
-        steps: 2,
-        firstStep: 0,
-        batchKey: deriveKey('nostrain/probe'),
-      },
+      { params, moments: [], round: 0, steps: STEPS, firstStep: 0, batchKey },
       () => {},
       new AbortController().signal,
     );
-    return seconds;
+    return { seconds, parameters: params.length };
   } finally {
     await trainer.close();
   }
+}
+
+async function openModel(settings: Settings): Promise<Pick<TrainerSetup, 'model' | 'frozen'>> {
+  if (settings.model !== 'pretrained') return { model: modelOf(settings) };
+  const { signal } = new AbortController();
+  const { model, frozen } = await openBase(settings, { onNotice: () => {}, signal });
+  return { model, frozen };
+}
+
+/** Rows that any numbers would do for. */
+function dataFor(model: AnyModel): TrainerData {
+  const form = dataFormOf(model);
+  if (form.kind === 'tokens') {
+    const length = 2 * (form.context + 1);
+    const tokens = Int32Array.from({ length }, (_, i) => (7 * i) % form.vocabulary);
+    return { kind: 'tokens', shard: tokens, validation: tokens };
+  }
+  const { features } = form;
+  const inputs = Float32Array.from({ length: 16 * features }, (_, i) => Math.sin(i));
+  return { kind: 'regression', features, inputs, targets: new Float32Array(16).fill(1) };
 }

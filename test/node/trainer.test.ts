@@ -11,6 +11,8 @@ import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
+import { presets } from '../../src/run/presets.ts';
+import { completeSettings } from '../../src/run/settings.ts';
 import type { TrainerSetup } from '../../src/trainer/setup.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
@@ -306,7 +308,9 @@ test('data that does not fit the model is refused', async () => {
 });
 
 test('devices are found out by training on them', async () => {
-  const reports = await probeDevices();
+  const reports = await probeDevices(
+    completeSettings(presets.mlp, { model: 'mlp', run: 'probe', relay: [] }),
+  );
   expect(reports.map(({ device }) => device)).toEqual(['cpu', 'cuda', 'webgpu']);
   expect(reports[0]).toMatchObject({ works: true });
   for (const { device, works } of reports) {

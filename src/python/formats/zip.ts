@@ -32,16 +32,20 @@ export const encodeZip = (members: readonly ZipMember[]): Uint8Array =>
     mtime: WRITTEN,
   });
 
-/** The members in the order of the directory, or why the archive is refused. */
-export function decodeZip(file: Uint8Array): Result<readonly ZipMember[]> {
+/** The members in the order of the directory, those that are wanted, or why the archive is refused. */
+export function decodeZip(
+  file: Uint8Array,
+  isWanted: (name: string) => boolean = () => true,
+): Result<readonly ZipMember[]> {
   const entries = readDirectory(file);
   if (!entries.ok) return entries;
-  const total = entries.value.reduce((sum, { size }) => sum + size, 0);
+  const wanted = entries.value.filter(({ name }) => isWanted(name));
+  const total = wanted.reduce((sum, { size }) => sum + size, 0);
   if (total > FREE_BYTES + MAX_GROWTH * file.length) {
     return refuse('zip/bomb', 'directory', `${file.length} bytes that claim to hold ${total}`);
   }
   const members: ZipMember[] = [];
-  for (const entry of entries.value) {
+  for (const entry of wanted) {
     const bytes = readMember(file, entry);
     if (!bytes.ok) return bytes;
     members.push({ name: entry.name, bytes: bytes.value });

@@ -17,6 +17,7 @@ it('names the library and where it comes from', () => {
   expect(wordMissing(['libcudnn.so.9', 'libcuda.so.1', 'libz.so.1'])).toBe(
     'libcudnn.so.9 (cuDNN 9), libcuda.so.1 (NVIDIA driver), libz.so.1 are missing',
   );
+  expect(wordMissing(['libcurand.so.10'])).toBe('libcurand.so.10 (cuRAND of CUDA) is missing');
 });
 
 itWith(isHere ? undefined : 'the loader of Linux on x64 is asked')(

@@ -8,6 +8,7 @@ import { dataHome } from '../../../node/data-home.ts';
 import { type DeviceReport, probeDevices } from '../../../node/device.ts';
 import { physicalCores } from '../../../node/trainer/physical-cores.ts';
 import { ENGINE_HINT } from '../../../node/training-engine.ts';
+import type { Settings } from '../../../run/settings.ts';
 import type { Check } from './check.ts';
 
 const NEEDED_NODE = [20, 19] as const;
@@ -15,11 +16,12 @@ const NEEDED_NODE = [20, 19] as const;
 const LOW_MEMORY_BYTES = 1e9;
 const LOW_DISK_BYTES = 2e8;
 
-export async function checkMachine(): Promise<readonly Check[]> {
+/** Devices are tried on the model of these settings. */
+export async function checkMachine(settings: Settings): Promise<readonly Check[]> {
   return [
     checkNode(process.versions.node),
     checkEngine(),
-    ...(await checkDevices()),
+    ...(await probeDevices(settings)).map(wordDevice),
     ...checkCores(),
   ].concat(await checkFolder(dataHome()));
 }
@@ -41,8 +43,6 @@ function checkEngine(): Check {
     return { name, level: 'broken', words: 'not installed', hint: ENGINE_HINT };
   }
 }
-
-const checkDevices = async (): Promise<readonly Check[]> => (await probeDevices()).map(wordDevice);
 
 /** Only the CPU is needed, and only the CPU was ever timed by us. */
 export function wordDevice({ device, works, message }: DeviceReport): Check {
