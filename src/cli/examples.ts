@@ -39,6 +39,8 @@ export const examples: Readonly<Record<string, string>> = {
   page: `nostrain page naddr1… ${RELAY}`,
   clean: 'nostrain clean --older-than 30',
   'model inspect': 'nostrain model inspect SmolLM2-135M-Instruct.Q4_1.gguf',
+  'tiers export': 'nostrain tiers export --src friends-model --tiers 1 2',
+  'tiers inspect': 'nostrain tiers inspect friends-model --tier 1',
   'model export': 'nostrain model export friends --gguf friends.gguf',
   sample: 'nostrain sample friends --prompt "To be"',
   'stake snapshot': 'nostrain stake snapshot --from file --list stakes.txt -o stakes.json',

@@ -6,7 +6,7 @@ const SHELL = 'Shell:';
 
 /** Headings of commands, in this order. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  'Train:': ['demo', 'run-training', 'run', 'sample', 'model'],
+  'Train:': ['demo', 'run-training', 'run', 'sample', 'model', 'tiers'],
   'Runs on this machine:': ['runs', 'show', 'clean', 'keygen', 'doctor'],
   'Large files:': ['checkpoint', 'directory', 'placement'],
   'Relays:': ['relay', 'relays', 'plan'],

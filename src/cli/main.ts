@@ -35,6 +35,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   page: async () => (await import('./commands/page/page.ts')).page(),
   clean: async () => (await import('./commands/runs/clean.ts')).clean(),
   model: async () => (await import('./commands/model/model.ts')).model(),
+  tiers: async () => (await import('./commands/tiers/tiers.ts')).tiers(),
   sample: async () => (await import('./commands/sample.ts')).sample(),
   stake: async () => (await import('./commands/stake/stake.ts')).stake(),
   placement: async () => (await import('./commands/placement/placement.ts')).placement(),

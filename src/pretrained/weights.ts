@@ -26,8 +26,8 @@ export interface StoredTensor {
 
 export type StoredTensors = ReadonlyMap<string, StoredTensor>;
 
-const SINGLE = 'model.safetensors';
-const INDEX = 'model.safetensors.index.json';
+export const SINGLE = 'model.safetensors';
+export const INDEX = 'model.safetensors.index.json';
 
 /** Names that files hold beside a model's weights: tables that programs compute by themselves. */
 const COMPUTED = [/\brotary_emb\.inv_freq$/, /\battn\.(bias|masked_bias)$/];
@@ -75,15 +75,21 @@ export async function openSafetensors(
 }
 
 async function openShard(source: ByteSource): Promise<StoredTensors> {
+  const { entries, start } = await readShard(source);
+  return new Map(entries.map((entry) => [entry.name, storedTensor(source, entry, start)] as const));
+}
+
+/** What lies where in one file of safetensors; `start` is where its tensors begin. Throws a ConfigError (`model/weights`). */
+export async function readShard(source: ByteSource): Promise<{
+  readonly entries: readonly SafetensorsEntry[];
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly start: number;
+}> {
   const start = await headerEnd(source);
   const header = readSafetensorsEntries(await source.read(8, start), source.size - start);
-  if (!header.ok) {
-    const { at, message } = header.issue;
-    throw wrong(source, safeLine(`${at}: ${message}`));
-  }
-  return new Map(
-    header.value.entries.map((entry) => [entry.name, storedTensor(source, entry, start)] as const),
-  );
+  if (header.ok) return { ...header.value, start };
+  const { at, message } = header.issue;
+  throw wrong(source, safeLine(`${at}: ${message}`));
 }
 
 async function headerEnd(source: ByteSource): Promise<number> {

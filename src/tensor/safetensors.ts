@@ -24,7 +24,7 @@ export const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 
 const METADATA = '__metadata__';
 
-const dtypeOf = (values: Vector) => (values instanceof Float32Array ? 'F32' : 'F64');
+const dtypeOf = (values: Vector): 'F32' | 'F64' => (values instanceof Float32Array ? 'F32' : 'F64');
 
 /** File bytes; tensors keep their order. */
 export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8Array {
@@ -41,7 +41,7 @@ export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8
 export interface DescribedTensor {
   readonly name: string;
   readonly shape: readonly number[];
-  readonly dtype: 'F32' | 'F64' | 'F16' | 'BF16';
+  readonly dtype: Uppercase<StoredType>;
   readonly bytes: number;
 }
 

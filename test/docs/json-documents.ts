@@ -56,6 +56,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain stake link', ''],
       ['', ''],
     ],
+    'tiers/inspect.ts': [['nostrain tiers inspect --json', 'tiers-inspect']],
     'witness/bench.ts': [['nostrain witness bench --json', 'witness-bench']],
     'witness/inspect.ts': [['nostrain witness inspect --json', 'witness-inspect']],
     'witness/who.ts': [['nostrain witness who --json', 'witness-who']],

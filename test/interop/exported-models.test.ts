@@ -5,9 +5,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import { openLocalModel } from '../../src/node/pretrained/folder.ts';
 import { writeFile, writeFolder } from '../../src/node/pretrained/write-model.ts';
+import { exportTiers, tierFolder } from '../../src/node/tiers/export.ts';
 import { adapterFiles, modelFiles } from '../../src/pretrained/export/folders.ts';
 import { ggufFile } from '../../src/pretrained/export/gguf.ts';
+import { outFile } from '../../src/pretrained/export/learned.ts';
+import { readWeights } from '../../src/pretrained/pretrained.ts';
+import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { runCommand } from '../support/command-line.ts';
 import { adaptedCases, learn } from '../support/learned.ts';
 import { describeWith, itWith, type Missing } from '../support/needs.ts';
@@ -110,6 +115,71 @@ describeWith(pythonMissing)('exported models', () => {
         expect(`${text}${base.tokenizer.decode(tokens)}\n`).toBe(stdout);
         expect(loss).toBeCloseTo(told!.peft.loss, 4);
         if (ids) expect(ids).toEqual(prompt);
+      }
+    },
+    { timeout: MINUTES },
+  );
+
+  it('tiers of a model are what the whole one is with everything beyond their width at zero', async () => {
+    const { batch, context, prompt, tokens, ...one } = texts.find(({ name }) =>
+      name.startsWith('llama'),
+    )!;
+    const { base } = await learn({ ...one, adapter: undefined as never });
+    const [whole, masked] = [join(home, 'whole'), join(home, 'masked')];
+    await writeFolder(whole, base);
+    await exportTiers(whole, [1, 2], { signal: new AbortController().signal });
+    const { pretrained } = await learn({ ...one, adapter: undefined as never });
+    const width = Number(one.config.intermediate_size);
+    const tensors = [];
+    for (const [name, { shape, read: values }] of pretrained.tensors) {
+      const columns = shape.at(-1)!;
+      const isOver = (i: number) =>
+        /gate_proj|up_proj/.test(name)
+          ? Math.floor(i / (shape.length > 1 ? columns : 1)) >= width / 2
+          : /down_proj\.weight/.test(name) && i % columns >= width / 2;
+      tensors.push({
+        name,
+        shape,
+        values: (await values()).map((each, i) => (isOver(i) ? 0 : each)),
+      });
+    }
+    const weights = outFile('model.safetensors', encodeSafetensors({ tensors, metadata: {} }));
+    await writeFolder(masked, [...base.filter(({ name }) => name !== weights.name), weights]);
+    const window = Array.from({ length: batch }, () =>
+      Array.from({ length: context }, (_, i) => (i * 5) % 36),
+    );
+    const asked = { base: whole, prompt, window, length: tokens.length, text: '!' };
+    const told = await read(
+      [tierFolder(whole, 1), masked, tierFolder(whole, 2)].map((merged) => ({ ...asked, merged })),
+    );
+    const [slice, zeroed, quarter] = told.map(({ merged }) => merged);
+    expect(slice!.tokens).toEqual(zeroed!.tokens);
+    expect(slice!.loss).toBeCloseTo(zeroed!.loss, 6);
+    expect(quarter!.loss).not.toBeCloseTo(slice!.loss, 6);
+  });
+
+  itWith(smolLM2Missing)(
+    'tiers of SmolLM2 load with half and a quarter of its width',
+    async () => {
+      const pretrained = await openLocalModel(smolLM2);
+      const weights = await readWeights(pretrained);
+      const learned = { pretrained, adapter: undefined, own: (name: string) => weights.get(name)! };
+      const whole = join(home, 'smollm2');
+      await writeFolder(whole, modelFiles(learned, 'bf16'));
+      await exportTiers(whole, [1, 2], { signal: new AbortController().signal });
+      const window = [pretrained.tokenizer.ids('It was a dark and stormy night; the rain fell.')];
+      const asked = { base: whole, prompt: window[0], window, length: 4, text: 'The moon is ' };
+      const forms = [whole, tierFolder(whole, 1), tierFolder(whole, 2)];
+      const told = await read(forms.map((merged) => ({ ...asked, merged })));
+      const losses = told.map(({ merged }) => merged.loss);
+      // nobody trained its halves to work alone
+      expect(losses[0]).toBeLessThan(Math.min(losses[1]!, losses[2]!));
+      for (const { merged } of told) expect(merged.ids).toEqual(told[0]!.merged.ids);
+      const shapes = [1536, 768, 384].entries();
+      for (const [tier, width] of shapes) {
+        const folder = tier === 0 ? whole : tierFolder(whole, tier);
+        const { spec } = await openLocalModel(folder);
+        expect(spec.ffn).toBe(width);
       }
     },
     { timeout: MINUTES },

@@ -13,7 +13,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
     'gradient_checkpointing pretraining_tp is_llama_config reorder_and_upcast_attn transformers.js_config',
     'summary_type summary_use_proj summary_activation summary_proj_to_labels id2label label2id num_labels problem_type',
     'task_specific_params chunk_size_feed_forward output_attentions output_hidden_states return_dict',
-    'unsloth_version unsloth_fixed',
+    'unsloth_version unsloth_fixed matformer_tier matformer_base_intermediate_size',
   ].flatMap((line) => line.split(' ')),
 );
 /** Dropout, which is not applied, special tokens, and what `transformers` notes for itself. */

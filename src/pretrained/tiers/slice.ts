@@ -1,0 +1,144 @@
+/** Cuts a tier out of a model's files, byte by byte: the first rows of gate and up, the first columns of down, and all else as it is. */
+import { ConfigError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
+import { bytesOf } from '../../tensor/dtype.ts';
+import {
+  type DescribedTensor,
+  encodeSafetensorsHeader,
+  type SafetensorsEntry,
+} from '../../tensor/safetensors.ts';
+import type { ByteSource, ModelFiles } from '../byte-source.ts';
+import { jsonFile, type OutFile } from '../export/learned.ts';
+import { INDEX, readJson, readShard, SINGLE, weightFiles } from '../weights.ts';
+import { widthAt } from './tier.ts';
+
+/** Which side of a matrix lies along the width: its rows or its columns. */
+function sideOf(name: string): 0 | 1 | undefined {
+  if (/(^|\.)mlp\.(gate|up)_proj\.(weight|bias)$/.test(name)) return 0;
+  return /(^|\.)mlp\.down_proj\.weight$/.test(name) ? 1 : undefined;
+}
+
+/** A tensor and what is left of it. */
+interface Cut {
+  readonly entry: SafetensorsEntry;
+  readonly shape: readonly number[];
+}
+
+function cutOf(entry: SafetensorsEntry, tier: number, base: number): Cut {
+  const side = sideOf(entry.name);
+  if (side === undefined || entry.shape[side] === undefined) return { entry, shape: entry.shape };
+  const name = safeLine(entry.name);
+  if (entry.shape[side] !== base) {
+    throw new ConfigError(
+      'tiers/shape',
+      `${name} is ${entry.shape.join(' x ')}, and config.json makes it ${base} wide`,
+      { hint: 'take the config.json that was published with these weights' },
+    );
+  }
+  const width = widthAt(base, tier, name);
+  return { entry, shape: entry.shape.map((size, i) => (i === side ? width : size)) };
+}
+
+const sizeOf = (shape: readonly number[]): number => shape.reduce((size, each) => size * each, 1);
+
+/** Bytes in memory at a time. */
+const PIECE = 4 << 20;
+
+/** The bytes of what is left, in the order of the file. */
+async function* piecesOf(
+  source: ByteSource,
+  start: number,
+  { entry, shape }: Cut,
+): AsyncIterable<Uint8Array> {
+  const width = bytesOf(entry.dtype);
+  const [rows = 1] = shape;
+  const isWhole = sizeOf(shape.slice(1)) === sizeOf(entry.shape.slice(1));
+  if (isWhole) {
+    const [from, to] = [start + entry.from, start + entry.from + sizeOf(shape) * width];
+    for (let at = from; at < to; at += PIECE) yield source.read(at, Math.min(to, at + PIECE));
+    return;
+  }
+  const [before, after] = [entry.shape[1]! * width, shape[1]! * width];
+  const atOnce = Math.max(1, Math.floor(PIECE / before));
+  for (let row = 0; row < rows; row += atOnce) {
+    const count = Math.min(atOnce, rows - row);
+    const from = start + entry.from + row * before;
+    const read = await source.read(from, from + count * before);
+    const kept = new Uint8Array(count * after);
+    for (let i = 0; i < count; i++) {
+      kept.set(read.subarray(i * before, i * before + after), i * after);
+    }
+    yield kept;
+  }
+}
+
+interface SlicedShard {
+  readonly file: OutFile;
+  readonly bytes: number;
+  /** Tensors that became smaller. */
+  readonly cut: number;
+}
+
+async function sliceShard(
+  source: ByteSource,
+  name: string,
+  { tier, base }: { readonly tier: number; readonly base: number },
+): Promise<SlicedShard> {
+  const { entries, metadata, start } = await readShard(source);
+  const cuts = entries.map((entry) => cutOf(entry, tier, base));
+  const described = cuts.map(({ entry, shape }): DescribedTensor => {
+    const dtype = entry.dtype.toUpperCase() as DescribedTensor['dtype'];
+    return { name: entry.name, shape, dtype, bytes: sizeOf(shape) * bytesOf(entry.dtype) };
+  });
+  return {
+    bytes: described.reduce((sum, { bytes }) => sum + bytes, 0),
+    cut: cuts.filter(({ entry, shape }) => shape !== entry.shape).length,
+    file: {
+      name,
+      async *pieces() {
+        yield encodeSafetensorsHeader(described, metadata);
+        for (const cut of cuts) yield* piecesOf(source, start, cut);
+      },
+    },
+  };
+}
+
+/** The weights of a tier of the model in these files, under the names of its files. Throws a `ConfigError` before anything is read of them. */
+export async function sliceWeights(
+  files: ModelFiles,
+  at: { readonly tier: number; readonly base: number },
+): Promise<readonly OutFile[]> {
+  const shards: SlicedShard[] = [];
+  for (const name of await weightFiles(files)) {
+    const source = await files.open(name);
+    if (source === undefined) {
+      throw new ConfigError('model/weights', `${files.name} lacks ${name}, which its index names`, {
+        hint: 'get that file too',
+      });
+    }
+    shards.push(await sliceShard(source, name, at));
+  }
+  if (shards.every(({ cut }) => cut === 0)) {
+    throw new ConfigError('tiers/shape', `${files.name} has no gate, up and down matrices to cut`, {
+      hint: 'name the folder of a model with feed-forward layers of that kind',
+    });
+  }
+  const isIndexed = shards.some(({ file }) => file.name !== SINGLE);
+  const index = isIndexed ? await files.open(INDEX) : undefined;
+  if (index === undefined) return shards.map(({ file }) => file);
+  const total = shards.reduce((sum, { bytes }) => sum + bytes, 0);
+  const said = (await readJson(index)) as { readonly weight_map?: unknown };
+  const document = { metadata: { total_size: total }, weight_map: said.weight_map };
+  return [...shards.map(({ file }) => file), jsonFile(INDEX, document)];
+}
+
+/** The names of all tensors of a model's files. */
+export async function tensorNames(files: ModelFiles): Promise<readonly string[]> {
+  const names: string[] = [];
+  for (const file of await weightFiles(files)) {
+    const source = await files.open(file);
+    if (source !== undefined)
+      names.push(...(await readShard(source)).entries.map(({ name }) => name));
+  }
+  return names;
+}
