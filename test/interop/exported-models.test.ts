@@ -120,43 +120,50 @@ describeWith(pythonMissing)('exported models', () => {
     { timeout: MINUTES },
   );
 
-  it('tiers of a model are what the whole one is with everything beyond their width at zero', async () => {
-    const { batch, context, prompt, tokens, ...one } = texts.find(({ name }) =>
-      name.startsWith('llama'),
-    )!;
-    const { base } = await learn({ ...one, adapter: undefined as never });
-    const [whole, masked] = [join(home, 'whole'), join(home, 'masked')];
-    await writeFolder(whole, base);
-    await exportTiers(whole, [1, 2], { signal: new AbortController().signal });
-    const { pretrained } = await learn({ ...one, adapter: undefined as never });
-    const width = Number(one.config.intermediate_size);
-    const tensors = [];
-    for (const [name, { shape, read: values }] of pretrained.tensors) {
-      const columns = shape.at(-1)!;
-      const isOver = (i: number) =>
-        /gate_proj|up_proj/.test(name)
-          ? Math.floor(i / (shape.length > 1 ? columns : 1)) >= width / 2
-          : /down_proj\.weight/.test(name) && i % columns >= width / 2;
-      tensors.push({
-        name,
-        shape,
-        values: (await values()).map((each, i) => (isOver(i) ? 0 : each)),
-      });
-    }
-    const weights = outFile('model.safetensors', encodeSafetensors({ tensors, metadata: {} }));
-    await writeFolder(masked, [...base.filter(({ name }) => name !== weights.name), weights]);
-    const window = Array.from({ length: batch }, () =>
-      Array.from({ length: context }, (_, i) => (i * 5) % 36),
-    );
-    const asked = { base: whole, prompt, window, length: tokens.length, text: '!' };
-    const told = await read(
-      [tierFolder(whole, 1), masked, tierFolder(whole, 2)].map((merged) => ({ ...asked, merged })),
-    );
-    const [slice, zeroed, quarter] = told.map(({ merged }) => merged);
-    expect(slice!.tokens).toEqual(zeroed!.tokens);
-    expect(slice!.loss).toBeCloseTo(zeroed!.loss, 6);
-    expect(quarter!.loss).not.toBeCloseTo(slice!.loss, 6);
-  });
+  it(
+    'tiers of a model are what the whole one is with everything beyond their width at zero',
+    async () => {
+      const { batch, context, prompt, tokens, ...one } = texts.find(({ name }) =>
+        name.startsWith('llama'),
+      )!;
+      const { base } = await learn({ ...one, adapter: undefined as never });
+      const [whole, masked] = [join(home, 'whole'), join(home, 'masked')];
+      await writeFolder(whole, base);
+      await exportTiers(whole, [1, 2], { signal: new AbortController().signal });
+      const { pretrained } = await learn({ ...one, adapter: undefined as never });
+      const width = Number(one.config.intermediate_size);
+      const tensors = [];
+      for (const [name, { shape, read: values }] of pretrained.tensors) {
+        const columns = shape.at(-1)!;
+        const isOver = (i: number) =>
+          /gate_proj|up_proj/.test(name)
+            ? Math.floor(i / (shape.length > 1 ? columns : 1)) >= width / 2
+            : /down_proj\.weight/.test(name) && i % columns >= width / 2;
+        tensors.push({
+          name,
+          shape,
+          values: (await values()).map((each, i) => (isOver(i) ? 0 : each)),
+        });
+      }
+      const weights = outFile('model.safetensors', encodeSafetensors({ tensors, metadata: {} }));
+      await writeFolder(masked, [...base.filter(({ name }) => name !== weights.name), weights]);
+      const window = Array.from({ length: batch }, () =>
+        Array.from({ length: context }, (_, i) => (i * 5) % 36),
+      );
+      const asked = { base: whole, prompt, window, length: tokens.length, text: '!' };
+      const told = await read(
+        [tierFolder(whole, 1), masked, tierFolder(whole, 2)].map((merged) => ({
+          ...asked,
+          merged,
+        })),
+      );
+      const [slice, zeroed, quarter] = told.map(({ merged }) => merged);
+      expect(slice!.tokens).toEqual(zeroed!.tokens);
+      expect(slice!.loss).toBeCloseTo(zeroed!.loss, 6);
+      expect(quarter!.loss).not.toBeCloseTo(slice!.loss, 6);
+    },
+    MINUTES,
+  );
 
   itWith(smolLM2Missing)(
     'tiers of SmolLM2 load with half and a quarter of its width',
