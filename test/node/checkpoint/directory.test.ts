@@ -1,6 +1,10 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
 import { Directory } from '../../../src/network/directory/directory.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { buildHolder } from '../../../src/network/wire/holders.ts';
@@ -14,8 +18,13 @@ import {
   type DirectorySearch,
   findHolders,
 } from '../../../src/node/checkpoint/find-holders.ts';
+import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
+import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { idOf } from '../../support/directory.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+
+const inFolder = temporaryFolder();
 
 const servers: Server[] = [];
 afterEach(() => {
@@ -109,5 +118,41 @@ describe('the directory between holder servers', () => {
     expect([refused.status, await refused.json()]).toEqual([400, { reason: 'unsigned' }]);
     expect((await fetch(`${url}/directory/`, { method: 'POST' })).status).toBe(405);
     expect((await fetch(`${url}/directory/xyz`)).status).toBe(404);
+  });
+});
+
+describe('what nobody asked for', () => {
+  it('R-20: a holder server without --announce has no directory', async () => {
+    const folder = inFolder('chunks');
+    await writeFile(inFolder('file'), 'x'.repeat(1000));
+    const manifest = await packFile(inFolder('file'), folder, { chunkBytes: 16_384, stripe: null });
+    const server = await serveFolder(folder, manifest, {
+      ...{ port: 0, host: '127.0.0.1', clock: systemClock },
+    });
+    const answer = await fetch(`${server.url}/directory/${idOf('x')}`);
+    expect(answer.status).toBe(404);
+    expect((await fetch(`${server.url}/directory/`, { method: 'PUT', body: '{}' })).status).toBe(
+      405,
+    );
+    await server.close();
+  });
+
+  it('R-20: what trains and decides rounds knows nothing of holders, so that no event of a run changes', () => {
+    const sources = [
+      'worker',
+      'certified',
+      'trainer',
+      'python',
+      'consensus/round',
+      'consensus/committee',
+    ];
+    const files = sources.flatMap((room) =>
+      readdirSync(join('src', room), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => readFileSync(join('src', room, name), 'utf8')),
+    );
+    expect(files.length).toBeGreaterThan(50);
+    const importing = files.filter((text) => /wire\/holders|network\/directory|consensus\/placement|\/placement\//.test(text)); // biome-ignore format: one line
+    expect(importing).toEqual([]);
   });
 });

@@ -38,12 +38,15 @@ const AGAIN_MS = 30 * 60_000;
 export const addAnnounceFlags = (command: Command): Command =>
   addDirectoryFlags(command)
     .option('--announce <url>', 'where others reach this server: makes it known as a holder')
-    .option('--region <name>', 'with --announce: where it is', 'unknown')
-    .option('--tier <name>', 'with --announce: its trust tier', 'open')
+    .option('--region <name>', 'with --announce: region of this server', 'unknown')
+    .option('--tier <name>', 'with --announce: trust tier of this server', 'open')
     .addOption(
-      whole('--weight <n>', 'with --announce: its share of what is placed', 0, MOST_WEIGHT).default(
-        1,
-      ),
+      whole(
+        '--weight <n>',
+        'with --announce: share of what is placed, beside the others',
+        0,
+        MOST_WEIGHT,
+      ).default(1),
     )
     .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
     .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it');

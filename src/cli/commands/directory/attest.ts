@@ -30,9 +30,9 @@ export const directoryAttest = (): Command =>
         'vouch for region and tier of a holder; prints the event, publishes with --relay',
       )
       .argument('<holder>', 'npub1… or 64 hex digits')
-      .option('--region <name>', 'where the holder is')
-      .option('--tier <name>', 'its trust tier')
-      .addOption(whole('--days <n>', 'how long that holds', 1, 3650).default(90))
+      .option('--region <name>', 'region of the holder')
+      .option('--tier <name>', 'trust tier of the holder')
+      .addOption(whole('--days <n>', 'days that it holds for', 1, 3650).default(90))
       .addOption(repeatable('--relay <url>', 'where to publish it, repeatable').default([], 'none'))
       .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
       .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it'),
