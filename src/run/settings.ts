@@ -18,6 +18,7 @@ export const packingNames = [
   'topk-int8',
   'topk-q2',
   'topk-sign',
+  'range',
 ] as const;
 export type PackingName = (typeof packingNames)[number];
 

@@ -3,6 +3,7 @@
  *
  *   npm run bench:codec -- [--sizes 834048,10000000] [--runs 9] [--delta FILE]   speed of every codec, and energy left
  *   npm run bench:codec -- sizes                                                  bytes per worker, by encoding
+ *   npm run bench:codec -- budget [--sizes …] [--delta FILE]                      `range` beside what `auto` takes, at equal bytes
  *   npm run bench:codec -- hostile                                                time to refuse hostile payloads
  *   npm run bench:codec -- reference CHECKOUT [--sizes …] [--runs 9]              beside the Python reference
  *
@@ -12,7 +13,9 @@
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type CodecName, codecs } from '../../src/network/codec/codecs.ts';
+import { type CodecName, codecs, type Packing } from '../../src/network/codec/codecs.ts';
+import { choosePacking } from '../../src/network/wire/packer.ts';
+import { chunkCount } from '../../src/tensor/partial-vector.ts';
 import { printHostile } from './codec/hostile.ts';
 import { drawnForBench, measurePacking, nameOf } from './codec/measure.ts';
 import { printReference } from './codec/reference.ts';
@@ -32,32 +35,51 @@ const runs = Number(flags.runs);
 const sizes = flags.sizes.split(',').map(Number);
 const densities = [64, 256, 512];
 
+const HEADER = 'codec            size        Mvalues/s encode  decode+add  bits/value  energy left';
+/** Bits per value of the budgets that are filled. */
+const filled = [0.1, 0.2, 0.4, 0.8, 1.62, 2.02, 4.02];
+
+const deltas = (): readonly Float64Array[] =>
+  flags.delta === undefined ? sizes.map(drawnForBench) : [fromFile(flags.delta)];
+
 const [command = 'speed', checkout] = positionals;
 if (command === 'sizes') printSizes();
 else if (command === 'hostile') printHostile(runs);
 else if (command === 'reference' && checkout !== undefined)
   printReference(checkout, sizes, runs, Number(flags['reference-up-to']));
+else if (command === 'budget') printBudgets();
 else if (command === 'speed') printSpeed();
 else throw new Error(`unknown: ${positionals.join(' ')}`);
 
 function printSpeed(): void {
-  console.log('codec            size        Mvalues/s encode  decode+add  bits/value  energy left');
-  const { delta: file } = flags;
-  for (const size of file === undefined ? sizes : [0]) {
-    const delta = file === undefined ? drawnForBench(size) : fromFile(file);
+  console.log(HEADER);
+  for (const delta of deltas()) {
     for (const codec of Object.keys(codecs) as CodecName[]) {
+      if (codecs[codec].sends === 'stream') continue;
       const kept = codecs[codec].sends === 'all' ? [0] : densities;
-      for (const k of kept) printRow(codec, k, delta);
+      for (const k of kept) printRow({ codec, kept: k }, delta);
     }
   }
 }
 
-function printRow(codec: CodecName, kept: number, delta: Float64Array): void {
-  const { encodeMs, decodeMs, bytes, left } = measurePacking({ codec, kept }, delta, runs);
+function printBudgets(): void {
+  console.log(HEADER);
+  for (const delta of deltas()) {
+    const chunks = chunkCount(delta.length);
+    for (const bits of filled) {
+      const maxBytes = Math.floor((bits * delta.length) / 8);
+      printRow(choosePacking(maxBytes, chunks), delta);
+      printRow({ codec: 'range', kept: 0, maxBytes }, delta);
+    }
+  }
+}
+
+function printRow(packing: Packing, delta: Float64Array): void {
+  const { encodeMs, decodeMs, bytes, left } = measurePacking(packing, delta, runs);
   const size = delta.length;
   console.log(
     [
-      nameOf({ codec, kept }).padEnd(16),
+      nameOf(packing).padEnd(16),
       String(size).padEnd(10),
       (size / 1000 / encodeMs).toFixed(0).padStart(17),
       (size / 1000 / decodeMs).toFixed(0).padStart(11),

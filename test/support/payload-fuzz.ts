@@ -16,7 +16,7 @@ import { drawnDelta, scopeOf } from './drawn-delta.ts';
 
 /** Every codec, the ones that keep some with a few, many and nearly all. */
 export const packings: readonly Packing[] = (Object.keys(codecs) as CodecName[]).flatMap((codec) =>
-  (codecs[codec].sends === 'all' ? [0] : [1, 300, 4000]).map((kept) => ({ codec, kept })),
+  (codecs[codec].sends === 'largest' ? [1, 300, 4000] : [0]).map((kept) => ({ codec, kept })),
 );
 
 /** Integers from 0 to below the number given. */

@@ -2,6 +2,7 @@
 import { ConfigError } from '../../base/errors.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { PAYLOAD_HEADER_BYTES } from './payload-header.ts';
+import { codedBytesAtMost } from './range-coded.ts';
 import { riceBytesAtMost } from './rice.ts';
 import { int4 } from './values/int4.ts';
 import { int8 } from './values/int8.ts';
@@ -10,12 +11,19 @@ import { sign } from './values/sign.ts';
 import { ternary } from './values/ternary.ts';
 import type { ValueCode } from './values/value-code.ts';
 
-export interface Codec {
+/** Packs each chunk by itself. */
+export interface ChunkCodec {
   /** The number in the header. */
   readonly code: number;
   readonly values: ValueCode;
   /** `all`: every value of a chunk, without indices. `largest`: the largest few, with their indices. */
   readonly sends: 'all' | 'largest';
+}
+
+/** Packs all chunks as one stream, into as many bytes as there are. */
+export interface StreamCodec {
+  readonly code: number;
+  readonly sends: 'stream';
 }
 
 /** By name; the numbers are part of the format. */
@@ -28,7 +36,8 @@ export const codecs = {
   'topk-int8': { code: 17, values: int8, sends: 'largest' },
   'topk-q2': { code: 19, values: q2, sends: 'largest' },
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
-} as const satisfies Record<string, Codec>;
+  range: { code: 33, sends: 'stream' },
+} as const satisfies Record<string, ChunkCodec | StreamCodec>;
 
 export type CodecName = keyof typeof codecs;
 
@@ -36,11 +45,20 @@ export type CodecName = keyof typeof codecs;
 export interface Packing {
   readonly codec: CodecName;
   readonly kept: number;
+  /** Of a whole payload, for writers whose codec fills what it is given. */
+  readonly maxBytes?: number;
 }
+
+/** Codecs that pack chunk by chunk. */
+export type ChunkCodecName = Exclude<CodecName, 'range'>;
+export type ChunkPacking = Packing & { readonly codec: ChunkCodecName };
+
+export const isChunkPacking = (packing: Packing): packing is ChunkPacking =>
+  codecs[packing.codec].sends !== 'stream';
 
 /** Dense codecs keep 0, which stands for all; the others 1 to 4095. */
 const isPacking = ({ codec, kept }: Packing): boolean =>
-  codecs[codec].sends === 'all'
+  codecs[codec].sends !== 'largest'
     ? kept === 0
     : Number.isInteger(kept) && kept >= 1 && kept < CHUNK_LENGTH;
 
@@ -57,7 +75,7 @@ export const keptOf = (kept: number, n: number): number =>
   Math.max(1, Math.floor((2 * kept * n + CHUNK_LENGTH) / (2 * CHUNK_LENGTH)));
 
 /** Bytes of one chunk of n values: exactly for a dense codec, at most for the others. */
-export function chunkBytesAtMost({ codec, kept }: Packing, n: number): number {
+export function chunkBytesAtMost({ codec, kept }: ChunkPacking, n: number): number {
   const { values, sends } = codecs[codec];
   if (sends === 'all') return values.bytes(n);
   const k = keptOf(kept, n);
@@ -66,7 +84,9 @@ export function chunkBytesAtMost({ codec, kept }: Packing, n: number): number {
 
 /** Bytes of a payload of this many chunks, all of them whole: exactly or at most, as above. */
 export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
-  PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH);
+  isChunkPacking(packing)
+    ? PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH)
+    : (packing.maxBytes ?? PAYLOAD_HEADER_BYTES + codedBytesAtMost(chunks * CHUNK_LENGTH));
 
 /** Throws unless the packing is one. */
 export function assertPacking(packing: Packing): void {

@@ -10,8 +10,10 @@ import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../tensor/parti
 import { selectInChunk, selectionRoom } from './chunk-select.ts';
 import {
   assertPacking,
+  type ChunkPacking,
   chunkBytesAtMost,
   codecs,
+  isChunkPacking,
   keptOf,
   type Packing,
   packingOf,
@@ -23,6 +25,14 @@ import {
   readPayloadHeader,
   writePayloadHeader,
 } from './payload-header.ts';
+import {
+  type Coded,
+  codedBytesAtMost,
+  levelsOf,
+  MOST_CODE,
+  readCoded,
+  writeCoded,
+} from './range-coded.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
 import { addUp, type ChunkValues, chunkValues } from './values/value-code.ts';
 
@@ -43,6 +53,7 @@ export function encodePayload(
   if (delta.length !== scope.size) {
     throw new RangeError(`${delta.length} values for ${scope.size} parameters`);
   }
+  if (!isChunkPacking(packing)) return encodeStream(delta, packing, scope);
   const { values: code, sends } = codecs[packing.codec];
   const { size, chunks } = scope;
   const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
@@ -89,6 +100,7 @@ export function decodePayload(
   if (payload.length > payloadBytesAtMost(packing, scope.chunks.length)) {
     return refuse('trailing-bytes', 'payload', `${payload.length} bytes are more than it can hold`);
   }
+  if (!isChunkPacking(packing)) return decodeStream(payload, packing, scope);
   const { sends } = codecs[packing.codec];
   const places = sends === 'all' ? undefined : roomForPlaces(packing, scope.size, scope.chunks);
   const end = checkChunks(payload, packing, scope, places);
@@ -103,6 +115,71 @@ export function decodePayload(
   return ok({ packing, delta: view(payload, packing, scope, places) });
 }
 
+function encodeStream(delta: Vector, packing: Packing, scope: PayloadScope): EncodedPayload {
+  const { size, chunks } = scope;
+  const values = new Float32Array(valuesIn(scope));
+  const one = chunkValues(CHUNK_LENGTH);
+  let at = 0;
+  for (const chunk of chunks) {
+    const n = lengthOf(chunk, size);
+    load(delta, chunk * CHUNK_LENGTH, n, one);
+    values.set(one.floats.subarray(0, n), at);
+    at += n;
+  }
+  const most = Math.min(
+    payloadBytesAtMost(packing, chunks.length),
+    PAYLOAD_HEADER_BYTES + codedBytesAtMost(values.length),
+  );
+  const out = new Uint8Array(most);
+  writePayloadHeader(out, { code: codecs[packing.codec].code, kept: 0 }, scope);
+  const sent = writeCoded(values, out, PAYLOAD_HEADER_BYTES, most - PAYLOAD_HEADER_BYTES);
+  return { payload: out.slice(0, sent.end), sent: codedView(sent, scope) };
+}
+
+function decodeStream(
+  payload: Uint8Array,
+  packing: Packing,
+  scope: PayloadScope,
+): Result<{ readonly packing: Packing; readonly delta: PartialVector }> {
+  const read = readCoded(payload, PAYLOAD_HEADER_BYTES, valuesIn(scope));
+  if (!read.ok) return read;
+  if (read.value.end !== payload.length) {
+    const { length } = payload;
+    return refuse('trailing-bytes', 'payload', `${length} bytes, values end at ${read.value.end}`);
+  }
+  return ok({ packing, delta: codedView(read.value, scope) });
+}
+
+/** How many values all chunks have together. */
+const valuesIn = ({ size, chunks }: PayloadScope): number =>
+  chunks.reduce((sum, chunk) => sum + lengthOf(chunk, size), 0);
+
+/** Codes of all chunks, one after the other, as values. */
+function codedView(coded: Coded, { size, chunks }: PayloadScope): PartialVector {
+  const { codes } = coded;
+  const levels = levelsOf(coded);
+  return {
+    size,
+    chunks,
+    addChunk(position, weight, target, at) {
+      const n = lengthOf(chunks[position]!, size);
+      const from = position * CHUNK_LENGTH;
+      for (let i = 0; i < n; i++) {
+        target[at + i] = target[at + i]! + weight * levels[codes[from + i]! + MOST_CODE]!;
+      }
+    },
+    weighChunk: weighAll(chunks, size),
+  };
+}
+
+/** Of chunks all of whose values were sent. */
+const weighAll =
+  (chunks: Uint32Array, size: number): PartialVector['weighChunk'] =>
+  (position, weight, target, at) => {
+    const end = at + lengthOf(chunks[position]!, size);
+    for (let i = at; i < end; i++) target[i] = target[i]! + weight;
+  };
+
 /** Where the chunks of a payload with indices are, and the indices. */
 interface Places {
   /** First byte of each chunk. */
@@ -112,7 +189,7 @@ interface Places {
   readonly indices: Uint16Array;
 }
 
-function roomForPlaces({ kept }: Packing, size: number, chunks: Uint32Array): Places {
+function roomForPlaces({ kept }: ChunkPacking, size: number, chunks: Uint32Array): Places {
   const firsts = new Uint32Array(chunks.length);
   let total = 0;
   for (let i = 0; i < chunks.length; i++) {
@@ -125,7 +202,7 @@ function roomForPlaces({ kept }: Packing, size: number, chunks: Uint32Array): Pl
 /** Judges every chunk, fills in the places, and returns where the last chunk ends. */
 function checkChunks(
   payload: Uint8Array,
-  packing: Packing,
+  packing: ChunkPacking,
   { size, chunks }: PayloadScope,
   places: Places | undefined,
 ): Result<number> {
@@ -156,7 +233,7 @@ function checkChunks(
 /** A payload that was checked, as values. */
 function view(
   payload: Uint8Array,
-  packing: Packing,
+  packing: ChunkPacking,
   { size, chunks }: PayloadScope,
   places: Places | undefined,
 ): PartialVector {
@@ -170,10 +247,7 @@ function view(
         const n = lengthOf(chunks[position]!, size);
         code.add(payload, PAYLOAD_HEADER_BYTES + position * stride, n, weight, target, at);
       },
-      weighChunk(position, weight, target, at) {
-        const end = at + lengthOf(chunks[position]!, size);
-        for (let i = at; i < end; i++) target[i] = target[i]! + weight;
-      },
+      weighChunk: weighAll(chunks, size),
     };
   }
   const { offsets, firsts, indices } = places;

@@ -3,7 +3,7 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { PackingName } from '../../run/settings.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { planChunks } from '../attachments/chunk-events.ts';
-import { chunkBytesAtMost, payloadBytesAtMost } from '../codec/codecs.ts';
+import { chunkBytesAtMost, isChunkPacking, payloadBytesAtMost } from '../codec/codecs.ts';
 import { PAYLOAD_HEADER_BYTES } from '../codec/payload-header.ts';
 import { signedEventBytes } from '../event.ts';
 import { buildManifest } from './manifests.ts';
@@ -38,7 +38,7 @@ const SLACK = 1.03;
 export function estimateEventSize(run: Measured): EventSize {
   const packing = packingFor(run, run);
   const payloadBytes =
-    run.size < CHUNK_LENGTH
+    run.size < CHUNK_LENGTH && isChunkPacking(packing)
       ? PAYLOAD_HEADER_BYTES + chunkBytesAtMost(packing, run.size)
       : payloadBytesAtMost(packing, run.most);
   return { payloadBytes, eventBytes: largestOf(run, payloadBytes) };

@@ -57,6 +57,8 @@ const ONE_EVENT = 65_536;
 const ENVELOPE_BYTES = 2048;
 /** Base64 turns three bytes into four, and every chunk of 44 KiB has an event of its own around it. */
 const CHUNKED_SHARE = 0.735;
+/** The least payload that is filled with values. */
+const LEAST_FILLED = 256;
 const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
@@ -108,9 +110,18 @@ export function packingFor(
   { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
   if (packing === 'auto') return choosePacking(rawBudget(eventBudget), most);
+  if (packing === 'range') return fillBudget(rawBudget(eventBudget));
   const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
   return { codec: packing, kept: isDense ? 0 : kept };
+}
+
+/** Everything in as many bytes as there are. Throws where that is next to nothing. */
+function fillBudget(maxBytes: number): Packing {
+  if (maxBytes >= LEAST_FILLED) return { codec: 'range', kept: 0, maxBytes };
+  throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
+    hint: `allow at least ${LEAST_FILLED} bytes per payload: --event-budget 4096`,
+  });
 }
 
 /** Bytes of payload in so many bytes of events: one manifest with everything inside, or chunks and a manifest. */

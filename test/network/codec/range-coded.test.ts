@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest';
+import { fromHex, toHex } from '../../../src/base/bytes.ts';
+import { NostrainError } from '../../../src/base/errors.ts';
+import type { Packing } from '../../../src/network/codec/codecs.ts';
+import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
+import { PAYLOAD_HEADER_BYTES } from '../../../src/network/codec/payload-header.ts';
+import { levelsOf, MOST_CODE, readCoded } from '../../../src/network/codec/range-coded.ts';
+import { choosePacking, packingFor } from '../../../src/network/wire/packer.ts';
+import { addPartial, CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
+import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+interface Vector {
+  readonly name: string;
+  readonly body: string;
+  readonly decoded: readonly number[];
+}
+const { vectors } = readVectors<{ vectors: readonly Vector[] }>('range.json');
+
+test.each(vectors)('a coder without carries writes the same stream: $name', (vector) => {
+  const body = fromHex(vector.body)!;
+  const read = readCoded(body, 0, vector.decoded.length);
+  if (!read.ok) throw new Error(read.issue.message);
+  const levels = levelsOf(read.value);
+  expect(Array.from(read.value.codes, (code) => levels[code + MOST_CODE]! + 0)).toEqual(
+    vector.decoded,
+  );
+  expect(read.value.end).toBe(body.length);
+  // every other ending is refused
+  const other = body.slice();
+  other[body.length - 1] = other[body.length - 1]! ^ 1;
+  expect(readCoded(other, 0, vector.decoded.length).ok).toBe(false);
+});
+
+const left = (delta: Float64Array, packing: Packing): { bytes: number; energy: number } => {
+  const { payload, sent } = encodePayload(delta, packing, scopeOf(delta.length));
+  const residual = delta.slice();
+  addPartial(residual, sent, -1);
+  const sum = (vector: Float64Array) => vector.reduce((all, value) => all + value * value, 0);
+  return { bytes: payload.length, energy: sum(residual) / sum(delta) };
+};
+
+describe('in a budget', () => {
+  const delta = drawnDelta(24 * CHUNK_LENGTH);
+
+  test.each([1000, 4000, 12_000, 20_000, 40_000, 80_000])(
+    'of %d bytes it is full, and leaves less than any other codec that fits',
+    (maxBytes) => {
+      const range = left(delta, { codec: 'range', kept: 0, maxBytes });
+      expect(range.bytes).toBeLessThanOrEqual(maxBytes);
+      expect(range.bytes).toBeGreaterThan(0.97 * maxBytes);
+      const other = left(delta, choosePacking(maxBytes, 24));
+      expect(range.energy).toBeLessThan(other.energy);
+    },
+  );
+
+  test('no budget is too small for an end, and one for nothing is refused', () => {
+    for (const maxBytes of [PAYLOAD_HEADER_BYTES + 4, PAYLOAD_HEADER_BYTES + 9, 150]) {
+      const { bytes, energy } = left(delta, { codec: 'range', kept: 0, maxBytes });
+      expect(bytes).toBeLessThanOrEqual(maxBytes);
+      expect(energy).toBeLessThanOrEqual(1);
+    }
+    const few = { packing: 'range', ratio: 1, eventBudget: 2048 } as const;
+    expect(() => packingFor(few, { most: 1 })).toThrow(NostrainError);
+  });
+
+  test('values of one size, one large value among small ones, and few values', () => {
+    const one = new Float64Array(CHUNK_LENGTH).fill(1e-3);
+    one[77] = 1e4;
+    for (const values of [new Float64Array(CHUNK_LENGTH).fill(0.25), one, one.slice(70, 80)]) {
+      for (const maxBytes of [200, 1000, 30_000]) {
+        const packing = { codec: 'range', kept: 0, maxBytes } as const;
+        const scope = scopeOf(values.length);
+        const { payload } = encodePayload(values, packing, scope);
+        expect(payload.length).toBeLessThanOrEqual(maxBytes);
+        expect(decodePayload(payload, scope).ok).toBe(true);
+      }
+    }
+  });
+});
+
+test('levels that no value takes are refused', () => {
+  const { body, decoded } = vectors[0]!;
+  expect(body.slice(4, 8)).toBe('0000');
+  const unused = fromHex(`${body.slice(0, 4)}803f${body.slice(8)}`)!;
+  expect(readCoded(unused, 0, decoded.length)).toMatchObject({
+    ok: false,
+    issue: { code: 'bad-level' },
+  });
+  expect(readCoded(fromHex('0000803f')!, 0, 5)).toMatchObject({ issue: { code: 'bad-level' } });
+  expect(readCoded(fromHex('00000000')!, 0, 5)).toMatchObject({ ok: true, value: { end: 4 } });
+  expect(toHex(fromHex(body)!)).toBe(body);
+});

@@ -1,0 +1,92 @@
+"""Writes range.json: streams of the codec `range` from docs/payload.md, not from the library. Python 3, standard library only.
+
+The coder keeps the whole of its low end as one integer of any length, so that it knows no carries.
+"""
+
+import json
+import random
+import struct
+from pathlib import Path
+
+BOUNDS = [8, 16, 26, 38, 52, 77, 115, 179, 256, 384, 640]
+KINDS = len(BOUNDS) + 1
+
+
+class Coder:
+    def __init__(self):
+        self.low, self.range, self.shifts = 0, 0xFFFFFFFF, 0
+        self.fast, self.slow = {}, {}
+
+    def code(self, split, bit):
+        if bit == 0:
+            self.range = split
+        else:
+            self.low += split
+            self.range -= split
+        while self.range < 1 << 24:
+            self.low <<= 8
+            self.range <<= 8
+            self.shifts += 1
+
+    def bit(self, context, bit):
+        fast, slow = self.fast.get(context, 32768), self.slow.get(context, 32768)
+        self.code((self.range >> 16) * (((fast + slow) >> 5) * 16 + 8), bit)
+        self.fast[context] = fast + ((65535 - fast) >> 4) if bit == 0 else fast - (fast >> 4)
+        self.slow[context] = slow + ((65535 - slow) >> 7) if bit == 0 else slow - (slow >> 7)
+
+    def even(self, bit):
+        half = self.range >> 1
+        if bit:
+            self.low += half
+        self.range = half
+        self.code(self.range, 0)
+
+    def end(self):
+        return self.low.to_bytes(4 + self.shifts, "big")
+
+
+def stream(codes):
+    coder, mean = Coder(), 0
+    for code in codes:
+        size = abs(code)
+        kind = sum(mean >= bound for bound in BOUNDS)
+        mean += (min(size, 7) * 256 - mean) >> 5
+        coder.bit(("zero", kind), int(size > 0))
+        if size == 0:
+            continue
+        coder.even(int(code < 0))
+        coder.bit(("one", kind), int(size > 1))
+        for count in range(2, min(size, 14) + 1):
+            coder.bit(("count", count), int(size > count))
+        if size >= 15:
+            for place in range(6, -1, -1):
+                coder.even((size - 15) >> place & 1)
+    return coder.end()
+
+
+def bfloat(bits):
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def vector(name, codes, first, step):
+    a, s = bfloat(first), bfloat(step)
+    decoded = [0.0 if c == 0 else (a + (abs(c) - 1) * s) * (1 if c > 0 else -1) for c in codes]
+    body = struct.pack("<HH", first, step) + stream(codes)
+    return {"name": name, "body": body.hex(), "decoded": decoded}
+
+
+def main():
+    draw = random.Random(7)
+    rows = [
+        vector("signs and zeros", [0, 1, -1, 0, 0, 1, 0, -1, -1], 0x3F80, 0),
+        vector("every size", [c for size in range(128) for c in (size, -size)], 0x3C23, 0x3C00),
+        vector("one value", [-127], 0x4000, 0x4010),
+        vector("long carries", [1] * 3000 + [0] * 3000 + [-1, 2] * 500, 0x3F00, 0x3F01),
+        vector("drawn", [int(draw.gauss(0, 1.2)) for _ in range(4096)], 0x3A80, 0x3A90),
+        vector("drawn, wide", [max(-127, min(127, int(draw.gauss(0, 30)))) for _ in range(700)], 0x2F80, 0x2F90),
+    ]
+    path = Path(__file__).with_name("range.json")
+    path.write_text(json.dumps({"made by": Path(__file__).name, "vectors": rows}) + "\n")
+
+
+main()
