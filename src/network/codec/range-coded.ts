@@ -44,7 +44,7 @@ function writeCodes(codes: Int8Array, out: Uint8Array, from: number): number {
     const code = codes[i]!;
     const size = code < 0 ? -code : code;
     const kind = EXPECTED[mean]!;
-    mean += ((size < MOST_COUNTED ? size : MOST_COUNTED) * 256 - mean) >> MEAN_SHIFT;
+    mean += (Math.min(size, MOST_COUNTED) * 256 - mean) >> MEAN_SHIFT;
     if (size === 0) {
       coder.bit(known, ZEROS + kind, 0);
       continue;
@@ -84,7 +84,7 @@ function readCodes(coder: RangeDecoder, codes: Int8Array): { largest: number } |
       if (size > largest) largest = size;
       codes[i] = isNegative ? -size : size;
     }
-    mean += ((size < MOST_COUNTED ? size : MOST_COUNTED) * 256 - mean) >> MEAN_SHIFT;
+    mean += (Math.min(size, MOST_COUNTED) * 256 - mean) >> MEAN_SHIFT;
   }
   return { largest };
 }
