@@ -1,5 +1,7 @@
 /** The run page in a real browser: opens a run, shows it, replays it, and takes everything from relays as text. */
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { formatArchive } from '../../../src/certified/archive.ts';
@@ -10,6 +12,8 @@ import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { generateRun, signerOf } from '../../support/certified-run.ts';
 import { itInChromium } from '../../support/chromium.ts';
+import { runCommand } from '../../support/command-line.ts';
+import { temporaryFolder } from '../../support/processes.ts';
 import { hasChromium, openPageBench, type PageBench } from '../../support/run-page.ts';
 
 const made = generateRun();
@@ -71,6 +75,21 @@ beforeAll(async () => {
   bench = await openPageBench({ ...beside, 'hostile.json': JSON.stringify(hostile) });
 });
 afterAll(() => bench?.close());
+
+describe('nostrain page', () => {
+  it('writes the page with an archive beside it, out of a file or a folder of one', async () => {
+    const folder = temporaryFolder();
+    await writeFile(join(folder, 'run.jsonl'), archive);
+    for (const events of [folder, join(folder, 'run.jsonl')]) {
+      const site = join(temporaryFolder(), 'site');
+      const { stdout } = await runCommand('page', '--events', events, '--out', site, '--json');
+      const told = JSON.parse(stdout);
+      expect(told.url).toBe('index.html#events=events.jsonl');
+      expect(told.files).toContain('job.js');
+      expect(await readFile(join(site, 'events.jsonl'), 'utf8')).toBe(archive);
+    }
+  });
+});
 
 describe('the run page', () => {
   itInChromium('opens a run over a relay without any key, and proves it', async () => {

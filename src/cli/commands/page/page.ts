@@ -1,5 +1,5 @@
 /** `nostrain page`: serves the run page on this machine, opened on one run, or writes it into a folder for any web server. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
@@ -12,6 +12,7 @@ import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused } from '../../../terminal/unused-flags.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
+import { eventsIn } from '../../shared/record-folder.ts';
 import { localPicture } from './local-picture.ts';
 
 interface Flags {
@@ -32,7 +33,7 @@ export const page = (): Command =>
     .addOption(
       repeatable('--relay <url>', 'relay to read it from, repeatable').default([], 'those of it'),
     )
-    .option('--events <file>', 'show this archive instead of asking relays')
+    .option('--events <file>', 'show this archive, a file or a folder, instead of asking relays')
     .addOption(
       repeatable('--drand <url>', 'drand endpoint, for runs whose draws wait for one').default(
         [],
@@ -89,13 +90,16 @@ async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: U
   if (id !== undefined) query.set('run', id);
 }
 
-const readEvents = (file: string): Promise<Uint8Array> =>
-  readFile(file).catch((cause: unknown) => {
-    throw new ConfigError('events/file', `cannot read the events in ${file}`, {
-      hint: 'give a file that `nostrain archive` wrote',
-      cause,
+/** An archive, or the one in a folder that `archive --folder` wrote. */
+const readEvents = (path: string): Promise<Uint8Array> =>
+  stat(path)
+    .then((found) => readFile(found.isDirectory() ? eventsIn(path) : path))
+    .catch((cause: unknown) => {
+      throw new ConfigError('events/file', `cannot read the events in ${path}`, {
+        hint: 'give a file or a folder that `nostrain archive` wrote',
+        cause,
+      });
     });
-  });
 
 async function serve(files: PageFiles, address: string, { host, port, json }: Flags) {
   const server = await servePage(files, { host, port });
