@@ -134,7 +134,7 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const path = pathOf(startOfRun(spec), gathered);
   if (isWhole(path, gathered)) return { events, beacons: records };
   const layout = layoutOf(spec.training, spec.start);
-  const state = await checkpointChunks(path, run, { ...options, layout });
+  const state = await checkpointChunks(path, spec, { ...options, layout });
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }
 

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { type Deferred, deferred, firstOf } from '../base/deferred.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
-import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import type { RunSpec } from '../run/run-spec.ts';
 import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
 import type { Certified, Chain } from './chain.ts';
 import type { CertifiedEvent, Reporter } from './events.ts';
@@ -179,7 +179,6 @@ interface Options extends CheckpointOptions, DecisionOptions {
 
 /** Asks relays each time, and keeps nothing. */
 export function createHistory(spec: RunSpec, options: Options): AskPast {
-  const run = runIdOf(spec);
   const { signal, clock = systemClock } = options;
   return async () => {
     const start = options.genesis();
@@ -188,7 +187,7 @@ export function createHistory(spec: RunSpec, options: Options): AskPast {
 
     async function restore(path: Path): Promise<Certified | undefined> {
       const end = path.tip.chain;
-      const point = (await checkpointOn(path, run, options))?.state ?? start;
+      const point = (await checkpointOn(path, spec, options))?.state ?? start;
       const listed = [...path.stops.values()].flatMap(({ outcome }) =>
         outcome && outcome.round >= point.round
           ? [...outcome.accepted, ...outcome.rejected].map(({ manifest }) => manifest)

@@ -9,6 +9,7 @@ import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { readState } from '../consensus/state-root.ts';
 import { heapChunks } from '../network/attachments/assemble.ts';
+import { isPayload } from '../network/attachments/merkle.ts';
 import { pullOnce } from '../network/attachments/pull.ts';
 import type { SignedEvent } from '../network/event.ts';
 import {
@@ -17,6 +18,7 @@ import {
   toCheckpointClaim,
 } from '../network/wire/certified-checkpoints.ts';
 import type { Committee } from '../run/committee.ts';
+import { featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import { roundName } from '../run/round-name.ts';
@@ -30,6 +32,7 @@ import {
   stakesOf,
   withEntropy,
 } from './chain.ts';
+import type { CheckpointChunks } from './checkpoint-chunks.ts';
 import { BYTES_PER_PARAMETER, type Verdict } from './evidence.ts';
 import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
@@ -43,6 +46,8 @@ export interface CaughtUp {
 
 export interface CheckpointOptions extends Asked {
   readonly layout: Layout;
+  /** Where chunks of checkpoints are besides, in runs that say so. */
+  readonly chunks?: CheckpointChunks | undefined;
   /** Told which checkpoints are passed over, and why. */
   onNotice?(message: string): void;
 }
@@ -68,7 +73,7 @@ export async function fromCheckpoint(
   spec: RunSpec,
   options: Options,
 ): Promise<CaughtUp | undefined> {
-  if (!(await isClaimed(runIdOf(spec), options))) return undefined;
+  if (!(await isClaimed(spec, options))) return undefined;
   const { genesis, through, onNotice } = options;
   const { gathered } = await decisionsOf(spec, genesis, options);
   const path = pathOf(genesis, gathered, through);
@@ -76,18 +81,21 @@ export async function fromCheckpoint(
     const words = `${other.slice(0, 8)} is certified too; following ${followed.slice(0, 8)}`;
     onNotice?.(`${roundName(round)}: FORK, ${words}`);
   }
-  return checkpointOn(path, runIdOf(spec), options);
+  return checkpointOn(path, spec, options);
 }
 
 /** The same of a branch that is known already. */
 export async function checkpointOn(
   { stops }: Path,
-  run: Digest,
+  spec: RunSpec,
   options: CheckpointOptions,
 ): Promise<CaughtUp | undefined> {
-  for (const { author, outcome } of await soundClaims(run, stops, options)) {
+  for (const claim of await soundClaims(spec, stops, options)) {
+    const { author, outcome } = claim;
     const { chain, votes } = stops.get(outcome)!;
-    const bytes = await pullModel(chain.modelRoot, author, options);
+    const { modelRoot: root } = chain;
+    const bytes =
+      (await fetchModel(root, claim, options)) ?? (await pullModel(root, author, options));
     if (bytes === undefined) {
       options.onNotice?.(
         `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
@@ -102,11 +110,11 @@ export async function checkpointOn(
 /** Chunks of the newest certified state that relays have all of: for an archive that lacks payloads. Empty where there is none. */
 export async function checkpointChunks(
   path: Path,
-  run: Digest,
+  spec: RunSpec,
   { layout, ...asked }: CheckpointOptions,
 ): Promise<readonly SignedEvent[]> {
   const bytes = BYTES_PER_PARAMETER * layout.size;
-  for (const { modelRoot: root } of await soundClaims(run, path.stops, asked)) {
+  for (const { modelRoot: root } of await soundClaims(spec, path.stops, asked)) {
     const found: SignedEvent[] = [];
     await collectChunks([{ root, bytes }], asked, (event) => found.push(event));
     if (heapChunks(found, bytes)({ root, bytes })) return found;
@@ -116,14 +124,16 @@ export async function checkpointChunks(
 
 /** Claims that hold against what is certified, one of each outcome, of the latest round first; what does not hold is named and let go of. */
 async function soundClaims(
-  run: Digest,
+  spec: RunSpec,
   stops: Path['stops'],
   { onNotice, ...asked }: Asked & Pick<CheckpointOptions, 'onNotice'>,
 ): Promise<readonly CheckpointClaim[]> {
   const sound = new Map<Digest, CheckpointClaim>();
+  const run = runIdOf(spec);
+  const features = featureSet(spec.features);
   let passed = 0;
   await collectEvents([checkpointsFilter(run)], asked, (event) => {
-    const claim = toCheckpointClaim(event, run);
+    const claim = toCheckpointClaim(event, run, features);
     if (claim === undefined) return;
     const why = refuseClaim(claim, stops.get(claim.outcome)?.chain);
     if (why === undefined) sound.set(claim.outcome, sound.get(claim.outcome) ?? claim);
@@ -150,16 +160,39 @@ function refuseClaim(
 }
 
 /** Whether anybody says that there is a checkpoint. */
-async function isClaimed(run: Digest, { relays, signal, onUnanswered }: Asked): Promise<boolean> {
+async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked): Promise<boolean> {
+  const run = runIdOf(spec);
+  const features = featureSet(spec.features);
   let isSaid = false;
   const onEvent = (event: SignedEvent) => {
-    isSaid ||= toCheckpointClaim(event, run) !== undefined;
+    isSaid ||= toCheckpointClaim(event, run, features) !== undefined;
     return isSaid;
   };
   const asked = { waitMs: PATIENCE_MS, signal, onEvent };
   const { unanswered } = await relays.query([checkpointsFilter(run)], asked);
   if (unanswered.length > 0) onUnanswered?.(unanswered);
   return isSaid;
+}
+
+/** The model from the places of the run, held against the certified root; undefined where they have it not, and relays are asked. */
+async function fetchModel(
+  root: Digest,
+  { features, round }: CheckpointClaim,
+  { chunks, layout, signal, onNotice, sha256 = pureSha256 }: CheckpointOptions,
+): Promise<Uint8Array | undefined> {
+  const manifest = features?.places?.manifest;
+  if (manifest === undefined || chunks === undefined) return undefined;
+  const payload = { root, bytes: BYTES_PER_PARAMETER * layout.size };
+  try {
+    const bytes = await chunks.fetch(manifest, payload, signal);
+    if (isPayload(bytes, payload, sha256)) return bytes;
+    onNotice?.(`the places of this run have another checkpoint after ${roundName(round)}`);
+  } catch (error) {
+    signal?.throwIfAborted();
+    const why = error instanceof Error ? error.message : String(error);
+    onNotice?.(`no checkpoint from the places of this run, so relays are asked: ${why}`);
+  }
+  return undefined;
 }
 
 async function pullModel(

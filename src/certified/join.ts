@@ -22,6 +22,7 @@ import { evidenceFor, type Shown } from './admission.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './chain.ts';
+import { type CheckpointChunks, checkpointFeatures } from './checkpoint-chunks.ts';
 import type { CertifiedPorts, CertifiedSession, Reporter } from './events.ts';
 import type { Hashing, ProtocolMessage } from './evidence.ts';
 import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
@@ -47,6 +48,8 @@ export interface CertifiedOptions extends Hashing {
   readonly tables?: GatherOptions['tables'] | undefined;
   /** Needed where the run has a beacon. */
   readonly beacon?: BeaconSource | undefined;
+  /** Puts chunks of checkpoints where the run says, and gets them from there; needed in a run with places. */
+  readonly chunks?: CheckpointChunks | undefined;
   /** Where the run has forked: an outcome of the branch to be on. */
   readonly branch?: Digest | undefined;
   /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
@@ -226,9 +229,17 @@ function memberOf(
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
     isKept: ({ type }) => type !== 'unreadable',
+    ...checkpointFeatures(spec, options.chunks, { signal, report: ports.report, createSha256: ports.createSha256 }), // biome-ignore format: one line
   });
   const history = createHistory(spec, {
-    ...{ relays, signal, beacon, layout: ports.trainer.layout, tables: options.tables },
+    ...{
+      relays,
+      signal,
+      beacon,
+      layout: ports.trainer.layout,
+      tables: options.tables,
+      chunks: options.chunks,
+    },
     ...{ clock: ports.clock, sha256, crypto },
     genesis: () => genesisOf(spec, startOf(spec, options.first), sha256),
   });
@@ -256,7 +267,7 @@ function memberOf(
 
 /** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
 export async function firstCertified(
-  { spec, first: given, tables, beacon, branch, trust, sha256, crypto }: CertifiedOptions,
+  { spec, first: given, tables, beacon, branch, trust, chunks, sha256, crypto }: CertifiedOptions,
   lossBefore: number,
   parts: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'>,
 ): Promise<CertifiedState> {
@@ -264,7 +275,7 @@ export async function firstCertified(
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
   const { layout } = params;
-  const sources = { ...parts, ...{ sha256, crypto, beacon, tables } };
+  const sources = { ...parts, ...{ sha256, crypto, beacon, tables, chunks } };
   if (trust !== undefined) await assertTrusted(spec, start, trust, sources);
   const through = trust ?? branch;
   const later = await fromCheckpoint(spec, { ...sources, layout, genesis: start, through });

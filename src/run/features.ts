@@ -88,6 +88,17 @@ export const features = {
     },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
+  places: {
+    says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
+    spec: {
+      places: { absent: [], read: ({ places }, name) => plainFields.places.read(places, name) },
+    },
+    checkpoint: {
+      manifest: digest(
+        'SHA-256 of the manifest of parameters and momentum, see docs/checkpoints.md',
+      ),
+    },
+  },
   rerun: {
     says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',
     spec: {

@@ -206,3 +206,21 @@ export const address = (flag: string, help: string): Field<string> =>
     accepted: 'an https address of at most 256 characters',
     take: (value) => (typeof value === 'string' && ADDRESS.test(value) ? value : undefined),
   });
+
+/** Of HTTP, without user, password, query and fragment. */
+const PLACE = /^https?:\/\/[!-"$->A-~]{1,248}$/;
+const MOST_PLACES = 8;
+
+/** Addresses of servers, each once, ascending; none at all too. */
+export const addresses = (flag: string, help: string): Field<readonly string[]> =>
+  reading(flag, help, {
+    accepted: `a list of at most ${MOST_PLACES} https:// or http:// addresses, each once, without user and query`,
+    take: (value) => {
+      if (!Array.isArray(value) || value.length > MOST_PLACES) return undefined;
+      const list: readonly unknown[] = value;
+      const isUrl = (each: unknown): each is string => typeof each === 'string' && PLACE.test(each);
+      const urls = list.filter(isUrl);
+      const isGood = urls.length === list.length && new Set(urls).size === urls.length;
+      return isGood ? [...urls].sort() : undefined;
+    },
+  });

@@ -4,7 +4,7 @@
  */
 import { admissionFields, usualTrust } from './admission.ts';
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
-import { address, choice, real, whole, yesNo } from './field.ts';
+import { address, addresses, choice, real, whole, yesNo } from './field.ts';
 import { rerunFields, usualRerun } from './rerun.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
@@ -28,6 +28,7 @@ export const plainFields = {
   screening: yesNo('--screening', 'members refuse what raises the loss on rows of their own'),
   scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
   telemetry: yesNo('--telemetry', 'workers say their losses, a text and their device'),
+  places: addresses('--place <url>', 'Blossom server that has checkpoints too'),
   dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
@@ -252,6 +253,7 @@ export const specDefaults = {
   screening: false,
   scores: false,
   telemetry: false,
+  places: [],
   dataFrom: '',
   minAcceptPermille: 666,
   liveRounds: 3,

@@ -3,6 +3,10 @@ import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { createHistory } from '../../src/certified/branches.ts';
 import { fromCheckpoint } from '../../src/certified/catch-up.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/chain.ts';
+import {
+  type CheckpointChunks,
+  checkpointFeatures,
+} from '../../src/certified/checkpoint-chunks.ts';
 import type { CertifiedPorts, RunEvent } from '../../src/certified/events.ts';
 import type { ProtocolMessage } from '../../src/certified/evidence.ts';
 import { toProtocolMessage } from '../../src/certified/gather.ts';
@@ -122,6 +126,8 @@ export interface CertifiedOptions {
   readonly beacon?: (time: number) => Promise<string>;
   /** The outcome whose branch somebody chose. */
   readonly through?: string;
+  /** Where chunks of checkpoints go and come from, in a run with places. */
+  readonly chunks?: CheckpointChunks;
   /** Looks for a certified checkpoint before it starts from round 0. */
   readonly looksForCheckpoint?: boolean;
 }
@@ -164,14 +170,15 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   });
   const abort = new AbortController();
   const { signal } = abort;
+  const events: RunEvent[] = [];
   const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto: nativeCrypto, signal },
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) =>
       toProtocolMessage(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
     isKept: ({ type }) => type !== 'unreadable',
+    ...checkpointFeatures(spec, options.chunks, { signal, report: (event) => events.push(event) }),
   });
-  const events: RunEvent[] = [];
   const ports: CertifiedPorts = {
     clock,
     trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock, trainMs }),
@@ -208,7 +215,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     if (!options.looksForCheckpoint) return state;
     const start = genesisIn(spec, layout);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
-    const asked = { relays, signal, clock };
+    const asked = { relays, signal, clock, chunks: options.chunks };
     const later = await fromCheckpoint(spec, { ...asked, layout, genesis: start, onNotice });
     if (!later) return state;
     const { round, params, momentum } = later.state;

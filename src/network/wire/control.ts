@@ -5,6 +5,7 @@
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
+import { type FeatureValues, withFeatures } from '../../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import type { Join, Leave, Message } from '../../run/vote.ts';
@@ -80,6 +81,8 @@ export interface ControlOptions<N> {
   read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
   /** Whether an event that says this may be of use later; default all may. */
   isKept?(message: N): boolean;
+  /** What features of the run say beside a checkpoint; made while its chunks go out. */
+  checkpointFeatures?(model: Uint8Array): Promise<FeatureValues<'checkpoint'>>;
   /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
 }
@@ -252,13 +255,15 @@ export class Control<N> {
   }
 
   /** Publishes a certified state, which all of these keys do, each its share; false when relays do not hold all of that. */
-  checkpoint(
-    state: Omit<CheckpointedState, 'run'>,
+  async checkpoint(
+    state: Omit<CheckpointedState, 'run' | 'features'>,
     keepers: readonly WorkerId[],
   ): Promise<boolean> {
     const { run, signer } = this.#options;
+    const features = await this.#options.checkpointFeatures?.(state.model);
     const sharing = { me: signer.publicKey, all: keepers };
-    return publishCheckpoint({ ...state, run }, sharing, this.#sending());
+    const said = { ...state, run, ...withFeatures(features) };
+    return publishCheckpoint(said, sharing, this.#sending());
   }
 
   readonly #lifetime = (): Lifetime =>

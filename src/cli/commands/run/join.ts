@@ -18,6 +18,7 @@ import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
 import { type BaseModel, lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
+import { createRunChunks } from '../../../node/checkpoint/run-chunks.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { keptSettings } from '../../../node/kept-settings.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
@@ -157,6 +158,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
           ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
+          chunks: chunksOf(spec, { dir, signer, flags }),
           first: await firstOf(spec, openedBase),
           tables: tablesOf(given),
           stakes: createRefreshPort(
@@ -174,6 +176,18 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     interrupt.dispose();
   }
 }
+
+/** Checkpoints at the places of the run; undefined in a run without. */
+const chunksOf = (
+  { places }: RunSpec,
+  { dir, signer, flags }: { readonly dir: string; readonly signer: Awaited<ReturnType<typeof homeSigner>>; readonly flags: JoinFlags }, // biome-ignore format: one line
+) =>
+  places.length === 0
+    ? undefined
+    : createRunChunks({
+        ...{ places, signer, folder: dir, allowPrivate: flags.allowPrivateRelays === true },
+        onNotice: tell,
+      });
 
 /** Where the base was when this worker trained last. */
 async function keptBase(dir: string): Promise<PartialSettings> {

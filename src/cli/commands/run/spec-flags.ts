@@ -21,7 +21,7 @@ interface SpecFlag {
 type Reader = Pick<Field<unknown>, 'flag' | 'help' | 'read'>;
 
 /** Given once for each key. */
-const REPEATABLE = ['founders', 'admission.keys', 'admission.anchors', 'rerun.relays'];
+const REPEATABLE = ['founders', 'places', 'admission.keys', 'admission.anchors', 'rerun.relays'];
 
 const HEADING = 'Rules of the run (docs/run-spec.md):';
 

@@ -1,0 +1,108 @@
+/** Runs that name places: holders store their checkpoints there too, newcomers get them from there, and nothing of it is believed. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRelay } from '../../relay/server.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
+import type { CheckpointChunks } from '../../src/certified/checkpoint-chunks.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import type { OpenSocket } from '../../src/network/transport/socket.ts';
+import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+import { startBlossomServer } from '../support/blossom-server.ts';
+import { certifiedSpec, keyOf, noticesOf, startCertified } from '../support/certified-swarm.ts';
+import { signerOf } from '../support/swarm.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const at = temporaryFolder();
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of opened.splice(0)) await each.close();
+});
+
+/** What events say of checkpoints. */
+async function claimsAt({
+  relays: urls,
+  ...options
+}: {
+  readonly relays: readonly string[];
+  readonly openSocket: OpenSocket;
+  readonly clock: Clock;
+}) {
+  // biome-ignore format: one line
+  const relays = createRelaySet(urls, options);
+  await relays.ready();
+  const { events } = await relays.query([{ kinds: [7812] }], { waitMs: 10_000 });
+  await relays.close();
+  return events.map(({ content }) => JSON.parse(content) as { features?: { places: { manifest: string } } }); // biome-ignore format: one line
+}
+
+/** Two who play a run with a checkpoint after each round, on a relay; and a newcomer after them. */
+async function play(places: readonly string[], spoil: () => void = () => undefined) {
+  const relay = await createRelay();
+  opened.push(relay);
+  const document = places.length === 0 ? {} : { places, features: ['places'] };
+  const rounds = 4;
+  const spec = certifiedSpec({ founders: [0, 1], rounds, document: { checkpoint: { every: 1, keep: 3 }, ...document } }); // biome-ignore format: one line
+  const told: string[] = [];
+  const stored: Promise<void>[] = [];
+  const chunksOf = (index: number): CheckpointChunks => {
+    const made = createRunChunks({
+      ...{ places, signer: signerOf(index), folder: at(`worker${index}`), allowPrivate: true },
+      onNotice: (message) => told.push(message),
+    });
+    const store: CheckpointChunks['store'] = (packed, signal) => {
+      const storing = made.store(packed, signal);
+      stored.push(storing);
+      return storing;
+    };
+    return { ...made, store };
+  };
+  const begin = (index: number, disk?: Parameters<typeof startCertified>[0]['disk']) =>
+    startCertified({
+      ...{ index, spec, relays: [relay.url], chunks: chunksOf(index), trainMs: 50 },
+      ...(disk ? { disk } : { looksForCheckpoint: true }),
+    });
+  const founders = [0, 1].map((index) => begin(index, { state: undefined, entry: undefined }));
+  await Promise.all(founders.map(({ finished }) => finished));
+  await Promise.allSettled(stored);
+  spoil();
+  const newcomer = begin(2);
+  const end = await newcomer.finished;
+  const asked = { relays: [relay.url], openSocket, clock: systemClock };
+  return { newcomer, round: end.round, rounds, told, spec, claims: await claimsAt(asked) };
+}
+
+describe('a run that names places', () => {
+  it('has its checkpoints there, signed for by their holders, and a newcomer takes them from there', async () => {
+    const server = await startBlossomServer();
+    opened.push(server);
+    const { newcomer, round, rounds, told, claims } = await play([server.url]);
+    expect(round).toBe(rounds);
+    expect(server.blobs.size).toBeGreaterThan(rounds);
+    const manifests = claims.map(({ features }) => features!.places.manifest);
+    expect(manifests.length).toBeGreaterThanOrEqual(rounds);
+    expect(manifests.every((digest) => server.blobs.has(digest))).toBe(true);
+    expect(server.reads.count).toBeGreaterThan(0);
+    expect([...new Set(server.uploaders)].every((key) => [keyOf(0), keyOf(1)].includes(key))).toBe(true); // biome-ignore format: one line
+    expect([...noticesOf(newcomer), ...told].filter((words) => /place|checkpoint/.test(words))).toEqual([]); // biome-ignore format: one line
+  });
+
+  it('goes on from relays where its places lost or changed everything, or are away', async () => {
+    const server = await startBlossomServer();
+    opened.push(server);
+    const { newcomer, round, rounds } = await play([server.url, 'http://127.0.0.1:9'], () => {
+      for (const [hash, blob] of server.blobs) if (blob.length > 0) server.blobs.set(hash, Buffer.from('other')); // biome-ignore format: one line
+    });
+    expect(round).toBe(rounds);
+    expect(noticesOf(newcomer).join()).toContain('no checkpoint from the places of this run, so relays are asked'); // biome-ignore format: one line
+  });
+});
+
+describe('a run that names none', () => {
+  it('R-20 says nothing of places in any event, and asks none', async () => {
+    const { spec, round, rounds, claims } = await play([]);
+    expect(claims.length).toBeGreaterThanOrEqual(rounds);
+    expect(claims.filter((claim) => 'features' in claim)).toEqual([]);
+    expect(round).toBe(rounds);
+    expect(JSON.stringify(spec.features)).toBe('[]');
+  });
+});
