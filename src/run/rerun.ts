@@ -30,7 +30,7 @@ export const rerunFields = {
 export type Rerun = Values<typeof rerunFields>;
 
 /** What a run without it means. */
-export const usualRerun: Rerun = { permille: 0, bandPpm: 1000, relays: [] };
+export const usualRerun: Rerun = { permille: 0, bandPpm: 10_000, relays: [] };
 
 /** Bytes of a private state: what chunks can carry. */
 const MOST_PRIVATE = 2 ** 31;

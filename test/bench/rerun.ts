@@ -1,15 +1,22 @@
 /**
  * How far two machines lie apart that run the same inner steps: the distance of what they learned, by the length of the step, for other numbers of
- * threads, other orders of adding, and parameters that begin one rounding apart; and what a check takes.
+ * threads, other orders of adding, WebAssembly, and parameters that begin one rounding apart; and what a check takes.
  *
  *   npm run bench:rerun -- [--steps 30] [--width 128]
  */
 import { parseArgs } from 'node:util';
+import { env, InferenceSession, Tensor } from 'onnxruntime-web/wasm';
 import { encodePrivate, rootOf } from '../../src/certified/private-state.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import type { OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { Ask } from '../../src/trainer/messages.ts';
+import { openOn } from '../../src/trainer/open.ts';
+import type { Runtime } from '../../src/trainer/runtime.ts';
+import { serveTrainer } from '../../src/trainer/serve.ts';
+import type { TrainerSetup } from '../../src/trainer/setup.ts';
+import { createTrainerOn } from '../../src/trainer/trainer.ts';
 import { innerPhase } from '../../src/worker/train.ts';
 import { chainCorpus, charGpt } from '../support/ort-models.ts';
 
@@ -22,12 +29,46 @@ const optimizer: OptimizerSpec = {
 const text = chainCorpus(100_000, 95);
 const first = initialParameters(charGpt, 1);
 
-/** What comes of two rounds, the second from the moments of the first. */
-async function train({ threads = 1, accumulate = 1, shift = 0 }) {
-  const trainer = await createTrainer({
+const openStored = () => {
+  throw new Error('no files here');
+};
+
+/** The build for browsers, in this thread: as a tab that shares no memory trains, or with the batch cut as native threads cut it. */
+function createWasmTrainer(setup: TrainerSetup, isCut: boolean) {
+  const ort: Runtime = {
+    Tensor,
+    writesInPlace: false,
+    createSession: (model) => {
+      env.wasm.numThreads = 1;
+      return InferenceSession.create(model, {
+        ...{ executionProviders: ['wasm'], executionMode: 'sequential', logSeverityLevel: 3 },
+        ...{ graphOptimizationLevel: 'disabled', enableMemPattern: false },
+      });
+    },
+  };
+  const hints = { cpu: '', cuda: '', webgpu: '' };
+  const start: Parameters<typeof openOn>[2]['start'] = ({ onAnswer }) => {
+    const serve = serveTrainer({ ort, openStored }, (answer) => onAnswer(answer));
+    return { post: (ask: Ask) => serve(ask), terminate: async () => undefined };
+  };
+  return createTrainerOn(
+    {
+      ...{ threads: 1, openStored },
+      open: (_, opening) =>
+        openOn('cpu', isCut ? opening : { ...opening, parts: 1 }, { start, hints }),
+    },
+    setup,
+  );
+}
+
+/** What comes of one inner phase. */
+async function train({ threads = 1, accumulate = 1, shift = 0, wasm = '' }) {
+  const setup: TrainerSetup = {
     ...{ model: charGpt, optimizer, batch: 32, accumulate, device: 'cpu', threads },
     data: { kind: 'tokens', shard: text, validation: text },
-  });
+  };
+  const trainer =
+    wasm === '' ? await createTrainer(setup) : await createWasmTrainer(setup, wasm === 'cut');
   const residual = new Float64Array(first.length);
   const start = { residual, stretch: undefined, worker: 'a'.repeat(64), moments: [] };
   const rules = { innerSteps: steps, seed: 1, residual: 'feedback' } as const;
@@ -63,6 +104,8 @@ for (const [name, change] of [
   ['accumulate 2', { accumulate: 2 }],
   ['accumulate 4', { accumulate: 4 }],
   ['one rounding apart', { shift: 2 ** -23 }],
+  ['WebAssembly, cut like native threads', { wasm: 'cut' }],
+  ['WebAssembly in one tab', { wasm: 'whole' }],
 ] as const) {
   const other = await train(change);
   const [m, v] = usual.moments.map((part, i) => apart(part, other.moments[i]!));
