@@ -159,11 +159,13 @@ export function carryOver(
   const counted = outcome.accepted.map(({ manifest }) => manifest);
   const isSettled = sent !== undefined && isSettledBy(sent, outcome);
   const waits = sent !== undefined && !isSettled && state.spec.late === 'defer';
+  const isGone = sent !== undefined && !waits && !isSettled && dropsUnlisted(state, outcome);
   // what a rule left out of the step comes back, less what the step moved instead
-  const isOut = waits || (isSettled && !taken?.unused.has(idOf(sent)));
+  const isOut = isGone || waits || (isSettled && !taken?.unused.has(idOf(sent)));
   const own = { id: sent && idOf(sent), worker: wire.me, unpacked, residual, waits };
   const left = residualLeft(own, state, outcome, evidence, taken);
-  const lost = pending !== undefined && !counted.includes(idOf(pending)) ? pending : undefined;
+  const isLost = pending !== undefined && !counted.includes(idOf(pending));
+  const lost = isLost && !dropsUnlisted(state, outcome) ? pending : undefined;
   return {
     residual: lost ? returned(lost) : left,
     pending: waits ? sent : undefined,
@@ -208,10 +210,19 @@ export function residualLeft(
     still: new Set(taken && assignment.moving.filter((chunk) => !taking.has(chunk))),
     instead: isUnused ? taken?.mean : undefined,
     sent: assignment.chunksOf(worker),
-    isSettled: waits || (id !== undefined && settledIn(outcome).includes(id)),
+    isSettled:
+      waits ||
+      (id !== undefined && (dropsUnlisted(state, outcome) || settledIn(outcome).includes(id))),
     moved: new Set([...others].flatMap((each) => [...assignment.chunksOf(each)])),
   });
 }
+
+/**
+ * Where members screen, what a final outcome leaves out is gone: sent again on top of what is learned next it would do more harm each time, and be
+ * left out for ever. By the outcome alone nobody can tell what was screened from what was late.
+ */
+const dropsUnlisted = ({ spec }: Pick<Certified, 'spec'>, { result }: Outcome): boolean =>
+  spec.screening && result === 'final';
 
 /** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
 const MOST_KEPT = 64;

@@ -131,6 +131,17 @@ describe('what a worker takes along', () => {
     expect(carry({}, {}, discarding)).toEqual({ residual: 11, pending: undefined });
   });
 
+  it('unlisted it is gone where members screen, unless the round is void or nothing was sent', () => {
+    const screening = { ...state, spec: certifiedSpec({ screening: true }) };
+    expect(carry({}, {}, screening)).toEqual({ residual: 1, pending: undefined });
+    expect(carry({}, { result: 'void' }, screening).residual).toBe(11);
+    expect(carry({ sent: undefined }, {}, screening).residual).toBe(11);
+    const both = { ...state, spec: certifiedSpec({ screening: true, late: 'defer' }) };
+    expect(carry({}, {}, both)).toEqual({ residual: 1, pending: mine });
+    expect(carry({ pending: sentAs(before) }, listed, both).residual).toBe(1);
+    expect(carry({ pending: sentAs(before) }, { result: 'void' }, both).residual).toBe(101);
+  });
+
   it('listed and left out by the rule, it comes back less what the step moved instead', () => {
     const mean = filled(4);
     const taken = { mean, moved: Uint32Array.of(0), unused: new Set([mine]), rate: 1 };

@@ -111,8 +111,10 @@ export async function fight(
         seed: `${plan.seed} ${round}`,
       },
     );
-    const used = new Set(listed.map(({ id }) => id).filter((id) => !found.unused.has(id)));
-    for (const fighter of fighters) sent.settle(fighter, used.has(fighter.id), found.mean);
+    // what is screened is gone, what the rule left out comes back
+    for (const fighter of fighters) {
+      sent.settle(fighter, !found.unused.has(fighter.id), found.mean);
+    }
     const outer = { learningRate: found.rate, momentum: 0 };
     ({ values: params, momentum } = nesterovStep(params, momentum, found, outer));
     // two signed contributions in one place: the next outcome removes the key
@@ -203,10 +205,10 @@ async function sendAll(
     rows,
     refused,
     /** What a rule left out goes back to its author, less what the step moved instead. */
-    settle(fighter: Fighter, isUsed: boolean, mean: Float64Array): void {
+    settle(fighter: Fighter, isGone: boolean, mean: Float64Array): void {
       const [unused, used] = [before.get(fighter), left.get(fighter)];
       if (!unused || !used) return;
-      fighter.residual = isUsed ? used : unused.map((value, i) => value - mean[i]!);
+      fighter.residual = isGone ? used : unused.map((value, i) => value - mean[i]!);
     },
   };
 }
