@@ -8,7 +8,7 @@ import { compileTraining } from '../../../src/model/training-program.ts';
 import { createTrainer } from '../../../src/node/trainer/trainer.ts';
 import type { ModelSpec, OptimizerSpec, Precision } from '../../../src/run/model-spec.ts';
 import type { TrainerData } from '../../../src/trainer/setup.ts';
-import { chainCorpus } from '../ort-models.ts';
+import { adamwSpec, chainCorpus, muonSpec, smallGpt } from '../ort-models.ts';
 
 /** A model and how it is trained. */
 export interface Ask {
@@ -113,6 +113,14 @@ async function compare(ask: Ask): Promise<Apart> {
   };
 }
 
+/** What docs/benchmarks.md tells of. */
+const usual: readonly Ask[] = [adamwSpec, muonSpec].map((optimizer) => ({
+  model: smallGpt,
+  optimizer,
+}));
+
+const [, , given] = process.argv;
+const asks: readonly Ask[] = given === undefined ? usual : JSON.parse(given);
 const answers: Apart[] = [];
-for (const ask of JSON.parse(process.argv[2]!) as readonly Ask[]) answers.push(await compare(ask));
+for (const ask of asks) answers.push(await compare(ask));
 process.stdout.write(JSON.stringify(answers));
