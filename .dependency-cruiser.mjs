@@ -7,12 +7,12 @@ const rows = [
   ['worker', 'pretrained', 'checkpoint'],
   ['certified', 'python', 'probe', 'trainer'],
   ['node', 'chain', 'dashboard'],
-  ['terminal', 'page'],
+  ['terminal', 'page', 'browser'],
   ['cli'],
 ];
 const dir = (names) => `^src/(${names.join('|')})/`;
 /** Rooms that run in a browser; the Python product keeps its own edges in two folders. */
-const pure = rows.slice(0, 6).flat();
+const pure = [...rows.slice(0, 6).flat(), 'browser'];
 const pythonEdges = '^src/python/(node|commands)/';
 const layers = rows.flatMap((row, i) =>
   row.map((name) => ({

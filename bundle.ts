@@ -1,4 +1,4 @@
-/** Bundles what runs in a browser into `dist`: the run page as a folder of files, for `npm run build` and the tests. */
+/** Bundles what runs in a browser into `dist`: the run page and the page of a worker, each a folder of files, for `npm run build` and the tests. */
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ export async function bundleScripts(
     ),
     outdir: folder,
     ...{ bundle: true, minify: true, format: 'esm', platform: 'browser', target: 'es2022' },
-    conditions: ['nostrain:source'],
+    conditions: ['nostrain:source', 'onnxruntime-web-use-extern-wasm'],
     legalComments: 'none',
     logLevel: 'warning',
   });
@@ -32,4 +32,22 @@ export async function bundlePage(folder: string): Promise<void> {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await bundlePage(source('./dist/page'));
+/** A worker in a tab; onnxruntime's WebAssembly is served beside it. */
+async function bundleTab(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await bundleScripts(
+    {
+      tab: './src/browser/page/tab.ts',
+      'tab-worker': './src/browser/tab-worker.ts',
+      'trainer-wasm': './src/browser/trainer-wasm.ts',
+      'trainer-webgpu': './src/browser/trainer-webgpu.ts',
+    },
+    folder,
+  );
+  await copyFile(source('./src/browser/page/tab.html'), join(folder, 'tab.html'));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await bundlePage(source('./dist/page'));
+  await bundleTab(source('./dist/browser'));
+}

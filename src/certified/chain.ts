@@ -12,7 +12,9 @@ import {
 import { createElection, type Election } from '../consensus/committee/election.ts';
 import {
   completeLedger,
+  entitled,
   firstLedger,
+  type Join,
   liveOf,
   type MembershipRules,
   nextLedger,
@@ -27,7 +29,7 @@ import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, ledgerRoot, type Member, snapshotOf } from '../run/ledger.ts';
-import type { ListedVotes } from '../run/listed.ts';
+import type { ListedJoin, ListedVotes } from '../run/listed.ts';
 import { type Outcome, outcomeDigest } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -92,6 +94,17 @@ export function roundAfter({ round, recent }: Chain, digest: Digest): number | u
   const index = recent.indexOf(digest);
   return index < 0 ? undefined : round - recent.length + index;
 }
+
+/** A join as the roster takes it. */
+export const rosterJoin = (
+  chain: Chain,
+  { key, after, tip, features }: Pick<ListedJoin, 'key' | 'after' | 'tip' | 'features'>,
+): Join => ({
+  ...{ key, tip },
+  ...(features?.seats && {
+    seats: { wants: features.seats.wants, asked: roundAfter(chain, after) ?? -1 },
+  }),
+});
 
 /** What a worker keeps of a certified state beside the model. */
 export function chainHeadOf(
@@ -171,8 +184,11 @@ export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
   const live = liveOf(membershipOf(spec, run), ledger);
   const rules: CommitteeRules = spec.committee;
   const about = { run, round, entropy, stakes, rules };
+  const willing = weigh({ eligible: seatable(ledger, live), stakes, rules });
   const election = createElection({
-    weighed: weigh({ eligible: seatable(ledger, live), stakes, rules }),
+    // where nobody who weighs anything wants a seat, all sit: a run without a committee would end
+    weighed:
+      willing.length > 0 ? willing : weigh({ eligible: entitled(ledger, live), stakes, rules }),
     size: rules.size,
     floorPermille: spec.timing.recoveryFloorPermille,
     rank: (attempt, eligible) => rankOf({ ...about, attempt, eligible }),

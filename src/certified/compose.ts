@@ -13,10 +13,10 @@ import type { AcceptedRow, Outcome, RejectedRow } from '../run/outcome.ts';
 import type { Join, Leave, Signed } from '../run/vote.ts';
 import { refuseAdmission } from './admission.ts';
 import { judgeVotes } from './certificate.ts';
-import { type Chain, type Draft, membershipOf, roundAfter, stakesOf } from './chain.ts';
+import { type Chain, type Draft, membershipOf, rosterJoin, roundAfter, stakesOf } from './chain.ts';
 import type { Evidence, EvidenceStore, FaultProof } from './evidence.ts';
 import type { Judgment } from './screening.ts';
-import { known } from './terms.ts';
+import { known as knownStakes } from './terms.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
 export interface Bad {
@@ -94,7 +94,7 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     (message): message is Signed<Leave> => message.type === 'leave' && message.last <= chain.round,
   );
   const asked = due.map(({ key, last: round }) => ({ key, round }));
-  const stakes = known(stakesOf(chain.ledger, evidence));
+  const stakes = knownStakes(stakesOf(chain.ledger, evidence));
   const isUndone = joinsBeforeLeaving([...asked, ...chain.departed]);
   const fresh = messages.filter((message): message is Signed<Join> => {
     if (message.type !== 'join') return false;
@@ -103,13 +103,23 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     const { isSigned } = evidence;
     return refuseAdmission(chain.spec, chain.run, stakes, message, isSigned) === undefined;
   });
-  const asking = new Map(firstOfEach(fresh, ({ key }) => key).map((join) => [join.key, join]));
-  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, [...asking.values()])
+  const said = chain.spec.seatWishes ? newestOfEach(chain, fresh) : fresh;
+  const asking = new Map(firstOfEach(said, ({ key }) => key).map((join) => [join.key, join]));
+  const known = [...asking.values()].map((join) => rosterJoin(chain, join));
+  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, known)
     .map((chosen) => {
       const { key, after, tip, evidence, features, signature } = asking.get(chosen.key)!;
       return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
     })
     .sort(byKey);
+}
+
+/** Of each key those joins that follow the latest outcome: its last word. */
+function newestOfEach(chain: Chain, joins: readonly Signed<Join>[]): readonly Signed<Join>[] {
+  const round = ({ after }: Join) => roundAfter(chain, after) ?? -1;
+  const last = new Map<WorkerId, number>();
+  for (const join of joins) last.set(join.key, Math.max(last.get(join.key) ?? -1, round(join)));
+  return joins.filter((join) => round(join) === last.get(join.key));
 }
 
 /** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */

@@ -54,6 +54,8 @@ export interface CertifiedOptions extends Hashing {
   readonly branch?: Digest | undefined;
   /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
   readonly trust?: Digest | undefined;
+  /** Whether this worker wants seats in committees now, in a run whose joins say so; asked anew in every round. Default always. */
+  readonly wantsSeats?: (() => boolean) | undefined;
 }
 
 /** The machine a worker runs on. What is left out is kept in memory: who is killed then comes back without a vote in that round. */
@@ -245,6 +247,7 @@ function memberOf(
   });
   return createMember({
     ...{ spec, control, journal, ports, signal, crypto, admission },
+    wantsSeats: options.wantsSeats,
     measuring: measure && { measure, secret: toHex(secretKey) },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     ...{ refresh: stakes, history, through: options.trust ?? branch },

@@ -7,6 +7,7 @@ import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
+import { withFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import { leastSeconds } from '../run/lifetime.ts';
@@ -23,8 +24,7 @@ import {
   type Missing,
   type ProtocolMessage,
 } from './evidence.ts';
-import type { Delays } from './journal.ts';
-import { type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
+import { type Delays, type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { Past } from './past.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 import { type Measurers, type Measuring, measurersOf } from './scoring.ts';
@@ -39,6 +39,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** What its join shows, where the run asks for something. */
   readonly admission?: Shown | undefined;
+  /** Whether this worker wants seats now; default always. */
+  readonly wantsSeats?: (() => boolean) | undefined;
   /** How the next table of stakes is had. */
   readonly refresh: RefreshPort;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
@@ -78,8 +80,8 @@ const SUSPECT_VIEW = 2;
 /** Starts listening to joins, leaves and proofs of the whole run. */
 export function createMember(options: MemberOptions): Member {
   const { spec, control, journal, chain, signal, history, through, measuring } = options;
-  const { clock, wire, report } = options.ports;
-  const { me } = wire;
+  const { clock, report } = options.ports;
+  const { me } = options.ports.wire;
   const evidence = createEvidenceStore(options.crypto, spec.limits);
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
@@ -91,10 +93,10 @@ export function createMember(options: MemberOptions): Member {
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
-  const { tip } = chain;
-  const { admission = { evidence: '' } } = options;
+  const { admission = { evidence: '' }, wantsSeats } = options;
   const take = (message: ProtocolMessage) => rounds.take(message);
-  const attendance = new Attendance({ ...shared, spec, me, tip, take, admission });
+  const { tip } = chain;
+  const attendance = new Attendance({ ...shared, spec, me, tip, take, admission, wantsSeats });
   const listening = control.listenToMembers({
     take,
     refuse: (rejection, id) => rounds.refuse(rejection, id),
@@ -318,7 +320,7 @@ export interface Attended {
   readonly isLate: boolean;
 }
 
-interface AttendancePorts {
+interface AttendancePorts extends Pick<MemberOptions, 'wantsSeats'> {
   readonly spec: RunSpec;
   readonly me: WorkerId;
   /** End of this worker's reveal chain. */
@@ -345,7 +347,7 @@ export class Attendance {
   /** Its last contribution that relays took in this session. */
   published: EventId | undefined;
   #mayRest = true;
-  #announced: Digest | undefined;
+  #announced: { readonly parent: Digest; readonly wants: 0 | 1 } | undefined;
   readonly #ports: AttendancePorts;
 
   constructor(ports: AttendancePorts) {
@@ -366,23 +368,24 @@ export class Attendance {
     else if (!isOver && !hasRested) this.#mayRest = true;
   }
 
-  /** Asks to be in the roster, until an outcome lists it. */
+  /** Asks to be in the roster, until an outcome lists it; in a run with seat wishes says anew what it wants when that has changed. */
   announce({ run, parent, recent, ledger }: Certified): void {
-    const { me, tip, admission, control, take } = this.#ports;
+    const { spec, me, tip, admission, wantsSeats, control, take } = this.#ports;
     const known = ledger.members.find(({ key }) => key === me);
     const isIn = known !== undefined && known.tip !== null;
+    const wants = !spec.seatWishes || (wantsSeats?.() ?? true) ? 1 : 0;
+    const isSettled = isIn && (known.features?.seats?.wants ?? wants) === wants;
     // who was listed and dropped out again has to ask anew
-    if (isIn) this.#announced = undefined;
-    const isFresh = this.#announced !== undefined && recent.includes(this.#announced);
-    if (isIn || isFresh || ledger.faulted.includes(me)) return;
-    this.#announced = parent;
-    const { message, event } = control.sign({
-      type: 'join',
-      run,
-      after: parent,
-      tip,
-      ...admission,
-    });
+    if (isSettled) this.#announced = undefined;
+    const asked = this.#announced;
+    // two wishes that follow one outcome would contradict each other
+    const isFresh =
+      asked?.parent === parent || (asked?.wants === wants && recent.includes(asked.parent));
+    if (isSettled || isFresh || ledger.faulted.includes(me)) return;
+    this.#announced = { parent, wants };
+    const seats = spec.seatWishes && ({ seats: { wants } } as const);
+    const shown = { ...admission, ...withFeatures({ ...admission.features, ...seats }) };
+    const { message, event } = control.sign({ type: 'join', run, after: parent, tip, ...shown });
     control.send(event);
     take(message);
   }

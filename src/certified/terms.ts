@@ -1,6 +1,6 @@
 /** What the contributions of a certified round are held against: where they start from, and who sends which chunks of the parameters. */
 import { type Stakes, weigh } from '../consensus/committee/committee.ts';
-import { liveOf, seatable } from '../consensus/round/membership.ts';
+import { entitled, liveOf } from '../consensus/round/membership.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { turnsOf } from '../model/parameters.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
@@ -54,7 +54,7 @@ export function known<T>(verdict: Verdict<T>): T {
 
 /** Who sends which parameters of the model in a round. */
 interface Senders {
-  /** Keys that may sit: every chunk has some of them as its owners. */
+  /** Keys that may sit, whether they want to or not: every chunk has some of them as its owners. */
   readonly owners: readonly WorkerId[];
   /** Others of the roster whose rows weigh something: newcomers, and who was away. They send chunks beside the owners. */
   readonly beside: readonly WorkerId[];
@@ -75,7 +75,7 @@ function sendersOf({
   stakes,
 }: Pick<Terms, 'spec' | 'run' | 'ledger' | 'stakes'>): Senders {
   const live = liveOf(membershipOf(spec, run), ledger);
-  const owners = weighingOf(spec, stakes, seatable(ledger, live));
+  const owners = weighingOf(spec, stakes, entitled(ledger, live));
   const isOwner = new Set(owners);
   const roster = ledger.members.map(({ key }) => key);
   return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };

@@ -1,6 +1,6 @@
 /** Which model training settings describe, before any data is read: its architecture and the layout of its parameters. */
 import { ConfigError } from '../base/errors.ts';
-import type { DecoderSpec, ModelSpec, Precision } from '../run/model-spec.ts';
+import type { DecoderSpec, ModelSpec, OptimizerSpec, Precision } from '../run/model-spec.ts';
 import type { AdapterName, Settings } from '../run/settings.ts';
 import { decoderIn, type Start } from '../run/start.ts';
 import type { Layout } from '../tensor/params.ts';
@@ -58,3 +58,27 @@ export const adapterOf = ({
 /** The parameters of these settings, by name and shape. */
 export const layoutOf = (settings: ModelSettings, start?: Start | null): Layout =>
   modelLayout(modelOf(settings, start));
+
+/** The inner optimizer and its schedule over the whole run. */
+export function optimizerOf(settings: Settings): OptimizerSpec {
+  const { clipNorm } = settings;
+  const schedule = {
+    learningRate: settings.localLearningRate,
+    warmupSteps: settings.warmupSteps,
+    totalSteps: settings.finalShare === 1 ? 0 : settings.rounds * settings.innerSteps,
+    finalShare: settings.finalShare,
+  };
+  if (settings.optimizer === 'sgd') return { optimizer: 'sgd', schedule, clipNorm };
+  const { weightDecay } = settings;
+  const shared = {
+    schedule,
+    clipNorm,
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay,
+  };
+  return settings.optimizer === 'muon'
+    ? { optimizer: 'muon', ...shared, momentum: 0.9, stepSize: 1.5 }
+    : { optimizer: 'adamw', ...shared };
+}

@@ -3,13 +3,12 @@ import { fork } from 'node:child_process';
 import { deriveKey } from '../base/rng.ts';
 import type { AnyModel } from '../model/architectures/table.ts';
 import { dataFormOf } from '../model/data-form.ts';
-import { modelOf } from '../model/from-settings.ts';
+import { modelOf, optimizerOf } from '../model/from-settings.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { completeSettings, readSettings, type Settings, writeSettings } from '../run/settings.ts';
 import type { Device } from '../trainer/messages.ts';
 import type { TrainerData, TrainerSetup } from '../trainer/setup.ts';
 import { openBase } from './base-model.ts';
-import { optimizerOf } from './prepare-task.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
 export interface DeviceReport {

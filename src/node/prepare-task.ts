@@ -1,9 +1,10 @@
 /** From settings to something to train: the model's numbers, the optimizer's, and this worker's data. */
 import { join } from 'node:path';
 import type { AnyModel } from '../model/architectures/table.ts';
-import { dealRows, linearExamples, type RegressionSet } from '../model/data/regression.ts';
+import { asRows, dealRows, madeRows } from '../model/data/regression.ts';
 import type { ShardForm } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
+import { optimizerOf } from '../model/from-settings.ts';
 import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
 import { measureGradient } from '../python/wire/sizes.ts';
 import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
@@ -103,18 +104,8 @@ async function prepareRegression(
 /** This worker's rows of a file, or made-up ones, of which those past the last shard are for validation. */
 async function regressionData({ seed, shard }: Settings, { dataset, target }: Sources) {
   if (dataset !== undefined) return dealRows(await readRows(dataset, target), shard);
-  const { count } = shard;
-  const held = { index: count + 1, count: count + 1 };
-  return {
-    own: linearExamples({ seed, shard }),
-    validation: linearExamples({ seed, shard: held }),
-  };
+  return madeRows({ seed, shard });
 }
-
-const asRows = ({ inputs, targets }: RegressionSet) => ({
-  inputs: Float32Array.from(inputs),
-  targets: Float32Array.from(targets),
-});
 
 interface TextModel {
   readonly model: AnyModel;
@@ -173,28 +164,4 @@ export function largestEvent(
   if (profile === 'nostrain/0') return measureGradient(run, layout, ratio);
   const most = mostChunks({ size: layout.size, owners, fragments, turns }, workers);
   return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
-}
-
-/** The inner optimizer and its schedule over the whole run. */
-export function optimizerOf(settings: Settings): OptimizerSpec {
-  const { clipNorm } = settings;
-  const schedule = {
-    learningRate: settings.localLearningRate,
-    warmupSteps: settings.warmupSteps,
-    totalSteps: settings.finalShare === 1 ? 0 : settings.rounds * settings.innerSteps,
-    finalShare: settings.finalShare,
-  };
-  if (settings.optimizer === 'sgd') return { optimizer: 'sgd', schedule, clipNorm };
-  const { weightDecay } = settings;
-  const shared = {
-    schedule,
-    clipNorm,
-    beta1: 0.9,
-    beta2: 0.99,
-    epsilon: 1e-8,
-    weightDecay,
-  };
-  return settings.optimizer === 'muon'
-    ? { optimizer: 'muon', ...shared, momentum: 0.9, stepSize: 1.5 }
-    : { optimizer: 'adamw', ...shared };
 }

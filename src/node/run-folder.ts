@@ -14,11 +14,12 @@ import type { RunEvent } from '../certified/events.ts';
 import { type Entry, formatEntry, type Journal, parseEntry } from '../certified/journal.ts';
 import type { PastStore } from '../certified/past.ts';
 import { KEPT_STATES, type PrivateStore } from '../certified/showing.ts';
+import type { Layout } from '../tensor/params.ts';
 import type { Store } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
+import { decodeState, encodeState } from '../worker/state-bytes.ts';
 import type { AddedMembers } from '../worker/worker-record.ts';
 import { takeLock } from './run-lock.ts';
-import { encodeState, loadState } from './state-file.ts';
 import { cannotWrite, writeWhole } from './whole-file.ts';
 
 /** The folder of one worker, as `openRunFolder` gives it: its state, its log, its votes. */
@@ -122,3 +123,24 @@ const broken = (file: string, cause: unknown): CheckpointError =>
     hint: 'without it the worker does not vote in the round in progress; move the file away to go on so',
     cause,
   });
+
+/** The saved state, or undefined when there is none yet. Throws `run/state` when the file is broken or holds another model. */
+export async function loadState<M extends object>(
+  file: string,
+  layout: Layout,
+  added: AddedMembers<M>,
+): Promise<(WorkerState & M) | undefined> {
+  const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw new CheckpointError('run/state', `cannot read ${file}`, {
+      hint: 'make it readable for you, or name another folder with --dir DIR',
+      cause: error,
+    });
+  });
+  if (!bytes) return undefined;
+  const state = decodeState(bytes, layout, added);
+  if (typeof state !== 'string') return state;
+  throw new CheckpointError('run/state', `${file} cannot be used: ${state}`, {
+    hint: 'move the folder away to start anew, or use the model and settings it was made with',
+  });
+}

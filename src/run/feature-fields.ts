@@ -123,3 +123,11 @@ export const bit = (doc: string): FeatureField<0 | 1> => ({
   doc,
   read: (json) => (json === 0 || json === 1 ? json : undefined),
 });
+
+/** A round of the run, or -1. */
+export const roundAsked = (doc: string): FeatureField<number> => ({
+  accepted: 'a round, or -1',
+  doc,
+  read: (json) =>
+    typeof json === 'number' && Number.isSafeInteger(json) && json >= -1 ? json : undefined,
+});

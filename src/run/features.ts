@@ -15,6 +15,7 @@ import {
   measured,
   millionths,
   places,
+  roundAsked,
   scored,
   scoreList,
 } from './feature-fields.ts';
@@ -141,6 +142,23 @@ export const features = {
       },
     },
     vote: { screened: places('whose contribution the voter would not list, since it does harm') },
+  },
+  seats: {
+    says: 'a join says whether its key wants seats in committees; a later one changes that, two rounds on',
+    spec: {
+      seatWishes: {
+        absent: false,
+        read: ({ seatWishes }, name) => plainFields.seatWishes.read(seatWishes, name),
+      },
+    },
+    join: { wants: bit('1 where the key wants seats, 0 where it wants none') },
+    member: {
+      wants: bit('1 where it wants seats'),
+      before: bit('the same before the last outcome'),
+      asked: roundAsked(
+        'the round of the outcome that its last wish follows; -1 for the run itself',
+      ),
+    },
   },
   start: {
     says: 'what is trained is a published model, or adapters on one: which files, and what of it',

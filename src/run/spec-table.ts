@@ -29,6 +29,7 @@ export const plainFields = {
   scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
   telemetry: yesNo('--telemetry', 'workers say their losses, a text and their device'),
   places: addresses('--place <url>', 'Blossom server that has checkpoints too'),
+  seatWishes: yesNo('--seat-wishes', 'workers say whether they want seats; hidden tabs want none'),
   dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
@@ -254,6 +255,7 @@ export const specDefaults = {
   scores: false,
   telemetry: false,
   places: [],
+  seatWishes: false,
   dataFrom: '',
   minAcceptPermille: 666,
   liveRounds: 3,

@@ -19,6 +19,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
         'demo-linear',
       ],
     ],
+    'demo/browser/run-browser.ts': [['nostrain demo browser --json', 'demo-browser']],
     'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
     'directory/find.ts': [['nostrain directory find --json', 'directory-find']],

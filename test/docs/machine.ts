@@ -30,7 +30,7 @@ export const environment: Readonly<Record<string, string>> = {
     'on Windows: the data folder is `nostrain` in it, unless one of the two above is set',
   NOSTRAIN_SEC_KEY:
     'secret key (hex or nsec) of the worker, where neither `--sec-key` nor `--key-file` names one; other programs of the same user can read it',
-  PATH: 'whether the shell finds `nostrain`: the lines to copy that the program prints begin so, or with `node` and its file',
+  PATH: 'whether the shell finds `nostrain`: the lines to copy that the program prints begin so, or with `node` and its file; and where `demo browser --headless` looks for a Chromium',
   NO_COLOR: 'anything but an empty text: no colors in the live view',
 };
 

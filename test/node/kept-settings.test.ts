@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { agreeOnSettings, keptSettings } from '../../src/node/kept-settings.ts';
-import { encodeState } from '../../src/node/state-file.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';
+import { encodeState } from '../../src/worker/state-bytes.ts';
 import { noMembers } from '../../src/worker/worker-record.ts';
 import { temporaryFolder } from '../support/processes.ts';
 

@@ -23,6 +23,7 @@ const sources = [
   'tsconfig.build.json',
   'package.json',
 ];
+const bundles = ['dist/browser', 'dist/page'].map((folder) => join(root, folder));
 const stamp = join(root, 'dist/.built');
 const lock = join(root, 'node_modules/.nostrain-build-lock');
 
@@ -42,6 +43,8 @@ function removeOrphans(folder: string): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     const source = join(root, relative(join(root, 'dist'), path));
+    // bundles have no source of their own name
+    if (bundles.includes(path)) continue;
     if (entry.isDirectory() && existsSync(source)) removeOrphans(path);
     else if (!existsSync(source.replace(/\.(js|d\.ts)$/, '.ts'))) {
       if (!entry.name.startsWith('.')) rmSync(path, { recursive: true });

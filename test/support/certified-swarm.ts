@@ -112,6 +112,7 @@ export interface CertifiedOptions {
   readonly clock?: Clock;
   readonly layout?: Layout;
   readonly trainMs?: number;
+  readonly wantsSeats?: () => boolean;
   readonly trainer?: Trainer;
   readonly disk?: Disk;
   /** Sees every state that is saved. */
@@ -196,6 +197,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const chain = createRevealChain(secretOf(index), run, rounds);
   const { measure } = ports.trainer;
   const member = createMember({
+    wantsSeats: options.wantsSeats,
     measuring: measure && { measure, secret: `${index}` },
     ...{ spec, control, journal: memoryJournal(disk), ports, signal },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },

@@ -13,8 +13,8 @@ const missing: Missing = existsSync(PROGRAM)
 const PAGE = 'http://localhost/';
 
 /** A test that needs Chromium; where there is none it is skipped and says how to get it. */
-export function itInChromium(name: string, test: () => Promise<void>): void {
-  itWith(missing)(name, test);
+export function itInChromium(name: string, test: () => Promise<void>, timeout?: number): void {
+  itWith(missing)(name, test, timeout === undefined ? {} : { timeout });
 }
 
 /**

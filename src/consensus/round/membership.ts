@@ -3,6 +3,7 @@
  * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
 
+import { withFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { roundName } from '../../run/round-name.ts';
@@ -31,6 +32,8 @@ export interface MembershipRules {
   };
   /** Whether contributions are scored. */
   readonly scores?: boolean;
+  /** Whether joins say if their key wants seats. */
+  readonly seatWishes?: boolean;
   readonly admission:
     | { readonly kind: 'open' }
     | { readonly kind: 'list'; readonly keys: readonly WorkerId[] }
@@ -41,6 +44,8 @@ export interface MembershipRules {
 export interface Join {
   readonly key: WorkerId;
   readonly tip: Digest;
+  /** In a run with seat wishes: what it wants, and the round of the outcome that it follows. */
+  readonly seats?: { readonly wants: 0 | 1; readonly asked: number };
 }
 
 /** The membership content of an outcome whose events were verified. Lists are in any order. */
@@ -101,11 +106,14 @@ const ledgerFeatures = (
 });
 
 const newMember = (
-  { scores }: Pick<MembershipRules, 'scores'>,
+  { scores, seatWishes }: Pick<MembershipRules, 'scores' | 'seatWishes'>,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
 ): Member => ({
   ...{ key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom },
-  ...(scores && { features: { scores: { history: [], low: 0, before: 0 } } }),
+  ...withFeatures({
+    ...(scores && { scores: { history: [], low: 0, before: 0 } as const }),
+    ...(seatWishes && { seats: { wants: 1, before: 1, asked: -1 } as const }),
+  }),
 });
 
 /** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
@@ -179,8 +187,19 @@ function nextMembers(
   const come = change.joins
     .filter(({ key }) => !known.has(key))
     .map(({ key, tip }) => newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }));
-  const all = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
+  const sorted = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
+  const all = rules.seatWishes ? wishing(sorted, change.joins) : sorted;
   return rules.scores ? rated(all, change.scores ?? null) : all;
+}
+
+/** The members with what they want now, and what they wanted before the outcome. */
+function wishing(members: readonly Member[], joins: readonly Join[]): readonly Member[] {
+  const said = new Map(joins.map(({ key, seats }) => [key, seats]));
+  return members.map((member) => {
+    const { wants, asked } = member.features?.seats ?? { wants: 1, asked: -1 };
+    const seats = { wants, asked, ...said.get(member.key), before: wants };
+    return { ...member, features: { ...member.features, seats } };
+  });
 }
 
 /** The members with what they were scored, and who is under the floor now. Without scores of a round nothing changes. */
@@ -196,7 +215,8 @@ function rated(
   const below = belowFloor(histories);
   return members.map((member, i) => {
     const { key, history, low: before } = histories[i]!;
-    return { ...member, features: { scores: { history, low: below.has(key) ? 1 : 0, before } } };
+    const scores = { history, low: below.has(key) ? 1 : 0, before } as const;
+    return { ...member, features: { ...member.features, scores } };
   });
 }
 
@@ -243,10 +263,21 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
 }
 
 /**
- * The keys eligible for a seat: after round 0 only keys with a certified reveal-chain tip that are founders or have contributed.
- * So keys that join and stay silent, or send nothing but empty payloads, stall nobody. The draw checks stake.
+ * The keys eligible for a seat: those that may have one and wanted one two outcomes ago, so that no outcome chooses its successor's
+ * committee by the wishes it lists. The draw checks stake.
  */
 export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
+  const unwilling = new Set(
+    keysOf(ledger.members, ({ features }) => features?.seats?.before === 0),
+  );
+  return entitled(ledger, keys).filter((key) => !unwilling.has(key));
+}
+
+/**
+ * The keys that may have a seat: after round 0 only keys with a certified reveal-chain tip that are founders or have contributed.
+ * So keys that join and stay silent, or send nothing but empty payloads, stall nobody.
+ */
+export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
   const out = unseated(ledger, keys);
   return withTip(ledger, keys).filter((key) => !out.has(key));

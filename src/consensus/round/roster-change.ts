@@ -10,7 +10,7 @@ import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/randomness.ts';
 import type { Join, MembershipRules, RosterChange } from './membership.ts';
 
-/** The joins a proposer lists: those of members without a tip, and as many newcomers as the limit allows, chosen by lot. */
+/** The joins a proposer lists: those of members without a tip, and as many newcomers and changed wishes as the limit allows, chosen by lot. */
 export function chooseJoins(
   rules: MembershipRules,
   ledger: Ledger,
@@ -20,16 +20,25 @@ export function chooseJoins(
   const refuse = joinJudge(rules, ledger, roster);
   const once = [...new Map(known.map((join) => [join.key, join])).values()];
   const good = once.filter((join) => refuse(join) === undefined);
-  const newcomers = good
-    .filter(({ key }) => !roster.has(key))
-    .map((join) => ({ join, lot: joinLot(ledger, join.key) }))
-    .sort((a, b) => (a.lot < b.lot ? -1 : 1))
-    .map(({ join }) => join);
+  const byLot = (joins: readonly Join[]) =>
+    joins
+      .map((join) => ({ join, lot: joinLot(ledger, join.key) }))
+      .sort((a, b) => (a.lot < b.lot ? -1 : 1))
+      .map(({ join }) => join)
+      .slice(0, joinLimit(rules, ledger));
+  const isWish = wishesIn(roster);
   return [
-    ...good.filter(({ key }) => roster.has(key)),
-    ...newcomers.slice(0, joinLimit(rules, ledger)),
+    ...good.filter((join) => roster.has(join.key) && !isWish(join)),
+    ...byLot(good.filter(({ key }) => !roster.has(key))),
+    ...byLot(good.filter(isWish)),
   ];
 }
+
+/** Whether a join is of a member whose tip is certified: it changes what it wants, and nothing else. */
+const wishesIn =
+  (roster: Roster) =>
+  ({ key }: Join): boolean =>
+    (roster.get(key)?.tip ?? null) !== null;
 
 type Roster = ReadonlyMap<WorkerId, Member>;
 
@@ -48,18 +57,31 @@ export const MOST_NEWCOMERS = 1024;
 const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): number =>
   Math.min(MOST_NEWCOMERS, joinsPerRound || Math.max(1, Math.floor(members.length / 4)));
 
+/** Whether a member may change its wish so: to another one, by a join that follows a later outcome than the one before. */
+function changesWish({ seatWishes }: MembershipRules, member: Member, join: Join): boolean {
+  const { wants, asked } = member.features?.seats ?? {};
+  if (!seatWishes || join.seats === undefined || wants === undefined || asked === undefined) {
+    return false;
+  }
+  return join.tip === member.tip && join.seats.wants !== wants && join.seats.asked > asked;
+}
+
 /** Judges joins, of which there may be any number: each in a few look-ups. */
 function joinJudge(
-  { admission, founders }: MembershipRules,
+  rules: MembershipRules,
   { faulted }: Ledger,
   roster: Roster,
 ): (join: Join) => ChangeFault | undefined {
+  const { admission, founders } = rules;
   const out = new Set(faulted);
   const admitted = admission.kind === 'list' ? new Set([...founders, ...admission.keys]) : null;
-  return ({ key }) => {
+  return (join) => {
+    const { key } = join;
     if (out.has(key)) return 'join-of-faulted';
     if (admitted !== null && !admitted.has(key)) return 'join-not-admitted';
-    return (roster.get(key)?.tip ?? null) === null ? undefined : 'join-of-member';
+    const member = roster.get(key);
+    const isFree = (member?.tip ?? null) === null || changesWish(rules, member!, join);
+    return isFree ? undefined : 'join-of-member';
   };
 }
 
@@ -124,7 +146,9 @@ export function refuseChange(
   const keys = new Set(joins.map(({ key }) => key));
   if (keys.size !== joins.length) return 'join-twice';
   const newcomers = joins.filter(({ key }) => !isMember(key));
-  if (newcomers.length > joinLimit(rules, ledger)) return 'too-many-joins';
+  const wishes = joins.filter(wishesIn(roster));
+  const most = joinLimit(rules, ledger);
+  if (newcomers.length > most || wishes.length > most) return 'too-many-joins';
   const founders = rules.founders.filter((key) => keys.has(key)).length;
   // a recovery is for when a quorum is not there: more than half of the founders are enough then
   const needed = quorumOf(isRecovered ? 'cft' : rules.committee.quorum, rules.founders.length);

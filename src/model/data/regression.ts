@@ -20,6 +20,18 @@ export interface RegressionSet {
   readonly targets: Float64Array;
 }
 
+/** The same in the numbers that graphs take. */
+export interface RowSet {
+  readonly inputs: Float32Array;
+  readonly targets: Float32Array;
+}
+
+/** The rows as graphs take them. */
+export const asRows = ({ inputs, targets }: RegressionSet): RowSet => ({
+  inputs: Float32Array.from(inputs),
+  targets: Float32Array.from(targets),
+});
+
 /** Examples of a regression with their task, as `parseRegressionDataset` gives them. */
 export interface RegressionDataset extends RegressionSet {
   /** Absent when the file does not say; the reference then means linear regression. */
@@ -36,6 +48,19 @@ export interface LinearExamplesOptions {
   readonly size?: number;
   /** Standard deviation of the noise on each target. */
   readonly noise?: number;
+}
+
+/** The made-up rows of a shard, and those past the last shard for validation. */
+export function madeRows({ seed, shard }: Pick<LinearExamplesOptions, 'seed' | 'shard'>): {
+  readonly own: RegressionSet;
+  readonly validation: RegressionSet;
+} {
+  const { count } = shard;
+  const held = { index: count + 1, count: count + 1 };
+  return {
+    own: linearExamples({ seed, shard }),
+    validation: linearExamples({ seed, shard: held }),
+  };
 }
 
 /** Standard deviation of the sum of four uniform draws. */

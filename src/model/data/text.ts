@@ -42,6 +42,18 @@ export function splitText(
   return { training, validation };
 }
 
+/** What one worker trains and evaluates on: its shard, and the end of the text, or all of the text where everybody evaluates on another one. */
+export function divideText(
+  tokens: Tokens,
+  shard: Shard,
+  { held, ...options }: ShardOptions & { readonly held?: Tokens | undefined },
+): { readonly shard: Tokens; readonly validation: Tokens } {
+  const { training, validation } = held
+    ? { training: tokens, validation: held }
+    : splitText(tokens, options);
+  return { shard: shardText(training, shard, options), validation };
+}
+
 /** The tokens of one shard of the training part; at the seams of dealt blocks a window may span two places. */
 export function shardText(
   training: Tokens,

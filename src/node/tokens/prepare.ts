@@ -1,6 +1,6 @@
 /** From a corpus to what a worker trains and evaluates on: its shard and the validation part, as tokens. */
 import { concatBytes } from '../../base/bytes.ts';
-import { type ShardForm, shardText, splitText } from '../../model/data/text.ts';
+import { divideText, type ShardForm } from '../../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
 import type { Tokens } from '../../model/data/tokens.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
@@ -95,10 +95,8 @@ async function readText(
   for await (const piece of read()) pieces.push(piece);
   const { tokens, replaced } = tokenizer.encode(concatBytes(...pieces));
   tellReplaced(name, replaced, tokenizer, onNotice);
-  const { training, validation } = evaluation
-    ? { training: tokens, validation: tokenizer.encode(evaluation).tokens }
-    : splitText(tokens, { context });
-  return { shard: shardText(training, shard, { form, context }), validation };
+  const held = evaluation && tokenizer.encode(evaluation).tokens;
+  return divideText(tokens, shard, { form, context, held });
 }
 
 async function readTokens(

@@ -5,6 +5,7 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../tensor/safetensors.ts';
+import { OWN } from '../../worker/state-bytes.ts';
 import {
   exportTorchStateDict,
   importTorchStateDict,
@@ -33,9 +34,6 @@ export interface StorageOptions {
   /** What a `.pt` or `.pth` file holds. */
   readonly torchPayload?: (typeof torchPayloads)[number] | undefined;
 }
-
-/** Names of tensors in the file of a run that are not the model's. */
-export const OWN = 'nostrain.';
 
 /**
  * The format a state is stored in: the one named, else what the file's name promises, else JSON. Throws a ConfigError for a name

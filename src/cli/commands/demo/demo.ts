@@ -1,8 +1,9 @@
-/** `nostrain demo gpt|linear|finetune|certified`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
+/** `nostrain demo gpt|linear|finetune|certified|browser`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
+import { runBrowserDemo } from './browser/run-browser.ts';
 import { type LabFlags, runAttackLab } from './byzantine/run-byzantine.ts';
 import { runCertifiedDemo } from './certified/run-certified.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from './run-demo.ts';
@@ -16,7 +17,12 @@ export const demo = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
     .addArgument(
-      new Argument('<name>', 'what to train').choices([...demoNames, 'certified', 'byzantine']),
+      new Argument('<name>', 'what to train').choices([
+        ...demoNames,
+        'certified',
+        'browser',
+        'byzantine',
+      ]),
     )
     .addOption(whole('--workers <n>', 'worker processes (4, or 8 with --long)', 1, 64))
     .addOption(whole('--rounds <n>', fields.rounds.help, 1))
@@ -58,18 +64,19 @@ export const demo = (): Command =>
     .action(async (name: Name, flags: DemoFlags & LabFlags, command: Command) => {
       refuseUnused(command, demoRules(name, flags));
       if (name === 'byzantine') process.exitCode = await runAttackLab(flags);
+      else if (name === 'browser') process.exitCode = await runBrowserDemo(flags);
       else if (name === 'certified') process.exitCode = await runCertifiedDemo(flags);
       else process.exitCode = await runDemo(name, flags);
     });
 
-type Name = DemoName | 'certified' | 'byzantine';
+type Name = DemoName | 'certified' | 'browser' | 'byzantine';
 
 /** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
 const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] => [
   {
     flags: ['workers', 'relay', 'settings'],
     goesWith: 'demo gpt, linear and finetune',
-    holds: name !== 'certified' && name !== 'byzantine',
+    holds: name !== 'certified' && name !== 'browser' && name !== 'byzantine',
   },
   {
     flags: ['profile', 'long'],
@@ -78,7 +85,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   {
     flags: ['rounds', 'innerSteps'],
-    goesWith: 'demo gpt, linear, finetune and byzantine',
+    goesWith: 'demo gpt, linear, finetune, browser and byzantine',
     holds: name !== 'certified',
   },
   { flags: ['dir', 'headless'], goesWith: 'other demos', holds: name !== 'byzantine' },
@@ -89,7 +96,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   {
     flags: ['corpus'],
-    goesWith: 'demo gpt, finetune, certified and byzantine',
+    goesWith: 'demo gpt, finetune, certified, browser and byzantine',
     holds: name !== 'linear',
   },
   { flags: ['base', 'certified'], goesWith: 'demo finetune', holds: name === 'finetune' },

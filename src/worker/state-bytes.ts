@@ -2,23 +2,13 @@
  * A worker's state as one safetensors file: the model's own tensors by name, so any tool can read them, and beside
  * them, under `nostrain.`, outer momentum, residual, optimizer moments and the history.
  */
-import { readFile } from 'node:fs/promises';
-import { CheckpointError } from '../base/errors.ts';
-import { OWN } from '../python/formats/stored-state.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
-import {
-  decodeSafetensors,
-  encodeSafetensors,
-  type NamedTensor,
-  type SafetensorsFile,
-} from '../tensor/safetensors.ts';
-import type { WorkerState } from '../worker/state.ts';
-import {
-  type AddedMembers,
-  formatRecord,
-  noMembers,
-  parseRecord,
-} from '../worker/worker-record.ts';
+import { decodeSafetensors, encodeSafetensors, type NamedTensor } from '../tensor/safetensors.ts';
+import type { WorkerState } from './state.ts';
+import { type AddedMembers, formatRecord, noMembers, parseRecord } from './worker-record.ts';
+
+/** How names of tensors begin that are not the model's. */
+export const OWN = 'nostrain.';
 
 /** The file's bytes. */
 export function encodeState(
@@ -48,34 +38,15 @@ export function encodeState(
   });
 }
 
-/** The saved state, or undefined when there is none yet. Throws `run/state` when the file is broken or holds another model. */
-export async function loadState<M extends object>(
-  file: string,
-  layout: Layout,
-  added: AddedMembers<M>,
-): Promise<(WorkerState & M) | undefined> {
-  const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw new CheckpointError('run/state', `cannot read ${file}`, {
-      hint: 'make it readable for you, or name another folder with --dir DIR',
-      cause: error,
-    });
-  });
-  if (!bytes) return undefined;
-  const decoded = decodeSafetensors(bytes);
-  const state = decoded.ok ? readState(decoded.value, layout, added) : decoded.issue.message;
-  if (typeof state !== 'string') return state;
-  throw new CheckpointError('run/state', `${file} cannot be used: ${state}`, {
-    hint: 'move the folder away to start anew, or use the model and settings it was made with',
-  });
-}
-
-/** The state, or why the file holds none. */
-function readState<M extends object>(
-  { tensors, metadata }: SafetensorsFile,
+/** The state, or why the bytes hold none. */
+export function decodeState<M extends object>(
+  bytes: Uint8Array,
   layout: Layout,
   added: AddedMembers<M>,
 ): (WorkerState & M) | string {
+  const decoded = decodeSafetensors(bytes);
+  if (!decoded.ok) return decoded.issue.message;
+  const { tensors, metadata } = decoded.value;
   if (metadata.format !== 'nostrain-run') return 'it is not a saved run';
   if (metadata.version !== '1') return `it is of version ${metadata.version}, this reads 1`;
   const model = tensors.filter(({ name }) => !name.startsWith(OWN));

@@ -1,0 +1,39 @@
+/** What the page of a tab and its worker say to each other. */
+import type { RunEvent } from '../certified/events.ts';
+
+/** From the page. */
+export type ToWorker =
+  | {
+      readonly type: 'join';
+      /** What follows the # in the address of the page, and the host it came from. */
+      readonly hash: string;
+      readonly host: string;
+      /** A text that the person chose. */
+      readonly text?: Uint8Array | undefined;
+    }
+  /** Ends the worker; what is saved stays. */
+  | { readonly type: 'stop' }
+  /** Whether anybody sees the page. */
+  | { readonly type: 'visible'; readonly isVisible: boolean }
+  /** Replays the whole run from its events, once the worker is through or stopped. */
+  | { readonly type: 'verify' };
+
+/** To the page. */
+export type FromWorker =
+  | { readonly type: 'event'; readonly event: RunEvent }
+  /** The run is over for this worker. */
+  | { readonly type: 'ended'; readonly rounds: number; readonly root: string }
+  /** It cannot go on. */
+  | {
+      readonly type: 'failed';
+      readonly code: string;
+      readonly message: string;
+      readonly hint?: string | undefined;
+    }
+  | {
+      readonly type: 'verified';
+      readonly ok: boolean;
+      readonly rounds: number;
+      readonly root: string;
+      readonly seconds: number;
+    };

@@ -1,0 +1,125 @@
+/** The page of a worker in a tab: starts its Web Worker, shows what it reports as text, and tells it whether anybody looks. */
+import type { FromWorker, ToWorker } from '../messages.ts';
+
+const worker = new Worker(new URL('tab-worker.js', import.meta.url), { type: 'module' });
+const tell = (message: ToWorker): void => worker.postMessage(message);
+
+const at = (id: string): HTMLElement => {
+  const found = document.getElementById(id);
+  if (found === null) throw new TypeError(`the page has no ${id}`);
+  return found;
+};
+
+/** Lines that stay on the page; older ones go. */
+const MOST_LINES = 200;
+
+/** Whatever it says came from relays: it is text, never HTML. */
+function line(words: string): void {
+  const item = document.createElement('li');
+  item.textContent = words;
+  const list = at('log');
+  list.prepend(item);
+  while (list.childElementCount > MOST_LINES) list.lastElementChild?.remove();
+}
+
+const show = (id: string, words: string): void => {
+  at(id).textContent = words;
+};
+
+type TabEvent = Extract<FromWorker, { type: 'event' }>['event'];
+
+function showEvent(event: TabEvent): void {
+  switch (event.type) {
+    case 'hello':
+      show('worker', event.worker);
+      show('device', `${event.device}, ${event.threads} thread${event.threads === 1 ? '' : 's'}`);
+      show('round', `${event.round} of ${event.rounds} rounds are over`);
+      break;
+    case 'progress':
+      show('step', `step ${event.step} of ${event.steps}, loss ${event.loss.toFixed(3)}`);
+      break;
+    case 'trained':
+      line(`trained in ${event.seconds.toFixed(1)} s, loss ${event.loss.toFixed(3)}`);
+      break;
+    case 'round': {
+      const { index, accepted, certified, validationLoss: loss } = event;
+      show('round', `${index + 1} rounds are over`);
+      const shared = loss === undefined ? '' : `, shared loss ${loss.toFixed(3)}`;
+      const root = certified === undefined ? '' : `, root ${certified.root.slice(0, 16)}`;
+      line(`${ordinal(index)} round: ${accepted.length} counted${shared}${root}`);
+      break;
+    }
+    case 'stalled':
+      line(`a vote of the ${ordinal(event.round)} round waits for ${event.missing.length}`);
+      break;
+    case 'fault':
+      line(`${event.worker.slice(0, 8)} broke the rules: ${event.kind}`);
+      break;
+    case 'notice':
+      line(event.message);
+      break;
+  }
+}
+
+/** People count rounds from 1. */
+const ordinal = (index: number): string => `${index + 1}.`;
+
+function hear(message: FromWorker): void {
+  if (message.type === 'event') showEvent(message.event);
+  else if (message.type === 'ended') {
+    show('status', `the run is over after ${message.rounds} rounds; root ${message.root}`);
+    at('verify').hidden = false;
+  } else if (message.type === 'verified') {
+    const { ok, rounds, root, seconds } = message;
+    const words = ok ? 'every round is as a committee certified it' : 'something is wrong with it';
+    show('proof', `${rounds} rounds replayed here in ${seconds.toFixed(1)} s: ${words}; ${root}`);
+  } else {
+    show('status', `${message.message}${message.hint === undefined ? '' : `. ${message.hint}`}`);
+    at('file').hidden = message.code !== 'tab/corpus';
+  }
+  if (isTelling) tellServer(message);
+}
+
+const asked = new URLSearchParams(location.hash.split('&').slice(1).join('&'));
+/** The server of this page, on this machine, is told what happens and may ask for something: `nostrain demo browser`. */
+const isTelling = asked.has('tell');
+let told: Promise<void> = Promise.resolve();
+
+/** In the order that things happened. */
+function tellServer(message: FromWorker): void {
+  told = told.then(async () => {
+    const body = JSON.stringify({ slot: asked.get('slot'), message });
+    const answer = await fetch('told', { method: 'POST', body }).catch(() => undefined);
+    const wish = answer?.ok ? await answer.text() : '';
+    if (wish === 'reload') location.reload();
+    if (wish === 'verify') tell({ type: 'verify' });
+  });
+}
+
+async function join(text?: Uint8Array): Promise<void> {
+  const { hash, hostname: host } = location;
+  show('status', 'joining');
+  // asked for again by every tab; a browser that refuses may clear what it kept when room is short
+  await navigator.storage?.persist?.().catch(() => false);
+  tell({ type: 'join', hash, host, text });
+}
+
+worker.onmessage = ({ data }: MessageEvent<FromWorker>) => hear(data);
+worker.onerror = ({ message }) => show('status', `the worker of this page ended: ${message}`);
+at('file').addEventListener('change', ({ target }) => {
+  const [file] = (target as HTMLInputElement).files ?? [];
+  void file?.arrayBuffer().then((bytes) => join(new Uint8Array(bytes)));
+});
+at('verify').addEventListener('click', () => tell({ type: 'verify' }));
+
+/** A page that nobody sees may be suspended: where the run lets it say so, its worker then asks for no seat. */
+function tellVisible(): void {
+  const isVisible = document.visibilityState === 'visible';
+  tell({ type: 'visible', isVisible });
+  if (!isVisible) line('in the background: it trains on, and asks for no seat in committees');
+}
+
+document.addEventListener('visibilitychange', tellVisible);
+tellVisible();
+addEventListener('hashchange', () => location.reload());
+void join();

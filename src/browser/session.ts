@@ -1,0 +1,193 @@
+/** One worker in a tab: from the link to the last round of a certified run, with everything it needs kept in the browser. */
+import { secp256k1 } from '@noble/curves/secp256k1.js';
+import { systemClock } from '../base/clock.ts';
+import { ConfigError, RelayError } from '../base/errors.ts';
+import { sha256 } from '../base/hash.ts';
+import { withScope } from '../base/scope.ts';
+import type { RunEvent } from '../certified/events.ts';
+import { joinCertifiedRun } from '../certified/join.ts';
+import { assertAdmitted, assertFits, placeIn } from '../certified/make-spec.ts';
+import type { CertifiedState } from '../certified/state.ts';
+import { optimizerOf } from '../model/from-settings.ts';
+import { turnsOf } from '../model/parameters.ts';
+import { createSigner } from '../network/event.ts';
+import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
+import { fetchRun, fetchSlice } from '../network/wire/run-board.ts';
+import { findSnapshot } from '../network/wire/snapshots.ts';
+import { settingsOf } from '../run/complete-spec.ts';
+import { parseRunSpec } from '../run/read-spec.ts';
+import { canonicalSpec, type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { stateDigest } from '../tensor/digest.ts';
+import { prepareTabTask } from './data.ts';
+import type { TabLink } from './link.ts';
+import { openSocket } from './sockets.ts';
+import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
+import { createTabTrainer } from './trainer.ts';
+
+export interface TabSession {
+  readonly link: TabLink;
+  /** A text that the person chose, where the run's is not here otherwise. */
+  readonly text?: Uint8Array | undefined;
+  /** Whether anybody sees the page: only then the worker asks for seats, in a run whose joins say so. */
+  readonly isVisible: () => boolean;
+  readonly report: (event: RunEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+const FETCH_MS = 15_000;
+const SLICE_MS = 120_000;
+/** Longer events are passed over: what is larger travels in chunks. */
+const LONGEST_EVENT_BYTES = 512 << 10;
+/** Batches of validation windows looked at after each round but the last, which takes all. */
+const EVALUATE_BATCHES = 4;
+
+/** Trains to the end of the run; called again, after a reload, it goes on where it was. */
+export const runTab = (options: TabSession): Promise<CertifiedState> =>
+  withScope(async (scope) => {
+    const { link, report, signal } = options;
+    const { run } = link.address;
+    const storage = await openStorage();
+    scope.defer(async () => storage.close());
+    const prefix = prefixOf(run, link.slot);
+    const unlock = await takeLock(prefix);
+    scope.defer(async () => unlock());
+    const secretKey = await keyOf(storage, prefix);
+    const signer = createSigner(secretKey);
+    const relays = createRelaySet(link.relays, {
+      ...{ openSocket, clock: systemClock, auth: signer },
+      longestEventBytes: LONGEST_EVENT_BYTES,
+    });
+    scope.defer(() => relays.close());
+    await relays.ready(signal);
+    const board = { relays, clock: systemClock, sha256, signal };
+    const spec = await specOf(link, storage, board);
+    assertJoinable(spec, signer.publicKey);
+    const place = placeIn(spec, signer.publicKey, {});
+    const settings = settingsOf(spec, { relay: relays.relays, ...place });
+    const evaluation = await sliceOf(spec, storage, board);
+    assertFits(spec, evaluation);
+    const task = await prepareTabTask(spec, settings, {
+      ...{ storage, prefix, evaluation, given: options.text },
+    });
+    const trainer = await createTabTrainer({
+      ...{ model: task.model, data: task.data, optimizer: optimizerOf(settings) },
+      ...{ batch: settings.batchSize, recompute: settings.recompute },
+      ...{ accumulate: settings.accumulate, device: link.device },
+      ...(link.threads !== undefined && { threads: link.threads }),
+    });
+    scope.defer(() => trainer.close());
+    const { device, threads, notice } = trainer.device;
+    if (notice !== undefined) report({ type: 'notice', message: notice });
+    const { store, journal } = workerStorage(storage, prefix);
+    const worker = await joinCertifiedRun({
+      ...{ spec, secretKey, relays, trainer, store, journal, report, signal },
+      wantsSeats: options.isVisible,
+      plan: {
+        ...{ tokensPerExample: task.tokensPerExample, bytesPerToken: task.bytesPerToken },
+        ...{ turns: turnsOf(task.model), evaluate: link.evaluates && settings.evaluate },
+        evaluateBatches: EVALUATE_BATCHES,
+      },
+      stakes: {
+        find: (id) => findStakes(id, board),
+        // whoever derives a table from its chain publishes it
+        publish: async () => undefined,
+      },
+    });
+    scope.defer(() => worker.close());
+    report({
+      ...{ type: 'hello', worker: worker.me, run, task: settings.model },
+      ...{ parameters: trainer.layout.size, device: device === 'cpu' ? 'wasm' : device, threads },
+      ...{ rounds: spec.training.rounds, round: worker.start.round },
+      ...{ innerSteps: settings.innerSteps, lossBefore: worker.start.lossBefore },
+      digest: stateDigest(worker.start.params),
+    });
+    return await worker.run();
+  });
+
+interface Board {
+  readonly relays: RelaySet;
+  readonly clock: typeof systemClock;
+  readonly sha256: typeof sha256;
+  readonly signal: AbortSignal;
+}
+
+/** Held until the tab is closed: two of one key would contradict each other. Throws `run/busy` where another tab has it. */
+async function takeLock(prefix: string): Promise<() => void> {
+  return await new Promise((resolve, reject) => {
+    const held = navigator.locks.request(`nostrain/${prefix}`, { ifAvailable: true }, (lock) => {
+      if (lock === null) {
+        throw new ConfigError('run/busy', 'another tab of this browser trains in this run', {
+          hint: 'close it, or add &slot=second to the link for another worker with a key of its own',
+        });
+      }
+      return new Promise<void>((release) => resolve(release));
+    });
+    held.catch(reject);
+  });
+}
+
+/** The key of this worker, made in the browser and kept there. */
+async function keyOf(storage: TabStorage, prefix: string): Promise<Uint8Array> {
+  const name = `${prefix}/key`;
+  const kept = await storage.get(name);
+  if (kept instanceof Uint8Array && secp256k1.utils.isValidSecretKey(kept)) return kept;
+  const secretKey = secp256k1.utils.randomSecretKey();
+  await storage.put(name, secretKey);
+  return secretKey;
+}
+
+/** The spec as kept, else as relays have it; what it hashes to is in the link. */
+async function specOf({ address }: TabLink, storage: TabStorage, board: Board): Promise<RunSpec> {
+  const { run } = address;
+  const kept = await storage.get(`${run}/spec`);
+  const read = typeof kept === 'string' ? parseRunSpec(kept) : undefined;
+  if (read !== undefined && runIdOf(read) === run) return read;
+  const found = await fetchRun(address, { ...board, timeoutMs: FETCH_MS });
+  if (!found.ok) {
+    throw new RelayError('run/not-found', `run ${run}: ${found.issue.message}`, {
+      hint: 'add &relay=wss://… of a relay that has it, or ask whoever made the run',
+    });
+  }
+  await storage.put(`${run}/spec`, canonicalSpec(found.value));
+  return found.value;
+}
+
+function assertJoinable(spec: RunSpec, me: string): void {
+  assertAdmitted(spec, me);
+  if (spec.beacon.kind === 'none') return;
+  throw new ConfigError(
+    'tab/beacon',
+    'the draws of this run need endpoints that a page does not have',
+    {
+      hint: 'join with the program: nostrain run join naddr1…',
+    },
+  );
+}
+
+/** The text that everybody evaluates on, as kept, else from relays; undefined where the spec names none. */
+async function sliceOf(
+  { evaluation, author }: RunSpec,
+  storage: TabStorage,
+  board: Board,
+): Promise<Uint8Array | undefined> {
+  if (evaluation === null) return undefined;
+  const name = `slice/${evaluation.sha256}`;
+  const kept = await storage.get(name);
+  if (kept instanceof Uint8Array) return kept;
+  const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
+  if (!found.ok) {
+    throw new RelayError('run/slice', `the evaluation slice is not there: ${found.issue.message}`, {
+      hint: 'add &relay=wss://… of a relay that has it, or have its author publish the run again',
+    });
+  }
+  await storage.put(name, found.value);
+  return found.value;
+}
+
+async function findStakes(id: string, board: Board) {
+  const found = await findSnapshot(id, board);
+  if (found.ok) return found.value;
+  throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${found.issue.message}`, {
+    hint: 'add &relay=wss://… of a relay that has them',
+  });
+}

@@ -1,0 +1,51 @@
+/** WebSockets of a browser for the transport. Browsers say nothing of why a connection failed: the code is all there is. */
+import type { OpenSocket, Socket } from '../network/transport/socket.ts';
+
+const utf8 = new TextEncoder();
+/** By how it begins: the rest would have to be read. */
+const EVENT = /^\s*\[\s*"EVENT"/;
+/** What a connection that never came to be ends with. */
+const ABNORMAL = 1006;
+
+/** Opens a connection; an address that the browser refuses ends like one that nobody answers. */
+export const openSocket: OpenSocket = (url) => {
+  let ws: WebSocket | undefined;
+  const socket: Socket = {
+    get bufferedAmount() {
+      return ws?.bufferedAmount ?? 0;
+    },
+    onopen: undefined,
+    onmessage: undefined,
+    onerror: undefined,
+    onclose: undefined,
+    send: (text) => {
+      // a connection that is closing takes nothing more, and says so by its end
+      if (ws?.readyState === WebSocket.OPEN) ws.send(text);
+    },
+    close: () => ws?.close(1000),
+  };
+  try {
+    ws = new WebSocket(url);
+  } catch (error) {
+    const words = error instanceof Error ? error.message : String(error);
+    queueMicrotask(() => {
+      socket.onerror?.(words);
+      socket.onclose?.(ABNORMAL, words);
+    });
+    return socket;
+  }
+  ws.onopen = () => socket.onopen?.();
+  ws.onmessage = ({ data }) => {
+    if (typeof data !== 'string') {
+      socket.onmessage?.(undefined, 0);
+      return;
+    }
+    const { length } = data;
+    const isLong = length > (socket.longestEventBytes ?? Number.POSITIVE_INFINITY);
+    if (isLong && EVENT.test(data.slice(0, 64))) socket.onlong?.(length);
+    else socket.onmessage?.(data, utf8.encode(data).length);
+  };
+  ws.onerror = () => socket.onerror?.('the connection failed');
+  ws.onclose = ({ code, reason }) => socket.onclose?.(code, reason);
+  return socket;
+};

@@ -1,0 +1,123 @@
+/**
+ * What a worker in a tab keeps: its key, the spec, its state, its votes, what decided earlier rounds, and the text it trains on. Everything is
+ * in one IndexedDB; a write is there whole, and on disk, before anybody is told of it, so that a tab that was closed goes on where it was.
+ */
+import { CheckpointError } from '../base/errors.ts';
+import { formatEntry, type Journal, parseEntry } from '../certified/journal.ts';
+import { KEPT_STATES, type PrivateStore } from '../certified/showing.ts';
+import { type CertifiedState, certifiedMembers } from '../certified/state.ts';
+import type { Digest } from '../run/ids.ts';
+import type { Store } from '../worker/ports.ts';
+import { decodeState, encodeState } from '../worker/state-bytes.ts';
+
+const NAME = 'nostrain';
+const KEPT = 'kept';
+
+/** Values by name, all of them in one place. */
+export interface TabStorage {
+  get(name: string): Promise<unknown>;
+  /** Resolves when it is on disk. */
+  put(name: string, value: string | Uint8Array | PrivateState): Promise<void>;
+  close(): void;
+}
+
+/** Opens the storage of this origin. Throws `tab/storage` where the browser has none, as in some private windows. */
+export async function openStorage(): Promise<TabStorage> {
+  const database = await new Promise<IDBDatabase>((resolve, reject) => {
+    const asked = indexedDB.open(NAME, 1);
+    asked.onupgradeneeded = () => asked.result.createObjectStore(KEPT);
+    asked.onsuccess = () => resolve(asked.result);
+    asked.onerror = () => reject(asked.error);
+  }).catch((cause: unknown) => {
+    throw unusable('opens no storage for this page', cause);
+  });
+  return {
+    get: (name) =>
+      new Promise((resolve, reject) => {
+        const asked = database.transaction(KEPT).objectStore(KEPT).get(name);
+        asked.onsuccess = () => resolve(asked.result);
+        asked.onerror = () => reject(unusable('cannot read what it kept', asked.error));
+      }),
+    put: (name, value) =>
+      new Promise((resolve, reject) => {
+        const work = database.transaction(KEPT, 'readwrite', { durability: 'strict' });
+        work.objectStore(KEPT).put(value, name);
+        work.oncomplete = () => resolve();
+        work.onabort = () => reject(unusable('keeps no more for this page', work.error));
+      }),
+    close: () => database.close(),
+  };
+}
+
+const unusable = (what: string, cause: unknown): CheckpointError =>
+  new CheckpointError('tab/storage', `the browser ${what}`, {
+    hint: 'make room, and leave private windows: a worker that keeps nothing cannot go on after a reload',
+    cause,
+  });
+
+/** A private state that may have to be shown, and which of several it is. */
+interface PrivateState {
+  readonly root: Digest;
+  readonly bytes: Uint8Array;
+  readonly number: number;
+}
+
+/** The last few, each in the place of the oldest. */
+function privateStates(storage: TabStorage, prefix: string): PrivateStore {
+  const places = Array.from({ length: KEPT_STATES }, (_, i) => `${prefix}/private/${i}`);
+  const all = async () =>
+    (await Promise.all(places.map((place) => storage.get(place)))) as (PrivateState | undefined)[];
+  return {
+    save: async (root, bytes) => {
+      const kept = await all();
+      const numbers = kept.map((each) => (each?.root === root ? -2 : (each?.number ?? -1)));
+      const place = numbers.indexOf(Math.min(...numbers));
+      await storage.put(places[place]!, { root, bytes, number: Math.max(0, ...numbers) + 1 });
+    },
+    load: async (root) => (await all()).find((each) => each?.root === root)?.bytes,
+  };
+}
+
+/** What is kept for one worker of one run. */
+export interface WorkerStorage {
+  readonly store: Store<CertifiedState>;
+  readonly journal: Journal;
+}
+
+/** State and votes of the worker whose names begin so. */
+export function workerStorage(storage: TabStorage, prefix: string): WorkerStorage {
+  const [state, votes] = [`${prefix}/state`, `${prefix}/votes`];
+  return {
+    store: {
+      load: async (layout) => {
+        const bytes = await storage.get(state);
+        if (bytes === undefined) return undefined;
+        const read =
+          bytes instanceof Uint8Array ? decodeState(bytes, layout, certifiedMembers) : 'no bytes';
+        if (typeof read !== 'string') return read;
+        throw new CheckpointError('run/state', `what this browser kept cannot be used: ${read}`, {
+          hint: 'clear the data of this site to begin again, with a new key',
+        });
+      },
+      save: (next) => storage.put(state, encodeState(next, certifiedMembers)),
+    },
+    journal: {
+      load: async () => {
+        const text = await storage.get(votes);
+        return typeof text === 'string' ? parseEntry(text) : undefined;
+      },
+      save: (entry) => storage.put(votes, formatEntry(entry)),
+      states: privateStates(storage, prefix),
+      past: {
+        save: (round, text) => storage.put(`${prefix}/past/${round}`, text),
+        load: async (round) => {
+          const text = await storage.get(`${prefix}/past/${round}`);
+          return typeof text === 'string' ? text : undefined;
+        },
+      },
+    },
+  };
+}
+
+/** How the names of one worker begin; `slot` tells several workers of one browser apart. */
+export const prefixOf = (run: Digest, slot: string): string => `${run}/${slot}`;

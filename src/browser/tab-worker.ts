@@ -1,0 +1,71 @@
+/**
+ * The Web Worker of a tab: it speaks with relays, keeps what must be kept, votes, and has trainer threads of its own. Nothing of it runs
+ * on the page's thread, whose timers browsers slow down in the background.
+ */
+import { systemClock } from '../base/clock.ts';
+import { NostrainError } from '../base/errors.ts';
+import { archiveRun } from '../certified/archive.ts';
+import type { RunEvent } from '../certified/events.ts';
+import { replayRun } from '../certified/replay-run.ts';
+import { createRelaySet } from '../network/transport/relay-set.ts';
+import { parseLink, type TabLink } from './link.ts';
+import type { FromWorker, ToWorker } from './messages.ts';
+import { runTab } from './session.ts';
+import { openSocket } from './sockets.ts';
+
+const say = (message: FromWorker): void => self.postMessage(message);
+const report = (event: RunEvent): void => say({ type: 'event', event });
+
+const stop = new AbortController();
+let link: TabLink | undefined;
+let isPlaying = false;
+let isVisible = true;
+
+async function join({ hash, host, text }: Extract<ToWorker, { type: 'join' }>): Promise<void> {
+  if (isPlaying) return;
+  isPlaying = true;
+  try {
+    link = parseLink(hash, host);
+    const state = await runTab({
+      ...{ link, text, report, signal: stop.signal },
+      isVisible: () => isVisible,
+    });
+    say({ type: 'ended', rounds: state.round, root: state.head.modelRoot });
+  } catch (error) {
+    say(failureOf(error));
+  } finally {
+    isPlaying = false;
+  }
+}
+
+/** Everything that relays have of the run, replayed here: nothing is believed but signatures. */
+async function verify(): Promise<void> {
+  if (link === undefined) return;
+  const startedMs = systemClock.now();
+  const relays = createRelaySet(link.relays, { openSocket, clock: systemClock });
+  try {
+    const { signal } = new AbortController();
+    await relays.ready(signal);
+    const archive = await archiveRun(link.address.run, { relays, signal });
+    const { ok, rounds, modelRoot: root } = await replayRun(archive);
+    const seconds = (systemClock.now() - startedMs) / 1000;
+    say({ type: 'verified', ok, rounds, root, seconds });
+  } catch (error) {
+    say(failureOf(error));
+  } finally {
+    await relays.close();
+  }
+}
+
+function failureOf(error: unknown): FromWorker {
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof NostrainError)) return { type: 'failed', code: 'internal', message };
+  return { type: 'failed', code: error.code, message, hint: error.hint };
+}
+
+self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  if (data.type === 'join') void join(data);
+  else if (data.type === 'stop') stop.abort(new Error('the tab was told to stop'));
+  else if (data.type === 'visible') isVisible = data.isVisible;
+  else if (data.type === 'verify') void verify();
+};

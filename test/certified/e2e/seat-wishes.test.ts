@@ -1,0 +1,64 @@
+/** A run whose workers say whether they want seats: who looks away decides nothing two rounds on, trains all the same, and may come back. */
+import { expect, it } from 'vitest';
+import {
+  type CertifiedMember,
+  certifiedRounds,
+  certifiedSpec,
+  keyOf,
+  startCertified,
+} from '../../support/certified-swarm.ts';
+import { historyOf, replayed } from '../../support/replaying.ts';
+import { createStage } from '../../support/stage.ts';
+import { smallLayout as layout } from '../../support/swarm.ts';
+
+const { relay, start } = createStage(startCertified);
+
+it('who wants no seat has none two rounds later, its work counts, and a seat comes back with the wish', async () => {
+  const { url } = await relay();
+  const spec = certifiedSpec({
+    ...{ founders: [0, 1, 2, 3], rounds: 8 },
+    document: { seatWishes: true },
+  });
+  expect(spec.features).toEqual(['seats']);
+  const members: CertifiedMember[] = [];
+  const over = () => members[3]!.events.filter(({ type }) => type === 'round').length;
+  // it looks away once a round is over, and looks again after four
+  const looks = () => over() < 1 || over() >= 4;
+  for (const index of [0, 1, 2, 3]) {
+    const wantsSeats = () => index !== 3 || looks();
+    members.push(start({ index, relays: [url], spec, wantsSeats }));
+  }
+  const ends = await Promise.all(members.map(({ finished }) => finished));
+  expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
+  const mover = keyOf(3);
+  for (const { accepted, certified } of certifiedRounds(members[0]!)) {
+    expect(certified!.result).toBe('final');
+    expect(accepted).toContain(mover);
+    expect(certified!.joined).toEqual([]);
+  }
+  const { rounds } = replayed(spec, layout, await historyOf(url, spec));
+  expect(rounds.map(({ checked }) => checked)).toEqual(Array(8).fill('full'));
+  const seated = rounds.map(({ decided }) =>
+    decided!.certificate.committee.members.includes(mover),
+  );
+  // asked for in the round after it looked away; listed there, or one later where the proposer was faster
+  expect(seated.slice(0, 3)).toEqual([true, true, true]);
+  expect(seated).toContain(false);
+  expect(seated.at(-1)).toBe(true);
+  expect(seated.filter((has) => !has).length).toBeLessThanOrEqual(4);
+});
+
+it('where nobody wants a seat, all sit', async () => {
+  const { url } = await relay();
+  const spec = certifiedSpec({
+    ...{ founders: [0, 1, 2], rounds: 4 },
+    document: { seatWishes: true, joinsPerRound: 8 },
+  });
+  const members = [0, 1, 2].map((index) =>
+    start({ index, relays: [url], spec, wantsSeats: () => false }),
+  );
+  await Promise.all(members.map(({ finished }) => finished));
+  for (const { certified } of certifiedRounds(members[0]!)) {
+    expect(certified).toMatchObject({ result: 'final', of: 3 });
+  }
+});
