@@ -13,13 +13,13 @@ import { type Group, relayUrls, type Values } from './spec-fields.ts';
 export const rerunFields = {
   permille: whole(
     '--rerun-permille <n>',
-    'of so many in a thousand listed contributions the author shows its private state, so that anybody can run its steps again',
+    'contributions in a thousand whose author is drawn to show its private state, so that anybody can run its steps again',
     0,
     1000,
   ),
   bandPpm: whole(
     '--rerun-band-ppm <n>',
-    'how far what comes out may lie from what was said, in millionths of its length, where machines differ',
+    'distance between what comes out and what was said that still passes where machines differ, in millionths of its length',
     0,
     1_000_000,
   ),

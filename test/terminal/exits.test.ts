@@ -18,6 +18,7 @@ const sources = ['src', 'relay', 'kinds'].flatMap((folder) =>
 
 /** Files that hold a stream of the process: they hand it to a reporter, or write what `safe` made. */
 const STREAMS = [
+  'src/cli/commands/demo/browser/run-browser.ts',
   'src/cli/commands/demo/certified/run-certified.ts',
   'src/cli/commands/demo/run-demo.ts',
   'src/python/commands/run-training/run.ts',
@@ -40,7 +41,7 @@ describe('ways out of the program', () => {
     expect(found).toEqual([]);
   });
 
-  it('are streams of the process in five files; elsewhere only their width, and who closed them, is asked', () => {
+  it('are streams of the process in six files; elsewhere only their width, and who closed them, is asked', () => {
     const direct = /process\.(stdout|stderr)(?!\.(columns|rows|isTTY|on\())/;
     expect(sources.filter((file) => lines(file, direct).length > 0).sort()).toEqual(STREAMS);
   });
