@@ -25,7 +25,7 @@ test('several rounds in a row, with ledger, draw, randomness, certificates and r
   const { breach, recovered } = checkRuns(seed, 4 * runs.length);
   expect({ seed, breach }).toEqual({ seed, breach: undefined });
   expect(recovered).toBeGreaterThan(0);
-}, 60_000);
+}, 300_000);
 
 test('the same with a floor of a third, as a spec may ask for: parts of a run go on alone', () => {
   const lax = { ...runs[0]!, founders: 9, strangers: 0, floorPermille: 334, isLive: false };
