@@ -86,7 +86,8 @@ const plays: readonly (readonly [
   start: string,
   play: (args: readonly string[]) => Promise<unknown>,
 ])[] = [
-  ['relay --host', serves],
+  ['relay --host', (args) => serves(args, 'relay at ws://')],
+  ['page', (args) => serves([...args, '--port', '0'], 'http://')],
   ['run-training --base', (args) => trains(args, TINY)],
   ['run-training --model mlp', (args) => trains(args, ['--rounds', '2', '--inner-steps', '3'])],
   ['run-training', (args) => trains(args)],
@@ -102,10 +103,10 @@ const plays: readonly (readonly [
 ];
 
 /** Until it says where it is; then it is asked to stop. */
-async function serves(args: readonly string[]): Promise<void> {
+async function serves(args: readonly string[], said: string): Promise<void> {
   const free = args.with(args.indexOf('--port') + 1, '0');
   const { child, exit, output } = startProgram(free, home, cwd);
-  while (!output.stdout.includes('relay at ws://')) {
+  while (!output.stdout.includes(said)) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   child.kill('SIGINT');
