@@ -45,10 +45,7 @@ export function createChatRenderer(
 ): ChatRenderer {
   let thread: Worker | undefined;
   const order = (conversations: ChatOrder['conversations'], asks: boolean) => {
-    thread ??= startThread('tokens/chat-thread', {
-      maxOldGenerationSizeMb: MOST_MEMORY_MB,
-      maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
-    });
+    thread ??= openThread();
     const asked = ask(thread, { template, config, conversations, asks }, mostSeconds);
     return asked.catch(async (error: unknown) => {
       await thread?.terminate();
@@ -69,6 +66,16 @@ export function createChatRenderer(
       await thread?.terminate();
     },
   };
+}
+
+function openThread(): Worker {
+  const thread = startThread('tokens/chat-thread', {
+    maxOldGenerationSizeMb: MOST_MEMORY_MB,
+    maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
+  });
+  // one that was given up may still run out of memory: that must not end the program
+  thread.on('error', () => undefined);
+  return thread;
 }
 
 function ask(thread: Worker, order: ChatOrder, seconds: number): Promise<ChatAnswer> {
