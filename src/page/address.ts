@@ -9,6 +9,10 @@ export interface Address {
   readonly events: string;
   /** A picture beside the page, of a run's own folder. */
   readonly local: string;
+  /** Replays the run as soon as it is here. */
+  readonly verify: boolean;
+  /** What it finds is told to the server of the page: `nostrain demo browser`. */
+  readonly tell: boolean;
 }
 
 const MOST_RELAYS = 16;
@@ -25,16 +29,19 @@ export function readAddress(hash: string): Address {
     drand: query.getAll('drand').slice(0, MOST_RELAYS),
     events: query.get('events') ?? '',
     local: query.get('local') ?? '',
+    verify: query.has('verify'),
+    tell: query.has('tell'),
   };
 }
 
 /** The same as text, for links. */
-export function writeAddress({ run, relays, drand, events, local }: Address): string {
+export function writeAddress({ run, relays, drand, events, local, ...asked }: Address): string {
   const query = new URLSearchParams();
   if (run !== '') query.set('run', run);
   for (const relay of relays) query.append('relay', relay);
   for (const url of drand) query.append('drand', url);
   if (events !== '') query.set('events', events);
   if (local !== '') query.set('local', local);
+  for (const name of ['verify', 'tell'] as const) if (asked[name]) query.set(name, '');
   return `#${query}`;
 }

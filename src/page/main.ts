@@ -1,5 +1,6 @@
 /** The run page: reads the address, starts the background thread, and shows what it says. */
 
+import type { ReplayReport } from '../certified/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 import { roundNumber } from '../run/round-name.ts';
 import { type Address, readAddress, writeAddress } from './address.ts';
@@ -44,12 +45,14 @@ function hear(message: FromJob): void {
       break;
     case 'failed':
       fail(message.message, message.hint);
+      tellServer({ type: 'failed', code: 'page', message: message.message, hint: message.hint });
       if (verification.state !== 'done') verification = { ...verification, state: 'failed' };
       drawVerification();
       break;
     default:
       verification = verified(verification, message);
       drawVerification();
+      if (message.type === 'verified') tellVerdict(message.report, message.seconds);
   }
 }
 
@@ -87,6 +90,8 @@ function draw(next: RunPicture): void {
   drawLoss();
   drawRound();
   if (before !== next.rounds.length) say(newsOf(next));
+  const isWaiting = address.verify && verification.state === 'idle';
+  if (isWaiting && next.isCaughtUp && next.rounds.length > 0) verify();
 }
 
 const factsOf = ({ model, tier, planned, innerSteps, run, open }: RunPicture): string =>
@@ -151,6 +156,22 @@ function drawRound(): void {
 function drawVerification(): void {
   at<HTMLButtonElement>('verify').disabled = ['gathering', 'checking'].includes(verification.state);
   show(at('verification'), ...verifyView(verification));
+}
+
+function verify(): void {
+  verification = { ...notVerified, state: 'gathering' };
+  drawVerification();
+  job.say({ type: 'verify' });
+}
+
+const tellVerdict = ({ ok, rounds, modelRoot: root }: ReplayReport, seconds: number): void =>
+  tellServer({ type: 'verified', ok, rounds, root, seconds });
+
+/** No other server is told: whoever serves this page may ask it what it found. */
+function tellServer(message: unknown): void {
+  if (!address.tell) return;
+  const body = JSON.stringify({ slot: 'page', message });
+  void fetch('./told', { method: 'POST', body }).catch(() => undefined);
 }
 
 /** What the relays of a list offer. */
@@ -237,11 +258,7 @@ at<HTMLInputElement>('slider').addEventListener('input', ({ target }) => {
   drawRound();
   drawLoss();
 });
-at('verify').addEventListener('click', () => {
-  verification = { ...notVerified, state: 'gathering' };
-  drawVerification();
-  job.say({ type: 'verify' });
-});
+at('verify').addEventListener('click', () => verify());
 at('open').addEventListener('submit', (event) => {
   event.preventDefault();
   isTyped = true;
@@ -249,7 +266,7 @@ at('open').addEventListener('submit', (event) => {
   const relays = at<HTMLInputElement>('relay-field')
     .value.split(/[\s,]+/)
     .filter((url) => url !== '');
-  open({ ...address, run, relays, events: '', local: '' });
+  open({ ...address, run, relays, events: '', local: '', verify: false, tell: false });
 });
 at('files').addEventListener('change', ({ target }) => {
   const files = [...((target as HTMLInputElement).files ?? [])];

@@ -92,8 +92,16 @@ function tellServer(message: FromWorker): void {
     const answer = await fetch('told', { method: 'POST', body }).catch(() => undefined);
     const wish = answer?.ok ? await answer.text() : '';
     if (wish === 'reload') location.reload();
-    if (wish === 'verify') tell({ type: 'verify' });
+    if (wish === 'verify') openRunPage();
   });
+}
+
+/** The page of the run, of the same server, replays what all of them made; it takes the place of this one. */
+function openRunPage(): void {
+  const [run = ''] = location.hash.slice(1).split('&');
+  const named = new URLSearchParams({ run, verify: '', tell: '' });
+  for (const relay of asked.getAll('relay')) named.append('relay', relay);
+  location.assign(`./#${named}`);
 }
 
 async function join(text?: Uint8Array): Promise<void> {

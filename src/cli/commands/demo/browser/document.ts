@@ -22,7 +22,7 @@ export interface BrowserDocument {
     /** Rounds in which its work counts. */
     readonly counted: number;
   }[];
-  /** A page of the browser replayed the finished run and found the same root. */
+  /** The run page, opened in the browser of a tab, replayed the finished run and found the same root. */
   readonly verifiedInPage: boolean;
   /** How often a tab was reloaded while it trained. */
   readonly reloads: number;

@@ -1,6 +1,6 @@
 /**
  * `nostrain demo browser`: two tabs and three worker processes train one model in a certified run. One tab computes on WebAssembly, the
- * other one on WebGPU where the browser has it; one of them is reloaded while it trains; at the end a tab replays the whole run.
+ * other one on WebGPU where the browser has it; one of them is reloaded while it trains; at the end the page of the run, in the browser of a tab, replays all of it.
  */
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,11 +10,12 @@ import type { RunEvent } from '../../../../certified/events.ts';
 import { makeSpec } from '../../../../certified/make-spec.ts';
 import { encodeRunAddress } from '../../../../network/wire/runs.ts';
 import { findChromium, openPage } from '../../../../node/chromium.ts';
-import { readTab, servePage } from '../../../../node/page-server.ts';
+import { readPage, readTab, servePage } from '../../../../node/page-server.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter } from '../../../../terminal/reporter.ts';
+import { pageFolder } from '../../../shared/page-folder.ts';
 import { dataOfSpec } from '../../../shared/spec-data.ts';
 import { startRelay } from '../../relay.ts';
 import { announce, enlist, type Hand } from '../certified/crew.ts';
@@ -63,7 +64,11 @@ export const runBrowserDemo = (flags: DemoFlags): Promise<number> =>
     await announce(spec, hands[0]!, [relay.url], signal);
 
     const watch = watchTabs(onEvent);
-    const pages = await servePage(await readTab(new Map([[corpus.sha256, corpus.file!]])), {
+    const files = [
+      ...(await readTab(new Map([[corpus.sha256, corpus.file!]]))),
+      ...(await readPage(pageFolder())),
+    ];
+    const pages = await servePage(new Map(files), {
       ...{ host: '127.0.0.1', port: 0, isolated: true },
       onTold: (text) => watch.told(text),
     });
@@ -166,7 +171,7 @@ function processOf(name: string, { dir, file, relay, corpus }: Stage): WorkerPro
   return { name, args };
 }
 
-/** The root that a tab found by replaying; empty where one of them failed. */
+/** The root that the page of the run found by replaying; empty where it or a tab failed. */
 async function rootsOfTabs(
   watch: TabWatch,
   end: (name: string, root: string) => void,
@@ -181,6 +186,7 @@ async function rootsOfTabs(
     end(name, message.root);
   }
   const proof = await untilStopped(watch.verified, signal);
+  if (proof.type === 'failed') writeNote(`the page of the run failed: ${proof.message}`);
   return proof.type === 'verified' && proof.ok ? proof.root : '';
 }
 
@@ -205,6 +211,10 @@ function tellEnd(document: BrowserDocument, json: boolean): boolean {
       ? `tabs and processes hold one root, ${root}…, after ${rounds.length} rounds, ${wallSeconds.toFixed(0)} s`
       : 'tabs and processes do NOT agree',
   );
-  say(verifiedInPage ? 'a tab replayed the run and found it' : 'no tab could replay the run');
+  say(
+    verifiedInPage
+      ? 'the run page replayed it and found that root'
+      : 'the run page could not replay it',
+  );
   return agreed && verifiedInPage;
 }

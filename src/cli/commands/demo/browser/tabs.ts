@@ -17,6 +17,9 @@ export const tabs: readonly Tab[] = [
   { name: 'tab-gpu', device: 'auto' },
 ];
 
+/** As the page of the run calls itself. */
+const PAGE = 'page';
+
 export type Ended = Extract<FromWorker, { readonly type: 'ended' | 'failed' }>;
 export type Verified = Extract<FromWorker, { readonly type: 'verified' | 'failed' }>;
 
@@ -25,7 +28,7 @@ export interface TabWatch {
   told(text: string): string;
   /** By tab, when it is over for it. */
   readonly ended: ReadonlyMap<string, Promise<Ended>>;
-  /** When the tab that is through last has replayed the run. */
+  /** When the page of the run, to which the tab that is through last goes, has replayed it. */
   readonly verified: Promise<Verified>;
   /** How often a tab was reloaded. */
   readonly reloads: number;
@@ -48,18 +51,21 @@ export function watchTabs(onEvent: (name: string, event: RunEvent) => void): Tab
       onEvent(tab.name, { type: 'notice', message: 'its tab is reloaded while it trains' });
       return 'reload';
     }
-    if (message.type === 'verified' || (message.type === 'failed' && over.has(tab.name))) {
-      proof.settle(message);
-      return '';
-    }
+    if (message.type === 'verified') return '';
     ends.get(tab.name)?.settle(message);
     over.add(tab.name);
     return message.type === 'ended' && over.size === tabs.length ? 'verify' : '';
   };
 
+  /** The page of the run says only how its replay ended. */
+  const tellProof = (message: FromWorker): void => {
+    if (message.type === 'verified' || message.type === 'failed') proof.settle(message);
+  };
+
   return {
     told: (text) => {
       const said = parseTold(text);
+      if (said?.slot === PAGE) tellProof(said.message);
       const tab = tabs.find(({ name }) => name === said?.slot);
       return tab && said ? take(tab, said.message) : '';
     },
