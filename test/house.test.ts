@@ -20,7 +20,7 @@ const VARIANTS = [
   /^kinds\//,
   /^relay\/(policies|faults|strict)\//,
   /^src\/(cli|python)\/commands\//,
-  /^src\/model\/(architectures|optimizers|graph\/ops)\//,
+  /^src\/model\/(architectures|optimizers|graph\/ops|forms)\//,
   /^src\/consensus\/aggregate\//,
   /^src\/network\/codec\/values\//,
   /^src\/python\/regression\//,

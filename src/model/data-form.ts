@@ -1,6 +1,7 @@
-/** The input format of a model: windows of tokens, or rows of numbers. */
+/** The input format of a model, by its architecture or as its author says. */
 import type { DataForm } from './architectures/architecture.ts';
 import type { AnyModel } from './architectures/table.ts';
+import { rulesOf } from './forms/table.ts';
 
 export function dataFormOf(model: AnyModel): DataForm {
   if (model.architecture === 'own') return model.data;
@@ -8,8 +9,5 @@ export function dataFormOf(model: AnyModel): DataForm {
   return { kind: 'tokens', vocabulary: model.vocabulary, context: model.context };
 }
 
-/** Tokens per example for throughput counters: the window length, or 1 for a row of numbers. */
-export function tokensPerRow(model: AnyModel): number {
-  const form = dataFormOf(model);
-  return form.kind === 'tokens' ? form.context : 1;
-}
+/** Tokens per example for throughput counters: the window length of a text, else 1. */
+export const tokensPerRow = (model: AnyModel): number => rulesOf(dataFormOf(model)).tokensPerRow;

@@ -13,6 +13,7 @@ import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
 import { batchLoss, rowLosses } from './batch-loss.ts';
 import { dataFormOf } from './data-form.ts';
+import { rulesOf } from './forms/table.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
 import { lowerLoop, next } from './graph/loop.ts';
@@ -26,7 +27,7 @@ import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimiz
 import { optimizerOf } from './optimizers/table.ts';
 import { inTurns } from './optimizers/turns.ts';
 import { hiddenMatrices, modelLayout, turnsOf } from './parameters.ts';
-import { dataInputs, openData, openWeights } from './program-inputs.ts';
+import { dataInputs, openWeights } from './program-inputs.ts';
 import { cutRanges, type Range } from './ranges.ts';
 
 export interface CompileOptions {
@@ -109,7 +110,7 @@ export function compileTraining(
   return {
     layout,
     optimizer,
-    dataInputs: dataInputs(plan),
+    dataInputs: dataInputs(plan.form, plan.model, plan),
     loop: () => encodeModel(lowerTraining(plan, target)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
@@ -186,7 +187,7 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
 function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
   const { model, layout, recompute, accumulate } = plan;
   const weights = openWeights(graph, params, layout, model);
-  const read = openData(graph, plan);
+  const read = rulesOf(plan.form).open(graph, plan);
   const counted = plan.masked ? read(rows).counted : undefined;
   const count = counted && reduceSum(counted);
   const sizes = new Array<number>(accumulate).fill(rows.shape[0]! / accumulate);
@@ -241,7 +242,11 @@ function buildEvaluation(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
   const weights = openWeights(graph, params, plan.layout, plan.model);
-  const { losses, counts } = rowLosses(plan.model, weights, openData(graph, plan)(rows));
+  const { losses, counts } = rowLosses(
+    plan.model,
+    weights,
+    rulesOf(plan.form).open(graph, plan)(rows),
+  );
   graph.output('losses', losses);
   if (counts) graph.output('counts', counts);
 }
@@ -258,12 +263,7 @@ function buildGradient(graph: Graph, plan: Plan): void {
 function buildForward(graph: Graph, plan: Plan): void {
   const { form, dtype } = plan;
   const params = flatInput(graph, plan, 'params');
-  const inputs = graph.input(
-    'inputs',
-    form.kind === 'tokens'
-      ? { dtype: 'i32', shape: [1, form.context] }
-      : { dtype, shape: [1, form.features] },
-  );
+  const inputs = graph.input('inputs', rulesOf(form).single(dtype));
   graph.output(
     'predictions',
     plan.model.predict(openWeights(graph, params, plan.layout, plan.model), inputs),

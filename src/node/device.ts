@@ -1,13 +1,13 @@
 /** Which devices can train a model here, found out by training it on each: lists of supported backends promise too much. */
 import { fork } from 'node:child_process';
 import { deriveKey } from '../base/rng.ts';
-import type { AnyModel } from '../model/architectures/table.ts';
 import { dataFormOf } from '../model/data-form.ts';
+import { rulesOf } from '../model/forms/table.ts';
 import { modelOf, optimizerOf } from '../model/from-settings.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { completeSettings, readSettings, type Settings, writeSettings } from '../run/settings.ts';
 import type { Device } from '../trainer/messages.ts';
-import type { TrainerData, TrainerSetup } from '../trainer/setup.ts';
+import type { TrainerSetup } from '../trainer/setup.ts';
 import { openBase } from './base-model.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
@@ -79,7 +79,7 @@ async function trainBriefly(device: Device, settings: Settings) {
     optimizer: optimizerOf(settings),
     batch: Math.min(settings.batchSize, MOST_ROWS),
     recompute: settings.recompute,
-    data: dataFor(model),
+    data: rulesOf(dataFormOf(model)).anything(),
   });
   try {
     const params = initialParameters(model, 1);
@@ -100,17 +100,4 @@ async function openModel(settings: Settings): Promise<Pick<TrainerSetup, 'model'
   const { signal } = new AbortController();
   const { model, frozen } = await openBase(settings, { onNotice: () => {}, signal });
   return { model, frozen };
-}
-
-/** Rows that any numbers would do for. */
-function dataFor(model: AnyModel): TrainerData {
-  const form = dataFormOf(model);
-  if (form.kind === 'tokens') {
-    const length = 2 * (form.context + 1);
-    const tokens = Int32Array.from({ length }, (_, i) => (7 * i) % form.vocabulary);
-    return { kind: 'tokens', shard: tokens, validation: tokens };
-  }
-  const { features } = form;
-  const inputs = Float32Array.from({ length: 16 * features }, (_, i) => Math.sin(i));
-  return { kind: 'regression', features, inputs, targets: new Float32Array(16).fill(1) };
 }

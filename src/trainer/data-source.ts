@@ -1,8 +1,10 @@
 /** The data of a trainer thread, as its programs take it: all of it at once, or the windows of a file that some rows need. */
+
+import type { OpenStored } from '../model/data/token-reader.ts';
 import { storeTokens } from '../model/data/tokens.ts';
-import type { Data, Device, Feed } from './messages.ts';
+import type { Data, Feed } from '../model/forms/form.ts';
+import type { Device } from './messages.ts';
 import { type Runtime, type Tensors, tensorOf, tensorsOf } from './runtime.ts';
-import type { OpenStored } from './token-reader.ts';
 
 export interface DataSource {
   /** What programs are fed, and the numbers by which these rows are found in it. */

@@ -1,6 +1,7 @@
 /** The trainer threads as one: a single thread that does everything, or several replicas that share the work. */
 
 import { TrainingError } from '../base/errors.ts';
+import type { DataName, Feed, Feeds } from '../model/forms/form.ts';
 import { CONTROL_LENGTH, resetBarrier } from './barrier.ts';
 import type {
   Advance,
@@ -9,9 +10,6 @@ import type {
   Ask,
   CallName,
   Calls,
-  DataName,
-  Feed,
-  Feeds,
   OpenRequest,
   ReadingRequest,
   ReplicaTraining,

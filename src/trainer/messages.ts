@@ -1,37 +1,10 @@
 /** What the main thread asks a trainer thread, and what comes back. */
+import type { Data, DataName, Feed, Feeds } from '../model/forms/form.ts';
 import type { RangeUpdate } from '../model/training-program.ts';
 import type { TensorSlot } from '../tensor/params.ts';
-import type { StoredTokens } from './token-reader.ts';
 
 /** Where graphs run. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
-
-/** u16 numbers are the bits of f16 ones. */
-export type Elements =
-  | Float32Array
-  | Uint16Array
-  | Int32Array
-  | Int8Array
-  | Uint8Array
-  | BigInt64Array;
-
-/** One tensor for a model input. */
-export interface Feed {
-  readonly elements: Elements;
-  readonly shape: readonly number[];
-}
-
-/** By the name of the input. */
-export type Feeds = Readonly<Record<string, Feed>>;
-
-export type DataName = 'shard' | 'validation';
-
-/**
- * Inputs that hold all rows, each of them `window` entries from its number on; or a file whose windows are read as rows are asked for.
- */
-export type Data =
-  | { readonly kind: 'feeds'; readonly feeds: Feeds; readonly window: number }
-  | { readonly kind: 'stored'; readonly part: StoredTokens; readonly context: number };
 
 /** What every trainer thread gets, however it trains. */
 export interface OpenRequest {

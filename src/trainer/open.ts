@@ -1,8 +1,9 @@
 /** Opening trainer threads on one device. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
+import type { Data, DataName, Feeds } from '../model/forms/form.ts';
 import type { TrainingProgram } from '../model/training-program.ts';
 import { type Engine, openReplicas, openSingle, type StartThread } from './engine.ts';
-import type { Data, DataName, Device, Feeds } from './messages.ts';
+import type { Device } from './messages.ts';
 
 export interface Opening {
   /** The program for batches of `rows`, for one device. */

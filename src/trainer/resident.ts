@@ -3,10 +3,11 @@
  * an inner phase is over. So do losses, until the last step of a call has been asked for.
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
+import type { Feed, Feeds } from '../model/forms/form.ts';
 import { encodeModel } from '../model/onnx/encode.ts';
 import type { DType, OnnxGraph } from '../model/onnx/model.ts';
 import { halfToNumber } from '../tensor/dtype.ts';
-import type { Feed, Feeds, SingleTraining } from './messages.ts';
+import type { SingleTraining } from './messages.ts';
 import { floats, type Runtime, type Tensors, tensorOf, vector } from './runtime.ts';
 import type { ShardFeeds, Stepper } from './single.ts';
 

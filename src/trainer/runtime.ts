@@ -1,6 +1,7 @@
 /** What a trainer thread needs of an onnxruntime, whichever build it is; and tensors and results in its terms. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
-import type { Device, Feed, Feeds } from './messages.ts';
+import type { Feed, Feeds } from '../model/forms/form.ts';
+import type { Device } from './messages.ts';
 
 /** One build of onnxruntime: that of Node.js, or the one for browsers. */
 export interface Runtime {

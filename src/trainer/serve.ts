@@ -3,14 +3,14 @@
  * what it is asked in order and knows nothing of rounds.
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
+import type { OpenStored } from '../model/data/token-reader.ts';
+import type { DataName, Feed } from '../model/forms/form.ts';
 import { type DataSource, openSource } from './data-source.ts';
 import type {
   Answer,
   Ask,
   CallName,
   Calls,
-  DataName,
-  Feed,
   OpenRequest,
   ReadingRequest,
   RowLosses,
@@ -20,7 +20,6 @@ import { createResidentStepper, type GpuMemory, openGpuMemory, uploadFrozen } fr
 import { floats, type Runtime, type Tensors, tensorOf, tensorsOf, vector } from './runtime.ts';
 import { createSingleStepper, type ShardFeeds, type Stepper } from './single.ts';
 import { createTextReader } from './text-reader.ts';
-import type { OpenStored } from './token-reader.ts';
 
 /** What a thread has of its machine. */
 export interface ThreadParts {

@@ -1,36 +1,16 @@
 /** What a trainer is given, checked before it is opened and once it is: what is wrong with a model or its data is no fault of the device. */
 import { ConfigError } from '../base/errors.ts';
-import type { FrozenTensor, TokenForm } from '../model/architectures/architecture.ts';
+import type { FrozenTensor } from '../model/architectures/architecture.ts';
 import { type AnyModel, modelOf } from '../model/architectures/table.ts';
-import { assertTokens, storeTokens } from '../model/data/tokens.ts';
+import type { OpenStored } from '../model/data/token-reader.ts';
 import { dataFormOf } from '../model/data-form.ts';
+import type { Feed, Feeds, HeldData } from '../model/forms/form.ts';
+import { holdData, type TrainerData } from '../model/forms/table.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { narrow, partsOf } from '../model/precision.ts';
 import type { OptimizerSpec } from '../run/model-spec.ts';
 import type { Engine } from './engine.ts';
-import type { Data, DataName, Device, Feed, Feeds } from './messages.ts';
-import {
-  isMasked,
-  nextCounted,
-  type OpenStored,
-  openTokens,
-  type TokenPart,
-  tokensIn,
-} from './token-reader.ts';
-
-export interface RegressionRows {
-  /** Row after row. */
-  readonly inputs: Float32Array;
-  readonly targets: Float32Array;
-}
-
-export type TrainerData =
-  | { readonly kind: 'tokens'; readonly shard: TokenPart; readonly validation: TokenPart }
-  | ({
-      readonly kind: 'regression';
-      readonly features: number;
-      readonly validation?: RegressionRows;
-    } & RegressionRows);
+import type { Device } from './messages.ts';
 
 /** The numbers of a frozen tensor, or what reads them. */
 export type FrozenNumbers = Float32Array | (() => Promise<Float32Array>);
@@ -57,85 +37,12 @@ export interface TrainerSetup {
   readonly threads?: number;
 }
 
-/** Throws a `ConfigError` where the data does not fit the model or itself. */
-export function checkSetup({ model, data, batch }: TrainerSetup, openStored: OpenStored): void {
+/** The data as the model reads it. Throws a `ConfigError` where it does not fit the model or itself. */
+export function holdSetup({ model, data, batch }: TrainerSetup, openStored: OpenStored): HeldData {
   if (!Number.isSafeInteger(batch) || batch < 1) {
     throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
   }
-  const form = dataFormOf(model);
-  if (form.kind === 'tokens') {
-    if (data.kind !== 'tokens') {
-      const name = model.architecture;
-      throw unfit(`a ${name} model trains on tokens, not on feature rows`);
-    }
-    checkTokens(data, form, openStored);
-    return;
-  }
-  if (data.kind !== 'regression' || data.features !== form.features) {
-    throw unfit(`the model trains on rows of ${form.features} features`);
-  }
-  checkRows(data, form.features, '');
-  if (data.validation) checkRows(data.validation, form.features, 'validation ');
-}
-
-type TokenData = Extract<TrainerData, { readonly kind: 'tokens' }>;
-
-function checkTokens(
-  { shard, validation }: TokenData,
-  { context, vocabulary }: TokenForm,
-  openStored: OpenStored,
-): void {
-  const length = tokensIn(shard);
-  if (length <= context) {
-    throw unfit(
-      `the shard has ${length} tokens, but one window needs ${context + 1}`,
-      'use more text, fewer workers or a shorter model.context',
-    );
-  }
-  if (isMasked(shard) !== isMasked(validation)) {
-    throw unfit('tokens may be left uncounted in both parts of the data or in none');
-  }
-  for (const part of [shard, validation]) {
-    if ('tokens' in part && part.tokens.length !== part.counted.length) {
-      throw unfit(`${part.tokens.length} tokens need as many marks, not ${part.counted.length}`);
-    }
-    // those of a file are looked at as they are read
-    if (!('file' in part)) assertTokens('tokens' in part ? part.tokens : part, vocabulary);
-  }
-  for (const [name, part] of Object.entries({ shard, validation })) {
-    const reader = openTokens(part, openStored);
-    const counts = nextCounted(reader, 1) !== undefined;
-    reader.close();
-    if (counts || tokensIn(part) <= context) continue;
-    throw unfit(`no token of the ${name} data counts`, 'give data with answers to learn from');
-  }
-}
-
-/** The data as the trainer threads take it. */
-export function dataOf({ data, model }: TrainerSetup): Partial<Record<DataName, Data>> {
-  if (data.kind === 'tokens') {
-    const form = dataFormOf(model);
-    const { context, vocabulary } = form.kind === 'tokens' ? form : { context: 0, vocabulary: 0 };
-    const held = (part: TokenPart): Data => {
-      if ('file' in part) return { kind: 'stored', part, context };
-      const tokens = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
-      const shape = [tokens.length];
-      const counted = 'tokens' in part && { counted: { elements: part.counted, shape } };
-      const feeds = { corpus: { elements: tokens, shape }, ...counted };
-      return { kind: 'feeds', feeds, window: context + 1 };
-    };
-    return { shard: held(data.shard), validation: held(data.validation) };
-  }
-  const rows = ({ inputs, targets }: RegressionRows): Data => {
-    const shape = [targets.length, data.features];
-    const wanted = { elements: targets, shape: [targets.length] };
-    const feeds = { inputs: { elements: inputs, shape }, targets: wanted };
-    return { kind: 'feeds', feeds, window: 1 };
-  };
-  return {
-    shard: rows(data),
-    ...(data.validation === undefined ? {} : { validation: rows(data.validation) }),
-  };
+  return holdData(dataFormOf(model), data, { model: model.architecture, openStored });
 }
 
 /** The frozen tensors in the shapes of the model. Throws a ConfigError when one is missing or of another size. */
@@ -166,28 +73,15 @@ function checkFrozen({ name, shape }: FrozenTensor, elements?: Float32Array): Fl
   });
 }
 
-function checkRows({ inputs, targets }: RegressionRows, features: number, of: string): void {
-  if (targets.length === 0) throw unfit(`the ${of}data has no rows`, 'give at least one row');
-  const needed = targets.length * features;
-  if (inputs.length === needed) return;
-  throw unfit(
-    `${of}inputs has ${inputs.length} numbers; ${targets.length} targets of ${features} features need ${needed}.`,
-  );
-}
-
-const unfit = (message: string, hint?: string): ConfigError =>
-  new ConfigError('training/data', message, hint === undefined ? {} : { hint });
-
 /** Throws `model/losses` where a model of the user's own gives a loss that is no number, with its first parameters and rows of its data. */
 export async function checkFirstLosses(
-  { model, data }: TrainerSetup,
+  model: AnyModel,
+  { bound }: HeldData,
   engine: Pick<Engine, 'hold' | 'evaluate' | 'rows'>,
 ): Promise<void> {
   if (model.architecture !== 'own') return;
-  const form = dataFormOf(model);
-  const length = data.kind === 'tokens' ? tokensIn(data.shard) : data.targets.length;
-  const bound = form.kind === 'tokens' ? length - form.context : length;
-  const rows = Int32Array.from({ length: engine.rows }, (_, i) => i % bound);
+  const drawn = bound('shard');
+  const rows = Int32Array.from({ length: engine.rows }, (_, i) => i % drawn);
   await engine.hold(initialParameters(model, 1));
   const { losses } = await engine.evaluate('shard', rows);
   const at = losses.findIndex((loss) => !Number.isFinite(loss));

@@ -2,8 +2,10 @@
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { AnyModel } from '../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../model/batches.ts';
+import type { OpenStored } from '../model/data/token-reader.ts';
 import { storeTokens } from '../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
+import type { DataName, HeldData } from '../model/forms/form.ts';
 import { turnsOf } from '../model/parameters.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
@@ -15,11 +17,10 @@ import type {
   TrainProgress,
   TrainTask,
 } from '../worker/ports.ts';
-import type { DataName, Device } from './messages.ts';
+import type { Device } from './messages.ts';
 import type { Opening, OpenTrainer } from './open.ts';
 import { openReader } from './reading.ts';
-import { checkFirstLosses, checkSetup, dataOf, frozenOf, type TrainerSetup } from './setup.ts';
-import { fitWindow, isMasked, type OpenStored, openTokens, tokensIn } from './token-reader.ts';
+import { checkFirstLosses, frozenOf, holdSetup, type TrainerSetup } from './setup.ts';
 
 export interface TrainerDevice {
   readonly device: Device;
@@ -53,15 +54,14 @@ export interface TrainerHost {
 
 /** Starts the trainer threads of a machine and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
 export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): Promise<Trainer> {
-  const setup = { ...given, openStored: host.openStored };
+  const setup = { ...given, held: holdSetup(given, host.openStored) };
   const { model, optimizer, batch, recompute = false, accumulate = 1 } = setup;
-  checkSetup(setup, host.openStored);
-  const masked = setup.data.kind === 'tokens' && isMasked(setup.data.shard);
+  const { masked, feeds } = setup.held;
   const threads = setup.threads ?? host.threads;
   const opened = await host.open(setup.device, {
     compile: (rows, target) =>
       compileTraining(model, optimizer, rows, { target, recompute, accumulate, masked }),
-    data: dataOf(setup),
+    data: feeds,
     masked,
     frozen: () => frozenOf(setup),
     isOwn: model.architecture === 'own',
@@ -70,7 +70,7 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
     threads,
   });
   const { engine, program, device, notice } = opened;
-  await checkFirstLosses(setup, engine).catch(async (error: unknown) => {
+  await checkFirstLosses(model, setup.held, engine).catch(async (error: unknown) => {
     await engine.close();
     throw error;
   });
@@ -127,18 +127,8 @@ function vocabularyOf(model: AnyModel): number {
 const asFloat32 = (params: Vector): Float32Array =>
   params instanceof Float32Array ? params : Float32Array.from(params);
 
-/** How many rows a batch may start at, and how far apart rows are that share nothing. */
-function rowsOf({ model, data }: TrainerSetup, on: DataName): { bound: number; stride: number } {
-  const form = dataFormOf(model);
-  if (data.kind === 'tokens' && form.kind === 'tokens') {
-    return { bound: Math.max(0, tokensIn(data[on]) - form.context), stride: form.context };
-  }
-  const rows = data.kind === 'regression' && (on === 'shard' ? data : data.validation);
-  return { bound: rows ? rows.targets.length : 0, stride: 1 };
-}
-
-/** The setup, and how files of tokens are read here. */
-type OpenedSetup = TrainerSetup & { readonly openStored: OpenStored };
+/** The setup, with its data as the model reads it. */
+type OpenedSetup = TrainerSetup & { readonly held: HeldData };
 
 interface Training {
   readonly withEngine: Turns;
@@ -154,7 +144,7 @@ async function train(
 ): Promise<TrainedSingle> {
   const { optimizer, layout } = program;
   const { steps, firstStep, round } = task;
-  const { batch, model } = setup;
+  const { batch, model, held } = setup;
   const tokensPerStep = batch * tokensPerRow(model);
   const turns = Math.max(1, turnsOf(model).length);
   const turn = round % turns;
@@ -172,9 +162,9 @@ async function train(
       const own = optimizer.rates(firstStep + done + i, seen[turn]! + done + i, turn);
       rates.set(own, i * optimizer.rateCount);
     }
-    const { bound } = rowsOf(setup, 'shard');
+    const bound = held.bound('shard');
     const drawn = { key: task.batchKey, round, firstStep: done, steps: count, batch, bound };
-    const rows = fitRows(setup, 'shard', drawRows(drawn));
+    const rows = held.place('shard', drawRows(drawn));
     const part = await withEngine(() => engine.advance({ rates, rows }));
     requireFinite(part.losses, firstStep + done);
     losses.set(part.losses, done);
@@ -192,28 +182,6 @@ async function train(
   requireFiniteParams(params!, firstStep + steps - 1);
   const counted = moments.length === 0 ? [] : [...moments, seen.with(turn, seen[turn]! + steps)];
   return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
-}
-
-/** Windows moved to where a token counts, where only some do. */
-function fitRows(
-  { model, data, openStored }: OpenedSetup,
-  on: DataName,
-  rows: Int32Array,
-): Int32Array {
-  if (data.kind !== 'tokens' || !isMasked(data[on])) return rows;
-  const reader = openTokens(data[on], openStored);
-  try {
-    return rows.map((row) => fitWindow(reader, row, tokensPerRow(model)));
-  } finally {
-    reader.close();
-  }
-}
-
-/** Windows in which tokens count; moved ones where none of these has any. */
-function countingRows(setup: OpenedSetup, on: DataName, rows: Int32Array): Int32Array {
-  const fitted = fitRows(setup, on, rows);
-  const kept = rows.filter((row, i) => row === fitted[i]);
-  return kept.length > 0 ? kept : fitted;
 }
 
 /** The optimizer's vectors and how many steps each of their turns has seen; zeros before the first step. */
@@ -263,9 +231,8 @@ async function evaluate(
   on: DataName,
   batches: number,
 ): Promise<number> {
-  const { batch } = setup;
-  const { bound, stride } = rowsOf(setup, on);
-  const rows = countingRows(setup, on, evenRows(bound, stride, batches * batch));
+  const { batch, held } = setup;
+  const rows = held.spread(on, evenRows(held.bound(on), held.stride, batches * batch));
   if (rows.length === 0) throw tooShort(on);
   await engine.hold(asFloat32(params));
   let [sum, weight] = [0, 0];
@@ -282,17 +249,17 @@ async function evaluate(
 
 /** One loss for each of the rows that a key draws; 0 where nothing of a row counts. */
 async function measure(
-  setup: OpenedSetup,
+  { held }: OpenedSetup,
   { engine }: OpenTrainer,
   params: Vector,
   on: DataName,
   { key, rows: batch }: RowDraw,
 ): Promise<Float32Array> {
-  const { bound } = rowsOf(setup, on);
+  const bound = held.bound(on);
   if (bound < 1) throw tooShort(on);
   await engine.hold(asFloat32(params));
   const drawn = drawRows({ key, round: 0, firstStep: 0, steps: 1, batch, bound });
-  const { losses, counts } = await lossesOf(engine, on, fitRows(setup, on, drawn));
+  const { losses, counts } = await lossesOf(engine, on, held.place(on, drawn));
   return Float32Array.from(drawn, (_, i) => (counts[i]! > 0 ? losses[i]! : 0));
 }
 

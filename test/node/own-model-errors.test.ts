@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { NostrainError } from '../../src/base/errors.ts';
 import type { OwnModel, Weights } from '../../src/model/architectures/architecture.ts';
+import type { TrainerData } from '../../src/model/forms/table.ts';
 import type { Value } from '../../src/model/graph/value.ts';
 import * as ops from '../../src/model/graph/verbs.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { openTrainer } from '../../src/node/trainer/open.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import type { TrainerData, TrainerSetup } from '../../src/trainer/setup.ts';
+import type { TrainerSetup } from '../../src/trainer/setup.ts';
 import { constantRate } from '../support/ort-models.ts';
 
 const sgd = { optimizer: 'sgd', clipNorm: 1, schedule: constantRate(0.1) } as const;

@@ -4,15 +4,15 @@ import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { TextForm } from '../../model/data/documents.ts';
 import { assertLongEnough, type ShardForm } from '../../model/data/text.ts';
-import { storeTokens } from '../../model/data/tokens.ts';
-import type { Shard } from '../../run/field.ts';
 import {
   isMasked,
   nextCounted,
   type StoredTokens,
   type TokenPart,
   tokensIn,
-} from '../../trainer/token-reader.ts';
+} from '../../model/data/token-reader.ts';
+import { storeTokens } from '../../model/data/tokens.ts';
+import type { Shard } from '../../run/field.ts';
 import { openTokens } from '../trainer/stored-tokens.ts';
 import type { TokenFile } from './token-file.ts';
 

@@ -1,12 +1,12 @@
 /** From a corpus to what a worker trains and evaluates on: its shard and the validation part, as tokens. */
 import { concatBytes } from '../../base/bytes.ts';
 import { divideText, type ShardForm } from '../../model/data/text.ts';
+import { isMasked, type TokenPart } from '../../model/data/token-reader.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
 import type { Tokens } from '../../model/data/tokens.ts';
+import type { TrainerData } from '../../model/forms/table.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import type { Shard } from '../../run/field.ts';
-import type { TrainerData } from '../../trainer/setup.ts';
-import { isMasked, type TokenPart } from '../../trainer/token-reader.ts';
 import type { OpenCorpus } from '../corpus.ts';
 import { assertCounts, bytesPerToken, divideTokens, holdTokens } from './divide.ts';
 import {

@@ -1,13 +1,13 @@
 /** Token windows in files, of which only those asked for are read. */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { TrainingError } from '../../base/errors.ts';
-import { assertTokens } from '../../model/data/tokens.ts';
 import {
   openTokens as openParts,
   type StoredTokens,
   type TokenPart,
   type TokenReader,
-} from '../../trainer/token-reader.ts';
+} from '../../model/data/token-reader.ts';
+import { assertTokens } from '../../model/data/tokens.ts';
 
 /** Reads a part, wherever on this machine it is. */
 export const openTokens = (part: TokenPart): TokenReader => openParts(part, openStored);

@@ -3,6 +3,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { writePlay } from '../../../src/model/data/playwright.ts';
 import { shardText, splitText } from '../../../src/model/data/text.ts';
+import type { TokenPart } from '../../../src/model/data/token-reader.ts';
 import { tokenizers } from '../../../src/model/data/tokenizer.ts';
 import { openCorpus } from '../../../src/node/corpus.ts';
 import { readInPieces } from '../../../src/node/corpus-file.ts';
@@ -19,7 +20,6 @@ import {
 } from '../../../src/node/tokens/tokenize.ts';
 import { openTokens } from '../../../src/node/trainer/stored-tokens.ts';
 import { createTokenizer } from '../../../src/pretrained/tokenizer.ts';
-import type { TokenPart } from '../../../src/trainer/token-reader.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { tinyTokenizer } from '../../support/tiny-llama.ts';
 

@@ -2,11 +2,15 @@
 import { writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { deriveKey } from '../../../src/base/rng.ts';
+import {
+  fitWindow,
+  type StoredTokens,
+  type TokenPart,
+} from '../../../src/model/data/token-reader.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { openTokens } from '../../../src/node/trainer/stored-tokens.ts';
 import { createTrainer } from '../../../src/node/trainer/trainer.ts';
 import type { TrainerSetup } from '../../../src/trainer/setup.ts';
-import { fitWindow, type StoredTokens, type TokenPart } from '../../../src/trainer/token-reader.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../../support/ort-models.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

@@ -3,11 +3,11 @@ import { InferenceSession } from 'onnxruntime-node';
 import { deriveKey } from '../../../src/base/rng.ts';
 import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
 import { type AnyModel, modelOf } from '../../../src/model/architectures/table.ts';
+import type { TrainerData } from '../../../src/model/forms/table.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import { createTrainer } from '../../../src/node/trainer/trainer.ts';
 import type { ModelSpec, OptimizerSpec, Precision } from '../../../src/run/model-spec.ts';
-import type { TrainerData } from '../../../src/trainer/setup.ts';
 import { adamwSpec, chainCorpus, muonSpec, smallGpt } from '../ort-models.ts';
 
 /** A model and how it is trained. */

@@ -1,5 +1,5 @@
 /** Token windows of a shard, wherever the tokens are: in memory, or in a file of which only the windows asked for are read. */
-import type { Tokens } from '../model/data/tokens.ts';
+import type { Tokens } from './tokens.ts';
 
 /** Tokens of which only some count: 1 where predicting that token does, else 0. */
 export interface MaskedTokens {

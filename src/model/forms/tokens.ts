@@ -1,0 +1,126 @@
+/** Windows of tokens, of which the target is the next one each; of some texts only some tokens count. */
+import type { TokenForm } from '../architectures/architecture.ts';
+import {
+  fitWindow,
+  isMasked,
+  nextCounted,
+  type OpenStored,
+  openTokens,
+  type TokenPart,
+  tokensIn,
+} from '../data/token-reader.ts';
+import { assertTokens, storeTokens, tokenType } from '../data/tokens.ts';
+import { ANY } from '../graph/value.ts';
+import { add, cast, gather, reshape, slice } from '../graph/verbs.ts';
+import { type Data, type FormRules, type HeldData, type Reading, unfit } from './form.ts';
+
+/** A worker's shard of a text, and the part of it that all evaluate on. */
+export interface TokenData {
+  readonly kind: 'tokens';
+  readonly shard: TokenPart;
+  readonly validation: TokenPart;
+}
+
+export const tokens = (form: TokenForm): FormRules<TokenData> => ({
+  data: 'tokens',
+  says: 'tokens',
+  tokensPerRow: form.context,
+  inputs: (masked) => ['corpus', ...(masked ? ['counted'] : [])],
+  open: (graph, { dtype, masked }: Reading) => {
+    const { context, vocabulary } = form;
+    const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
+    const mask = masked ? graph.input('counted', { dtype: 'u8', shape: [ANY] }) : undefined;
+    const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
+      ...Array(context + 1).keys(),
+    ]);
+    return (rows) => {
+      const at = add(reshape(rows, [rows.shape[0]!, 1]), places);
+      const windows = cast(gather(corpus, at), 'i32'); // (B, T + 1)
+      const batch = {
+        inputs: slice(windows, 1, 0, context),
+        targets: slice(windows, 1, 1, context + 1),
+      };
+      if (!mask) return batch;
+      return { ...batch, counted: cast(slice(gather(mask, at), 1, 1, context + 1), dtype) };
+    };
+  },
+  single: () => ({ dtype: 'i32', shape: [1, form.context] }),
+  hold: (data, { openStored }) => {
+    check(data, form, openStored);
+    return hold(data, form, openStored);
+  },
+  anything: () => {
+    const length = 2 * (form.context + 1);
+    const any = Int32Array.from({ length }, (_, i) => (7 * i) % form.vocabulary);
+    return { kind: 'tokens', shard: any, validation: any };
+  },
+});
+
+function hold(
+  data: TokenData,
+  { context, vocabulary }: TokenForm,
+  openStored: OpenStored,
+): HeldData {
+  const held = (part: TokenPart): Data => {
+    if ('file' in part) return { kind: 'stored', part, context };
+    const stored = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
+    const shape = [stored.length];
+    const counted = 'tokens' in part && { counted: { elements: part.counted, shape } };
+    const feeds = { corpus: { elements: stored, shape }, ...counted };
+    return { kind: 'feeds', feeds, window: context + 1 };
+  };
+  // windows are moved to where a token counts, where only some do
+  const place: HeldData['place'] = (on, rows) => {
+    if (!isMasked(data[on])) return rows;
+    const reader = openTokens(data[on], openStored);
+    try {
+      return rows.map((row) => fitWindow(reader, row, context));
+    } finally {
+      reader.close();
+    }
+  };
+  return {
+    feeds: { shard: held(data.shard), validation: held(data.validation) },
+    masked: isMasked(data.shard),
+    bound: (on) => Math.max(0, tokensIn(data[on]) - context),
+    stride: context,
+    place,
+    // those in which tokens count; moved ones where none of these has any
+    spread: (on, rows) => {
+      const fitted = place(on, rows);
+      const kept = rows.filter((row, i) => row === fitted[i]);
+      return kept.length > 0 ? kept : fitted;
+    },
+  };
+}
+
+function check(
+  { shard, validation }: TokenData,
+  { context, vocabulary }: TokenForm,
+  openStored: OpenStored,
+): void {
+  const length = tokensIn(shard);
+  if (length <= context) {
+    throw unfit(
+      `the shard has ${length} tokens, but one window needs ${context + 1}`,
+      'use more text, fewer workers or a shorter model.context',
+    );
+  }
+  if (isMasked(shard) !== isMasked(validation)) {
+    throw unfit('tokens may be left uncounted in both parts of the data or in none');
+  }
+  for (const part of [shard, validation]) {
+    if ('tokens' in part && part.tokens.length !== part.counted.length) {
+      throw unfit(`${part.tokens.length} tokens need as many marks, not ${part.counted.length}`);
+    }
+    // those of a file are looked at as they are read
+    if (!('file' in part)) assertTokens('tokens' in part ? part.tokens : part, vocabulary);
+  }
+  for (const [name, part] of Object.entries({ shard, validation })) {
+    const reader = openTokens(part, openStored);
+    const counts = nextCounted(reader, 1) !== undefined;
+    reader.close();
+    if (counts || tokensIn(part) <= context) continue;
+    throw unfit(`no token of the ${name} data counts`, 'give data with answers to learn from');
+  }
+}
