@@ -7,23 +7,13 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
 import { Admission } from './admission.ts';
-import { type Connection, type Core, type Counts, zeroCounts } from './core.ts';
-import type { EventLog } from './durable/event-log.ts';
+import type { Connection, Core, Counts } from './core.ts';
+import { type CoreOptions, createCore, limitsOf } from './create-core.ts';
 import { recover } from './durable/recover.ts';
-import type { FaultSettings } from './faults/fault.ts';
 import { answerHttp } from './info.ts';
-import { defaultLimits, type Limits, maxFrameBytes } from './limits.ts';
-import { LiveIndex } from './live-index.ts';
-import type { AuthMode, Policy } from './policies/policy.ts';
-import { proofOfWork } from './policies/proof-of-work.ts';
-import { createStandardPolicies } from './policies/standard.ts';
-import { Buckets, Meter } from './rates.ts';
+import { maxFrameBytes } from './limits.ts';
 import { hostOf, Session } from './session.ts';
 import { Store } from './store.ts';
-import { ours } from './strict/ours.ts';
-import type { Profile } from './strict/profile.ts';
-import { type ProfileName, profiles } from './strict/profiles.ts';
-import { Turns } from './turns.ts';
 
 /** How long a closing relay waits for readers to say goodbye. */
 const GOODBYE_MS = 200;
@@ -33,37 +23,13 @@ const CHECK_MS = 1000;
 const REQUEST_MS = 10_000;
 
 /** What `createRelay` takes: address, limits, policies, faults to play. */
-export interface RelayOptions {
+export interface RelayOptions extends CoreOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string;
   /** Default 0: any free port. */
   readonly port?: number;
-  /** Largest event; default 2 MiB. */
-  readonly maxEventBytes?: number;
-  /** The other limits, where they differ from the defaults. */
-  readonly limits?: Partial<Limits>;
-  /** Behaves like another relay: its limits, words and NIP-11 document. `limits` still count. */
-  readonly strict?: ProfileName;
-  /** Who must authenticate (NIP-42); default `none`. */
-  readonly auth?: AuthMode;
-  /** Leading zero bits an id must have (NIP-13); default 0. */
-  readonly minPow?: number;
-  /**
-   * The URL others know this relay by (by name, or behind a proxy): AUTH (NIP-42) and requests to vanish (NIP-62) must
-   * name its host. Without it they must name an address this relay is reached at; what clients call it in their `Host`
-   * header proves nothing. With it, `X-Forwarded-For` from a loopback or private address is believed.
-   */
-  readonly publicUrl?: string;
   /** Folder to keep events in; without it they are gone with the relay. */
   readonly store?: string;
-  readonly name?: string;
-  readonly faults?: FaultSettings;
-  /** Seeds the faults; default 0. */
-  readonly seed?: number;
-  /** Replaces the standard policies. */
-  readonly policies?: readonly Policy[];
-  /** Milliseconds since the epoch; default `Date.now`. */
-  readonly nowMs?: () => number;
 }
 
 /** Counters of a running relay. */
@@ -142,54 +108,6 @@ export async function createRelay(options: RelayOptions = {}): Promise<Relay> {
     },
   };
 }
-
-const profileOf = ({ strict }: RelayOptions): Profile =>
-  strict === undefined ? ours : profiles[strict];
-
-function limitsOf(options: RelayOptions): Limits {
-  const { maxEventBytes, minPow } = options;
-  return {
-    ...defaultLimits,
-    ...profileOf(options).limits,
-    ...options.limits,
-    ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
-    ...(minPow === undefined ? {} : { minPow }),
-  };
-}
-
-function createCore(
-  options: RelayOptions,
-  limits: Limits,
-  store: Store,
-  log: EventLog | undefined,
-): Core {
-  return {
-    name: options.name ?? 'nostrain relay',
-    limits,
-    profile: profileOf(options),
-    auth: options.auth ?? 'none',
-    publicUrl: options.publicUrl,
-    messages: new Meter(limits.messageRates),
-    connections: new Meter(limits.connectionRates),
-    publicMessages: new Buckets(limits.publicAddress?.messages),
-    publicBytes: new Buckets(limits.publicAddress?.bytes),
-    policies: [...(options.policies ?? createStandardPolicies(limits)), ...secret(options.faults)],
-    faults: options.faults ?? {},
-    seed: options.seed ?? 0,
-    store,
-    log,
-    sessions: new Set(),
-    live: new LiveIndex(),
-    subscribed: { bytes: 0 },
-    turns: new Turns(),
-    counts: zeroCounts(),
-    nowMs: options.nowMs ?? Date.now,
-  };
-}
-
-/** Work that the document says nothing of. */
-const secret = ({ work = 0 }: FaultSettings = {}): readonly Policy[] =>
-  work === 0 ? [] : [(event) => proofOfWork(event, { limits: { minPow: work } })];
 
 const listen = (server: Server, host: string, port: number): Promise<void> =>
   new Promise((resolve, reject) => {

@@ -17,6 +17,7 @@ import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
+import type { EventCrypto } from '../../src/network/event-crypto.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { Control } from '../../src/network/wire/control.ts';
@@ -119,6 +120,12 @@ export interface CertifiedOptions {
   readonly onSave?: (state: CertifiedState) => void;
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
+  /** Default compiled. */
+  readonly crypto?: EventCrypto;
+  /** Default in memory, what is on `disk`. */
+  readonly journal?: Journal;
+  /** Hears what is else kept in `events`. */
+  readonly onEvent?: (event: RunEvent) => void;
   /** How a hostile worker is made. */
   readonly attack?: Attack;
   /** Documents of stakes: read from a chain, found, published. */
@@ -153,7 +160,7 @@ const connect = (options: CertifiedOptions, clock: Clock): RelaySet =>
     : createRelaySet(options.relays, {
         openSocket: options.openSocket ?? openSocket,
         clock,
-        crypto: nativeCrypto,
+        crypto: options.crypto ?? nativeCrypto,
       });
 
 /** Starts one worker; it closes its connections when it ends. */
@@ -172,13 +179,15 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const abort = new AbortController();
   const { signal } = abort;
   const events: RunEvent[] = [];
+  const report = options.onEvent ?? ((event: RunEvent) => void events.push(event));
+  const { crypto = nativeCrypto } = options;
   const control = new Control<ProtocolMessage>({
-    ...{ run, relays, signer, clock, sha256: nativeSha256, crypto: nativeCrypto, signal },
+    ...{ run, relays, signer, clock, sha256: nativeSha256, crypto, signal },
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) =>
-      toProtocolMessage(event, run, nativeCrypto, bodyOf, featureSet(spec.features)),
+      toProtocolMessage(event, run, crypto, bodyOf, featureSet(spec.features)),
     isKept: ({ type }) => type !== 'unreadable',
-    ...checkpointFeatures(spec, options.chunks, { signal, report: (event) => events.push(event) }),
+    ...checkpointFeatures(spec, options.chunks, { signal, report }),
   });
   const ports: CertifiedPorts = {
     clock,
@@ -192,14 +201,14 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
         options.onSave?.(disk.state);
       },
     },
-    report: (event) => void events.push(event),
+    report,
   };
   const chain = createRevealChain(secretOf(index), run, rounds);
   const { measure } = ports.trainer;
   const member = createMember({
     wantsSeats: options.wantsSeats,
     measuring: measure && { measure, secret: `${index}` },
-    ...{ spec, control, journal: memoryJournal(disk), ports, signal },
+    ...{ spec, control, journal: options.journal ?? memoryJournal(disk), ports, signal, crypto },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     refresh: options.refresh ?? {
       find: () => Promise.reject(new Error('no stakes here')),

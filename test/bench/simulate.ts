@@ -1,0 +1,76 @@
+/**
+ * Many workers of a certified run in one process: the real worker, round machine, transport and relays on a virtual clock and a network in
+ * memory, training drawn. `npm run simulate -- --workers 1000 --relays 20 --rounds 5 --json`.
+ */
+import { parseArgs } from 'node:util';
+import { type Played, type SimulationOptions, simulate } from './simulate/play.ts';
+import { profileParts } from './simulate/profile.ts';
+
+const { values } = parseArgs({
+  options: {
+    workers: { type: 'string', default: '16' },
+    relays: { type: 'string', default: '4' },
+    rounds: { type: 'string', default: '3' },
+    seed: { type: 'string', default: '1' },
+    /** Values that each worker sends in a round. */
+    params: { type: 'string', default: '2048' },
+    /** Seconds of training: of the fastest worker and of the slowest. */
+    train: { type: 'string', default: '20,30' },
+    /** What relays behave like, in turn: strfry, nostr-rs-relay, nostream, ours. */
+    dialects: { type: 'string', default: 'strfry' },
+    /** Connections that a relay takes. */
+    connections: { type: 'string', default: '1000' },
+    /** Share of the packets that are sent again. */
+    loss: { type: 'string', default: '0.001' },
+    /** Share of the workers killed in each round. */
+    churn: { type: 'string', default: '0' },
+    committee: { type: 'string', default: '64' },
+    /** Each worker checks every signature itself; else the process checks it once and charges each. */
+    'check-all': { type: 'boolean', default: false },
+    /** Seconds of the processor by part, sampled. */
+    profile: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    verbose: { type: 'boolean', default: false },
+  },
+});
+
+const [fastest, slowest] = values.train.split(',').map(Number);
+const tell = (text: string) => console.error(text);
+const options: SimulationOptions = {
+  ...{ workers: Number(values.workers), relays: Number(values.relays) },
+  ...{ rounds: Number(values.rounds), seed: Number(values.seed), params: Number(values.params) },
+  ...{ trainSeconds: [fastest!, slowest ?? fastest!], loss: Number(values.loss) },
+  ...{ churn: Number(values.churn), sharesChecks: !values['check-all'] },
+  dialects: values.dialects.split(',') as SimulationOptions['dialects'],
+  limits: { maxConnections: Number(values.connections) },
+  document: { committee: { size: Number(values.committee) } },
+  onRound: (round) => values.verbose && tell(JSON.stringify(round)),
+  onNote: (text) => values.verbose && tell(text),
+};
+
+const mean = (list: readonly number[]): number =>
+  list.reduce((sum, value) => sum + value, 0) / list.length;
+
+/** What `--json` prints: numbers only. */
+const figuresOf = ({ roots, sent, bytesDown, rounds, cpuSeconds }: Played) => ({
+  workers: options.workers,
+  rounds: options.rounds,
+  roots: roots.size,
+  bytesSentPerWorkerRound: Math.round(sent.own),
+  bytesReceivedPerWorkerRound: Math.round(bytesDown),
+  secondsToCertificate: mean(rounds.map(({ secondsToCertificate: [, last] }) => last)),
+  cpuSecondsPerRound: cpuSeconds,
+  peakRssBytes: process.resourceUsage().maxRSS * 1024,
+});
+
+const parts = values.profile ? await profileParts() : undefined;
+const played = await simulate(options);
+const profile = await parts?.stop();
+for (const failure of played.failures.slice(0, 5)) tell(failure);
+if (values.json) console.log(JSON.stringify(figuresOf(played)));
+else {
+  const { rounds: _, roots, ...rest } = played;
+  console.log(JSON.stringify({ ...figuresOf(played), ...rest, root: [...roots] }, null, 2));
+}
+if (profile) console.error(JSON.stringify(profile, null, 2));
+process.exitCode = played.failures.length > 0 || played.roots.size !== 1 ? 1 : 0;

@@ -1,0 +1,33 @@
+/** Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that differ from worker to worker. */
+import type { Clock } from '../../../src/base/clock.ts';
+import { philox, unit } from '../../../src/base/rng.ts';
+import { createLayout, type Layout } from '../../../src/tensor/params.ts';
+import type { Trainer } from '../../../src/worker/ports.ts';
+
+/** Draws, reused from other places on: enough for updates that are not alike. */
+const TABLE = Float32Array.from({ length: 4096 }, (_, i) => {
+  const [a, b] = philox([7, 7], i, 0, 0, 0);
+  return unit(a) + unit(b) - 1;
+});
+
+export const layoutOf = (params: number): Layout => createLayout([{ name: 'w', shape: [params] }]);
+
+export const drawnTrainer = (
+  index: number,
+  layout: Layout,
+  clock: Clock,
+  msOf: (round: number) => number,
+): Trainer => ({
+  device: { device: 'cpu', threads: 1 },
+  layout,
+  async train(task, _onProgress, signal) {
+    await clock.sleep(msOf(task.round), signal);
+    const from = philox([index, task.round], 0, 0, 0, 0)[0];
+    const params = task.params.map((value, i) => value * 0.9 + TABLE[(from + i) % TABLE.length]!);
+    const losses = new Float32Array(task.steps).fill(1);
+    return { params, moments: [], losses, examples: 8, seconds: 0 };
+  },
+  evaluate: async () => 1,
+  sample: async () => new Uint8Array(),
+  close: async () => undefined,
+});

@@ -1,0 +1,282 @@
+/**
+ * Plays a certified run of many workers in one process: their real worker loop, round machine, wire and transport over real relays, on a
+ * clock that moves by itself and a network in memory. Only the training is drawn.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Limits } from '../../../relay/limits.ts';
+import type { ProfileName } from '../../../relay/strict/profiles.ts';
+import { philox, unit } from '../../../src/base/rng.ts';
+import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import type { Untyped } from '../../../src/run/spec-readers.ts';
+import {
+  type CertifiedMember,
+  certifiedSpec,
+  type Disk,
+  startCertified,
+} from '../../support/certified-swarm.ts';
+import { drawnTrainer, layoutOf } from './drawn-trainer.ts';
+import { createFolderJournal, type KeptJournal } from './folder-journal.ts';
+import { type Checks, chargedSeconds, countedCrypto } from './memoised-crypto.ts';
+import { Network } from './network.ts';
+import { type Sent, Tally } from './tally.ts';
+import { VirtualClock } from './virtual-clock.ts';
+
+export interface SimulationOptions {
+  readonly workers: number;
+  readonly relays: number;
+  readonly rounds: number;
+  readonly seed: number;
+  /** Values that each worker sends. */
+  readonly params: number;
+  /** Seconds of the inner phase: of the fastest worker, and of the slowest. */
+  readonly trainSeconds: readonly [number, number];
+  /** Relays behave like these, in turn. */
+  readonly dialects: readonly (ProfileName | 'ours')[];
+  readonly limits: Partial<Limits>;
+  /** Share of the writes whose packets have to be repeated. */
+  readonly loss: number;
+  /** Share of the workers that are killed in each round, and come back. */
+  readonly churn: number;
+  /** Every signature is checked once in this process, and charged to all who ask. */
+  readonly sharesChecks: boolean;
+  /** Over the usual spec. */
+  readonly document: Untyped;
+  readonly onRound?: (round: RoundFigures) => void;
+  readonly onNote?: (text: string) => void;
+}
+
+/** One round over all workers. */
+export interface RoundFigures {
+  readonly round: number;
+  /** Workers that finished it so far. */
+  readonly finished: number;
+  readonly accepted: number;
+  /** Seconds on the clock of the run from the last contribution listed to the certificate: of the median worker, and of the last one. */
+  readonly secondsToCertificate: readonly [number, number];
+  /** From the beginning of the run. */
+  readonly seconds: number;
+  /** Processor of this process since the round before. */
+  readonly cpuSeconds: number;
+  readonly rssBytes: number;
+  readonly heapBytes: number;
+}
+
+export interface Played {
+  readonly roots: ReadonlySet<string>;
+  readonly rounds: readonly RoundFigures[];
+  readonly failures: readonly string[];
+  readonly sent: Sent;
+  /** Per worker and round. */
+  readonly bytesUp: number;
+  readonly bytesDown: number;
+  readonly framesDown: number;
+  readonly checks: Checks;
+  readonly checkSeconds: number;
+  readonly journalBytes: number;
+  readonly cpuSeconds: number;
+  readonly relays: readonly {
+    readonly eventsAccepted: number;
+    readonly eventsDuplicate: number;
+    readonly eventsRefused: number;
+    readonly bytesIn: number;
+    readonly bytesOut: number;
+    readonly connections: number;
+    readonly refusedConnections: number;
+  }[];
+  readonly kills: number;
+}
+
+const MBIT = 125_000;
+
+interface Slot {
+  readonly index: number;
+  readonly disk: Disk;
+  readonly journal: KeptJournal;
+  member: CertifiedMember;
+  isUp: boolean;
+  isDone: boolean;
+}
+
+export async function simulate(options: SimulationOptions): Promise<Played> {
+  const clock = new VirtualClock();
+  const folder = mkdtempSync(join(tmpdir(), 'nostrain-simulate-'));
+  try {
+    return await new Simulation(options, clock, folder).play();
+  } finally {
+    clock.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+class Simulation {
+  readonly #options: SimulationOptions;
+  readonly #clock: VirtualClock;
+  readonly #folder: string;
+  readonly #network: Network;
+  readonly #tally: Tally;
+  readonly #checks: Checks = { asked: 0, done: 0, seconds: 0 };
+  readonly #crypto;
+  readonly #spec;
+  readonly #layout;
+  readonly #slots: Slot[] = [];
+  readonly #failures: string[] = [];
+  readonly #roots = new Set<string>();
+  #done = 0;
+  #kills = 0;
+
+  constructor(options: SimulationOptions, clock: VirtualClock, folder: string) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#folder = folder;
+    const { workers, rounds, seed, params, document } = options;
+    this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
+    this.#layout = layoutOf(params);
+    this.#spec = certifiedSpec({
+      founders: Array.from({ length: workers }, (_, i) => i),
+      rounds,
+      training: { packing: 'ternary' },
+      timing: { graceMinMs: 5000, graceMaxMs: 120_000, viewMs: 10_000 },
+      document,
+    });
+    const { dialects, limits, loss, relays } = options;
+    const relay = (i: number) => {
+      const dialect = dialects[i % dialects.length]!;
+      return { ...(dialect === 'ours' ? {} : { strict: dialect }), limits, seed: seed + i };
+    };
+    const lines = {
+      ...{ seed, loss, latencyMs: [15, 120] as const },
+      ...{ downRate: 50 * MBIT, upRate: 10 * MBIT, relayRate: 1000 * MBIT },
+    };
+    this.#tally = new Tally({ workers, clock, onRound: options.onRound });
+    this.#network = new Network(
+      clock,
+      Array.from({ length: relays }, (_, i) => relay(i)),
+      lines,
+      this.#tally.tap,
+    );
+  }
+
+  async play(): Promise<Played> {
+    const { workers, rounds } = this.#options;
+    const startedMs = this.#clock.now();
+    for (let index = 0; index < workers; index++) this.#begin(index);
+    if (this.#options.churn > 0) this.#tally.onFirstOf = (round) => this.#churn(round);
+    const most = startedMs + rounds * 600_000 + 600_000;
+    await this.#clock
+      .runUntil(() => this.#done === workers, most)
+      .catch((error: Error) => {
+        const left = this.#slots.filter(({ isDone }) => !isDone).length;
+        this.#failures.push(`${left} workers did not end: ${error.message}`);
+      });
+    return this.#figures();
+  }
+
+  #begin(index: number): void {
+    const disk: Disk = { state: undefined, entry: undefined };
+    const journal = createFolderJournal(this.#folder, index);
+    const member = this.#start(index, disk, journal);
+    const slot: Slot = { index, disk, journal, member, isUp: true, isDone: false };
+    this.#slots.push(slot);
+    this.#watch(slot);
+  }
+
+  #start(index: number, disk: Disk, journal: KeptJournal): CertifiedMember {
+    const clock = this.#clock;
+    const relays = createRelaySet(this.#network.urls, {
+      openSocket: this.#network.openSocketOf(index),
+      ...{ clock, crypto: this.#crypto, random: this.#drawsOf(index) },
+    });
+    return startCertified({
+      ...{ index, relays, clock, disk, journal, spec: this.#spec, layout: this.#layout },
+      crypto: this.#crypto,
+      trainer: drawnTrainer(index, this.#layout, clock, (round) => this.#trainMs(index, round)),
+      plan: { evaluate: false },
+      onEvent: () => undefined,
+      onSave: ({ round, cohort }) => this.#tally.reached(index, round, cohort?.length ?? 0),
+    });
+  }
+
+  #watch(slot: Slot): void {
+    const { member } = slot;
+    member.finished.then(
+      ({ head }) => {
+        this.#roots.add(head.modelRoot);
+        this.#done++;
+        slot.isDone = true;
+      },
+      (error: unknown) => {
+        if (slot.member !== member || !slot.isUp) return;
+        this.#failures.push(`worker ${slot.index}: ${String(error)}`);
+        this.#done++;
+        slot.isDone = true;
+      },
+    );
+  }
+
+  /** Kills some in the course of the round, and starts them again from what is on disk. */
+  #churn(round: number): void {
+    const { churn, trainSeconds, onNote } = this.#options;
+    for (const slot of this.#slots) {
+      const [kill, when, away] = philox([this.#options.seed, 99], slot.index, round, 0, 0);
+      if (unit(kill) >= churn || !slot.isUp || slot.isDone) continue;
+      const atMs = this.#clock.now() + 1000 * trainSeconds[1] * unit(when);
+      const backMs = atMs + 1000 * (2 + trainSeconds[1] * unit(away));
+      this.#clock.at(atMs, () => {
+        if (slot.isDone) return;
+        slot.isUp = false;
+        this.#kills++;
+        slot.member.stop();
+      });
+      this.#clock.at(backMs, () => {
+        if (slot.isDone || slot.isUp) return;
+        slot.isUp = true;
+        slot.member = this.#start(slot.index, slot.disk, slot.journal);
+        this.#watch(slot);
+      });
+    }
+    onNote?.(`round ${round}: killed ${this.#kills} in all`);
+  }
+
+  #trainMs(index: number, round: number): number {
+    const [least, most] = this.#options.trainSeconds;
+    const [own, now] = philox([this.#options.seed, 5], index, round, 0, 0);
+    const [speed] = philox([this.#options.seed, 6], index, 0, 0, 0);
+    const share = 0.8 * unit(speed) + 0.1 * unit(own) + 0.1 * unit(now);
+    return 1000 * (least + (most - least) * share);
+  }
+
+  #drawsOf(index: number): () => number {
+    let at = 0;
+    return () => unit(philox([this.#options.seed, 11], index, at++, 0, 0)[0]);
+  }
+
+  #figures(): Played {
+    const { workers, rounds } = this.#options;
+    const traffic = this.#slots.map(({ index }) => this.#network.trafficOf(index));
+    const mean = (of: (one: (typeof traffic)[number]) => number) =>
+      traffic.reduce((sum, one) => sum + of(one), 0) / workers / rounds;
+    return {
+      ...{ roots: this.#roots, failures: this.#failures, kills: this.#kills },
+      rounds: this.#tally.rounds,
+      sent: this.#tally.sent(rounds),
+      bytesUp: mean(({ bytesUp }) => bytesUp),
+      bytesDown: mean(({ bytesDown }) => bytesDown),
+      framesDown: mean(({ framesDown }) => framesDown),
+      checks: this.#checks,
+      checkSeconds: chargedSeconds(this.#checks) / workers / rounds,
+      journalBytes: this.#slots.reduce((sum, { journal }) => sum + journal.written, 0),
+      cpuSeconds: this.#tally.cpuSeconds / rounds,
+      relays: this.#network.relays.map(({ core: { counts, sessions } }) => ({
+        eventsAccepted: counts.eventsAccepted,
+        eventsDuplicate: counts.eventsDuplicate,
+        eventsRefused: counts.eventsRefused,
+        bytesIn: counts.bytesIn,
+        bytesOut: counts.bytesOut,
+        connections: sessions.size,
+        refusedConnections: counts.connectionsRefused,
+      })),
+    };
+  }
+}

@@ -1,0 +1,143 @@
+/** Counts what the workers of a simulation send, by kind and each own event once, and how their rounds end. */
+import type { Tap } from './network.ts';
+import type { RoundFigures } from './play.ts';
+import type { VirtualClock } from './virtual-clock.ts';
+
+/** Bytes of frames per worker and round. */
+export interface Sent {
+  /** Each own event once. */
+  readonly own: number;
+  /** The same events to further relays, or again. */
+  readonly copies: number;
+  /** Questions, and what closes them. */
+  readonly other: number;
+  readonly ownEvents: number;
+  /** Bytes of own events by their kind, each once. */
+  readonly byKind: Readonly<Record<number, number>>;
+}
+
+interface TallyOptions {
+  readonly workers: number;
+  readonly clock: VirtualClock;
+  readonly onRound?: ((round: RoundFigures) => void) | undefined;
+}
+
+interface Round {
+  /** When each contribution was first sent. */
+  readonly contributed: number[];
+  readonly ended: number[];
+  accepted: number;
+}
+
+const MANIFEST = 7810;
+const START = '["EVENT",';
+
+/** Of a value that is sorted. */
+const at = (values: readonly number[], share: number): number =>
+  values[Math.min(values.length - 1, Math.floor(share * values.length))] ?? Number.NaN;
+
+const ascending = (values: readonly number[]): readonly number[] =>
+  [...values].sort((a, b) => a - b);
+
+export class Tally {
+  /** Called when the first worker finishes a round. */
+  onFirstOf: ((round: number) => void) | undefined;
+  readonly rounds: RoundFigures[] = [];
+  readonly #options: TallyOptions;
+  readonly #seen = new Set<string>();
+  readonly #byKind = new Map<number, number>();
+  readonly #open = new Map<number, Round>();
+  /** Which round each worker plays. */
+  readonly #rounds = new Map<number, number>();
+  readonly #startedMs: number;
+  #own = 0;
+  #ownEvents = 0;
+  #copies = 0;
+  #other = 0;
+  #cpu = process.cpuUsage();
+  readonly #cpuStart = this.#cpu;
+
+  constructor(options: TallyOptions) {
+    this.#options = options;
+    this.#startedMs = options.clock.now();
+  }
+
+  get cpuSeconds(): number {
+    return secondsOf(process.cpuUsage(this.#cpuStart));
+  }
+
+  readonly tap: Tap = (_worker, text, bytes) => {
+    if (!text.startsWith(START)) {
+      this.#other += bytes;
+      return;
+    }
+    const event = JSON.parse(text)[1] as { id: string; kind: number; content: string };
+    if (this.#seen.has(event.id)) {
+      this.#copies += bytes;
+      return;
+    }
+    this.#seen.add(event.id);
+    this.#own += bytes;
+    this.#ownEvents++;
+    this.#byKind.set(event.kind, (this.#byKind.get(event.kind) ?? 0) + bytes);
+    if (event.kind !== MANIFEST) return;
+    const { round } = JSON.parse(event.content) as { round: number };
+    this.#roundOf(round).contributed.push(this.#options.clock.now());
+  };
+
+  /** The certificate of the round before this one is with a worker, and so many contributions that it counts. */
+  reached(worker: number, next: number, accepted: number): void {
+    const { clock, workers } = this.#options;
+    const before = this.#rounds.get(worker) ?? 0;
+    if (next <= before) return;
+    this.#rounds.set(worker, next);
+    for (let index = before; index < next; index++) {
+      const round = this.#roundOf(index);
+      round.accepted = accepted;
+      if (round.ended.length === 0) this.onFirstOf?.(index);
+      if (round.ended.push(clock.now()) === workers) this.#close(index, round);
+    }
+  }
+
+  sent(rounds: number): Sent {
+    const per = (bytes: number) => bytes / this.#options.workers / rounds;
+    const byKind = [...this.#byKind].map(([kind, bytes]) => [kind, per(bytes)] as const);
+    return {
+      own: per(this.#own),
+      copies: per(this.#copies),
+      other: per(this.#other),
+      ownEvents: per(this.#ownEvents),
+      byKind: Object.fromEntries(byKind),
+    };
+  }
+
+  #roundOf(index: number): Round {
+    const known = this.#open.get(index);
+    if (known) return known;
+    const round: Round = { contributed: [], ended: [], accepted: 0 };
+    this.#open.set(index, round);
+    return round;
+  }
+
+  #close(index: number, { contributed, ended, accepted }: Round): void {
+    const ends = ascending(ended);
+    // what came after the round had ended did not hold it up
+    const counted = ascending(contributed.filter((ms) => ms <= ends[0]!));
+    const last = counted.at(-1) ?? Number.NaN;
+    const cpu = process.cpuUsage();
+    const used = { user: cpu.user - this.#cpu.user, system: cpu.system - this.#cpu.system };
+    this.#cpu = cpu;
+    const { rss, heapUsed } = process.memoryUsage();
+    const figures: RoundFigures = {
+      ...{ round: index, finished: ends.length, accepted },
+      secondsToCertificate: [(at(ends, 0.5) - last) / 1000, (at(ends, 1) - last) / 1000],
+      seconds: (ends.at(-1)! - this.#startedMs) / 1000,
+      cpuSeconds: secondsOf(used),
+      ...{ rssBytes: rss, heapBytes: heapUsed },
+    };
+    this.rounds.push(figures);
+    this.#options.onRound?.(figures);
+  }
+}
+
+const secondsOf = ({ user, system }: NodeJS.CpuUsage): number => (user + system) / 1e6;

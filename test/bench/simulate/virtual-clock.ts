@@ -1,0 +1,150 @@
+/**
+ * A clock that moves by itself from one due moment to the next as soon as nothing is left to do in this one: everything
+ * that the process has begun, turns of relays included, ends before time moves on, so that a run is the same every time.
+ */
+import type { Clock } from '../../../src/base/clock.ts';
+
+interface Due {
+  /** Undefined once it is no longer wanted. */
+  call: (() => void) | undefined;
+}
+
+/** What of the moments a binary heap keeps in order. */
+class Moments {
+  readonly #heap: number[] = [];
+
+  get first(): number | undefined {
+    return this.#heap[0];
+  }
+
+  add(ms: number): void {
+    const heap = this.#heap;
+    let at = heap.push(ms) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (heap[above]! <= ms) break;
+      heap[at] = heap[above]!;
+      at = above;
+    }
+    heap[at] = ms;
+  }
+
+  take(): void {
+    const heap = this.#heap;
+    const last = heap.pop()!;
+    if (heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= heap.length) break;
+      if (below + 1 < heap.length && heap[below + 1]! < heap[below]!) below++;
+      if (heap[below]! >= last) break;
+      heap[at] = heap[below]!;
+      at = below;
+    }
+    heap[at] = last;
+  }
+}
+
+/** Counts what waits for the next turn of the event loop, so that its end can be waited for. */
+function countImmediates(): { readonly waiting: number; restore(): void } {
+  const real = globalThis.setImmediate;
+  let waiting = 0;
+  const counted = (call: (...args: unknown[]) => void, ...args: unknown[]) => {
+    waiting++;
+    return real(() => {
+      waiting--;
+      call(...args);
+    });
+  };
+  globalThis.setImmediate = Object.assign(counted, real) as typeof setImmediate;
+  return {
+    get waiting() {
+      return waiting;
+    },
+    restore: () => {
+      globalThis.setImmediate = real;
+    },
+  };
+}
+
+export class VirtualClock implements Clock {
+  readonly #moments = new Moments();
+  readonly #due = new Map<number, Due[]>();
+  readonly #immediates = countImmediates();
+  readonly #turn = globalThis.setImmediate;
+  #nowMs: number;
+
+  constructor(startMs = 1_800_000_000_000) {
+    this.#nowMs = startMs;
+  }
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  /** Calls at that moment, or in the next one where it is over. */
+  at(ms: number, call: () => void): Due {
+    const due: Due = { call };
+    const moment = Math.max(Math.ceil(ms), this.#nowMs);
+    const list = this.#due.get(moment);
+    if (list) list.push(due);
+    else {
+      this.#due.set(moment, [due]);
+      this.#moments.add(moment);
+    }
+    return due;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const stop = () => {
+        due.call = undefined;
+        reject(signal?.reason);
+      };
+      const due = this.at(this.#nowMs + ms, () => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      });
+      signal?.addEventListener('abort', stop, { once: true });
+    });
+  }
+
+  /** Moves on until it holds; throws when it does not by then, or nothing is due any more. */
+  async runUntil(holds: () => boolean, lastMs: number): Promise<void> {
+    await this.#settle();
+    while (!holds()) {
+      const next = this.#moments.first;
+      if (next === undefined || next > lastMs) {
+        throw new Error(`it did not come to pass in ${(lastMs - this.#nowMs) / 1000} s of the run`);
+      }
+      this.#nowMs = next;
+      this.#moments.take();
+      const list = this.#due.get(next)!;
+      this.#due.delete(next);
+      let isIdle = true;
+      for (const { call } of list) {
+        if (!call) continue;
+        isIdle = false;
+        call();
+      }
+      if (!isIdle) await this.#settle();
+    }
+  }
+
+  /** The event loop has its own way of turns back. */
+  close(): void {
+    this.#immediates.restore();
+  }
+
+  async #settle(): Promise<void> {
+    do {
+      // its own turn is counted as long as it waits
+      await new Promise<void>((resolve) => this.#turn(() => resolve()));
+    } while (this.#immediates.waiting > 0);
+  }
+}

@@ -1,0 +1,40 @@
+/** The simulation of `npm run simulate`: many workers, the real code, a clock that moves by itself. */
+import { describe, expect, it } from 'vitest';
+import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
+
+const options: SimulationOptions = {
+  ...{ workers: 12, relays: 3, rounds: 2, seed: 1, params: 256, trainSeconds: [25, 30] },
+  ...{ dialects: ['strfry', 'nostr-rs-relay'], limits: {}, loss: 0.01, churn: 0 },
+  ...{ sharesChecks: true, document: {} },
+};
+
+describe('a simulated run', () => {
+  it('ends with one root, every contribution counted, and a certificate soon after the last', async () => {
+    const played = await simulate(options);
+    expect(played.failures).toEqual([]);
+    expect(played.roots.size).toBe(1);
+    expect(played.rounds.map(({ finished, accepted }) => [finished, accepted])).toEqual([
+      [12, 12],
+      [12, 12],
+    ]);
+    for (const { secondsToCertificate } of played.rounds) {
+      expect(secondsToCertificate[1]).toBeLessThan(10);
+    }
+    // each relay brings each event to each of the others, and the processor checks each once
+    expect(played.checks.asked).toBeGreaterThan(5 * played.checks.done);
+    expect(played.sent.own).toBeGreaterThan(1000);
+    expect(played.bytesDown).toBeGreaterThan(12 * 1000);
+  });
+
+  it('is the same again from the same seed, and another from another', async () => {
+    const few = { ...options, workers: 4, relays: 2, churn: 0.3, rounds: 3 };
+    const figuresOf = async (seed: number) => {
+      const { roots, bytesDown, rounds, kills } = await simulate({ ...few, seed });
+      return { roots: [...roots], bytesDown, kills, seconds: rounds.map(({ seconds }) => seconds) };
+    };
+    const first = await figuresOf(3);
+    expect(first.kills).toBeGreaterThan(0);
+    expect(await figuresOf(3)).toEqual(first);
+    expect(await figuresOf(4)).not.toEqual(first);
+  });
+});
