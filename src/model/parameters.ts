@@ -2,11 +2,11 @@
 import { deriveKey, type Key, philox, unit } from '../base/rng.ts';
 import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
-import { type AnyModel, modelOf } from './architectures/table.ts';
+import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
 import type { Range } from './ranges.ts';
 
-/** All tensors end to end, sorted by code point of their names, within their turns where they have some. */
+/** All tensors end to end, sorted by code point of their names, within their turns or rings where they have some. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
 /** How many numbers a model has. */
@@ -22,18 +22,29 @@ export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   });
 }
 
-/** By their turns, so that what is trained together is one stretch; then by name. */
+/** By their turns and rings, so that what is trained or held together is one stretch; then by name. */
 const sorted = (spec: AnyModel): readonly TensorSpec[] =>
   [...modelOf(spec).tensors].sort(
-    (a, b) => (a.turn ?? 0) - (b.turn ?? 0) || compareCodePoints(a.name, b.name),
+    (a, b) =>
+      (a.turn ?? 0) - (b.turn ?? 0) ||
+      (a.ring ?? 0) - (b.ring ?? 0) ||
+      compareCodePoints(a.name, b.name),
   );
 
 /** The stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
 export function turnsOf(spec: AnyModel): readonly Range[] {
+  const turns = stretchesBy(spec, ({ turn }) => turn ?? 0);
+  return turns.length === 1 ? [] : turns;
+}
+
+/** The stretches of the parameters that the tiers of a run have one after the other: all have the first. None without tiers. */
+export const ringsOf = (spec: AnyModel): readonly Range[] =>
+  tiersOf(spec) ? stretchesBy(spec, ({ ring }) => ring ?? 0) : [];
+
+function stretchesBy(spec: AnyModel, group: (tensor: TensorSpec) => number): readonly Range[] {
   const { slots, size } = modelLayout(spec);
-  const tensors = sorted(spec);
-  const starts = slots.filter((_, i) => i === 0 || tensors[i]!.turn !== tensors[i - 1]!.turn);
-  if (starts.length === 1) return [];
+  const groups = sorted(spec).map(group);
+  const starts = slots.filter((_, i) => i === 0 || groups[i] !== groups[i - 1]);
   return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }
 

@@ -13,6 +13,14 @@ export interface MlpSpec {
   readonly hidden: readonly number[];
 }
 
+/** Tiers of width (MatFormer, arXiv 2310.07707): tier t has the first 1/2^t of every feed-forward layer and all of everything else. */
+export interface Tiers {
+  /** The smallest tier that the run has. */
+  readonly count: number;
+  /** The one that is meant, from 0, the whole model, to `count`. */
+  readonly own: number;
+}
+
 /** A decoder-only transformer over token ids, next-token cross-entropy. */
 export interface GptSpec {
   readonly architecture: 'gpt';
@@ -22,8 +30,9 @@ export interface GptSpec {
   readonly heads: number;
   /** Longest sequence, in tokens. */
   readonly context: number;
-  /** Width of the hidden layer of each feed-forward block. */
+  /** Width of the hidden layer of each feed-forward block, in all tiers that of the whole model. */
   readonly ffn: number;
+  readonly tiers?: Tiers;
 }
 
 /** How rotary positions reach further than in pretraining; the names are those of Hugging Face's configs. */
@@ -66,6 +75,7 @@ export interface LlamaSpec {
   readonly window?: number;
   /** Standard deviation of random first weights. */
   readonly deviation: number;
+  readonly tiers?: Tiers;
 }
 
 /** GPT-2: learned positions, LayerNorm with biases, GELU. */
@@ -85,6 +95,7 @@ export interface Gpt2Spec {
   readonly activation: 'gelu' | 'gelu-tanh' | 'relu';
   readonly tied: boolean;
   readonly deviation: number;
+  readonly tiers?: Tiers;
 }
 
 /** Decoders under the tensor names of Hugging Face's files, whose weights can come from published models. */

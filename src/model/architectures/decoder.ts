@@ -25,6 +25,8 @@ export interface LinearLayer {
   readonly bias: boolean;
   /** How the weight is stored: [out, in] as in most files, or [in, out] as GPT-2 does. */
   readonly stored: 'out-in' | 'in-out';
+  /** Which of its sides is the width of a feed-forward layer. */
+  readonly inner?: 'inputs' | 'outputs';
 }
 
 /** How a decoder reads its weights. */
@@ -81,12 +83,15 @@ const HEAD_ROWS = 2 ** 14;
 
 /** The tensors of a linear layer. */
 export function linearTensors(
-  { name, inputs, outputs, bias, stored }: LinearLayer,
+  { name, inputs, outputs, bias, stored, inner }: LinearLayer,
   deviation: number,
 ): readonly TensorSpec[] {
   const shape = stored === 'out-in' ? [outputs, inputs] : [inputs, outputs];
-  const weight = { name: `${name}.weight`, shape, start: { deviation }, abreast: 1 };
-  return bias ? [weight, { name: `${name}.bias`, shape: [outputs], start: 'zeros' }] : [weight];
+  const along = inner && { inner: (inner === 'outputs') === (stored === 'out-in') ? 0 : 1 };
+  const weight = { name: `${name}.weight`, shape, start: { deviation }, abreast: 1, ...along };
+  if (!bias) return [weight];
+  const cut = inner === 'outputs' && { inner: 0 };
+  return [weight, { name: `${name}.bias`, shape: [outputs], start: 'zeros', ...cut }];
 }
 
 /**

@@ -70,8 +70,10 @@ const block = (at: string, { width, ffn }: GptSpec): readonly TensorSpec[] => [
   ...dense(`${at}.attention.qkv`, width, 3 * width, 3),
   ...dense(`${at}.attention.output`, width, width),
   ...norm(`${at}.feedforward.norm`, width),
-  ...dense(`${at}.feedforward.hidden`, width, ffn),
-  ...dense(`${at}.feedforward.output`, ffn, width),
+  ...dense(`${at}.feedforward.hidden`, width, ffn).map((one, i) => ({ ...one, inner: 1 - i })),
+  ...dense(`${at}.feedforward.output`, ffn, width).map((one, i) =>
+    i === 0 ? { ...one, inner: 0 } : one,
+  ),
 ];
 
 export const gpt: Architecture<GptSpec> = (spec) => {

@@ -51,8 +51,8 @@ function linearsOf({ width, ffn }: Gpt2Spec, at: string) {
   return {
     thirds: linear('attn.c_attn', width, 3 * width),
     output: linear('attn.c_proj', width, width),
-    hidden: linear('mlp.c_fc', width, ffn),
-    back: linear('mlp.c_proj', ffn, width),
+    hidden: { ...linear('mlp.c_fc', width, ffn), inner: 'outputs' as const },
+    back: { ...linear('mlp.c_proj', ffn, width), inner: 'inputs' as const },
   };
 }
 

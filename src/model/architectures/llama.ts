@@ -58,9 +58,9 @@ function linearsOf(spec: LlamaSpec, at: string) {
     key: linear('self_attn.k_proj', width, keyValueHeads * headSize, queryKeyValue),
     value: linear('self_attn.v_proj', width, keyValueHeads * headSize, queryKeyValue),
     output: linear('self_attn.o_proj', heads * headSize, width, attentionOutput),
-    gate: linear('mlp.gate_proj', width, ffn, feedforward),
-    up: linear('mlp.up_proj', width, ffn, feedforward),
-    down: linear('mlp.down_proj', ffn, width, feedforward),
+    gate: { ...linear('mlp.gate_proj', width, ffn, feedforward), inner: 'outputs' as const },
+    up: { ...linear('mlp.up_proj', width, ffn, feedforward), inner: 'outputs' as const },
+    down: { ...linear('mlp.down_proj', ffn, width, feedforward), inner: 'inputs' as const },
   };
 }
 

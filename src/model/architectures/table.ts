@@ -1,6 +1,6 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import { ConfigError, NostrainError } from '../../base/errors.ts';
-import type { DecoderSpec, LlamaSpec, ModelSpec } from '../../run/model-spec.ts';
+import type { DecoderSpec, GptSpec, LlamaSpec, ModelSpec, Tiers } from '../../run/model-spec.ts';
 import { decodingOf } from '../decoding.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
@@ -9,9 +9,13 @@ import { gpt2 } from './gpt2.ts';
 import { linear } from './linear.ts';
 import { llama } from './llama.ts';
 import { mlp } from './mlp.ts';
+import { inRings } from './rings.ts';
 
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
+
+/** Beyond, a tier is next to nothing but what all tiers have. */
+export const MOST_TIERS = 8;
 
 const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
   linear,
@@ -33,7 +37,23 @@ export type AnyModel = ModelSpec | OwnModel;
 export function modelOf(spec: AnyModel): Model {
   if (spec.architecture === 'own') return checkTensors(spec);
   checkSizes(spec);
-  return build(spec);
+  const tiers = tiersOf(spec);
+  if (!tiers) return build(spec);
+  const { ffn } = spec as TieredSpec;
+  return inRings(build(ofTier(spec as TieredSpec)), tiers, ffn);
+}
+
+/** Models that can have tiers. */
+export type TieredSpec = GptSpec | DecoderSpec;
+
+/** The tiers of a model; undefined where it has none. */
+export const tiersOf = (spec: AnyModel): Tiers | undefined =>
+  'tiers' in spec ? spec.tiers : undefined;
+
+/** The tier that is meant as a model of its own: a narrower one, in no rings. */
+export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
+  const ffn = tiers ? spec.ffn / 2 ** tiers.own : spec.ffn;
+  return { ...spec, ffn } as S;
 }
 
 /** The decoder a spec describes, for what adds to its layers. Throws a `ConfigError` when a size is impossible. */
@@ -93,6 +113,7 @@ function checkSizes(spec: ModelSpec): void {
       }
     }
   }
+  if ('tiers' in spec && spec.tiers) checkTiers(spec.ffn, spec.tiers);
   if (spec.architecture === 'mlp' && spec.hidden.length === 0) {
     throw new ConfigError('model/size', 'model.hidden needs at least one layer', {
       hint: 'use the linear architecture for a model without hidden layers',
@@ -111,6 +132,25 @@ function checkSizes(spec: ModelSpec): void {
       `model.width ${spec.width} does not divide into ${spec.heads} heads`,
     );
   }
+}
+
+function checkTiers(ffn: number, { count, own }: Tiers): void {
+  const isTier = (tier: number) => Number.isSafeInteger(tier) && tier >= 0;
+  if (!isTier(count) || count > MOST_TIERS || !isTier(own) || own > count) {
+    throw new ConfigError('model/tiers', `there is no tier ${own} of ${count}`, {
+      hint: `a run has at most ${MOST_TIERS} tiers beside the whole model, and tier 0 is that`,
+    });
+  }
+  const divisor = 2 ** count;
+  if (ffn % divisor === 0) return;
+  throw new ConfigError(
+    'model/tiers',
+    `feed-forward layers are ${ffn} wide, which ${divisor} does not divide: there is no tier ${count}`,
+    {
+      hint: 'ask for fewer tiers, or for a width that is a multiple',
+      data: { width: ffn, divisor },
+    },
+  );
 }
 
 function checkHeads({ heads, keyValueHeads, headSize }: LlamaSpec): void {
