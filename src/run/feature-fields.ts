@@ -29,6 +29,22 @@ export const digest = (doc: string): FeatureField<Digest> => ({
   read: (json) => (typeof json === 'string' && isHex32(json) ? json : undefined),
 });
 
+/** As many as a model has rings at most. */
+const MOST_DIGESTS = 9;
+
+/** Hashes of one thing after the other. */
+export const digests = (doc: string): FeatureField<readonly Digest[]> => ({
+  accepted: `a list of 1 to ${MOST_DIGESTS} hashes, each of 64 lowercase hex digits`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length === 0 || json.length > MOST_DIGESTS) return undefined;
+    const list: readonly unknown[] = json;
+    const areHashes = (hashes: readonly unknown[]): hashes is readonly string[] =>
+      hashes.every((hash) => typeof hash === 'string' && isHex32(hash));
+    return areHashes(list) ? list : undefined;
+  },
+});
+
 /** Keys, each once. */
 export const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
   accepted: 'a list of public keys in hex, ascending',

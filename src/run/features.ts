@@ -10,6 +10,7 @@ import { usualAggregation } from './aggregation.ts';
 import {
   bit,
   digest,
+  digests,
   type FeatureField,
   keysAscending,
   measured,
@@ -203,12 +204,21 @@ export const features = {
   },
 } as const satisfies FeatureTable;
 
-type Table = typeof features;
-export type FeatureName = keyof Table;
+/** What runs without a spec may have. No spec names it yet: whoever certifies a round has to have the whole model. */
+const withoutSpec = {
+  widths: {
+    says: 'workers train tiers of the width',
+    manifest: { rings: digests('of each ring that the worker has, before its inner steps') },
+    heartbeat: { rings: digests('of each ring that the worker has') },
+  },
+} as const satisfies FeatureTable;
+
+type Table = typeof features & typeof withoutSpec;
+export type FeatureName = keyof typeof features;
 
 /** What features add to a content. */
 export type FeatureValues<P extends Place> = {
-  readonly [F in FeatureName as Table[F] extends Readonly<Record<P, Fields>>
+  readonly [F in keyof Table as Table[F] extends Readonly<Record<P, Fields>>
     ? F
     : never]?: Table[F] extends Readonly<Record<P, Fields>>
     ? { readonly [K in keyof Table[F][P]]: Exclude<FieldValue<Table[F][P][K]>, undefined> }
@@ -224,7 +234,10 @@ export interface FeatureSet {
 }
 
 /** The set of these features. */
-export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
+export function featureSet(
+  names: readonly string[],
+  table: FeatureTable = { ...features, ...withoutSpec },
+): FeatureSet {
   return {
     names,
     read(place, said) {
@@ -240,8 +253,11 @@ export const anyFeatures: FeatureSet = {
   read: (_, said) => ok((said ?? {}) as never),
 };
 
-/** Contents outside certified runs have no features. */
+/** Contents outside certified runs have no features, */
 export const noFeatures = featureSet([]);
+
+/** unless their workers train tiers of the width. */
+export const tierFeatures = featureSet(['widths']);
 
 function readFeatures(
   names: readonly string[],

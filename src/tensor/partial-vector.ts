@@ -48,6 +48,30 @@ export function clipPartial(partial: PartialVector, { from, to }: Stretch): Part
   return { size, chunks, addChunk: clipped('addChunk'), weighChunk: clipped('weighChunk') };
 }
 
+/** A delta of a vector of `size` values: the part that lies in the first ones `until` there, which end where a chunk does. */
+export function prefixOfPartial(partial: PartialVector, size: number, until = size): PartialVector {
+  const most = chunkCount(Math.min(until, size));
+  const kept = partial.chunks.findIndex((chunk) => chunk >= most);
+  const chunks = kept < 0 ? partial.chunks : partial.chunks.subarray(0, kept);
+  return { ...partial, size, chunks };
+}
+
+/** The part of a delta in some whole chunks of its vector, as a delta of that stretch alone. */
+export function stretchOfPartial(partial: PartialVector, { from, to }: Stretch): PartialVector {
+  const first = from / CHUNK_LENGTH;
+  const positions = Array.from(partial.chunks.keys()).filter((position) => {
+    const at = partial.chunks[position]! * CHUNK_LENGTH;
+    return from <= at && at < to;
+  });
+  const start = positions[0] ?? 0;
+  return {
+    size: to - from,
+    chunks: Uint32Array.from(positions, (position) => partial.chunks[position]! - first),
+    addChunk: (position, ...rest) => partial.addChunk(start + position, ...rest),
+    weighChunk: (position, ...rest) => partial.weighChunk(start + position, ...rest),
+  };
+}
+
 /** How many chunks a vector of this size has. */
 export const chunkCount = (size: number): number => Math.ceil(size / CHUNK_LENGTH);
 

@@ -2,7 +2,6 @@
 
 import { TrainingError } from '../base/errors.ts';
 import { inOrder, type Mean, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
-import { boundRows, nextSizes, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
@@ -13,6 +12,7 @@ import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
 import type { Session } from './ports.ts';
 import { giveBack } from './residual.ts';
+import { boundedMean } from './rings.ts';
 import { idOf, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
@@ -23,14 +23,15 @@ export interface Closing {
   readonly startedMs: number;
   readonly secondsWaiting: number;
   readonly meanOf: MeanRule;
-  digestOf(state: { readonly params: Params }): Digest;
+  /** Of the shared state, or of each ring that this worker has of it. */
+  digestsOf(state: { readonly params: Params }): readonly Digest[];
 }
 
 /** The state after the outer step over exactly the contributions in the inbox, and their mean. */
 export async function applyRound<S extends WorkerState>(
   state: SealedState<S>,
   inbox: RoundInbox,
-  { start, reason, startedMs, secondsWaiting, meanOf, digestOf }: Closing,
+  { start, reason, startedMs, secondsWaiting, meanOf, digestsOf }: Closing,
   session: Session,
 ): Promise<{ readonly state: S; readonly mean: Mean }> {
   const { plan, ports } = session;
@@ -40,33 +41,26 @@ export async function applyRound<S extends WorkerState>(
   );
   const id = idOf(sent);
   const counts = cohort.some(({ eventId }) => eventId === id);
-  const { scales, typical } = boundRows(
-    cohort.map(({ delta }) => delta),
-    {
-      normBound: plan.normBound,
-      history: state.norms,
-      parameters: () => rootMeanSquare(params.values),
-    },
-  );
-  const { weights, weightCap: cap, normalize } = plan;
-  const rows = cohort.map((one, i) => ({
+  const { weights, weightCap: cap } = plan;
+  const rows = cohort.map((one) => ({
     ...one,
     weight: weightOf(one.examples, { weights, cap }),
-    scale: scales[i]!,
   }));
   if (!counts && plan.sync.strategy === 'strict') tellLeftOut(cohort.length, state.round, session);
-  const mean = meanOf(rows, { size: params.layout.size, normalize });
+  const { mean, ...sizes } = boundedMean(rows, state, plan, meanOf);
   const stepped = nesterovStep(
     ...([params.values, state.momentum, mean, plan.outer] as const),
     start.assignment.stretch,
   );
   const next = { layout: params.layout, values: stepped.values };
   assertFinite(next.values, state.round);
+  const [digest, ...outer] = digestsOf({ params: next }) as [Digest, ...Digest[]];
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];
   const summary: RoundSummary = {
     index: state.round,
     base: start.base,
-    digest: digestOf({ params: next }),
+    digest,
+    ...(outer.length > 0 && { outer }),
     accepted,
     refused: inbox.rejections.map(({ reason, worker }) => ({
       reason,
@@ -87,7 +81,7 @@ export async function applyRound<S extends WorkerState>(
     round: state.round + 1,
     params: next,
     momentum: stepped.momentum,
-    norms: nextSizes(state.norms, typical),
+    ...sizes,
     residual: counts ? state.residual : unsent(state, start, session),
     cohort: accepted,
     folded: fold(state.folded, cohort),

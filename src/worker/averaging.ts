@@ -14,6 +14,7 @@ import { collect } from './collect.ts';
 import { assertNotLate } from './late.ts';
 import type { Session } from './ports.ts';
 import { publish } from './publish.ts';
+import { partsOf } from './rings.ts';
 import { assertSealed, type SealedState, type WorkerState } from './state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from './strategy.ts';
 
@@ -38,15 +39,20 @@ export function createAveraging<S extends WorkerState = WorkerState>(
 ): Averaging<S> {
   const { plan, ports } = session;
   assertNamed(session);
-  const digests = new WeakMap<Params, Digest>();
+  const known = new WeakMap<Params, readonly Digest[]>();
   /** Hashed once: heartbeats, the next round and its summary name the same parameters. */
-  const digestOf = ({ params }: Pick<S, 'params'>): Digest => {
-    const digest = digests.get(params) ?? stateDigest(params, ports.createSha256);
-    digests.set(params, digest);
-    return digest;
+  const digestsOf = ({ params }: Pick<S, 'params'>): readonly Digest[] => {
+    const digests =
+      known.get(params) ??
+      partsOf(params, plan).map((part) => stateDigest(part, ports.createSha256));
+    known.set(params, digests);
+    return digests;
   };
+  const digestOf = (state: Pick<S, 'params'>): Digest => digestsOf(state)[0]!;
+  const ringsOf = (state: Pick<S, 'params'>) => (plan.tiers ? digestsOf(state) : undefined);
   return {
     digestOf,
+    ringsOf,
     async prepare(state) {
       if (state.round === 0 && !state.sent) await assertNotLate(session);
       return { state, isOver: state.round >= plan.rounds };
@@ -54,11 +60,12 @@ export function createAveraging<S extends WorkerState = WorkerState>(
     async open(state) {
       const { clock, wire, report } = ports;
       const startedMs = clock.now();
-      const start = startOf(state, digestOf(state), session);
+      const rings = ringsOf(state);
+      const start = { ...startOf(state, digestOf(state), session), rings };
       const { round, folded } = state;
       const isAsync = plan.sync.strategy === 'async';
       const inbox = wire.openRound({
-        ...{ round, base: start.base, assignment: start.assignment },
+        ...{ round, base: start.base, assignment: start.assignment, rings },
         ...(isAsync && { anyBase: { folded } }),
       });
       return {
@@ -71,7 +78,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
           const publishedMs = clock.now();
           const reason = await collect(inbox, round, session);
           const secondsWaiting = (clock.now() - publishedMs) / 1000;
-          const closing = { start, reason, startedMs, secondsWaiting, meanOf, digestOf };
+          const closing = { start, reason, startedMs, secondsWaiting, meanOf, digestsOf };
           const { state: next, mean } = await applyRound(sealed, inbox, closing, session);
           const completed = async () => {
             report({ type: 'round', ...next.rounds.at(-1)! });
@@ -94,7 +101,7 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
   const { round, params, sent, cohort } = state;
   const roster = sent?.roster ?? cohort ?? peers;
   const owners = roster.length === 0 ? 0 : plan.owners;
-  const { size } = params.layout;
+  const { size } = plan.tiers ?? params.layout;
   return {
     base,
     roster,

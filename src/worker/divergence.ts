@@ -1,5 +1,6 @@
 /** Compares what peers say they hold with what we hold: equal cohorts must give equal bits. */
 import { type Watch, watchChanges } from '../base/notifier.ts';
+import type { FeatureValues } from '../run/features.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
@@ -11,6 +12,7 @@ export interface KnownState {
   readonly round: number;
   readonly digest: Digest;
   readonly cohort: readonly WorkerId[] | undefined;
+  readonly features?: FeatureValues<'heartbeat'>;
 }
 
 type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
@@ -52,17 +54,29 @@ export function compareWithPeers({ plan, ports: { wire, report } }: Session): Co
 
 /** What to report of a heartbeat about a round we hold too, where the digests differ. */
 function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Divergence | undefined {
-  if (!mine || !heartbeat.digest || heartbeat.digest === mine.digest) return undefined;
+  if (!mine || !heartbeat.digest) return undefined;
+  // of tiers what both have is compared, ring by ring; the first one is the digest itself
+  const [ours, theirs] = [digestsIn(mine), digestsIn(heartbeat)];
+  const at = ours.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
+  if (at < 0) return undefined;
   const differing = firstDiffering(mine.cohort ?? [], heartbeat.cohort ?? []);
   return {
     type: 'divergence',
     round: heartbeat.round,
     peer: heartbeat.worker,
-    ours: mine.digest,
-    theirs: heartbeat.digest,
+    ours: ours[at]!,
+    theirs: theirs[at]!,
     ...(differing === undefined ? {} : { firstDiffering: differing }),
   };
 }
+
+const digestsIn = ({
+  digest,
+  features,
+}: Pick<Heartbeat, 'digest' | 'features'>): readonly Digest[] => [
+  ...(digest === undefined ? [] : [digest]),
+  ...(features?.widths?.rings.slice(1) ?? []),
+];
 
 /** The lowest key that is in one cohort and not in the other. */
 function firstDiffering(

@@ -8,7 +8,10 @@ export interface RoundSummary {
   /** From 0. */
   readonly index: number;
   readonly base: Digest;
+  /** Of the shared state after the round, in a run with tiers of its first ring. */
   readonly digest: Digest;
+  /** Of the other rings that this worker has. */
+  readonly outer?: readonly Digest[];
   /** Whose contributions were averaged, ascending. */
   readonly accepted: readonly WorkerId[];
   readonly refused: readonly { readonly reason: RejectReason; readonly worker?: WorkerId }[];

@@ -34,7 +34,11 @@ export async function runWorker<S extends WorkerState>(
       state = next;
       const { round, cohort } = state;
       const { device } = session.ports.trainer.device;
-      const features = heartbeatTelemetry(device, measuredBefore(state));
+      const rings = strategy.ringsOf?.(state);
+      const features = {
+        ...heartbeatTelemetry(device, measuredBefore(state)),
+        ...(rings && { widths: { rings } }),
+      };
       const content = { round, digest: strategy.digestOf(state), cohort, features };
       comparison.remember(content);
       if (isOver && state === start) return state;

@@ -29,6 +29,8 @@ export interface Plan {
   readonly fragments: number;
   /** Stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
   readonly turns: readonly Stretch[];
+  /** In a run with tiers, the rings that this worker has, from the first on, and how many values the whole model has. */
+  readonly tiers: { readonly rings: readonly Stretch[]; readonly size: number } | undefined;
   readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
@@ -78,6 +80,7 @@ const usual = {
   owners: 0,
   fragments: 1,
   turns: [],
+  tiers: undefined,
   weights: 'equal',
   weightCap: 1,
   normalize: 'workers',

@@ -10,8 +10,10 @@ import type { SealedState, WorkerState } from './state.ts';
 
 /** What the inner steps of a round start from, beside the worker's own state. */
 export interface RoundStart {
-  /** Digest of the shared state. */
+  /** Digest of the shared state, in a run with tiers of its first ring. */
   readonly base: Digest;
+  /** Of each ring that the worker has, in a run with tiers. */
+  readonly rings?: readonly Digest[] | undefined;
   /** Workers that the parameters are divided among. */
   readonly roster: readonly WorkerId[];
   readonly assignment: ChunkAssignment;
@@ -65,5 +67,7 @@ export interface RoundStrategy<S extends WorkerState = WorkerState> {
   prepare(state: S): Promise<Standpoint<S>>;
   /** What heartbeats call the shared state: equal digests are equal bits. */
   digestOf(state: S): Digest;
+  /** In a run with tiers, of each ring that this worker has; what it calls the state is the first one then. */
+  ringsOf?(state: S): readonly Digest[] | undefined;
   open(state: S): Promise<OpenRound<S>>;
 }

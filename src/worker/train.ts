@@ -73,7 +73,7 @@ export async function innerPhase(
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
 async function trainAndSeal<S extends WorkerState>(
   state: S,
-  { base, roster, assignment, parent, keepsDelta, commit }: RoundStart,
+  { base, rings, roster, assignment, parent, keepsDelta, commit }: RoundStart,
   { plan, ports: { trainer, wire, report }, signal }: Session,
 ): Promise<SealedState<S>> {
   const { round, params } = state;
@@ -93,6 +93,7 @@ async function trainAndSeal<S extends WorkerState>(
   const said = { round, base, assignment, parent, steps: plan.innerSteps, examples };
   const features = {
     ...manifestTelemetry(loss, trainer.device.device, measuredBefore(state)),
+    ...(rings && { widths: { rings } }),
     ...(await commit?.({ delta: whole, moments: trained.moments })),
   };
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });

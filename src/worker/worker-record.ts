@@ -91,12 +91,24 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
 }
 
 function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
-  const { round, cohort, norms, folded, rounds, lossBefore, tokens, lastSent } = value;
+  const {
+    round,
+    cohort,
+    norms,
+    outerNorms = [],
+    folded,
+    rounds,
+    lossBefore,
+    tokens,
+    lastSent,
+  } = value;
   return (
     isCount(round) &&
     (cohort === undefined || isTexts(cohort)) &&
     Array.isArray(norms) &&
     norms.every(isNumber) &&
+    Array.isArray(outerNorms) &&
+    outerNorms.every((sizes) => Array.isArray(sizes) && sizes.every(isNumber)) &&
     isObject(folded) &&
     Object.values(folded).every(isCount) &&
     Array.isArray(rounds) &&

@@ -14,6 +14,7 @@ import { openSocket } from '../../src/node/sockets.ts';
 import type { Zstd } from '../../src/python/codec/zstd.ts';
 import { createPythonWire } from '../../src/python/wire/reference-profile.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
+import { tierFeatures } from '../../src/run/features.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
@@ -94,6 +95,8 @@ export interface MemberOptions {
   /** Payloads in zstd, of profile `nostrain/0`. */
   readonly zstd?: Zstd;
   readonly layout?: Layout;
+  /** In a run with tiers, where the rings of the whole model end. */
+  readonly ringEnds?: readonly number[];
   /** Default the system's. */
   readonly clock?: Clock;
   /** As `--relay-rate`. */
@@ -116,8 +119,9 @@ export function startMember(options: MemberOptions): Member {
   const wireOptions = {
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing: options.packing, stripe: options.stripe, peers: options.plan.peers },
+    ...(options.ringEnds && { ringEnds: options.ringEnds, features: tierFeatures }),
     ratio: 0.5,
-    maxContainerBytes: 10_000 + 6 * layout.size,
+    maxContainerBytes: 10_000 + 6 * (options.ringEnds?.at(-1) ?? layout.size),
   };
   const zstd = { zstd: options.zstd, codec: options.zstd && ('zstd' as const) };
   const python =

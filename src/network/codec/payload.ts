@@ -50,7 +50,7 @@ export function encodePayload(
 ): EncodedPayload {
   assertPacking(packing);
   assertScope(scope);
-  if (delta.length !== scope.size) {
+  if (delta.length !== scope.size && !isPrefix(delta, scope)) {
     throw new RangeError(`${delta.length} values for ${scope.size} parameters`);
   }
   if (!isChunkPacking(packing)) return encodeStream(delta, packing, scope);
@@ -83,6 +83,10 @@ export function encodePayload(
   const payload = out.slice(0, at);
   return { payload, sent: view(payload, packing, scope, places) };
 }
+
+/** Whole chunks from the first on, and none is sent beyond them. */
+const isPrefix = ({ length }: Vector, { size, chunks }: PayloadScope): boolean =>
+  length < size && length % CHUNK_LENGTH === 0 && (chunks.at(-1) ?? -1) < length / CHUNK_LENGTH;
 
 /** The delta inside a payload from a stranger, when it is what its sender owes; it reads from the payload's own bytes. */
 export function decodePayload(

@@ -13,7 +13,7 @@ import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
 import type { SignedEvent } from '../event.ts';
 import { type Sending, watchOutcomes } from '../transport/delivery.ts';
-import { type Judged, refusal } from './judged.ts';
+import { accept, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
   judgePayload,
@@ -100,14 +100,17 @@ function openReader(
     puller,
   }: { readonly packer: Packer; readonly sending: NativeSending; readonly puller: Puller },
 ): RoundReader {
-  const { run, clock, sha256, maxContainerBytes, features } = options;
+  const { run, clock, sha256, maxContainerBytes, features, ringEnds } = options;
   const { assignment } = request;
   const over = new AbortController();
 
-  const open = (said: Manifest, payload: Uint8Array): Judged<Contribution> =>
-    openContribution(said, payload, packer, assignment);
+  type Open = (said: Manifest, payload: Uint8Array) => Judged<Contribution>;
 
-  async function pulled(said: Manifest, done: Pull['done']): Promise<Judged<Contribution>> {
+  async function pulled(
+    said: Manifest,
+    done: Pull['done'],
+    open: Open,
+  ): Promise<Judged<Contribution>> {
     const found = await done;
     if (!found) {
       return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
@@ -130,14 +133,35 @@ function openReader(
         const ours = assignment.digest ?? 'no roster';
         return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
       }
+      const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
+      if (agreed && !agreed.ok) return agreed;
+      const open: Open = (opened, payload) =>
+        openContribution(opened, payload, packer, assignment, agreed?.value);
       if (said.payload) return open(said, said.payload);
       const own = sending.own(said.eventId);
       if (own?.payload) return open({ ...said, eventBytes: own.eventBytes }, own.payload);
       const { done, progress, stop } = puller.pull(said, { signal: over.signal });
-      return { worker: said.worker, done: pulled(said, done), progress, stop };
+      return { worker: said.worker, done: pulled(said, done, open), progress, stop };
     },
     close: () => over.abort(new Error('closed')),
   };
+}
+
+/**
+ * How many of the rings that a worker has are such as this one knows, from the first on: a worker of a smaller tier cannot tell of the others,
+ * and all must count the same ones. A refusal where it has more than there are.
+ */
+function agreedRings(
+  { worker, features }: Manifest,
+  { rings = [], anyBase }: RoundRequest,
+  most: number,
+): Judged<number> {
+  const theirs = features?.widths?.rings ?? [];
+  if (theirs.length === 0 || theirs.length > most) {
+    return refusal(worker, 'malformed', `${theirs.length} rings of a model that has ${most}`);
+  }
+  const at = rings.findIndex((ring, i) => theirs[i] !== undefined && theirs[i] !== ring);
+  return accept(anyBase || at < 0 ? theirs.length : at);
 }
 
 export interface NativeSending {

@@ -12,7 +12,13 @@ import type { Contribution } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { CHUNK_LENGTH, clipPartial, type PartialVector } from '../../tensor/partial-vector.ts';
+import {
+  CHUNK_LENGTH,
+  chunkCount,
+  clipPartial,
+  type PartialVector,
+  prefixOfPartial,
+} from '../../tensor/partial-vector.ts';
 import { codecs, type Packing, payloadBytesAtMost } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
@@ -33,6 +39,10 @@ export interface Place {
   readonly round: number;
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
+  /** How many rings of the model the worker has, in a run with tiers; left out of what is this worker's own. */
+  readonly rings?: number | undefined;
+  /** How many of them, from the first on, started from the bits that this worker has; the others count for nothing. */
+  readonly agreed?: number | undefined;
 }
 
 export interface Packer {
@@ -46,6 +56,7 @@ export interface Packer {
 export interface PackerOptions {
   readonly run: string;
   readonly layout: Layout;
+  readonly ringEnds?: readonly number[] | undefined;
   readonly packing?: PackingName | undefined;
   readonly eventBudget?: number | undefined;
   readonly ratio: number;
@@ -63,19 +74,34 @@ const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
 export function createPacker(options: PackerOptions): Packer {
-  const { run, layout, sha256 } = options;
+  const { run, layout, sha256, ringEnds = [layout.size] } = options;
   const runDigest = sha256(utf8(run));
-  const scopeOf = ({ round, worker, assignment }: Place): PayloadScope => ({
-    run: runDigest,
-    round,
-    size: layout.size,
-    roster: fromHex(assignment.digest ?? NO_ROSTER)!,
-    chunks: assignment.chunksOf(worker),
-  });
+  const size = ringEnds.at(-1)!;
+  const scopeOf = ({ round, worker, assignment, rings }: Place): PayloadScope => {
+    const end = rings === undefined ? layout.size : ringEnds[rings - 1]!;
+    const chunks = assignment.chunksOf(worker);
+    return {
+      ...{ run: runDigest, round, size },
+      roster: fromHex(assignment.digest ?? NO_ROSTER)!,
+      chunks: end === size ? chunks : chunks.filter((chunk) => chunk < chunkCount(end)),
+    };
+  };
+  /** What of a decoded delta may move, and this worker has. */
+  const within = (
+    delta: PartialVector,
+    { assignment: { stretch }, agreed }: Place,
+  ): PartialVector => {
+    const until = agreed === undefined ? layout.size : ringEnds[agreed - 1]!;
+    const isWhole = layout.size === size && until === size;
+    const held = isWhole ? delta : prefixOfPartial(delta, layout.size, until);
+    return stretch ? clipPartial(held, stretch) : held;
+  };
   return {
     pack(delta, place) {
-      const packing = packingFor(options, place.assignment);
-      const { payload, sent } = encodePayload(delta, packing, scopeOf(place));
+      const scope = scopeOf(place);
+      const most = Math.min(place.assignment.most, Math.max(1, chunkCount(layout.size)));
+      const packing = packingFor(options, { most });
+      const { payload, sent } = encodePayload(delta, packing, scope);
       return { payload, sent: within(sent, place), codec: nameOf(packing) };
     },
     open(payload, codec, place) {
@@ -95,10 +121,6 @@ export function createPacker(options: PackerOptions): Packer {
     },
   };
 }
-
-/** What of a decoded delta may move. */
-const within = (delta: PartialVector, { assignment: { stretch } }: Place): PartialVector =>
-  stretch ? clipPartial(delta, stretch) : delta;
 
 /** The packing of a run whose workers send that many chunks. Throws a `ConfigError` where none fits the budget. */
 export function packingFor(
@@ -173,9 +195,11 @@ export function openContribution(
   payload: Uint8Array,
   packer: Packer,
   assignment: ChunkAssignment,
+  agreed?: number,
 ): Judged<Contribution> {
   const { worker, eventId, round, base, examples, steps, createdAt, eventBytes } = said;
-  const opened = packer.open(payload, said.codec, { round, worker, assignment });
+  const rings = said.features?.widths?.rings.length;
+  const opened = packer.open(payload, said.codec, { round, worker, assignment, rings, agreed });
   if (!opened.ok) {
     const { code, at, message } = opened.issue;
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);

@@ -55,6 +55,8 @@ export interface RoundRequest {
   readonly round: number;
   readonly base: Digest;
   readonly assignment: ChunkAssignment;
+  /** Of each ring that this worker has, the first one's again; in runs with tiers. */
+  readonly rings?: readonly Digest[] | undefined;
   /** Under `async`: gradients of any base and any round newer than `folded` count. */
   readonly anyBase?: { readonly folded: Readonly<Record<WorkerId, number>> };
 }
@@ -123,6 +125,8 @@ export interface WireOptions {
   /** Those of a certified run; none outside of one. */
   readonly features?: FeatureSet | undefined;
   readonly layout: Layout;
+  /** In a run with tiers, where the rings of the whole model end; the layout is one of its prefixes then. */
+  readonly ringEnds?: readonly number[] | undefined;
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly clock: Clock;

@@ -1,0 +1,147 @@
+/** Workers of several tiers of width in one run, over a relay: what each applies, and what they hold alike. */
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import type { PackingName } from '../../src/run/settings.ts';
+import { createLayout, type Layout } from '../../src/tensor/params.ts';
+import type { Trainer, TrainTask } from '../../src/worker/ports.ts';
+import { genesis } from '../../src/worker/state.ts';
+import { createStage } from '../support/stage.ts';
+import { arithmeticTrainer, divergencesOf, roundsOf, startMember } from '../support/swarm.ts';
+
+const { relay, start } = createStage(startMember);
+
+const rings = [
+  { from: 0, to: 8192 },
+  { from: 8192, to: 12_288 },
+  { from: 12_288, to: 15_000 },
+];
+const ringEnds = rings.map(({ to }) => to);
+const tensors = [
+  { name: 'a', shape: [100] },
+  { name: 'b', shape: [8092] },
+  { name: 'b.ring1', shape: [4096] },
+  { name: 'b.ring2', shape: [2712] },
+];
+const layoutOf = (tier: number): Layout => createLayout(tensors.slice(0, 4 - tier));
+const tiersOf = (tier: number) => ({ rings: rings.slice(0, 3 - tier), size: 15_000 });
+
+/** Every value of its delta is 1. */
+const constantTrainer = (layout: Layout, examples: number): Trainer => ({
+  ...arithmeticTrainer(0, layout, { clock: systemClock, trainMs: 0 }),
+  train: async ({ params, steps }) => ({
+    params: params.map((value) => value - 1),
+    ...{ moments: [], losses: new Float32Array(steps), examples, seconds: 0 },
+  }),
+});
+
+/** Learns nothing. */
+const still = ({ params, steps }: TrainTask) => ({
+  params,
+  ...{ moments: [], losses: new Float32Array(steps), examples: 1, seconds: 0 },
+});
+
+interface Cast {
+  readonly tiers: readonly number[];
+  readonly rounds?: number;
+  readonly trainer?: (layout: Layout, index: number) => Trainer;
+  readonly packing?: PackingName;
+  readonly plan?: object;
+}
+
+async function play({ tiers, rounds = 3, trainer, packing = 'int8', plan = {} }: Cast) {
+  const { url } = await relay();
+  const members = tiers.map((tier, index) => {
+    const layout = layoutOf(tier);
+    return start({
+      ...{ index, layout, ringEnds, relays: [url] },
+      packing,
+      ...(trainer && { trainer: trainer(layout, index) }),
+      plan: {
+        ...{ rounds, waitFor: tiers.length, tiers: tiersOf(tier) },
+        sync: { strategy: 'strict', workers: tiers.length },
+        ...plan,
+      },
+    });
+  });
+  const states = await Promise.all(members.map(({ finished }) => finished));
+  return { members, values: states.map(({ params }) => params.values) };
+}
+
+describe('a run with workers of several tiers', () => {
+  it('ends in the same bits wherever two workers hold the same values', async () => {
+    const { members, values } = await play({ tiers: [0, 0, 1, 2] });
+    const [whole, other, half, quarter] = values;
+    expect(other).toEqual(whole);
+    expect(half).toEqual(whole!.subarray(0, 12_288));
+    expect(quarter).toEqual(whole!.subarray(0, 8192));
+    expect(members.flatMap(divergencesOf)).toEqual([]);
+    for (const member of members) {
+      expect(roundsOf(member).map(({ accepted }) => accepted.length)).toEqual([4, 4, 4]);
+    }
+    const digests = members.map((member) => roundsOf(member).at(-1)!);
+    expect(new Set(digests.map(({ digest }) => digest)).size).toBe(1);
+    expect(digests.map(({ outer = [] }) => outer.length)).toEqual([2, 2, 1, 0]);
+    expect(digests[2]!.outer).toEqual(digests[0]!.outer!.slice(0, 1));
+  });
+
+  it('E-08: what only smaller tiers trained leaves the rest of the model as it was', async () => {
+    const quiet = (layout: Layout, index: number): Trainer => ({
+      ...arithmeticTrainer(index, layout, { clock: systemClock, trainMs: 0 }),
+    });
+    const { values } = await play({ tiers: [1, 1, 1], trainer: quiet });
+    expect(values[0]).toHaveLength(12_288);
+    // a worker of the whole model that only watches: one whose contribution is refused still applies the others'
+    const { values: mixed } = await play({
+      tiers: [1, 1, 0],
+      trainer: (layout, index) =>
+        index < 2
+          ? quiet(layout, index)
+          : { ...constantTrainer(layout, 1), train: async (task) => still(task) },
+    });
+    expect(mixed[2]!.subarray(12_288).every((value) => value === 0)).toBe(true);
+    expect(mixed[2]!.subarray(0, 12_288)).toEqual(mixed[0]);
+    expect(mixed[0]!.some((value) => value !== 0)).toBe(true);
+  });
+
+  it.each([
+    { weights: 'equal', examples: [8, 8, 8, 8] },
+    { weights: 'examples', examples: [64, 8, 16, 24] },
+  ] as const)(
+    'E-09: one of tier 0 and three of tier 1 that all say 1 move all values by the outer rate, by $weights weights',
+    async ({ weights, examples }) => {
+      const { values } = await play({
+        tiers: [0, 1, 1, 1],
+        rounds: 1,
+        trainer: (layout, index) => constantTrainer(layout, examples[index]!),
+        plan: { weights, normBound: 0, outer: { learningRate: 0.5, momentum: 0 } },
+      });
+      // one and the same number everywhere; what 1 is on the wire is the packing's business
+      const [moved] = values[0]!;
+      expect(moved).toBeCloseTo(-0.5, 4);
+      expect(new Set([...values[0]!, ...values[1]!])).toEqual(new Set([moved]));
+    },
+  );
+
+  it('whoever holds other bits in an outer ring counts for the rings before it alone, with everybody', async () => {
+    const { url } = await relay();
+    const common = { ringEnds, relays: [url], packing: 'int8' as const };
+    const rest = { rounds: 1, waitFor: 3, sync: { strategy: 'timeout' as const } };
+    const member = (index: number, tier: number, shift: number) => {
+      const layout = layoutOf(tier);
+      const values = new Float32Array(layout.size).fill(shift, 8192);
+      return start({
+        ...{ ...common, index, layout },
+        start: { ...genesis({ layout, values }, 1) },
+        plan: { ...rest, tiers: tiersOf(tier), roundTimeoutMs: 3000 },
+      });
+    };
+    const [whole, other, quarter] = [member(0, 0, 0), member(1, 1, 0.5), member(2, 2, 0)];
+    await Promise.all([whole, other, quarter].map(({ finished }) => finished));
+    const [seen] = roundsOf(whole);
+    expect(seen!.accepted).toHaveLength(3);
+    expect(seen!.digest).toBe(roundsOf(quarter)[0]!.digest);
+    expect(seen!.outer![0]).not.toBe(roundsOf(other)[0]!.outer![0]);
+    const [first] = divergencesOf(whole);
+    expect(first).toMatchObject({ round: 0, peer: other.id });
+  });
+});

@@ -1,0 +1,100 @@
+/** How a round of several tiers is averaged, ring by ring. */
+import { describe, expect, it } from 'vitest';
+import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import {
+  CHUNK_LENGTH,
+  prefixOfPartial,
+  stretchOfPartial,
+} from '../../src/tensor/partial-vector.ts';
+import { partialOf } from '../../src/tensor/sparse.ts';
+import { boundedMean, partsOf } from '../../src/worker/rings.ts';
+
+const size = 3 * CHUNK_LENGTH;
+const rings = [
+  { from: 0, to: CHUNK_LENGTH },
+  { from: CHUNK_LENGTH, to: size },
+];
+const layout = createLayout([
+  { name: 'inner', shape: [CHUNK_LENGTH] },
+  { name: 'outer', shape: [2 * CHUNK_LENGTH] },
+]);
+const plan = { tiers: { rings, size }, normBound: 0, normalize: 'workers' } as const;
+const state = { params: { layout, values: new Float32Array(size) }, norms: [] };
+
+/** All of one value, of a worker that has the first `until` values. */
+function row(worker: string, value: number, until: number, weight: number) {
+  const indices = Uint32Array.from({ length: size }, (_, i) => i);
+  const whole = partialOf({ size, indices, values: new Float64Array(size).fill(value) });
+  const delta = prefixOfPartial(whole, size, until);
+  return { worker, id: worker, late: false, delta, weight };
+}
+
+describe('the mean of a round of tiers', () => {
+  it.each([
+    [1, 1, 1, 1],
+    [7, 1, 2, 3],
+  ])('E-09: where all say 1 all values move by 1, with weights %d %d %d %d', (...weights) => {
+    const rows = weights.map((weight, i) => row(`${i}`, 1, i === 0 ? size : CHUNK_LENGTH, weight));
+    const { mean } = boundedMean(rows, state, plan, weightedMean);
+    expect(mean.mean.every((value) => value === 1)).toBe(true);
+    expect([...mean.moved]).toEqual([0, 1, 2]);
+  });
+
+  it('E-08: a ring that nobody trained does not move', () => {
+    const rows = [row('a', 1, CHUNK_LENGTH, 1), row('b', 3, CHUNK_LENGTH, 1)];
+    const { mean, outerNorms } = boundedMean(rows, state, plan, weightedMean);
+    expect([...mean.moved]).toEqual([0]);
+    expect(mean.mean.subarray(0, CHUNK_LENGTH).every((value) => value === 2)).toBe(true);
+    expect(mean.mean.subarray(CHUNK_LENGTH).every((value) => value === 0)).toBe(true);
+    expect(outerNorms).toEqual([[]]);
+  });
+
+  it('each ring has a bound of its own, so that workers of all tiers clip alike', () => {
+    const rows = [
+      row('a', 1, size, 1),
+      row('b', 1, CHUNK_LENGTH, 1),
+      row('c', 100, CHUNK_LENGTH, 1),
+      row('d', 8, size, 1),
+    ];
+    const bounded = { ...plan, normBound: 1.5 };
+    const whole = boundedMean(rows, state, bounded, weightedMean);
+    const own = createLayout(layout.slots.slice(0, 1));
+    const narrow = boundedMean(
+      rows.map((one) => ({ ...one, delta: prefixOfPartial(one.delta, own.size) })),
+      { params: { layout: own, values: new Float32Array(own.size) }, norms: [] },
+      { ...bounded, tiers: { rings: rings.slice(0, 1), size } },
+      weightedMean,
+    );
+    expect(narrow.mean.mean).toEqual(whole.mean.mean.subarray(0, CHUNK_LENGTH));
+    expect(narrow.norms).toEqual(whole.norms);
+    expect(narrow.mean.mean[0]).toBe((1 + 1 + 1.5 + 1.5) / 4);
+    // two rows have no majority: the bound is that of a first round
+    expect(whole.mean.mean.at(-1)).toBeGreaterThan(0);
+  });
+
+  it('parts are the rings, each with the tensors in it', () => {
+    const values = Float32Array.from({ length: size }, (_, i) => i);
+    const parts = partsOf({ layout, values }, plan);
+    expect(parts.map(({ layout: of }) => of.slots.map(({ name }) => name))).toEqual([
+      ['inner'],
+      ['outer'],
+    ]);
+    expect(parts[1]!.values[0]).toBe(CHUNK_LENGTH);
+    expect(partsOf({ layout, values }, { tiers: undefined })).toHaveLength(1);
+  });
+
+  it('a stretch of a delta is a delta of that stretch', () => {
+    const { delta } = row('a', 2, 2 * CHUNK_LENGTH, 1);
+    const part = stretchOfPartial(delta, rings[1]!);
+    expect(part.size).toBe(2 * CHUNK_LENGTH);
+    expect([...part.chunks]).toEqual([0]);
+    const target = new Float64Array(part.size);
+    part.addChunk(0, 1, target, 0);
+    expect(target[0]).toBe(2);
+    expect(target.at(-1)).toBe(0);
+    expect([
+      ...stretchOfPartial(prefixOfPartial(delta, size, CHUNK_LENGTH), rings[1]!).chunks,
+    ]).toEqual([]);
+  });
+});
