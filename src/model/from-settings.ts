@@ -1,6 +1,13 @@
 /** Which model training settings describe, before any data is read: its architecture and the layout of its parameters. */
 import { ConfigError } from '../base/errors.ts';
-import type { DecoderSpec, ModelSpec, OptimizerSpec, Precision } from '../run/model-spec.ts';
+import type {
+  DecoderSpec,
+  GptSpec,
+  ModelSpec,
+  OptimizerSpec,
+  Precision,
+  Tiers,
+} from '../run/model-spec.ts';
 import type { AdapterName, Settings } from '../run/settings.ts';
 import { decoderIn, type Start } from '../run/start.ts';
 import type { Layout } from '../tensor/params.ts';
@@ -14,7 +21,17 @@ import { modelLayout } from './parameters.ts';
 type ModelSettings = Pick<
   Settings,
   'model' | 'tokens' | 'width' | 'layers' | 'heads' | 'context' | 'ffn' | 'hidden'
->;
+> &
+  Partial<TierSettings>;
+
+type TierSettings = Pick<Settings, 'tiers' | 'tier'>;
+
+/** The tiers of a run's model, where it has some; of a tier that is still to be chosen, the whole model. */
+function tiersIn({ tiers = 0, tier = 'auto' }: Partial<TierSettings>): {
+  readonly tiers?: Tiers;
+} {
+  return tiers === 0 ? {} : { tiers: { count: tiers, own: tier === 'auto' ? 0 : Number(tier) } };
+}
 
 /**
  * The model of these settings, with the start of the run where that is a published one. Regressions have as many features as the made-up
@@ -33,10 +50,21 @@ export function modelOf(settings: ModelSettings, start?: Start | null): AnyModel
 function seededModelOf(settings: ModelSettings): ModelSpec {
   const features = linearTruth.weights.length;
   if (settings.model === 'linear') return { architecture: 'linear', features };
-  const { width, layers, heads, context, ffn, hidden } = settings;
-  if (settings.model === 'mlp') return { architecture: 'mlp', features, hidden };
-  const { vocabulary } = tokenizers[settings.tokens];
-  return { architecture: 'gpt', vocabulary, width, layers, heads, context, ffn };
+  if (settings.model === 'mlp') {
+    return { architecture: 'mlp', features, hidden: settings.hidden };
+  }
+  return gptSpec(settings, tokenizers[settings.tokens].vocabulary);
+}
+
+/** The transformer of these settings over a vocabulary. */
+export function gptSpec(
+  settings: Pick<Settings, 'width' | 'layers' | 'heads' | 'context' | 'ffn'> &
+    Partial<TierSettings>,
+  vocabulary: number,
+): GptSpec {
+  const { width, layers, heads, context, ffn } = settings;
+  const sizes = { vocabulary, width, layers, heads, context, ffn };
+  return { architecture: 'gpt', ...sizes, ...tiersIn(settings) };
 }
 
 /** What is trained of a base: all of it, or the adapters alone, beside a base that is held in so many bits. */

@@ -41,6 +41,12 @@ export function turnsOf(spec: AnyModel): readonly Range[] {
 export const ringsOf = (spec: AnyModel): readonly Range[] =>
   tiersOf(spec) ? stretchesBy(spec, ({ ring }) => ring ?? 0) : [];
 
+/** The whole model of which the spec means a tier; the spec itself where there are none. */
+export function wholeOf<S extends AnyModel>(spec: S): S {
+  const tiers = tiersOf(spec);
+  return tiers ? { ...spec, tiers: { ...tiers, own: 0 } } : spec;
+}
+
 function stretchesBy(spec: AnyModel, group: (tensor: TensorSpec) => number): readonly Range[] {
   const { slots, size } = modelLayout(spec);
   const groups = sorted(spec).map(group);

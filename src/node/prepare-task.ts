@@ -5,10 +5,10 @@ import { asRows, dealRows, madeRows } from '../model/data/regression.ts';
 import type { ShardForm } from '../model/data/text.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import type { TrainerData } from '../model/forms/table.ts';
-import { optimizerOf } from '../model/from-settings.ts';
+import { gptSpec, optimizerOf } from '../model/from-settings.ts';
 import { type EventSize, estimateEventSize } from '../network/wire/event-size.ts';
 import { measureGradient } from '../python/wire/sizes.ts';
-import type { GptSpec, ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
+import type { ModelSpec, OptimizerSpec } from '../run/model-spec.ts';
 import { isOfText, type Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
@@ -140,14 +140,6 @@ async function prepareText(
     tokensPerExample: context,
     text: { tokenizer: form.tokenizer, bytesPerToken },
   };
-}
-
-/** The transformer of these settings over a vocabulary. */
-export function gptSpec(
-  { width, layers, heads, context, ffn }: Settings,
-  vocabulary: number,
-): GptSpec {
-  return { architecture: 'gpt', vocabulary, width, layers, heads, context, ffn };
 }
 
 /** How many workers the settings speak of. */

@@ -2,7 +2,7 @@
 import { ConfigError } from '../base/errors.ts';
 import { modelOf } from '../model/architectures/table.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
-import { optimizerOf } from '../model/from-settings.ts';
+import { gptSpec, optimizerOf } from '../model/from-settings.ts';
 import { modelLayout } from '../model/parameters.ts';
 import { type Continuation, continueText } from '../model/sample.ts';
 import type { Settings } from '../run/settings.ts';
@@ -11,7 +11,6 @@ import { tensorOf, tensorsOf } from '../trainer/runtime.ts';
 import { frozenOf } from '../trainer/setup.ts';
 import { createTextReader } from '../trainer/text-reader.ts';
 import type { BaseModel } from './base-model.ts';
-import { gptSpec } from './prepare-task.ts';
 import { physicalCores } from './trainer/physical-cores.ts';
 import { createTrainer } from './trainer/trainer.ts';
 import { requireEngine } from './training-engine.ts';

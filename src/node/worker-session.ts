@@ -5,11 +5,12 @@ import { ConfigError } from '../base/errors.ts';
 import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/events.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
-import { initialParameters, turnsOf } from '../model/parameters.ts';
+import { initialParameters, modelLayout, ringsOf, turnsOf, wholeOf } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';
+import { tierFeatures } from '../run/features.ts';
 import { formatShard } from '../run/field.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { termsOf } from '../run/terms.ts';
@@ -112,6 +113,7 @@ export const runWorkerSession = <M extends object>(
     const { run, relay, peers, topk, packing, eventBudget } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
+    const whole = wholeOf(task.model);
     const size = largestEvent(settings, { layout, turns: turnsOf(task.model) });
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
@@ -126,7 +128,11 @@ export const runWorkerSession = <M extends object>(
       peers,
       eventBudget,
       ratio: topk,
-      maxContainerBytes: protocol.maxPayloadBytes ?? mostPayloadBytes(layout),
+      maxContainerBytes: protocol.maxPayloadBytes ?? mostPayloadBytes(modelLayout(whole)),
+      ...(settings.tiers > 0 && {
+        ringEnds: ringsOf(whole).map(({ to }) => to),
+        features: tierFeatures,
+      }),
     });
     scope.defer(() => wire.close());
     const plan = planOf(settings, taskPlan(settings, task, trainer));
@@ -207,6 +213,9 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
   turns: turnsOf(task.model),
+  ...(settings.tiers > 0 && {
+    tiers: { rings: ringsOf(task.model), size: modelLayout(wholeOf(task.model)).size },
+  }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
   terms: termsOf(settings, task.base),

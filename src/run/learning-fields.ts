@@ -1,6 +1,6 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
 import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
-import { adapterTrains, precisions } from './model-spec.ts';
+import { adapterTrains, MOST_TIERS, precisions } from './model-spec.ts';
 
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
@@ -44,6 +44,17 @@ export const learningFields = {
   heads: whole('--heads <n>', 'gpt: attention heads per block', 1),
   context: whole('--context <n>', 'text: longest sequence, in tokens', 2),
   ffn: whole('--ffn <n>', 'gpt: hidden width of the feed-forward layers', 1),
+  tiers: whole(
+    '--tiers <n>',
+    'gpt: how often the width of feed-forward layers may be halved for smaller machines; 0: everybody trains the whole model',
+    0,
+    MOST_TIERS,
+  ),
+  tier: choice(
+    '--tier <t>',
+    'gpt, with --tiers: which tier this worker trains: 0 is the whole model, 1 half of the width, 2 a quarter; auto: what this machine can hold',
+    ['auto', ...Array.from({ length: MOST_TIERS + 1 }, (_, tier) => `${tier}` as const)],
+  ),
   hidden: sizes('--hidden <n,..>', 'mlp: widths of the hidden layers'),
   tokens: choice('--tokens <kind>', 'text: how characters become tokens', ['chars', 'bytes']),
   shard: shard('--shard <k/n>', 'part of the data to train on, such as 2/4'),

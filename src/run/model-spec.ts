@@ -13,6 +13,9 @@ export interface MlpSpec {
   readonly hidden: readonly number[];
 }
 
+/** Beyond, a tier is next to nothing but what all tiers have. */
+export const MOST_TIERS = 8;
+
 /** Tiers of width (MatFormer, arXiv 2310.07707): tier t has the first 1/2^t of every feed-forward layer and all of everything else. */
 export interface Tiers {
   /** The smallest tier that the run has. */

@@ -17,6 +17,8 @@ const common: PartialSettings = {
   targets: 'qv',
   adapterTrain: 'both',
   basePrecision: 'f32',
+  tiers: 0,
+  tier: 'auto',
   tokens: 'chars',
   shard: { index: 1, count: 1 },
   seed: 1,
@@ -117,7 +119,10 @@ const referenceWire: PartialSettings = {
   residual: 'feedback',
 };
 
-/** One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. */
+/**
+ * One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. Workers of several tiers each send
+ * all that they have, so that nobody has to know who has what.
+ */
 const alone: PartialSettings = {
   packing: 'int8',
   owners: 0,
@@ -135,7 +140,7 @@ export const presets = {
 } satisfies Record<string, PartialSettings>;
 
 /**
- * What being asked for something changes of what was not asked for: the reference's wire, or a worker alone. Only the presets
+ * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, or tiers. Only the presets
  * that pack for one event are so adapted.
  */
 function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
@@ -143,7 +148,8 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
   if (asked.profile === 'nostrain/0')
     return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
   const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
-  return isPacked && isAlone ? alone : {};
+  const { tiers = 0 } = asked;
+  return isPacked && (isAlone || tiers > 0) ? alone : {};
 }
 
 /** The model that was asked for: who names a base means that. */

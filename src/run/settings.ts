@@ -138,6 +138,8 @@ const personal = [
   'relay',
   'base',
   'basePrecision',
+  'tiers',
+  'tier',
   'shard',
   'sync',
   'peers',
@@ -156,6 +158,8 @@ const personal = [
 
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
 const withoutSpec = [
+  'tiers',
+  'tier',
   'peers',
   'roundTimeout',
   'codec',

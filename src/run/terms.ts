@@ -55,7 +55,7 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-type TermName = SharedName | AdapterName;
+type TermName = SharedName | AdapterName | 'tiers';
 
 /** Those of the settings that count: what is trained of a base where there is one. */
 const namesFor = (model: string | undefined): readonly TermName[] =>
@@ -65,7 +65,9 @@ const namesFor = (model: string | undefined): readonly TermName[] =>
 export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const texts = textsOf(settings);
   const usual = textsOf(presets[settings.model]);
-  const shared = namesFor(settings.model).map((name) => [name, texts.get(name) ?? ''] as const);
+  const tiers = settings.tiers > 0 ? (['tiers'] as const) : [];
+  const names = [...namesFor(settings.model), ...tiers];
+  const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
   return {
@@ -105,7 +107,7 @@ const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return namesFor(mine.get('model'))
+  return [...namesFor(mine.get('model')), 'tiers' as const]
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));

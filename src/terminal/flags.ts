@@ -174,10 +174,29 @@ function assertInTurn({ model, rank, adapterTrain, sync, profile }: Settings): v
   );
 }
 
+/** Workers of several tiers send all that they have, in this program's own wire. */
+function assertTiers({ tiers, tier, owners, fragments, profile }: Settings): void {
+  if (tiers === 0) return;
+  if (tier !== 'auto' && Number(tier) > tiers) {
+    throw new ConfigError('flag/tier', `there is no tier ${tier} in a run of --tiers ${tiers}`, {
+      hint: `the tiers are 0, the whole model, to ${tiers}`,
+    });
+  }
+  if (profile === 'nostrain/1' && owners === 0 && fragments === 1) return;
+  const which =
+    profile === 'nostrain/0'
+      ? 'the wire of nostrain/0'
+      : '--owners and --fragments, which cut the model otherwise';
+  throw new ConfigError('flag/tiers', `--tiers does not go with ${which}`, {
+    hint: 'give --profile nostrain/1 --owners 0 --fragments 1, or --tiers 0',
+  });
+}
+
 /** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {
   const { sync, owners, fragments, waitFor, profile } = settings;
   assertInTurn(settings);
+  assertTiers(settings);
   if (profile === 'nostrain/0' && fragments > 1) {
     throw new ConfigError('flag/fragments', 'nostrain/0 sends the whole model, never a fragment', {
       hint: 'give --profile nostrain/1, or --fragments 1',

@@ -50,6 +50,12 @@ const settingTable: readonly SettingRule[] = [
     goesWith: 'adapters on a base (--model pretrained, --rank above 0)',
     holds: (settings) => isPretrained(settings) && settings.rank > 0,
   },
+  {
+    flags: ['tiers'],
+    goesWith: 'models of text of our own (--model char-gpt, gpt)',
+    holds: isGpt,
+  },
+  { flags: ['tier'], goesWith: '--tiers', holds: ({ tiers }) => tiers > 0 },
   { flags: ['hidden'], goesWith: '--model mlp', holds: ({ model }) => model === 'mlp' },
   {
     flags: ['weightDecay'],

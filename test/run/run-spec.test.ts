@@ -137,6 +137,8 @@ describe('run id', () => {
           'recompute',
           'accumulate',
           'evaluate',
+          'tiers',
+          'tier',
         ],
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
       ].sort(),

@@ -47,6 +47,8 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   heads: whole(1),
   context: whole(2),
   ffn: whole(1),
+  tiers: fc.integer({ min: 0, max: 8 }),
+  tier: fc.constantFrom('auto', '0', '1', '8'),
   hidden: fc.array(whole(1), { minLength: 1 }),
   tokens: fc.constantFrom('chars', 'bytes'),
   shard,

@@ -10,14 +10,14 @@ import { concat } from '../graph/verbs.ts';
 import type { Model, TensorSpec, Weights } from './architecture.ts';
 
 /** How the name of a tensor goes on in an outer ring; in ring 0 it is the name itself. */
-export const ringName = (name: string, ring: number): string =>
+const ringName = (name: string, ring: number): string =>
   ring === 0 ? name : `${name}.ring${ring}`;
 
 /** Zeros at the end of a ring that no program reads. */
 const paddingName = (ring: number): string => `padding.ring${ring}`;
 
 /** The widths of the rings that a tier has: for two tiers a quarter, a quarter, a half. */
-export function ringWidths(ffn: number, { count, own }: Tiers): readonly number[] {
+function ringWidths(ffn: number, { count, own }: Tiers): readonly number[] {
   const widths = Array.from({ length: count - own + 1 }, (_, ring) => ffn / 2 ** (count - ring));
   return widths.map((width, ring) => (ring === 0 ? width : width / 2));
 }

@@ -1,6 +1,13 @@
 /** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
 import { ConfigError, NostrainError } from '../../base/errors.ts';
-import type { DecoderSpec, GptSpec, LlamaSpec, ModelSpec, Tiers } from '../../run/model-spec.ts';
+import {
+  type DecoderSpec,
+  type GptSpec,
+  type LlamaSpec,
+  MOST_TIERS,
+  type ModelSpec,
+  type Tiers,
+} from '../../run/model-spec.ts';
 import { decodingOf } from '../decoding.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
@@ -13,9 +20,6 @@ import { inRings } from './rings.ts';
 
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
-
-/** Beyond, a tier is next to nothing but what all tiers have. */
-export const MOST_TIERS = 8;
 
 const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
   linear,
@@ -51,7 +55,7 @@ export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
 
 /** The tier that is meant as a model of its own: a narrower one, in no rings. */
-export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
+function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
   const ffn = tiers ? spec.ffn / 2 ** tiers.own : spec.ffn;
   return { ...spec, ffn } as S;
 }
