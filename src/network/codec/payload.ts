@@ -25,14 +25,8 @@ import {
   readPayloadHeader,
   writePayloadHeader,
 } from './payload-header.ts';
-import {
-  type Coded,
-  codedBytesAtMost,
-  levelsOf,
-  MOST_CODE,
-  readCoded,
-  writeCoded,
-} from './range-coded.ts';
+import { type Coded, codedBytesAtMost, levelsOf, readCoded, writeCoded } from './range-coded.ts';
+import { MOST_CODE } from './range-coder.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
 import { addUp, type ChunkValues, chunkValues } from './values/value-code.ts';
 

@@ -1,46 +1,61 @@
 /**
- * Binary arithmetic coding in 32-bit integers (Martin's range coder with the carries of LZMA), with probabilities that adapt: each
- * bit costs what its context makes of it. The same bytes in every engine.
+ * Small integers by adaptive binary arithmetic coding in 32-bit integers (Martin's range coder with the carries of LZMA): what came
+ * just before says what to expect, and each bit costs what its context makes of it (docs/payload.md). The same bytes in every engine.
+ *
+ * Written for speed, since every value of every payload comes through here: what a file names is read again at each use, what a
+ * function names is in a register, so loops begin by naming what they need, and numbers of the format stand as they are.
  */
 
-/** Probabilities are of a zero bit, in 1/65536; each context has one that learns fast and one that learns slowly. */
-const ONE = 65_536;
-const [FAST, SLOW] = [4, 7];
-const LEAST_RANGE = 0x100_0000;
+/** The largest magnitude. */
+export const MOST_CODE = 127;
+/** Magnitudes up to here are counted up bit by bit; beyond, seven bits follow. */
+export const COUNTED = 15;
+export const LONG_BITS = 7;
+/** The running mean of magnitudes, in 1/256, over some 32 values; one magnitude counts for at most 7. */
+const [MEAN_SHIFT, MOST_COUNTED] = [5, 7];
+/** Where the mean is taken to say something else. */
+const BOUNDS = [8, 16, 26, 38, 52, 77, 115, 179, 256, 384, 640];
+const EXPECTED = Uint8Array.from(
+  { length: 256 * MOST_COUNTED + 1 },
+  (_, mean) => BOUNDS.filter((bound) => mean >= bound).length,
+);
+const KINDS = BOUNDS.length + 1;
+/** Contexts: of zeros by kind from 0, of ones by kind, and of each further count. */
+const [ONES, COUNTS] = [KINDS, 2 * KINDS];
 
-export interface Contexts {
+/** How likely a zero bit is, in 1/65536: each context has one number that learns fast, by a 16th of what it is off, and one by a 128th. */
+interface Contexts {
   readonly fast: Uint16Array;
   readonly slow: Uint16Array;
 }
 
 /** Contexts that know nothing yet. */
-export const contexts = (count: number): Contexts => ({
-  fast: new Uint16Array(count).fill(ONE / 2),
-  slow: new Uint16Array(count).fill(ONE / 2),
+const contexts = (): Contexts => ({
+  fast: new Uint16Array(COUNTS + COUNTED).fill(0x8000),
+  slow: new Uint16Array(COUNTS + COUNTED).fill(0x8000),
 });
 
-/** The mean of both probabilities, from 15 of their bits so that neither side of a split is empty. */
-const zeroShare = ({ fast, slow }: Contexts, at: number): number =>
-  ((fast[at]! + slow[at]!) >>> 5) * 16 + 8;
+/** A bit that nobody can expect: it costs one. The last bit of such a number is the bit itself. */
+const EVEN = -0x20000;
 
-function learn({ fast, slow }: Contexts, at: number, bit: number): void {
-  if (bit === 0) {
-    fast[at] = fast[at]! + ((ONE - 1 - fast[at]!) >>> FAST);
-    slow[at] = slow[at]! + ((ONE - 1 - slow[at]!) >>> SLOW);
-  } else {
-    fast[at] = fast[at]! - (fast[at]! >>> FAST);
-    slow[at] = slow[at]! - (slow[at]! >>> SLOW);
-  }
+/**
+ * A bit, given as 0 or -1, with what its context makes of it, as `RangeEncoder` takes it; the context learns it. What it expects is the
+ * mean of both numbers, from 15 of their bits so that neither side of a split is empty.
+ */
+function expectBit(fast: Uint16Array, slow: Uint16Array, at: number, bit: number): number {
+  const quick = fast[at]!;
+  const steady = slow[at]!;
+  fast[at] = quick + (((0xffff - quick) >>> 4) & ~bit) - ((quick >>> 4) & bit);
+  slow[at] = steady + (((0xffff - steady) >>> 7) & ~bit) - ((steady >>> 7) & bit);
+  return ((((quick + steady) >>> 5) * 16 + 8) << 1) - bit;
 }
 
 /** Writes bits into bytes; what does not fit any more is counted, not written. */
-export class RangeEncoder {
+class RangeEncoder {
   /** Bytes so far, written or not. */
   length = 0;
   private low = 0;
   private range = 0xffff_ffff;
-  private held = -1;
-  private waiting = 0;
   private readonly out: Uint8Array;
   private readonly from: number;
 
@@ -49,109 +64,228 @@ export class RangeEncoder {
     this.from = from;
   }
 
-  /** A bit that a context expects more or less. */
-  bit(known: Contexts, at: number, bit: number): void {
-    const split = Math.imul(this.range >>> 16, zeroShare(known, at)) >>> 0;
-    if (bit === 0) this.range = split;
-    else {
-      this.low += split;
-      this.range = (this.range - split) >>> 0;
+  /** The first `count` of these bits, each as a context expects it. */
+  put(bits: Int32Array, count: number): void {
+    const { out } = this;
+    let { low, range } = this;
+    let at = this.from + this.length;
+    for (let i = 0; i < count; i++) {
+      const expected = bits[i]!;
+      const share = (expected >>> 1) & 0xffff;
+      const even = expected >> 31;
+      const split = (Math.imul(range >>> 16, share) | ((range >>> 1) & even)) >>> 0;
+      const one = -(expected & 1);
+      const before = low;
+      low = (low + (split & one)) >>> 0;
+      if (low < before) carry(out, at - 1);
+      range = (split ^ ((split ^ (range - split)) & one & ~even)) >>> 0;
+      while (range < 0x1000000) {
+        if (at < out.length) out[at] = low >>> 24;
+        at++;
+        low = (low << 8) >>> 0;
+        range = (range << 8) >>> 0;
+      }
     }
-    learn(known, at, bit);
-    while (this.range < LEAST_RANGE) this.shift();
-  }
-
-  /** A bit that nobody can expect: it costs one. */
-  evenBit(bit: number): void {
-    this.range >>>= 1;
-    if (bit !== 0) this.low += this.range;
-    if (this.range < LEAST_RANGE) this.shift();
+    this.low = low;
+    this.range = range;
+    this.length = at - this.from;
   }
 
   /** Writes what is left, so that a reader ends with code 0. Returns the count of bytes. */
   end(): number {
-    for (let i = 0; i < 4; i++) this.shift();
-    this.flush(0);
-    return this.length;
-  }
-
-  /** Moves the uppermost byte out; one of 255s waits for a carry that may still come. */
-  private shift(): void {
-    const low = this.low;
-    const carry = low > 0xffff_ffff ? 1 : 0;
-    const top = (low >>> 24) & 0xff;
-    if (carry === 1 || top !== 0xff) {
-      this.flush(carry);
-      this.held = top;
-    } else {
-      this.waiting++;
+    for (let shift = 24; shift >= 0; shift -= 8) {
+      const at = this.from + this.length++;
+      if (at < this.out.length) this.out[at] = (this.low >>> shift) & 0xff;
     }
-    this.low = ((low >>> 0) & 0x00ff_ffff) * 256;
-    this.range = (this.range << 8) >>> 0;
-  }
-
-  private flush(carry: number): void {
-    if (this.held >= 0) this.put(this.held + carry);
-    for (; this.waiting > 0; this.waiting--) this.put(0xff + carry);
-    this.held = -1;
-  }
-
-  private put(byte: number): void {
-    const at = this.from + this.length++;
-    if (at < this.out.length) this.out[at] = byte & 0xff;
+    return this.length;
   }
 }
 
-/** Reads the bits again; beyond the end it reads zeros, which `end` tells. */
-export class RangeDecoder {
-  private code = 0;
-  private range = 0xffff_ffff;
-  private at: number;
-  private readonly bytes: Uint8Array;
+/** One more in the last of the bytes written, and in those before it that overflow. */
+function carry(out: Uint8Array, last: number): void {
+  let at = Math.min(last, out.length - 1);
+  while (out[at] === 0xff) out[at--] = 0;
+  out[at] = out[at]! + 1;
+}
 
-  constructor(bytes: Uint8Array, from: number) {
-    this.bytes = bytes;
-    this.at = from;
-    for (let i = 0; i < 4; i++) this.code = (this.code * 256 + this.next()) >>> 0;
+/** So many values are expected before they are coded; bits of one value at most: zero or not, sign, one or not, counts, long ones. */
+const [BLOCK, BITS_OF_ONE] = [1024, 3 + COUNTED + LONG_BITS];
+
+/** What is expected next. */
+interface Expecting extends Contexts {
+  mean: number;
+  readonly bits: Int32Array;
+}
+
+/**
+ * Writes codes; bytes beyond the end of `out` are only counted, and where it is overfull the count is guessed from the values so far.
+ * Returns how many bytes they take.
+ */
+export function writeCodes(codes: Int8Array, out: Uint8Array, from: number): number {
+  const coder = new RangeEncoder(out, from);
+  const bits = new Int32Array(BLOCK * BITS_OF_ONE);
+  const known: Expecting = { ...contexts(), mean: 0, bits };
+  for (let at = 0; at < codes.length; at += BLOCK) {
+    const to = Math.min(codes.length, at + BLOCK);
+    coder.put(bits, expect(codes, at, to, known));
+    if (from + coder.length > out.length) return Math.ceil((coder.length * codes.length) / to);
   }
+  return coder.end();
+}
 
-  bit(known: Contexts, at: number): number {
-    const split = Math.imul(this.range >>> 16, zeroShare(known, at)) >>> 0;
-    let bit = 0;
-    if (this.code < split) this.range = split;
-    else {
-      bit = 1;
-      this.code = (this.code - split) >>> 0;
-      this.range = (this.range - split) >>> 0;
+/**
+ * The bits of some codes, each as its context expects it; returns how many there are. Without a branch where nobody can say which
+ * way it goes: the sign and what follows are written always, and count where the value is not zero.
+ */
+function expect(codes: Int8Array, from: number, to: number, known: Expecting): number {
+  const { bits, fast, slow } = known;
+  // names of this function are in registers, those of the file are read again for each value
+  const [expected, ones, even, most, shift] = [EXPECTED, ONES, EVEN, MOST_COUNTED, MEAN_SHIFT];
+  let { mean } = known;
+  let count = 0;
+  for (let i = from; i < to; i++) {
+    const code = codes[i]!;
+    const negative = code >> 31;
+    const size = (code ^ negative) - negative;
+    const some = -size >> 31;
+    const kind = expected[mean]!;
+    bits[count] = expectBit(fast, slow, kind, some);
+    bits[count + 1] = even | -negative;
+    mean += ((Math.min(size, most) << 8) - mean) >> shift;
+    count += 1 - some;
+    if (size > 1) count = expectMore(size, kind, known, count);
+    else if (some) bits[count++] = expectBit(fast, slow, ones + kind, 0);
+  }
+  known.mean = mean;
+  return count;
+}
+
+/** How much more than 1 a magnitude is. */
+function expectMore(size: number, kind: number, known: Expecting, from: number): number {
+  const { bits, fast, slow } = known;
+  let count = from;
+  bits[count++] = expectBit(fast, slow, ONES + kind, -1);
+  for (let more = 2; more < COUNTED; more++) {
+    if (size === more) {
+      bits[count++] = expectBit(fast, slow, COUNTS + more, 0);
+      return count;
     }
-    learn(known, at, bit);
-    while (this.range < LEAST_RANGE) this.shift();
-    return bit;
+    bits[count++] = expectBit(fast, slow, COUNTS + more, -1);
   }
+  for (let bit = LONG_BITS - 1; bit >= 0; bit--) {
+    bits[count++] = EVEN | (((size - COUNTED) >>> bit) & 1);
+  }
+  return count;
+}
 
-  evenBit(): number {
-    this.range >>>= 1;
-    let bit = 0;
-    if (this.code >= this.range) {
-      bit = 1;
-      this.code = (this.code - this.range) >>> 0;
+/** Bytes of a coder on their way back into bits; beyond the end they are zeros, which the place tells. */
+interface Incoming {
+  readonly bytes: Uint8Array;
+  at: number;
+  code: number;
+  range: number;
+}
+
+export interface ReadCodes {
+  /** The largest magnitude, beyond `MOST_CODE` where reading stopped. */
+  readonly largest: number;
+  /** Where the next byte would be. */
+  readonly end: number;
+  /** Whether what was read is exactly what an encoder ends with. */
+  readonly isWhole: boolean;
+}
+
+/** Fills the codes, all zero before. The bits that every value has are read here, with all they need in registers. */
+export function readCodes(bytes: Uint8Array, from: number, codes: Int8Array): ReadCodes {
+  const input: Incoming = { bytes, at: from, code: 0, range: 0 };
+  for (let i = 0; i < 4; i++) shift(input);
+  input.range = 0xffff_ffff;
+  const known = contexts();
+  const { fast, slow } = known;
+  const [expected, ones, most, rate] = [EXPECTED, ONES, MOST_COUNTED, MEAN_SHIFT];
+  let [mean, largest] = [0, 0];
+  let { code, range } = input;
+  for (let i = 0; i < codes.length; i++) {
+    const kind = expected[mean]!;
+    const quick = fast[kind]!;
+    const steady = slow[kind]!;
+    const split = Math.imul(range >>> 16, ((quick + steady) >>> 5) * 16 + 8) >>> 0;
+    if (code < split) {
+      fast[kind] = quick + ((0xffff - quick) >>> 4);
+      slow[kind] = steady + ((0xffff - steady) >>> 7);
+      range = split;
+      mean += -mean >> rate;
+      if (range >= 0x1000000) continue;
+      [input.code, input.range] = [code, range];
+      refill(input);
+      ({ code, range } = input);
+      continue;
     }
-    if (this.range < LEAST_RANGE) this.shift();
-    return bit;
+    fast[kind] = quick - (quick >>> 4);
+    slow[kind] = steady - (steady >>> 7);
+    input.code = (code - split) >>> 0;
+    input.range = (range - split) >>> 0;
+    if (input.range < 0x1000000) refill(input);
+    const negative = -readEven(input);
+    const size = readBit(input, fast, slow, ones + kind) === 0 ? 1 : readMore(input, known);
+    if (size > largest) largest = size;
+    if (size > MOST_CODE) break;
+    codes[i] = (size ^ negative) - negative;
+    mean += ((Math.min(size, most) << 8) - mean) >> rate;
+    ({ code, range } = input);
   }
+  return { largest, end: input.at, isWhole: code === 0 && input.at <= bytes.length };
+}
 
-  /** Where the next byte would be, and whether what was read is exactly what an encoder ends with. */
-  end(): { readonly at: number; readonly isWhole: boolean } {
-    return { at: this.at, isWhole: this.code === 0 && this.at <= this.bytes.length };
+function readBit(input: Incoming, fast: Uint16Array, slow: Uint16Array, at: number): number {
+  const { code, range } = input;
+  const quick = fast[at]!;
+  const steady = slow[at]!;
+  const split = Math.imul(range >>> 16, ((quick + steady) >>> 5) * 16 + 8) >>> 0;
+  if (code < split) {
+    fast[at] = quick + ((0xffff - quick) >>> 4);
+    slow[at] = steady + ((0xffff - steady) >>> 7);
+    input.range = split;
+    if (split < 0x1000000) refill(input);
+    return 0;
   }
+  fast[at] = quick - (quick >>> 4);
+  slow[at] = steady - (steady >>> 7);
+  input.code = (code - split) >>> 0;
+  input.range = (range - split) >>> 0;
+  if (input.range < 0x1000000) refill(input);
+  return 1;
+}
 
-  private shift(): void {
-    this.code = ((this.code << 8) | this.next()) >>> 0;
-    this.range = (this.range << 8) >>> 0;
-  }
+function readEven(input: Incoming): number {
+  const half = input.range >>> 1;
+  const bit = input.code < half ? 0 : 1;
+  input.code = (input.code - (half & -bit)) >>> 0;
+  input.range = half;
+  if (half < 0x1000000) refill(input);
+  return bit;
+}
 
-  private next(): number {
-    const at = this.at++;
-    return at < this.bytes.length ? this.bytes[at]! : 0;
-  }
+/** A magnitude of 2 or more. */
+function readMore(input: Incoming, { fast, slow }: Contexts): number {
+  const [counts, counted] = [COUNTS, COUNTED];
+  let size = 2;
+  while (size < counted && readBit(input, fast, slow, counts + size) === 1) size++;
+  if (size < counted) return size;
+  let more = 0;
+  for (let bit = 0; bit < LONG_BITS; bit++) more = 2 * more + readEven(input);
+  return size + more;
+}
+
+/** Bytes until the range is wide again. */
+function refill(input: Incoming): void {
+  do shift(input);
+  while (input.range < 0x1000000);
+}
+
+function shift(input: Incoming): void {
+  const at = input.at++;
+  const byte = at < input.bytes.length ? input.bytes[at]! : 0;
+  input.code = ((input.code << 8) | byte) >>> 0;
+  input.range = (input.range << 8) >>> 0;
 }
