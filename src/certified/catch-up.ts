@@ -32,7 +32,7 @@ import {
   stakesOf,
   withEntropy,
 } from './chain.ts';
-import type { CheckpointChunks } from './checkpoint-chunks.ts';
+import { type CheckpointChunks, manifestsOf } from './checkpoint-chunks.ts';
 import { BYTES_PER_PARAMETER, type Verdict } from './evidence.ts';
 import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
@@ -67,6 +67,10 @@ const PATIENCE_MS = 60_000;
 const MOST_TRIED = 3;
 /** Checkpoints that are named when they are passed over: there may be any number of them. */
 const MOST_NAMED = 8;
+/** Claims that are kept of one checkpoint. */
+const MOST_CLAIMS = 64;
+/** After so many those of strangers are not. */
+const MOST_STRANGERS = 8;
 
 /** The state after the newest checkpoint whose outcome is certified and whose chunks come; undefined where there is none. */
 export async function fromCheckpoint(
@@ -90,12 +94,12 @@ export async function checkpointOn(
   spec: RunSpec,
   options: CheckpointOptions,
 ): Promise<CaughtUp | undefined> {
-  for (const claim of await soundClaims(spec, stops, options)) {
-    const { author, outcome } = claim;
+  for (const claims of await soundClaims(spec, stops, options)) {
+    const [{ author, outcome }] = claims;
     const { chain, votes } = stops.get(outcome)!;
     const { modelRoot: root } = chain;
     const bytes =
-      (await fetchModel(root, claim, options)) ?? (await pullModel(root, author, options));
+      (await fetchModel(chain, claims, options)) ?? (await pullModel(root, author, options));
     if (bytes === undefined) {
       options.onNotice?.(
         `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
@@ -114,7 +118,7 @@ export async function checkpointChunks(
   { layout, ...asked }: CheckpointOptions,
 ): Promise<readonly SignedEvent[]> {
   const bytes = BYTES_PER_PARAMETER * layout.size;
-  for (const { modelRoot: root } of await soundClaims(spec, path.stops, asked)) {
+  for (const [{ modelRoot: root }] of await soundClaims(spec, path.stops, asked)) {
     const found: SignedEvent[] = [];
     await collectChunks([{ root, bytes }], asked, (event) => found.push(event));
     if (heapChunks(found, bytes)({ root, bytes })) return found;
@@ -122,22 +126,27 @@ export async function checkpointChunks(
   return [];
 }
 
-/** Claims that hold against what is certified, one of each outcome, of the latest round first; what does not hold is named and let go of. */
+/** Claims of one checkpoint, whoever makes them. */
+type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
+
+/** Claims that hold against what is certified, by outcome, of the latest round first; what does not hold is named and let go of. */
 async function soundClaims(
   spec: RunSpec,
   stops: Path['stops'],
   { onNotice, ...asked }: Asked & Pick<CheckpointOptions, 'onNotice'>,
-): Promise<readonly CheckpointClaim[]> {
-  const sound = new Map<Digest, CheckpointClaim>();
+): Promise<readonly Claims[]> {
+  const sound = new Map<Digest, Claims>();
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   let passed = 0;
   await collectEvents([checkpointsFilter(run)], asked, (event) => {
     const claim = toCheckpointClaim(event, run, features);
     if (claim === undefined) return;
-    const why = refuseClaim(claim, stops.get(claim.outcome)?.chain);
-    if (why === undefined) sound.set(claim.outcome, sound.get(claim.outcome) ?? claim);
-    else if (++passed <= MOST_NAMED) {
+    const after = stops.get(claim.outcome)?.chain;
+    const why = refuseClaim(claim, after);
+    if (why === undefined) {
+      sound.set(claim.outcome, withClaim(sound.get(claim.outcome), claim, after!));
+    } else if (++passed <= MOST_NAMED) {
       const { author, round } = claim;
       onNotice?.(
         `passed over the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
@@ -145,7 +154,14 @@ async function soundClaims(
     }
   });
   if (passed > MOST_NAMED) onNotice?.(`passed over ${passed - MOST_NAMED} more checkpoints`);
-  return [...sound.values()].sort((a, b) => b.round - a.round).slice(0, MOST_TRIED);
+  return [...sound.values()].sort(([a], [b]) => b.round - a.round).slice(0, MOST_TRIED);
+}
+
+/** Claims of members stand before those of strangers, who crowd nobody out. */
+function withClaim(before: Claims | undefined, claim: CheckpointClaim, { ledger }: Chain): Claims {
+  if (before === undefined) return [claim];
+  if (before.length >= MOST_CLAIMS) return before;
+  return ledger.members.some(({ key }) => key === claim.author) ? [claim, ...before] : before.length < MOST_STRANGERS ? [...before, claim] : before; // biome-ignore format: one line
 }
 
 /** Why a checkpoint is not that of a certified outcome; nothing when it is. */
@@ -174,23 +190,26 @@ async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked)
   return isSaid;
 }
 
-/** The model from the places of the run, held against the certified root; undefined where they have it not, and relays are asked. */
+/** The model from places and holders of the run, held against the certified root; undefined where they have it not, and relays are asked. */
 async function fetchModel(
-  root: Digest,
-  { features, round }: CheckpointClaim,
-  { chunks, layout, signal, onNotice, sha256 = pureSha256 }: CheckpointOptions,
+  { modelRoot: root, round, ledger }: Chain,
+  claims: Claims,
+  { chunks, layout, signal, onNotice, relays, ...options }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  const manifest = features?.places?.manifest;
-  if (manifest === undefined || chunks === undefined) return undefined;
+  if (chunks === undefined) return undefined;
+  const { clock = systemClock, sha256 = pureSha256 } = options;
+  const members = ledger.members.map(({ key }) => key);
   const payload = { root, bytes: BYTES_PER_PARAMETER * layout.size };
-  try {
-    const bytes = await chunks.fetch(manifest, payload, signal);
-    if (isPayload(bytes, payload, sha256)) return bytes;
-    onNotice?.(`the places of this run have another checkpoint after ${roundName(round)}`);
-  } catch (error) {
-    signal?.throwIfAborted();
-    const why = error instanceof Error ? error.message : String(error);
-    onNotice?.(`no checkpoint from the places of this run, so relays are asked: ${why}`);
+  for (const digest of manifestsOf(claims, members)) {
+    try {
+      const bytes = await chunks.fetch({ digest, payload, members, relays, clock, signal });
+      if (isPayload(bytes, payload, sha256)) return bytes;
+      onNotice?.(`the places of this run have another checkpoint after ${roundName(round - 1)}`);
+    } catch (error) {
+      signal?.throwIfAborted();
+      const why = error instanceof Error ? error.message : String(error);
+      onNotice?.(`no checkpoint from the places of this run, so relays are asked: ${why}`);
+    }
   }
   return undefined;
 }

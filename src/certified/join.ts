@@ -22,7 +22,7 @@ import { evidenceFor, type Shown } from './admission.ts';
 import { createHistory } from './branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './chain.ts';
-import { type CheckpointChunks, checkpointFeatures } from './checkpoint-chunks.ts';
+import { type CheckpointChunks, checkpointFeatures, holdState } from './checkpoint-chunks.ts';
 import type { CertifiedPorts, CertifiedSession, Reporter } from './events.ts';
 import type { Hashing, ProtocolMessage } from './evidence.ts';
 import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
@@ -48,7 +48,7 @@ export interface CertifiedOptions extends Hashing {
   readonly tables?: GatherOptions['tables'] | undefined;
   /** Needed where the run has a beacon. */
   readonly beacon?: BeaconSource | undefined;
-  /** Puts chunks of checkpoints where the run says, and gets them from there; needed in a run with places. */
+  /** Puts chunks of checkpoints where the run says, and gets them from there; needed in a run with places, and where this worker holds. */
   readonly chunks?: CheckpointChunks | undefined;
   /** Where the run has forked: an outcome of the branch to be on. */
   readonly branch?: Digest | undefined;
@@ -174,6 +174,7 @@ export async function playCertified(
   const asked = { clock: given.ports.clock, signal, find };
   const admission = await evidenceFor(spec, runIdOf(spec), parts.signer.publicKey, asked);
   const member = memberOf(options, given, { ...parts, admission });
+  options.chunks?.holder?.announce(parts.relays, signal);
   // the spec is the agreement
   const session = { ...given, plan: { ...given.plan, terms: undefined } };
   try {
@@ -247,6 +248,7 @@ function memberOf(
   });
   return createMember({
     ...{ spec, control, journal, ports, signal, crypto, admission },
+    hold: (state) => holdState(state, options.chunks?.holder, ports.createSha256),
     wantsSeats: options.wantsSeats,
     measuring: measure && { measure, secret: toHex(secretKey) },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },

@@ -1,6 +1,6 @@
 /**
  * What members publish unasked so that a run outlives its events: copies of what decided a round, the spec and the stakes under keys of others
- * than their authors, and now and then the whole state. Three keep each round, and two founders: its proposer may be one of them, and others may
+ * than their authors, and now and then the whole state, of which members hold chunks too where the run has a placement. Three keep each round, and two founders: its proposer may be one of them, and others may
  * delete everything they ever sent. Each worker also has what decided the rounds it was in on its disk, and publishes it again where relays
  * have forgotten it.
  */
@@ -12,7 +12,7 @@ import type { EvidenceStore } from './evidence.ts';
 import type { Decision, Member, ReadyRound } from './member.ts';
 import { publishState } from './past.ts';
 
-type Ports = Pick<Member, 'control' | 'evidence' | 'refresh' | 'reporter' | 'past'>;
+type Ports = Pick<Member, 'control' | 'evidence' | 'refresh' | 'reporter' | 'past' | 'hold'>;
 
 /** Who keeps it; `isOver` where it was over before this worker looked. */
 interface Keeping {
@@ -30,7 +30,7 @@ const FOUNDERS = 2;
 export async function keepRound(
   ready: ReadyRound,
   decision: Decision,
-  { control, evidence, refresh, reporter, past }: Ports,
+  { control, evidence, refresh, reporter, past, hold }: Ports,
   { me, isOver }: Keeping,
 ): Promise<void> {
   const { round, spec, ledger } = ready.state;
@@ -48,6 +48,7 @@ export async function keepRound(
   };
   await Promise.all([
     keepStakes(),
+    isDue && hold?.(decision.next),
     isDue && publishCheckpoint(ready, decision, { control, reporter }, me),
     isKeeper && control.copy(round, bundle),
     isKeeper && (round === 0 || isDue) && control.publishSpec(spec),

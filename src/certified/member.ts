@@ -51,11 +51,13 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
+  /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
+  readonly hold?: ((state: Certified) => Promise<void>) | undefined;
   /** Makes what shows private state that was drawn, in runs that draw any. */
   readonly showing?: ((reporter: Reporter) => Showing) | undefined;
 }
 
-export interface Member {
+export interface Member extends Pick<MemberOptions, 'hold'> {
   readonly spec: RunSpec;
   readonly control: Control<ProtocolMessage>;
   readonly evidence: EvidenceStore;
@@ -93,14 +95,12 @@ export function createMember(options: MemberOptions): Member {
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
-  const { admission = { evidence: '' }, wantsSeats } = options;
+  const { admission = { evidence: '' }, wantsSeats, hold } = options;
   const take = (message: ProtocolMessage) => rounds.take(message);
-  const { tip } = chain;
-  const attendance = new Attendance({ ...shared, spec, me, tip, take, admission, wantsSeats });
-  const listening = control.listenToMembers({
-    take,
-    refuse: (rejection, id) => rounds.refuse(rejection, id),
-  });
+  const own = { spec, me, tip: chain.tip };
+  const attendance = new Attendance({ ...shared, ...own, take, admission, wantsSeats });
+  const refuse = rounds.refuse.bind(rounds);
+  const listening = control.listenToMembers({ take, refuse });
   const driver: DriverPorts = {
     ...{ ...shared, journal, branches, keyWatch, delays: memory.delays },
     ...measurersOf(spec, measuring, reporter),
@@ -113,7 +113,7 @@ export function createMember(options: MemberOptions): Member {
   };
   return {
     ...{ spec, control, evidence, reporter, refresh, branches, past },
-    ...{ attendance, memory, keyWatch, inputs, rounds, showing, driver },
+    ...{ attendance, memory, keyWatch, inputs, rounds, showing, driver, hold },
     close() {
       rounds.close();
       listening.close();

@@ -32,7 +32,7 @@ export class PlaceState {
   isDemoted = false;
   isAway = false;
   restUntilMs = 0;
-  /** Which chunks it says it has; undefined where it does not say. */
+  /** Which chunks it says it has, or should have; undefined where nobody says. */
   have: Uint8Array | undefined;
   /** When to ask again what it has; undefined where it was asked and does not say. */
   askMs: number | undefined;
@@ -45,6 +45,7 @@ export class PlaceState {
 
   constructor(place: ChunkPlace) {
     this.place = place;
+    this.have = place.expected;
     this.askMs = place.holds ? 0 : undefined;
   }
 

@@ -15,6 +15,8 @@ export interface ChunkPlace {
   readonly name: string;
   /** Said to be near, by whoever named it: asked first until its speed is known. */
   readonly isNear?: boolean | undefined;
+  /** Which chunks it should have, one bit each in the order of `piecesOf`, as long as it does not say itself. */
+  readonly expected?: Uint8Array | undefined;
   /**
    * The bytes in pieces, never more than one piece too many; undefined where the place has not got it. Throws a `PlaceError` where it cannot be
    * asked, and the signal's reason. Nothing that comes is believed: the caller hashes it.

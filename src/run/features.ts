@@ -20,6 +20,7 @@ import {
   scored,
   scoreList,
 } from './feature-fields.ts';
+import { readPlacementField } from './placement-policy.ts';
 import { rerunCommitment, usualRerun } from './rerun.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields } from './spec-table.ts';
@@ -60,6 +61,10 @@ const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
   return (spec) => readVariant(spec, name);
 };
 
+const manifest = digest(
+  'SHA-256 of the manifest of parameters and momentum, see docs/checkpoints.md',
+);
+
 /** All features, by name. */
 export const features = {
   address: {
@@ -95,11 +100,12 @@ export const features = {
     spec: {
       places: { absent: [], read: ({ places }, name) => plainFields.places.read(places, name) },
     },
-    checkpoint: {
-      manifest: digest(
-        'SHA-256 of the manifest of parameters and momentum, see docs/checkpoints.md',
-      ),
-    },
+    checkpoint: { manifest },
+  },
+  placement: {
+    says: 'members hold chunks of checkpoints, which ones a placement document says, and give them to newcomers',
+    spec: { placement: { absent: null, read: readPlacementField } },
+    checkpoint: { manifest },
   },
   rerun: {
     says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',

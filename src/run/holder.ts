@@ -18,6 +18,8 @@ export interface Holder {
   readonly classes: readonly string[];
   /** By which attestor its region and its tier, exactly as it says them, are confirmed; the rest is its own word. */
   readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
+  /** Objects that it still has room for; left out where it has them already, or nobody says. */
+  readonly room?: number | undefined;
 }
 
 export const MOST_WEIGHT = 1_000_000;

@@ -7,6 +7,7 @@ import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { Digest } from './ids.ts';
+import { type PlacementPolicy, writePlacement } from './placement-policy.ts';
 import { type SharedSettings, writeSettings } from './settings.ts';
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
 import type { Start } from './start.ts';
@@ -19,6 +20,8 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly training: SharedSettings;
   /** A text on which everybody evaluates; null where it follows from the data, or each worker has its own. */
   readonly evaluation: Evaluation | null;
+  /** Who keeps which chunks of checkpoints; null where nobody is asked to. */
+  readonly placement: PlacementPolicy | null;
   /** The published model that is trained, or whose adapters are; null where a model starts from the seed. */
   readonly start: Start | null;
 }
@@ -27,8 +30,13 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
 export function canonicalSpec(spec: RunSpec, table: FeatureTable = features): string {
   const names: readonly string[] = spec.features;
   const silent = ownedSpecFields(table).filter(({ feature }) => !names.includes(feature));
-  const said = Object.entries({ ...spec, training: writeSettings(spec.training) }).filter(
-    ([name]) => silent.every((each) => each.name !== name),
+  const { training, placement } = spec;
+  const written = {
+    ...{ ...spec, training: writeSettings(training) },
+    placement: placement && writePlacement(placement),
+  };
+  const said = Object.entries(written).filter(([name]) =>
+    silent.every((each) => each.name !== name),
   );
   return canonicalJson(toJson(Object.fromEntries(said)));
 }

@@ -13,6 +13,7 @@ import {
   type Settings,
   settingNames,
 } from '../run/settings.ts';
+import { formatBytes } from './render/numbers.ts';
 
 const MANY: readonly SettingName[] = ['relay'];
 
@@ -132,6 +133,20 @@ export const numeric = (flags: string, help: string, least: number, most?: numbe
     if (Number.isFinite(value) && value >= least && !isTooLarge) return value;
     const range = most === undefined ? `from ${least} on` : `from ${least} to ${most}`;
     throw wrongValue(longFlag(flags), text, `a number ${range}`);
+  });
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
+
+/** An option that takes a number of bytes, such as 16384, 16k, 4m or 2g. */
+export const byteCount = (flags: string, help: string, least: number, most: number): Option =>
+  option(flags, help).argParser((text) => {
+    const [, number, unit = ''] = /^(\d{1,15})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
+    const bytes = Number(number) * UNITS[unit.toLowerCase()]!;
+    if (bytes >= least && bytes <= most) return bytes;
+    const range = `${formatBytes(least)} to ${formatBytes(most)}`;
+    throw new ConfigError('flag/value', `${longFlag(flags)} is ${JSON.stringify(text)}`, {
+      hint: `say a number of bytes from ${range}, for example 4m or 16384`,
+    });
   });
 
 /** An option that takes a number above zero. */

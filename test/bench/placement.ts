@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { place } from '../../src/consensus/placement/place.ts';
-import type { PlacementPolicy } from '../../src/consensus/placement/policy.ts';
+import type { PlacementPolicy } from '../../src/run/placement-policy.ts';
 import type { Holder } from '../../src/run/holder.ts';
 
 const SEEDS = 5;

@@ -46,7 +46,13 @@ async function play(places: readonly string[], spoil: () => void = () => undefin
   const stored: Promise<void>[] = [];
   const chunksOf = (index: number): CheckpointChunks => {
     const made = createRunChunks({
-      ...{ places, signer: signerOf(index), folder: at(`worker${index}`), allowPrivate: true },
+      ...{
+        places,
+        policy: null,
+        signer: signerOf(index),
+        folder: at(`worker${index}`),
+        allowPrivate: true,
+      },
       onNotice: (message) => told.push(message),
     });
     const store: CheckpointChunks['store'] = (packed, signal) => {

@@ -6,6 +6,7 @@ import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/chai
 import {
   type CheckpointChunks,
   checkpointFeatures,
+  holdState,
 } from '../../src/certified/checkpoint-chunks.ts';
 import type { CertifiedPorts, RunEvent } from '../../src/certified/events.ts';
 import type { ProtocolMessage } from '../../src/certified/evidence.ts';
@@ -23,7 +24,7 @@ import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { Control } from '../../src/network/wire/control.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { createNativeSha256, nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { completeDocument } from '../../src/run/complete-spec.ts';
 import { featureSet } from '../../src/run/features.ts';
@@ -187,7 +188,11 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     read: (event, bodyOf) =>
       toProtocolMessage(event, run, crypto, bodyOf, featureSet(spec.features)),
     isKept: ({ type }) => type !== 'unreadable',
-    ...checkpointFeatures(spec, options.chunks, { signal, report }),
+    ...checkpointFeatures(spec, options.chunks, {
+      signal,
+      report,
+      createSha256: createNativeSha256,
+    }),
   });
   const ports: CertifiedPorts = {
     clock,
@@ -209,6 +214,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     wantsSeats: options.wantsSeats,
     measuring: measure && { measure, secret: `${index}` },
     ...{ spec, control, journal: options.journal ?? memoryJournal(disk), ports, signal, crypto },
+    hold: (state) => holdState(state, options.chunks?.holder, createNativeSha256),
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     refresh: options.refresh ?? {
       find: () => Promise.reject(new Error('no stakes here')),
@@ -246,6 +252,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   };
   const finished = relays
     .ready()
+    .then(() => options.chunks?.holder?.announce(relays, signal))
     .then(async () => runWorker(await firstOf(), session, createCertifiedStrategy(member, session)))
     .finally(() => {
       member.close();

@@ -10,20 +10,21 @@ import { loadKey } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import type { Digest } from '../../run/ids.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
+import { addHoldFlags, type HoldFlags, holdFlagNames } from './hold-flags.ts';
 
 /** What following a run from its relays takes: its stakes, and endpoints of chains. */
 export interface FollowFlags extends EndpointFlags {
   readonly stake?: string;
 }
 
-export interface MemberFlags extends FollowFlags {
+export interface MemberFlags extends FollowFlags, HoldFlags {
   readonly branch?: Digest;
   readonly trust?: Digest;
 }
 
-/** Adds `--stake`, `--branch`, `--trust` and the endpoints of chains. */
+/** Adds `--stake`, `--branch`, `--trust`, the endpoints of chains, and what holding takes. */
 export const addMemberFlags = (command: Command): Command =>
-  addFollowFlags(command.addOption(branchOption()).addOption(trustOption()));
+  addHoldFlags(addFollowFlags(command.addOption(branchOption()).addOption(trustOption())));
 
 /** Adds `--stake` and the endpoints of chains. */
 export const addFollowFlags = (command: Command): Command =>
@@ -37,7 +38,9 @@ export const followFlagNames: readonly string[] = [
 ];
 
 /** All of them. */
-export const memberFlagNames: readonly string[] = [...followFlagNames, 'branch', 'trust'];
+export const memberFlagNames: readonly string[] = [
+  ...[...followFlagNames, ...holdFlagNames, 'branch', 'trust'],
+];
 
 /** An outcome by its digest. */
 export const branchOption = (): Option =>

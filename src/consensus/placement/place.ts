@@ -6,6 +6,7 @@
 import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
 import type { Holder } from '../../run/holder.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { PlacementPolicy, PlacementRule } from '../../run/placement-policy.ts';
 import {
   bestOf,
   createCandidates,
@@ -13,7 +14,6 @@ import {
   drawLots,
   type Lots,
 } from '../committee/weighted.ts';
-import type { PlacementPolicy, PlacementRule } from './policy.ts';
 import {
   canSpread,
   type Exclusion,
@@ -155,18 +155,18 @@ function fill(
   return chosen;
 }
 
-/** How many objects each may keep: its share by weight and a margin, at least one; nobody's share is more than all of them. */
+/** How many objects each may keep: its share by weight and a margin, at least one, as far as it has room; nobody's share is more than all of them. */
 function roomOf(
   able: readonly Holder[],
   replicas: number,
   count: number,
   overPercent: number,
 ): number[] {
-  return sharesOf(able, replicas, count).map(({ seats, weight, of }) => {
+  return sharesOf(able, replicas, count).map(({ seats, weight, of }, i) => {
     const most =
       (BigInt(seats) * BigInt(weight) * BigInt(100 + overPercent) + BigInt(of) * 100n - 1n) /
       (BigInt(of) * 100n);
-    return Math.min(count, Math.max(1, Number(most)));
+    return Math.min(able[i]!.room ?? count, count, Math.max(1, Number(most)));
   });
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Attribute, Holder } from '../../run/holder.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import type { PlacementPolicy, PlacementRule } from './policy.ts';
+import type { PlacementPolicy, PlacementRule } from '../../run/placement-policy.ts';
 
 export interface Exclusion {
   readonly key: WorkerId;
@@ -53,8 +53,9 @@ function problemOf(
   name: string,
   rule: PlacementRule,
 ): string | undefined {
-  const { region, tier, weight, classes, attested } = holder;
+  const { region, tier, weight, classes, attested, room } = holder;
   if (weight === 0) return 'its weight is 0';
+  if (room === 0) return 'it has no room left';
   if (classes.length > 0 && !classes.includes(name)) return `it takes no objects of class ${name}`;
   const isIn = (word: string, list: readonly string[]) => list.length === 0 || list.includes(word);
   if (!isIn(region, policy.regions)) return `the policy knows no region ${region}`;

@@ -16,6 +16,7 @@ import {
 } from '../../checkpoint/manifest.ts';
 import type { PlaceReport } from '../../checkpoint/place-state.ts';
 import type { ChunkSink } from '../../checkpoint/read-chunk.ts';
+import type { Digest } from '../../run/ids.ts';
 import { createNativeSha256, nativeSha256 } from '../native-sha256.ts';
 import { cannotWrite, writeWhole } from '../whole-file.ts';
 import { startChunkWorkers } from './chunk-workers.ts';
@@ -80,6 +81,54 @@ export async function fetchFolder(
     restored: first.missing.length,
     places: more === undefined ? first.places : joined(first.places, more.places),
   };
+}
+
+/**
+ * The bytes of a file without parity, for whoever has no use for the file and checks the whole himself. The folder has what came so far, so that it is
+ * not asked for again. Throws as `fetchFolder` does.
+ */
+export async function fetchBytes(
+  manifest: Manifest,
+  folder: string,
+  options: FetchFolderOptions,
+): Promise<{ readonly bytes: Uint8Array; readonly reports: readonly PlaceReport[] }> {
+  await claim(folder, manifest);
+  const bytes = new Uint8Array(manifest.bytes);
+  const pieces = piecesOf(manifest);
+  const placesOf = new Map<Digest, Piece[]>();
+  for (const piece of pieces) placesOf.set(piece.sha256, [...(placesOf.get(piece.sha256) ?? []), piece]); // biome-ignore format: one line
+  const partOf = ({ offset = 0, bytes: length }: Piece) => bytes.subarray(offset, offset + length);
+  const held = await lookAround(folder, manifest, pieces, options);
+  for (const piece of held) await readInto(chunkFile(folder, piece.sha256), partOf(piece));
+  const wanted = unique(pieces.filter((piece) => !held.has(piece)));
+  const index = new Map(pieces.map((piece, i) => [piece, i]));
+  const { missing, places } = await fetchChunks({
+    ...options,
+    digest: manifestDigest(manifest, nativeSha256),
+    wanted: wanted.map((piece) => ({ piece, index: index.get(piece)! })),
+    clock: systemClock,
+    openSink: (piece) => openSink(folder, piece, partOf(piece)),
+    onChunk(piece) {
+      for (const other of placesOf.get(piece.sha256)!) {
+        if (other !== piece) partOf(other).set(partOf(piece));
+      }
+    },
+  });
+  assertEnough(manifest, missing, [], held);
+  return { bytes, reports: places };
+}
+
+async function readInto(file: string, target: Uint8Array): Promise<void> {
+  const handle = await open(file);
+  try {
+    for (let at = 0; at < target.length; ) {
+      const { bytesRead } = await handle.read(target, at, target.length - at);
+      if (bytesRead === 0) return;
+      at += bytesRead;
+    }
+  } finally {
+    await handle.close();
+  }
 }
 
 /** The folder is for this manifest alone. */
@@ -176,8 +225,15 @@ const otherWhole = (): CheckpointError =>
     hint: 'every chunk was right, so the manifest contradicts itself: take it from somebody else',
   });
 
-/** A chunk in a file of its own, which gets its name when its hash is right. */
-async function openSink(folder: string, { sha256 }: Piece): Promise<ChunkSink> {
+/** Bytes that are written at once. */
+const WRITTEN_BYTES = 2 ** 20;
+
+/** A chunk in a file of its own, which gets its name when its hash is right; then its bytes go to `into` too. */
+export async function openSink(
+  folder: string,
+  { sha256 }: Pick<Piece, 'sha256'>,
+  into?: Uint8Array,
+): Promise<ChunkSink> {
   const part = join(folder, `.${sha256.slice(0, 16)}-${randomUUID()}.part`);
   const orFail = (cause: unknown): never => {
     throw cannotWrite(folder, cause);
@@ -185,20 +241,40 @@ async function openSink(folder: string, { sha256 }: Piece): Promise<ChunkSink> {
   const handle = await open(part, 'wx', 0o600).catch(orFail);
   const hash = createNativeSha256();
   let isOpen = true;
+  const all: Uint8Array[] = [];
+  let waiting: Uint8Array[] = [];
+  let bytes = 0;
   const close = async () => {
     if (isOpen) await handle.close();
     isOpen = false;
   };
+  const flush = async () => {
+    const parts = waiting;
+    [waiting, bytes] = [[], 0];
+    if (parts.length === 0) return;
+    const { bytesWritten } = await handle.writev(parts).catch(orFail);
+    const length = parts.reduce((sum, part) => sum + part.length, 0);
+    if (bytesWritten < length) orFail(new Error('the disk is full'));
+  };
   return {
-    async write(bytes) {
-      hash.update(bytes);
-      await handle.writeFile(bytes).catch(orFail);
+    async write(piece) {
+      hash.update(piece);
+      if (into) all.push(piece);
+      waiting.push(piece);
+      bytes += piece.length;
+      if (bytes >= WRITTEN_BYTES) await flush();
     },
     async finish() {
+      const isRight = toHex(hash.digest()) === sha256;
+      let at = 0;
+      for (const piece of isRight ? all : []) {
+        into!.set(piece, at);
+        at += piece.length;
+      }
+      if (isRight) await flush();
       await close();
-      if (toHex(hash.digest()) !== sha256) return false;
-      await rename(part, chunkFile(folder, sha256)).catch(orFail);
-      return true;
+      if (isRight) await rename(part, chunkFile(folder, sha256)).catch(orFail);
+      return isRight;
     },
     async discard() {
       await close();

@@ -1,6 +1,9 @@
 /** The manifest that somebody means: a file, a folder, an address, or a digest that some place has. */
 import { stat } from 'node:fs/promises';
+import { anySignal } from '../../base/abort.ts';
 import { isHex32, toHex } from '../../base/bytes.ts';
+import { systemClock } from '../../base/clock.ts';
+import { deferred, firstOf } from '../../base/deferred.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
 import { type Manifest, MOST_MANIFEST_BYTES } from '../../checkpoint/manifest.ts';
@@ -32,30 +35,67 @@ export async function findManifest(
   });
 }
 
-/** Asks one place after the other; only bytes with that hash are read. */
+/** How long a place may keep silent before the next is asked too, and how long each may take in all. */
+const NEXT_MS = 1000;
+const MOST_MS = 30_000;
+
+/** Asks one place after the other, the next one too where one takes long; only bytes with that hash are read. */
 async function ofDigest(
   digest: Digest,
   places: readonly ChunkPlace[],
   signal: AbortSignal,
 ): Promise<Manifest> {
   const said: string[] = [];
-  for (const place of places) {
+  const found = deferred<Manifest | undefined>();
+  const over = new AbortController();
+  const both = anySignal(signal, over.signal);
+  let isFound = false;
+  const tried = async (place: ChunkPlace): Promise<void> => {
     try {
-      const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
-      const body = await place.read(blob, signal);
-      const bytes = body && (await readWhole(body));
-      if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(place.name, bytes);
-      said.push(`${place.name} ${bytes ? 'gives other bytes' : 'has not got it'}`);
+      found.settle(await tryPlace(place, digest, both.signal));
+      isFound = true;
     } catch (error) {
-      signal.throwIfAborted();
-      said.push((error as Error).message);
+      if (said.push((error as Error).message) === places.length) found.settle(undefined);
     }
+  };
+  try {
+    for (const place of places) {
+      await firstOf<unknown>([found.promise, tried(place), pause(both.signal)]);
+      if (isFound) break;
+    }
+    const manifest = places.length === 0 ? undefined : await found.promise;
+    if (manifest) return manifest;
+  } finally {
+    over.abort(new Error('another place was faster'));
+    both.release();
   }
+  signal.throwIfAborted();
   throw new CheckpointError(
     'checkpoint/no-manifest',
     `no place has the manifest ${digest}: ${said.join('; ') || 'none was named'}`,
     { hint: 'name places that have it with --from; relays have chunks, but no manifests' },
   );
+}
+
+const pause = (signal: AbortSignal): Promise<void> =>
+  systemClock.sleep(NEXT_MS, signal).catch(() => undefined);
+
+/** The manifest from one place, which trickles no longer than it may. */
+async function tryPlace(place: ChunkPlace, digest: Digest, signal: AbortSignal): Promise<Manifest> {
+  const late = new AbortController();
+  const both = anySignal(signal, late.signal);
+  const timer = setTimeout(() => late.abort(new Error(`${place.name} takes longer than ${MOST_MS / 1000} s`)), MOST_MS); // biome-ignore format: one line
+  try {
+    const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
+    const body = await place.read(blob, both.signal);
+    if (body === undefined) throw new Error(`${place.name} has not got it`);
+    const bytes = await readWhole(body);
+    if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(place.name, bytes);
+    throw new Error(`${place.name} gives other bytes`);
+  } finally {
+    clearTimeout(timer);
+    both.release();
+  }
 }
 
 /** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */

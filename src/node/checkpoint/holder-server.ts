@@ -1,5 +1,5 @@
 /**
- * A small HTTP server for the chunks of a folder, so that whoever has them can give them to others: GET and HEAD of `/<sha256>` with ranges, and
+ * A small HTTP server for the chunks of folders, so that whoever has them can give them to others: GET and HEAD of `/<sha256>` with ranges, and
  * `/<digest>.have`. What it gives is bounded: bytes a second, requests at once, and how often one chunk goes out while others could pass it on.
  */
 import { createReadStream } from 'node:fs';
@@ -36,12 +36,24 @@ export interface HolderOptions {
   onSent?(bytes: number): void;
 }
 
-export interface HolderServer {
-  readonly url: string;
+/** What a server gives of one manifest. */
+export interface Shelf {
+  /** Of the manifest. */
+  readonly digest: Digest;
   /** Gives this chunk too, from now on. */
   add(sha256: Digest): void;
+  /** Does not give it any more. */
+  remove(sha256: Digest): void;
+}
+
+export interface HolderServer {
+  readonly url: string;
   /** Body bytes sent so far. */
   readonly sentBytes: number;
+  /** Gives a manifest, and those of its chunks that are added. */
+  shelve(folder: string, manifest: Manifest): Shelf;
+  /** Gives nothing of this manifest any more. */
+  drop(digest: Digest): void;
   close(): Promise<void>;
 }
 
@@ -52,21 +64,80 @@ const HEADERS_MS = 10_000;
 const IDLE_MS = 30_000;
 const RETRY_SECONDS = 1;
 const LEAST_WAIT_MS = 5;
+/** Of a chunk file at once: larger reads are fewer turns of the loop. */
+const READ_BYTES = 2 ** 18;
 /** What has a hash for a name never changes. */
 const FOREVER = 'public, max-age=31536000, immutable';
 
-/** Serves what of the manifest lies in the folder, and the manifest. */
+/** Serves what of the manifest lies in the folder, and the manifest; `add` says of a chunk that came later. */
 export async function serveFolder(
   folder: string,
   manifest: Manifest,
   options: HolderOptions,
-): Promise<HolderServer> {
-  const holder = new Holder(folder, manifest, options);
+): Promise<HolderServer & Pick<Shelf, 'add'>> {
+  const holder = new Holder(options);
+  const shelf = holder.shelve(folder, manifest);
   for (const piece of piecesOf(manifest)) {
-    if ((await lookFor(folder, piece)) === 'there') holder.add(piece.sha256);
+    if ((await lookFor(folder, piece)) === 'there') shelf.add(piece.sha256);
   }
   await holder.listen();
+  return Object.assign(holder, { add: (sha256: Digest) => shelf.add(sha256) });
+}
+
+/** A server that gives nothing yet. */
+export async function serveShelves(options: HolderOptions): Promise<HolderServer> {
+  const holder = new Holder(options);
+  await holder.listen();
   return holder;
+}
+
+class OpenShelf implements Shelf {
+  readonly digest: Digest;
+  readonly #folder: string;
+  readonly #text: Uint8Array;
+  /** Length and places of every chunk that there can be. */
+  readonly #known = new Map<Digest, { readonly bytes: number; readonly places: number[] }>();
+  readonly #held = new Set<Digest>();
+  readonly #have: Uint8Array;
+
+  constructor(folder: string, manifest: Manifest) {
+    this.#folder = folder;
+    this.digest = manifestDigest(manifest, nativeSha256);
+    this.#text = utf8(manifestText(manifest));
+    const pieces = piecesOf(manifest);
+    this.#have = new Uint8Array(Math.ceil(pieces.length / 8));
+    for (const [i, { sha256, bytes }] of pieces.entries()) {
+      const known = this.#known.get(sha256);
+      if (known) known.places.push(i);
+      else this.#known.set(sha256, { bytes, places: [i] });
+    }
+  }
+
+  add(sha256: Digest): void {
+    const known = this.#known.get(sha256);
+    if (!known) return;
+    this.#held.add(sha256);
+    for (const place of known.places) this.#have[place >> 3]! |= 1 << (place & 7);
+  }
+
+  remove(sha256: Digest): void {
+    this.#held.delete(sha256);
+    for (const place of this.#known.get(sha256)?.places ?? []) this.#have[place >> 3]! &= ~(1 << (place & 7)); // biome-ignore format: one line
+  }
+
+  /** The manifest, or which of its chunks are here. */
+  own(more: string): Held {
+    const bytes = more === '.have' ? this.#have : this.#text;
+    return { bytes: bytes.length, open: (from, to) => Readable.from([bytes.subarray(from, to)]) };
+  }
+
+  find(name: Digest): Held | undefined {
+    const known = this.#held.has(name) ? this.#known.get(name) : undefined;
+    if (!known) return undefined;
+    const file = chunkFile(this.#folder, name);
+    const { bytes } = known;
+    return { bytes, sha256: name, open: (from, to) => to === from ? Readable.from([]) : createReadStream(file, { start: from, end: to - 1, highWaterMark: READ_BYTES }) }; // biome-ignore format: one line
+  }
 }
 
 interface Reply {
@@ -86,14 +157,8 @@ interface Held {
 }
 
 class Holder implements HolderServer {
-  readonly #folder: string;
   readonly #options: HolderOptions;
-  readonly #digest: Digest;
-  readonly #text: Uint8Array;
-  /** Length and places of every chunk that there can be. */
-  readonly #known = new Map<Digest, { readonly bytes: number; readonly places: number[] }>();
-  readonly #held = new Set<Digest>();
-  readonly #have: Uint8Array;
+  readonly #shelves = new Map<Digest, OpenShelf>();
   readonly #server: Server;
   readonly #copies = new Map<Digest, { count: number; untilMs: number }>();
   /** Chunks that go out now, where copies are counted. */
@@ -103,18 +168,8 @@ class Holder implements HolderServer {
   #freeMs = 0;
   sentBytes = 0;
 
-  constructor(folder: string, manifest: Manifest, options: HolderOptions) {
-    this.#folder = folder;
+  constructor(options: HolderOptions) {
     this.#options = options;
-    this.#digest = manifestDigest(manifest, nativeSha256);
-    this.#text = utf8(manifestText(manifest));
-    const pieces = piecesOf(manifest);
-    this.#have = new Uint8Array(Math.ceil(pieces.length / 8));
-    for (const [i, { sha256, bytes }] of pieces.entries()) {
-      const known = this.#known.get(sha256);
-      if (known) known.places.push(i);
-      else this.#known.set(sha256, { bytes, places: [i] });
-    }
     this.#server = createServer({ keepAliveTimeout: IDLE_MS, headersTimeout: HEADERS_MS, requestTimeout: HEADERS_MS }); // biome-ignore format: one line
     this.#server.maxConnections = MOST_CONNECTIONS;
     this.#server.setTimeout(IDLE_MS);
@@ -128,11 +183,14 @@ class Holder implements HolderServer {
     return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
-  add(sha256: Digest): void {
-    const known = this.#known.get(sha256);
-    if (!known) return;
-    this.#held.add(sha256);
-    for (const place of known.places) this.#have[place >> 3]! |= 1 << (place & 7);
+  shelve(folder: string, manifest: Manifest): Shelf {
+    const shelf = new OpenShelf(folder, manifest);
+    this.#shelves.set(shelf.digest, shelf);
+    return shelf;
+  }
+
+  drop(digest: Digest): void {
+    this.#shelves.delete(digest);
   }
 
   listen(): Promise<void> {
@@ -194,15 +252,13 @@ class Holder implements HolderServer {
   /** By its address; a name that leads anywhere else on the disk there is none. */
   #find(url: string): Held | undefined {
     const [, name = '', more = ''] = /^\/([0-9a-f]{64})(\.\w{1,8})?(?:\?.*)?$/.exec(url) ?? [];
-    if (name === this.#digest) {
-      const bytes = more === '.have' ? this.#have : this.#text;
-      return { bytes: bytes.length, open: (from, to) => Readable.from([bytes.subarray(from, to)]) };
+    const own = this.#shelves.get(name);
+    if (own) return own.own(more);
+    for (const shelf of this.#shelves.values()) {
+      const held = shelf.find(name);
+      if (held) return held;
     }
-    const known = this.#held.has(name) ? this.#known.get(name) : undefined;
-    if (!known) return undefined;
-    const file = chunkFile(this.#folder, name);
-    const { bytes } = known;
-    return { bytes, sha256: name, open: (from, to) => to === from ? Readable.from([]) : createReadStream(file, { start: from, end: to - 1 }) }; // biome-ignore format: one line
+    return undefined;
   }
 
   #mayCopy(sha256: Digest): boolean {
@@ -219,30 +275,32 @@ class Holder implements HolderServer {
   #send(body: Readable, response: ServerResponse, sha256: Digest | undefined): void {
     this.#active++;
     if (sha256 !== undefined) this.#going.add(sha256);
-    const paced = this.#paced();
+    const { rate, onSent } = this.#options;
+    const paced = rate === undefined ? undefined : this.#paced(rate);
     response.on('close', () => {
       this.#active--;
       if (sha256 !== undefined) this.#going.delete(sha256);
       body.destroy();
-      paced.destroy();
+      paced?.destroy();
     });
     const fail = () => response.destroy();
-    body.on('error', fail);
-    paced.on('error', fail);
-    body.pipe(paced).pipe(response);
+    const count = (piece: Uint8Array) => {
+      this.sentBytes += piece.length;
+      onSent?.(piece.length);
+    };
+    body.on('error', fail).on('data', count);
+    paced?.on('error', fail);
+    if (paced) body.pipe(paced).pipe(response);
+    else body.pipe(response);
   }
 
-  /** Counts what goes out, and lets it wait for its turn where a rate is kept. */
-  #paced(): Transform {
-    const { rate, clock, onSent } = this.#options;
+  /** Lets what goes out wait for its turn. */
+  #paced(rate: number): Transform {
+    const { clock } = this.#options;
     return new Transform({
       transform: (piece: Uint8Array, _, done) => {
-        this.sentBytes += piece.length;
-        onSent?.(piece.length);
         const now = clock.now();
-        if (rate !== undefined) {
-          this.#freeMs = Math.max(now, this.#freeMs) + (1000 * piece.length) / rate;
-        }
+        this.#freeMs = Math.max(now, this.#freeMs) + (1000 * piece.length) / rate;
         const wait = this.#freeMs - now;
         // timers are a millisecond or more late: short waits gather
         if (wait < LEAST_WAIT_MS) done(null, piece);

@@ -1,46 +1,64 @@
-/** Checkpoints of a run on the Blossom servers that its spec names: uploaded under the worker's key, fetched into its folder so that a kill loses nothing. */
-import { open, rm } from 'node:fs/promises';
+/**
+ * Checkpoints of a run at the places that its spec names: uploaded to Blossom servers under the worker's key; fetched from these, from members that hold
+ * chunks and from relays at once, into the worker's folder so that a kill loses nothing.
+ */
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { CheckpointError } from '../../base/errors.ts';
-import type { CheckpointChunks } from '../../certified/checkpoint-chunks.ts';
+import {
+  CHECKPOINT_CHUNK_BYTES,
+  type CheckpointChunks,
+  type ChunkHolder,
+  type WantedCheckpoint,
+} from '../../certified/checkpoint-chunks.ts';
+import type { FetchEvent } from '../../checkpoint/fetch.ts';
 import { createBlossomPlace } from '../../checkpoint/http-place.ts';
-import { manifestDigest, manifestText } from '../../checkpoint/manifest.ts';
+import { type Manifest, manifestDigest, manifestText } from '../../checkpoint/manifest.ts';
+import type { ChunkPlace } from '../../checkpoint/place.ts';
+import type { PlaceReport } from '../../checkpoint/place-state.ts';
+import { createRelayPlace } from '../../checkpoint/relay-place.ts';
 import type { Signer } from '../../network/event.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { PlacementPolicy } from '../../run/placement-policy.ts';
 import { nativeSha256 } from '../native-sha256.ts';
 import { createAskHttp } from './ask-http.ts';
-import { fetchFolder } from './fetch-folder.ts';
+import { fetchBytes } from './fetch-folder.ts';
 import { findManifest } from './find-manifest.ts';
-import { chunkFile } from './folder.ts';
+import { askHolders, type HolderPlace, holderPlaces, placeChunks, searchOf } from './placed-holders.ts'; // biome-ignore format: one import
 import { openPlaces } from './places.ts';
 
 export interface RunChunksOptions {
+  /** Blossom servers. */
   readonly places: readonly string[];
+  /** Null in a run whose members hold nothing. */
+  readonly policy: PlacementPolicy | null;
   readonly signer: Signer;
   /** Where a fetch keeps what it has so far. */
   readonly folder: string;
-  /** The spec may name private addresses: a person said so. */
+  /** The spec and strangers may name private addresses: a person said so. */
   readonly allowPrivate: boolean;
+  /** Holder servers that a person named, where no relay knows any. */
+  readonly peers?: readonly string[] | undefined;
+  /** What this worker holds itself. */
+  readonly holder?: ChunkHolder | undefined;
   onNotice(message: string): void;
+  /** Told from where a checkpoint came. */
+  onFetched?(places: readonly PlaceReport[]): void;
 }
 
 /** Bytes that may come for every byte of a checkpoint. */
 const EXCESS = 2;
+const FOLDER = 'checkpoint-';
 
-/** Places are a stranger's word: public ones only, unless that is allowed. */
+/** Addresses are a stranger's word: public ones only, unless that is allowed. */
 export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
-  const { places, signer, folder, allowPrivate, onNotice } = options;
-  const named = places.map((text) => ({ text, isTrusted: false }));
-  const open = async (signal: AbortSignal) => {
-    const connection = { openTimeoutMs: 0, retry: { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' as const } }; // biome-ignore format: one line
-    const opened = await openPlaces(named, undefined, { connection, signal, allowPrivate });
-    for (const { name, reason } of opened.refused) onNotice(`${name} is not asked: ${reason}`);
-    return opened;
-  };
+  const { signer, folder, allowPrivate, onNotice } = options;
   return {
+    holder: options.holder,
     async store({ manifest, chunks }, signal) {
-      const { places: usable } = await open(signal);
+      const usable = await openServers(options, signal);
       const text = utf8(manifestText(manifest));
       const sha256 = manifestDigest(manifest, nativeSha256);
       const ask = createAskHttp({ isTrusted: false, allowPrivate });
@@ -56,22 +74,31 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
       if (failed.length === tried.length) throw failed[0] ?? noPlace();
       for (const error of failed) onNotice((error as Error).message);
     },
-    async fetch(digest, { bytes, root }, signal = new AbortController().signal) {
-      const { places: usable } = await open(signal);
-      const { manifest } = await findManifest(digest, usable, signal);
-      if (manifest.bytes !== bytes || manifest.root !== root) {
-        throw new CheckpointError('checkpoint/other', 'its manifest is of another state', {
-          hint: 'relays are asked instead; whoever published this checkpoint said something false',
-        });
-      }
-      const into = join(folder, `checkpoint-${digest.slice(0, 16)}`);
-      await fetchFolder(manifest, into, { places: usable, signal, mostBytes: EXCESS * bytes + 2 ** 20 }); // biome-ignore format: one line
-      const model = new Uint8Array(bytes);
-      for (const [i, { sha256 }] of manifest.chunks.entries()) {
-        await readInto(chunkFile(into, sha256), model.subarray(i * manifest.chunkBytes, (i + 1) * manifest.chunkBytes)); // biome-ignore format: one line
-      }
-      await rm(into, { recursive: true, force: true });
-      return model;
+    async fetch(wanted) {
+      const { digest, payload, signal = new AbortController().signal } = wanted;
+      const [servers, holders] = await Promise.all([
+        openServers(options, signal),
+        findMembers(options, wanted, signal),
+      ]);
+      const near = [...holders.map(({ place }) => place), ...servers];
+      if (near.length === 0) throw noPlace();
+      const { manifest } = await findManifest(digest, near, signal);
+      const { bytes: length, root, chunkBytes } = manifest;
+      const isThis = length === payload.bytes && root === payload.root;
+      if (!isThis || chunkBytes !== CHECKPOINT_CHUNK_BYTES) throw otherState();
+      const relays = createRelayPlace({
+        ...{ name: 'relays', relays: wanted.relays, clock: systemClock, sha256: nativeSha256, payload }, // biome-ignore format: one line
+      });
+      const placed = await withExpected(options, holders, manifest, wanted, signal);
+      const into = join(folder, `${FOLDER}${digest.slice(0, 16)}`);
+      const { bytes, reports } = await fetchBytes(manifest, into, {
+        ...{ places: [...placed, ...servers, relays], signal },
+        mostBytes: EXCESS * payload.bytes + 2 ** 20,
+        report: (event) => tell(event, onNotice),
+      });
+      options.onFetched?.(reports);
+      await clear(folder);
+      return bytes;
     },
   };
 }
@@ -81,15 +108,67 @@ const noPlace = (): CheckpointError =>
     hint: '--allow-private-relays lets a spec name private addresses',
   });
 
-async function readInto(file: string, target: Uint8Array): Promise<void> {
-  const handle = await open(file);
-  try {
-    for (let at = 0; at < target.length; ) {
-      const { bytesRead } = await handle.read(target, at, target.length - at);
-      if (bytesRead === 0) return;
-      at += bytesRead;
+const otherState = (): CheckpointError =>
+  new CheckpointError('checkpoint/other', 'its manifest is of another state', {
+    hint: 'relays are asked instead; whoever published this checkpoint said something false',
+  });
+
+/** The servers of the spec that may be asked. */
+async function openServers(
+  { places, allowPrivate, onNotice }: RunChunksOptions,
+  signal: AbortSignal,
+): Promise<readonly ChunkPlace[]> {
+  const connection = { openTimeoutMs: 0, retry: { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' as const } }; // biome-ignore format: one line
+  const named = places.map((text) => ({ text, isTrusted: false, isNear: true }));
+  const opened = await openPlaces(named, undefined, { connection, signal, allowPrivate });
+  for (const { name, reason } of opened.refused) onNotice(`${name} is not asked: ${reason}`);
+  return opened.places;
+}
+
+/** Who says to hold the checkpoint; nobody in a run without placement. */
+function findMembers(
+  { policy, allowPrivate, peers }: RunChunksOptions,
+  { digest, relays }: WantedCheckpoint,
+  signal: AbortSignal,
+): Promise<readonly HolderPlace[]> {
+  if (policy === null) return Promise.resolve([]);
+  return holderPlaces(digest, searchOf(relays, { allowPrivate, signal, peers }));
+}
+
+/** The same with what placement gives each, so that each is asked at once for what it should have. */
+async function withExpected(
+  { policy }: RunChunksOptions,
+  holders: readonly HolderPlace[],
+  manifest: Manifest,
+  { relays, members, digest }: WantedCheckpoint,
+  signal: AbortSignal,
+): Promise<readonly ChunkPlace[]> {
+  if (policy === null || holders.length === 0) return holders.map(({ place }) => place);
+  const now = Math.floor(systemClock.now() / 1000);
+  const known = await askHolders({ relays, policy, members, now, signal });
+  const having = known.members.filter(({ held }) => held.includes(digest));
+  const placed = placeChunks(policy, manifest, having, known.attestations, now);
+  const bits = new Map<WorkerId, Uint8Array>();
+  for (const [i, keys] of (placed.ok ? placed.holders : []).entries()) {
+    for (const key of keys) {
+      const own = bits.get(key) ?? new Uint8Array(Math.ceil(manifest.chunks.length / 8));
+      own[i >> 3]! |= 1 << (i & 7);
+      bits.set(key, own);
     }
-  } finally {
-    await handle.close();
+  }
+  return holders.map(({ key, place }) => ({ ...place, expected: bits.get(key) }));
+}
+
+function tell(event: FetchEvent, onNotice: (message: string) => void): void {
+  if (!('place' in event)) return;
+  const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
+  onNotice(`${event.place} ${what}: ${event.message}`);
+}
+
+/** What fetches left of this checkpoint and of older ones. */
+async function clear(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((each) => each.startsWith(FOLDER))) {
+    await rm(join(folder, name), { recursive: true, force: true });
   }
 }

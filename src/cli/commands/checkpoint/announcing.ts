@@ -2,24 +2,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
-import { ConfigError } from '../../../base/errors.ts';
 import { Directory } from '../../../network/directory/directory.ts';
 import { buildHolder, type HolderOffer } from '../../../network/wire/holders.ts';
 import { directoryRoute } from '../../../node/checkpoint/directory-route.ts';
 import { announce } from '../../../node/checkpoint/find-holders.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { isPlaceName, MOST_WEIGHT } from '../../../run/holder.ts';
 import type { Digest } from '../../../run/ids.ts';
-import { whole } from '../../../terminal/flags.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { addDirectoryFlags, type DirectoryFlags, unixSeconds, withDirectory } from '../../shared/directory.ts'; // biome-ignore format: one import
+import { addOfferFlags, assertOffer, type OfferFlags } from '../../shared/hold-flags.ts';
 import { homeSigner } from '../../shared/member-flags.ts';
 
-export interface AnnounceFlags extends DirectoryFlags {
-  readonly announce?: string;
-  readonly region: string;
-  readonly tier: string;
-  readonly weight: number;
+export interface AnnounceFlags extends DirectoryFlags, OfferFlags {
   readonly keyFile?: string;
   readonly secKey?: string;
 }
@@ -36,18 +30,7 @@ const AGAIN_MS = 30 * 60_000;
 
 /** Flags with which a server makes itself known. */
 export const addAnnounceFlags = (command: Command): Command =>
-  addDirectoryFlags(command)
-    .option('--announce <url>', 'where others reach this server: makes it known as a holder')
-    .option('--region <name>', 'with --announce: region of this server', 'unknown')
-    .option('--tier <name>', 'with --announce: trust tier of this server', 'open')
-    .addOption(
-      whole(
-        '--weight <n>',
-        'with --announce: share of what is placed, beside the others',
-        0,
-        MOST_WEIGHT,
-      ).default(1),
-    )
+  addOfferFlags(addDirectoryFlags(command), '--announce')
     .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
     .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it');
 
@@ -55,11 +38,7 @@ export const addAnnounceFlags = (command: Command): Command =>
 export async function announcing(flags: AnnounceFlags): Promise<Announcing | undefined> {
   const { announce: url, region, tier, weight } = flags;
   if (url === undefined) return undefined;
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url) || ![region, tier].every(isPlaceName)) {
-    throw new ConfigError('flag/announce', 'that cannot be announced', {
-      hint: 'say --announce https://host:port, and names of a-z, 0-9, dot, dash and underscore',
-    });
-  }
+  assertOffer(flags);
   const signer = await homeSigner(flags, writeNote);
   const allowPrivate = flags.allowPrivate === true;
   const directory = new Directory({

@@ -10,7 +10,7 @@ import type { PlaceReport } from '../../../checkpoint/place-state.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
 import { findHolders } from '../../../node/checkpoint/find-holders.ts';
 import { findManifest } from '../../../node/checkpoint/find-manifest.ts';
-import { type HolderServer, serveFolder } from '../../../node/checkpoint/holder-server.ts';
+import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
 import { type NamedPlace, openPlaces } from '../../../node/checkpoint/places.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
@@ -135,7 +135,7 @@ const nowhere = (): ConfigError =>
     hint: 'name places with --from: https://…, wss://… or a folder',
   });
 
-async function seedAt(port: number, manifest: Manifest, folder: string): Promise<HolderServer> {
+async function seedAt(port: number, manifest: Manifest, folder: string) {
   const server = await serveFolder(folder, manifest, { port, host: '0.0.0.0', clock: systemClock });
   writeNote(`serving what is here at ${server.url}`);
   return server;

@@ -10,7 +10,7 @@ import {
 import type { Stripe } from '../../../network/attachments/erasure.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { whole } from '../../../terminal/flags.ts';
+import { byteCount, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
@@ -23,7 +23,6 @@ interface Flags {
 }
 
 const DEFAULT_CHUNK = 2 ** 22;
-const UNITS: Readonly<Record<string, number>> = { '': 1, k: 2 ** 10, m: 2 ** 20 };
 const MOST_ROWS = 256;
 
 /** The command. */
@@ -33,9 +32,12 @@ export const pack = (): Command =>
     .argument('<file>', 'a state, a model, a text: any file')
     .requiredOption('-o, --out <folder>', 'where the manifest and the chunks go')
     .addOption(
-      new Option('--chunk <bytes>', 'length of a chunk: 16k to 64m; 16k suits relays')
-        .argParser(readBytes)
-        .default(DEFAULT_CHUNK, '4m'),
+      byteCount(
+        '--chunk <bytes>',
+        'length of a chunk: 16k to 64m; 16k suits relays',
+        LEAST_CHUNK_BYTES,
+        MOST_CHUNK_BYTES,
+      ).default(DEFAULT_CHUNK, '4m'),
     )
     .addOption(
       new Option('--stripe <k/n>', 'parity: of every n chunks any k restore the rest')
@@ -79,15 +81,6 @@ function parityBytes({ bytes, chunkBytes, stripe }: Manifest, index: number): nu
   if (stripe === null) return 0;
   const first = Math.floor(index / stripe.parity) * stripe.data;
   return Math.min(chunkBytes, bytes - first * chunkBytes);
-}
-
-function readBytes(text: string): number {
-  const [, number, unit = ''] = /^(\d+)([km]?)(?:i?b)?$/i.exec(text) ?? [];
-  const bytes = Number(number) * UNITS[unit.toLowerCase()]!;
-  if (bytes >= LEAST_CHUNK_BYTES && bytes <= MOST_CHUNK_BYTES) return bytes;
-  throw new ConfigError('flag/value', `--chunk is ${JSON.stringify(text)}`, {
-    hint: 'say a number of bytes from 16k to 64m, for example 4m or 16384',
-  });
 }
 
 function readStripe(text: string): Stripe {

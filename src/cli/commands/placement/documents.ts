@@ -1,16 +1,16 @@
 /** Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with attestations (JSON lines). */
 import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import {
-  type PlacementDocument,
-  type PlacementPolicy,
-  readPlacement,
-} from '../../../consensus/placement/policy.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
 import { newestHolders, withAttestations } from '../../../network/wire/holders.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import type { Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
+import {
+  type PlacementDocument,
+  type PlacementPolicy,
+  readPlacement,
+} from '../../../run/placement-policy.ts';
 import { readText } from '../../shared/files.ts';
 import { readDocument } from '../../shared/spec-file.ts';
 import type { Asked } from './asking.ts';

@@ -58,6 +58,7 @@ interface Flags extends ConnectionFlags {
   readonly roundSeconds?: number;
   readonly output?: string;
   readonly stake?: string;
+  readonly placement?: string;
   readonly json?: boolean;
 }
 
@@ -101,6 +102,7 @@ export const createRun = (): Command =>
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
           .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
+          .option('--placement <file>', 'who of the members keeps which chunks of checkpoints')
           .option('--json', 'print JSON'),
         [...sharedNames, 'base', ...adapterNames, 'relay'],
       ),
@@ -114,7 +116,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
     const stakes = await readStakeFile(flags.stake);
     const made = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
-      typed: withAddress(withStakes(documentFromFlags(command), stakes), flags),
+      typed: await withPlacement(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags), // biome-ignore format: one line
       training: settingsFromFlags(command),
       me: signer.publicKey,
       ...(await dataOfSpec(flags, { onNotice, signal })),
@@ -192,6 +194,14 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
 /** A corpus that was read from an address is there for others too. */
 const withAddress = (typed: Untyped, { corpus = '' }: Pick<Flags, 'corpus'>): Untyped =>
   corpus.startsWith('https://') ? { dataFrom: corpus.replace(/#.*$/, ''), ...typed } : typed;
+
+/** Who keeps chunks of checkpoints, as a placement document says. */
+const withPlacement = async (typed: Untyped, { placement }: Flags): Promise<Untyped> =>
+  placement === undefined
+    ? typed
+    : { placement: await readDocument(placement, 'the placement document', PLACEMENT), ...typed };
+
+const PLACEMENT = 'docs/placement.md has an example of a placement document';
 
 /** What a table of stakes says of the run. */
 function withStakes(typed: Untyped, table: StakeSnapshot | undefined): Untyped {

@@ -18,7 +18,6 @@ import { createWire } from '../../../network/wire/create-wire.ts';
 import { fetchSlice } from '../../../network/wire/run-board.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
 import { type BaseModel, lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
-import { createRunChunks } from '../../../node/checkpoint/run-chunks.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { keptSettings } from '../../../node/kept-settings.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
@@ -49,6 +48,7 @@ import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags
 import { neededBeacon } from '../../shared/beacon.ts';
 import { accessOf } from '../../shared/endpoints.ts';
 import { type FoundRun, findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
+import { holdRules, openChunks } from '../../shared/hold-flags.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
 import {
@@ -122,6 +122,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   const signer = await homeSigner(flags, flags.secKey === undefined ? tell : () => undefined);
   const advertise = flags.advertiseRelay && parseRelayUrls(flags.advertiseRelay);
   const interrupt = onInterrupt();
+  let opened: Awaited<ReturnType<typeof openChunks>> | undefined;
   const { signal } = interrupt;
   try {
     const { dir: folder, allowPrivateRelays } = flags;
@@ -132,7 +133,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const { connection } = discovered;
     const relays = withPlaces(spec, discovered.relays, flags);
     assertNoContradiction(spec, asked);
-    refuseUnused(command, joinRules(spec, asked));
+    refuseUnused(command, [...joinRules(spec, asked), ...holdRules(spec, flags)]);
     const beacon = neededBeacon(spec, flags);
     assertAdmitted(spec, signer.publicKey);
     const { branch, trust } = flags;
@@ -151,6 +152,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     await openDir(dir, spec);
     const slice = await sliceOf(spec, dir, relays, { connection, signer, signal });
     assertFits(spec, slice);
+    opened = await openChunks(spec, { dir, signer, flags });
     await runWorkerCommand(
       {
         ...{ settings, openedBase, dir, keyDir: dataHome(), advertise },
@@ -158,7 +160,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
           ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
-          chunks: chunksOf(spec, { dir, signer, flags }),
+          chunks: opened.chunks,
           first: await firstOf(spec, openedBase),
           tables: tablesOf(given),
           stakes: createRefreshPort(
@@ -173,21 +175,10 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       { title: `run ${spec.name}`, interrupt },
     );
   } finally {
+    await opened?.close();
     interrupt.dispose();
   }
 }
-
-/** Checkpoints at the places of the run; undefined in a run without. */
-const chunksOf = (
-  { places }: RunSpec,
-  { dir, signer, flags }: { readonly dir: string; readonly signer: Awaited<ReturnType<typeof homeSigner>>; readonly flags: JoinFlags }, // biome-ignore format: one line
-) =>
-  places.length === 0
-    ? undefined
-    : createRunChunks({
-        ...{ places, signer, folder: dir, allowPrivate: flags.allowPrivateRelays === true },
-        onNotice: tell,
-      });
 
 /** Where the base was when this worker trained last. */
 async function keptBase(dir: string): Promise<PartialSettings> {

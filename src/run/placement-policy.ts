@@ -2,17 +2,12 @@
  * Reads a placement document: how many holders keep an object of each class, in how many regions and trust tiers, and whose word on that
  * counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
  */
-import { ok, type Result, refuse } from '../../base/result.ts';
-import {
-  type Attribute,
-  attributes,
-  type Holder,
-  isPlaceName,
-  MOST_WEIGHT,
-} from '../../run/holder.ts';
-import type { WorkerId } from '../../run/ids.ts';
-import { readKey } from '../../run/spec-fields.ts';
-import { isObject, type Untyped } from '../../run/spec-readers.ts';
+import { ConfigError } from '../base/errors.ts';
+import { ok, type Result, refuse } from '../base/result.ts';
+import { type Attribute, attributes, type Holder, isPlaceName, MOST_WEIGHT } from './holder.ts';
+import type { WorkerId } from './ids.ts';
+import { readKey } from './spec-fields.ts';
+import { isObject, type Untyped } from './spec-readers.ts';
 
 /** What holds for one class of objects. */
 export interface PlacementRule {
@@ -37,6 +32,9 @@ export interface PlacementPolicy {
   readonly objects: Readonly<Record<string, PlacementRule>>;
 }
 
+/** Class of the chunks of checkpoints. */
+export const CHECKPOINT_CLASS = 'checkpoint';
+
 /** What a document says beside its rules. */
 export interface PlacementDocument {
   /** Undefined where it only lists holders. */
@@ -50,6 +48,7 @@ export interface PlacementDocument {
 /** So that nearest relaxations are found at once. */
 const MOST_REPLICAS = 32;
 const MOST_LISTED = 256;
+const MOST_CLASSES = 64;
 const MOST_HOLDERS = 65_536;
 const MOST_ATTESTATIONS = 8;
 const DEFAULT_OVER_SHARE = 15;
@@ -72,6 +71,37 @@ export function readPlacement(document: unknown): Result<PlacementDocument> {
   return issue ? refuse(issue.code, issue.at, issue.message) : ok({ policy, holders });
 }
 
+/** The section `placement` of a run spec: a document without holders, with a rule for checkpoints. Throws a ConfigError that says what is wrong. */
+export function readPlacementField({ placement }: Untyped): PlacementPolicy {
+  const refused = (words: string) =>
+    new ConfigError('spec/value', `placement: ${words}`, {
+      hint: 'docs/placement.md has an example; `nostrain placement check FILE` reads one',
+      data: { at: 'placement' },
+    });
+  const read = readPlacement(placement);
+  if (!read.ok) throw refused(read.issue.message);
+  const { policy, holders } = read.value;
+  if (holders.length > 0) throw refused('holders announce themselves, the spec names none');
+  if (policy === undefined || !Object.hasOwn(policy.objects, CHECKPOINT_CLASS)) {
+    throw refused(`it has no [objects.${CHECKPOINT_CLASS}]`);
+  }
+  return policy;
+}
+
+/** The document of a policy, with everything said. */
+export function writePlacement(policy: PlacementPolicy): Untyped {
+  const { onUnsatisfiable, regions, tiers, attestors, maxOverShare, objects } = policy;
+  const rules = Object.entries(objects).map(([name, rule]) => {
+    const { replicas, minDistinct, attested, only } = rule;
+    return [name, { replicas, min_distinct: minDistinct, attested, only }];
+  });
+  return {
+    on_unsatisfiable: onUnsatisfiable,
+    ...{ regions, tiers, attestors, max_over_share: maxOverShare },
+    objects: Object.fromEntries(rules),
+  };
+}
+
 const POLICY = ['on_unsatisfiable', 'regions', 'tiers', 'attestors', 'max_over_share', 'objects'];
 const RULE = ['replicas', 'min_distinct', 'attested', 'only'];
 const HOLDER = ['key', 'region', 'tier', 'weight', 'classes', 'attestations'];
@@ -88,6 +118,8 @@ function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
     if (!isPlaceName(name)) reader.wrong(`objects.${name}`, 'is no name of a class');
     return [name, readRule(reader, rule, `objects.${name}`, { regions, tiers })] as const;
   });
+  if (objects.length > MOST_CLASSES)
+    reader.wrong('objects', `has more than ${MOST_CLASSES} classes`);
   if (objects.length === 0) reader.wrong('objects', 'has no class, such as [objects.checkpoint]');
   return {
     regions,

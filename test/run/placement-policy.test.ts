@@ -1,7 +1,7 @@
 import { parse } from 'smol-toml';
 import { describe, expect, it } from 'vitest';
-import { readPlacement } from '../../../src/consensus/placement/policy.ts';
-import { idOf } from './support.ts';
+import { readPlacement } from '../../src/run/placement-policy.ts';
+import { idOf } from '../consensus/placement/support.ts';
 
 const key = idOf('holder');
 const good = `

@@ -1,0 +1,145 @@
+/** Flags with which a worker holds chunks of its run's checkpoints for others, and the holder that they make. */
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import type { CheckpointChunks } from '../../certified/checkpoint-chunks.ts';
+import type { PlaceReport } from '../../checkpoint/place-state.ts';
+import type { Signer } from '../../network/event.ts';
+import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
+import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
+import { isPlaceName, MOST_WEIGHT } from '../../run/holder.ts';
+import type { RunSpec } from '../../run/run-spec.ts';
+import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
+import { writeNote } from '../../terminal/output.ts';
+import { formatBytes } from '../../terminal/render/numbers.ts';
+import type { FlagRule } from '../../terminal/unused-flags.ts';
+
+const MOST_HOLD = 2 ** 50;
+
+/** What a holder says of itself. */
+export interface OfferFlags {
+  readonly announce?: string;
+  readonly region: string;
+  readonly tier: string;
+  readonly weight: number;
+}
+
+export interface HoldFlags extends OfferFlags {
+  readonly hold?: number;
+  readonly holdPort: number;
+  readonly holdHost: string;
+  readonly holdRate?: number;
+  readonly holder?: readonly string[];
+}
+
+/** Adds `--announce`, `--region`, `--tier` and `--weight`; `withFlag` is what they go with. */
+export const addOfferFlags = (command: Command, withFlag: string): Command =>
+  command
+    .option('--announce <url>', 'where others reach this server: makes it known as a holder')
+    .option('--region <name>', `with ${withFlag}: region of this server`, 'unknown')
+    .option('--tier <name>', `with ${withFlag}: trust tier of this server`, 'open')
+    .addOption(
+      whole(
+        '--weight <n>',
+        `with ${withFlag}: share of what is placed, beside the others`,
+        0,
+        MOST_WEIGHT,
+      ).default(1),
+    );
+
+/** Adds the flags of a worker that holds. */
+export const addHoldFlags = (command: Command): Command =>
+  addOfferFlags(
+    command
+      .addOption(
+        byteCount('--hold <bytes>', 'keep chunks of checkpoints for newcomers, at most so many bytes, such as 2g', 1, MOST_HOLD), // biome-ignore format: one option
+      )
+      .addOption(
+        whole('--hold-port <n>', 'with --hold: where to listen; 0 for any port', 0, 65_535).default(
+          8790,
+        ),
+      )
+      .option(
+        '--hold-host <address>',
+        'with --hold: where to listen; 0.0.0.0 for every network',
+        '127.0.0.1',
+      )
+      .addOption(whole('--hold-rate <bytes>', 'with --hold: most bytes a second, to all', 1024))
+      .addOption(
+        repeatable('--holder <url>', 'holder server to ask who holds the checkpoint, repeatable'),
+      ),
+    '--hold',
+  );
+
+/** All but `--holder`. */
+const ofHolding = ['holdPort', 'holdHost', 'holdRate', 'announce', 'region', 'tier', 'weight'];
+
+/** All of them. */
+export const holdFlagNames: readonly string[] = ['hold', 'holder', ...ofHolding];
+
+/** What goes with what in a run. */
+export const holdRules = ({ placement }: RunSpec, { hold }: HoldFlags): readonly FlagRule[] => [
+  { flags: ['hold', 'holder'], goesWith: 'runs with a placement', holds: placement !== null },
+  { flags: ofHolding, goesWith: '--hold', holds: hold !== undefined },
+];
+
+/** What is announced can be: an address, and names. */
+export function assertOffer({ announce, region, tier }: OfferFlags): void {
+  const isUrl = announce === undefined || (/^https?:\/\//.test(announce) && URL.canParse(announce));
+  if (isUrl && [region, tier].every(isPlaceName)) return;
+  throw new ConfigError('flag/announce', 'that cannot be announced', {
+    hint: 'say --announce https://host:port, and names of a-z, 0-9, dot, dash and underscore',
+  });
+}
+
+interface Machine {
+  readonly dir: string;
+  readonly signer: Signer;
+  readonly flags: HoldFlags & { readonly allowPrivateRelays?: boolean };
+}
+
+/** Checkpoints at the places of a run, and what this worker holds of them; nothing in a run without places and placement. */
+export async function openChunks(
+  spec: RunSpec,
+  { dir, signer, flags }: Machine,
+): Promise<{ readonly chunks: CheckpointChunks | undefined; close(): Promise<void> }> {
+  const { places, placement: policy } = spec;
+  const allowPrivate = flags.allowPrivateRelays === true;
+  if (places.length === 0 && policy === null) return { chunks: undefined, close: async () => undefined }; // biome-ignore format: one line
+  const holder = await holderOf(spec, flags, { dir, signer, allowPrivate });
+  const chunks = createRunChunks({
+    ...{ places, policy, signer, folder: dir, allowPrivate, peers: flags.holder, holder },
+    onNotice: writeNote,
+    onFetched: tellPlaces,
+  });
+  return { chunks, close: async () => holder?.close() };
+}
+
+function tellPlaces(places: readonly PlaceReport[]): void {
+  const used = places.filter(({ chunks }) => chunks > 0);
+  const words = used.map(({ name, bytes }) => `${formatBytes(bytes)} from ${name}`);
+  writeNote(`the checkpoint came: ${words.join(', ') || 'all of it was here'}`);
+}
+
+/** The holder of a worker; undefined without `--hold`. */
+async function holderOf(
+  { placement, checkpoint }: RunSpec,
+  flags: HoldFlags,
+  { dir, signer, allowPrivate }: { readonly dir: string; readonly signer: Signer; readonly allowPrivate: boolean }, // biome-ignore format: one line
+): Promise<RunHolder | undefined> {
+  const { hold, holdPort, holdHost, holdRate, announce, region, tier, weight } = flags;
+  if (hold === undefined || placement === null) return undefined;
+  assertOffer(flags);
+  if (announce === undefined && !allowPrivate) {
+    throw new ConfigError('flag/announce', '--hold needs an address where others reach it', {
+      hint: 'say --announce https://host:port; --allow-private-relays announces this machine alone',
+    });
+  }
+  const holder = await startRunHolder({
+    ...{ policy: placement, signer, folder: join(dir, 'held'), mostBytes: hold },
+    ...{ keep: checkpoint.keep, port: holdPort, host: holdHost, rate: holdRate, url: announce },
+    ...{ offer: { region, tier, weight }, allowPrivate, onNotice: writeNote },
+  });
+  writeNote(`holds chunks of checkpoints and serves them at ${holder.url}`);
+  return holder;
+}

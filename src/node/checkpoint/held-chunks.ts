@@ -1,0 +1,163 @@
+/** Chunks that a worker holds for others, on its disk and on its server: a folder for each checkpoint, all of them within a bound of bytes. */
+import { mkdir, rm, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { utf8 } from '../../base/bytes.ts';
+import { type Manifest, manifestDigest, manifestText, type Piece, piecesOf } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import type { Digest } from '../../run/ids.ts';
+import { nativeSha256 } from '../native-sha256.ts';
+import { writeWhole } from '../whole-file.ts';
+import { startChunkWorkers } from './chunk-workers.ts';
+import { chunkFile, findPacked, MANIFEST_FILE, readManifest } from './folder.ts';
+import { createFolderPlace } from './folder-place.ts';
+import type { HolderServer, Shelf } from './holder-server.ts';
+import { judge } from './verify.ts';
+
+/** What is held of one checkpoint. */
+export interface Held {
+  readonly folder: string;
+  readonly manifest: Manifest;
+  readonly shelf: Shelf;
+  /** Lengths of the chunks that are here. */
+  readonly chunks: Map<Digest, number>;
+}
+
+export interface HeldOptions {
+  readonly folder: string;
+  readonly mostBytes: number;
+  readonly server: Pick<HolderServer, 'shelve' | 'drop'>;
+  /** Told why nothing more is taken. */
+  onFull(why: string): void;
+}
+
+export class HeldChunks {
+  readonly #options: HeldOptions;
+  /** Oldest first. */
+  readonly #held = new Map<Digest, Held>();
+  #isFull = false;
+
+  constructor(options: HeldOptions) {
+    this.#options = options;
+  }
+
+  /** Oldest first. */
+  get all(): readonly Held[] {
+    return [...this.#held.values()];
+  }
+
+  /** What a worker before this one left, each chunk read and hashed. */
+  async load(): Promise<void> {
+    const { folder: home } = this.#options;
+    await mkdir(home, { recursive: true, mode: 0o700 });
+    const workers = startChunkWorkers(0);
+    const found: { folder: string; atMs: number }[] = [];
+    for (const folder of await findPacked(home)) {
+      found.push({ folder, atMs: (await stat(join(folder, MANIFEST_FILE))).mtimeMs });
+    }
+    for (const { folder } of found.sort((a, b) => a.atMs - b.atMs)) {
+      const manifest = await readManifest(folder).catch(() => undefined);
+      if (manifest === undefined) continue;
+      const held = this.#shelve(folder, manifest);
+      for (const piece of piecesOf(manifest)) {
+        const how = await judge(workers, folder, piece);
+        if (how === 'whole') this.add(held, piece);
+        else if (how === 'changed') await rm(chunkFile(folder, piece.sha256), { force: true });
+      }
+    }
+    await workers.close();
+  }
+
+  #shelve(folder: string, manifest: Manifest): Held {
+    const shelf = this.#options.server.shelve(folder, manifest);
+    const held = { folder, manifest, shelf, chunks: new Map<Digest, number>() };
+    this.#held.set(shelf.digest, held);
+    return held;
+  }
+
+  /** The folder of this checkpoint, made where there is none. */
+  async open(manifest: Manifest): Promise<Held> {
+    const digest = manifestDigest(manifest, nativeSha256);
+    const before = this.#held.get(digest);
+    if (before) return before;
+    const folder = join(this.#options.folder, digest.slice(0, 32));
+    await mkdir(folder, { recursive: true });
+    await writeWhole(join(folder, MANIFEST_FILE), utf8(manifestText(manifest)));
+    return this.#shelve(folder, manifest);
+  }
+
+  /** A chunk that is on the disk now. */
+  add({ shelf, chunks }: Held, { sha256, bytes }: Pick<Piece, 'sha256' | 'bytes'>): void {
+    chunks.set(sha256, bytes);
+    shelf.add(sha256);
+  }
+
+  /** Puts chunks on the disk, until there is no room. */
+  async store(
+    held: Held,
+    pieces: readonly Piece[],
+    contents: ReadonlyMap<Digest, Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const place = createFolderPlace(held.folder);
+    for (const piece of pieces) {
+      const bytes = contents.get(piece.sha256);
+      if (bytes === undefined || held.chunks.has(piece.sha256)) continue;
+      if (!(await this.makeRoom(held, piece.bytes))) return;
+      try {
+        await place.store!(piece, bytes, signal);
+      } catch (error) {
+        this.#fill(String(((error as Error).cause as Error | undefined)?.message));
+        return;
+      }
+      this.add(held, piece);
+    }
+  }
+
+  /** Lets go of chunks that are none of these. */
+  async keepOnly(held: Held, wanted: ReadonlySet<Digest>): Promise<void> {
+    for (const sha256 of held.chunks.keys()) {
+      if (wanted.has(sha256)) continue;
+      held.shelf.remove(sha256);
+      held.chunks.delete(sha256);
+      await rm(chunkFile(held.folder, sha256), { force: true });
+    }
+  }
+
+  /** Room for so many bytes of this checkpoint: older ones go first; false where that is not enough. */
+  async makeRoom(held: Held, bytes: number): Promise<boolean> {
+    while ((await this.free()) < bytes) {
+      const [oldest] = this.#held.values();
+      if (oldest === undefined || oldest === held) {
+        this.#fill('the room for chunks is used up');
+        return false;
+      }
+      await this.#drop(oldest);
+    }
+    return true;
+  }
+
+  #fill(why: string): void {
+    this.#isFull = true;
+    this.#options.onFull(why);
+  }
+
+  /** Drops all but the newest of them. */
+  async keepNewest(count: number): Promise<void> {
+    for (const each of this.all.slice(0, -count)) await this.#drop(each);
+  }
+
+  async #drop({ shelf, folder }: Held): Promise<void> {
+    this.#options.server.drop(shelf.digest);
+    this.#held.delete(shelf.digest);
+    await rm(folder, { recursive: true, force: true });
+    this.#isFull = false;
+  }
+
+  /** Bytes that there is room for: by the bound, and on the disk. */
+  async free(): Promise<number> {
+    if (this.#isFull) return 0;
+    const { mostBytes, folder } = this.#options;
+    const used = this.all.flatMap(({ chunks }) => [...chunks.values()]).reduce((a, b) => a + b, 0);
+    const { bavail, bsize } = await statfs(folder);
+    return Math.max(0, Math.min(mostBytes - used, bavail * bsize));
+  }
+}

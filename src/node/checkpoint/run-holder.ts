@@ -1,0 +1,256 @@
+/**
+ * A worker that holds chunks of its run's checkpoints for others: those that placement gives it and no others, within its room, served over HTTP and
+ * announced to relays and other holders. Whatever goes wrong here is told, and never keeps the worker from training.
+ */
+import { systemClock } from '../../base/clock.ts';
+import type { ChunkHolder, PackedBytes } from '../../certified/checkpoint-chunks.ts';
+import { fetchChunks } from '../../checkpoint/fetch.ts';
+import { type Manifest, type Piece, piecesOf } from '../../checkpoint/manifest.ts';
+import type { Placement } from '../../consensus/placement/place.ts';
+import { Directory } from '../../network/directory/directory.ts';
+import type { Signer } from '../../network/event.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { buildHolder, type HolderOffer } from '../../network/wire/holders.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
+import { nativeCrypto } from '../native-crypto.ts';
+import { directoryRoute } from './directory-route.ts';
+import { openSink } from './fetch-folder.ts';
+import { announce } from './find-holders.ts';
+import { type Held, HeldChunks } from './held-chunks.ts';
+import { type HolderServer, serveShelves } from './holder-server.ts';
+import { askHolders, holderPlaces, placeChunks, searchOf } from './placed-holders.ts';
+
+export interface RunHolderOptions {
+  readonly policy: PlacementPolicy;
+  readonly signer: Signer;
+  /** Where chunks lie, a folder for each checkpoint. */
+  readonly folder: string;
+  /** Room for chunks. */
+  readonly mostBytes: number;
+  /** Checkpoints that are held, the newest ones. */
+  readonly keep: number;
+  readonly port: number;
+  readonly host: string;
+  /** Bytes a second to all together. */
+  readonly rate?: number | undefined;
+  /** Where others reach this server; default where it listens. */
+  readonly url?: string | undefined;
+  readonly offer: Pick<HolderOffer, 'region' | 'tier' | 'weight'>;
+  /** Holders at private addresses are asked too. */
+  readonly allowPrivate: boolean;
+  onNotice(message: string): void;
+}
+
+export interface RunHolder extends ChunkHolder {
+  readonly url: string;
+  readonly sentBytes: number;
+  /** Chunks that are held, by the digest of their manifest. */
+  held(): ReadonlyMap<Digest, ReadonlySet<Digest>>;
+  /** Resolves when what was to be held until now is. */
+  settled(): Promise<void>;
+  /** Looks again who holds what, and puts right what is its own to hold. Never rejects. */
+  look(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const HOLDS_SECONDS = 2 * 3600;
+const AGAIN_MS = 30 * 60_000;
+/** Words that were said are not said again. */
+const MOST_TOLD = 100;
+
+/** Serves what was held before, each chunk checked, and from then on what `hold` brings. */
+export async function startRunHolder(options: RunHolderOptions): Promise<RunHolder> {
+  const { signer, allowPrivate, port, host, rate, folder, mostBytes, onNotice } = options;
+  const shared = { now: unixSeconds, crypto: nativeCrypto, allowPrivate };
+  const directory = new Directory({ own: signer.publicKey, ...shared });
+  const beside = directoryRoute(directory);
+  const server = await serveShelves({ port, host, rate, clock: systemClock, beside });
+  const told = new Set<string>();
+  const tell = (message: string) => {
+    if (told.has(message)) return;
+    if (told.size >= MOST_TOLD) told.clear();
+    told.add(message);
+    onNotice(message);
+  };
+  const onFull = (why: string) => tell(`no more chunks are taken, what is here is served: ${why}`);
+  const chunks = new HeldChunks({ folder, mostBytes, server, onFull });
+  await chunks.load().catch(async (error: unknown) => {
+    await server.close();
+    throw error;
+  });
+  return new Holding({ ...options, onNotice: tell }, { directory, server, chunks });
+}
+
+interface Parts {
+  readonly directory: Directory;
+  readonly server: HolderServer;
+  readonly chunks: HeldChunks;
+}
+
+class Holding implements RunHolder {
+  readonly #options: RunHolderOptions;
+  readonly #parts: Parts;
+  #relays: RelaySet | undefined;
+  #signal = new AbortController().signal;
+  #newest: { readonly manifest: Manifest; readonly members: readonly WorkerId[] } | undefined;
+  #saidAt = 0;
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(options: RunHolderOptions, parts: Parts) {
+    this.#options = options;
+    this.#parts = parts;
+  }
+
+  get url(): string {
+    return this.#parts.server.url;
+  }
+
+  get sentBytes(): number {
+    return this.#parts.server.sentBytes;
+  }
+
+  held(): ReadonlyMap<Digest, ReadonlySet<Digest>> {
+    const { all } = this.#parts.chunks;
+    return new Map(all.map(({ shelf, chunks }) => [shelf.digest, new Set(chunks.keys())]));
+  }
+
+  settled(): Promise<void> {
+    return this.#work;
+  }
+
+  close(): Promise<void> {
+    return this.#parts.server.close();
+  }
+
+  announce(relays: RelaySet, signal: AbortSignal): void {
+    [this.#relays, this.#signal] = [relays, signal];
+    void this.#repeat(signal);
+  }
+
+  hold({ manifest, chunks }: PackedBytes, members: readonly WorkerId[]): Promise<void> {
+    return this.#next(async () => {
+      this.#newest = { manifest, members };
+      await this.#settle(manifest, members, chunks);
+      await this.#parts.chunks.keepNewest(this.#options.keep);
+      await this.#say();
+    });
+  }
+
+  look(): Promise<void> {
+    return this.#next(async () => {
+      const { manifest, members } = this.#newest ?? {};
+      if (manifest && members) await this.#settle(manifest, members);
+      await this.#say();
+    });
+  }
+
+  async #repeat(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.look();
+      await systemClock.sleep(AGAIN_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /** One thing after another. */
+  #next(work: () => Promise<void>): Promise<void> {
+    this.#work = this.#work.then(work).catch((error: unknown) => {
+      if (this.#signal.aborted) return;
+      const why = error instanceof Error ? error.message : String(error);
+      this.#options.onNotice(`chunks are not held as they should be: ${why}`);
+    });
+    return this.#work;
+  }
+
+  /** Holds what placement gives this worker, and lets go of what it does not. */
+  async #settle(
+    manifest: Manifest,
+    members: readonly WorkerId[],
+    contents?: ReadonlyMap<Digest, Uint8Array>,
+  ): Promise<void> {
+    const mine = await this.#mine(manifest, members);
+    if (mine === undefined) return;
+    const { chunks } = this.#parts;
+    const held = await chunks.open(manifest);
+    await chunks.keepOnly(held, new Set(mine.map(({ sha256 }) => sha256)));
+    const lacking = mine.filter(({ sha256 }) => !held.chunks.has(sha256));
+    if (contents === undefined) await this.#fetch(held, lacking);
+    else await chunks.store(held, lacking, contents, this.#signal);
+  }
+
+  /** Its chunks of this checkpoint; undefined where nothing is placed. */
+  async #mine(
+    manifest: Manifest,
+    members: readonly WorkerId[],
+  ): Promise<readonly Piece[] | undefined> {
+    const { policy, signer } = this.#options;
+    const [relays, me] = [this.#relays, signer.publicKey];
+    if (relays === undefined || !members.includes(me)) return undefined;
+    const now = unixSeconds();
+    const answered = await askHolders({ relays, policy, members, now, signal: this.#signal });
+    const others = answered.members.filter(({ key }) => key !== me);
+    const all = [...others, { key: me, ...(await this.#offer()) }];
+    const placed = placeChunks(policy, manifest, all, answered.attestations, now);
+    const shortage = wordShortage(placed);
+    if (shortage !== undefined) this.#options.onNotice(shortage);
+    if (!placed.ok) return undefined;
+    const pieces = piecesOf(manifest);
+    return placed.holders.flatMap((keys, i) => (keys.includes(me) ? [pieces[i]!] : []));
+  }
+
+  /** From other holders: somebody who had them is gone. */
+  async #fetch(held: Held, pieces: readonly Piece[]): Promise<void> {
+    if (pieces.length === 0) return;
+    const { allowPrivate, signer } = this.#options;
+    const { chunks } = this.#parts;
+    const { digest } = held.shelf;
+    const search = searchOf(this.#relays, { allowPrivate, signal: this.#signal });
+    const found = await holderPlaces(digest, search);
+    const others = found.filter(({ key }) => key !== signer.publicKey);
+    const index = new Map(piecesOf(held.manifest).map(({ sha256 }, i) => [sha256, i]));
+    const total = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (!(await chunks.makeRoom(held, total))) return;
+    await fetchChunks({
+      ...{ digest, clock: systemClock, signal: this.#signal, mostBytes: 2 * total + 2 ** 20 },
+      wanted: pieces.map((piece) => ({ piece, index: index.get(piece.sha256)! })),
+      places: others.map(({ place }) => place),
+      openSink: (piece) => openSink(held.folder, piece),
+      onChunk: (piece) => chunks.add(held, piece),
+    });
+  }
+
+  async #offer(): Promise<HolderOffer> {
+    const { offer, url = this.url } = this.#options;
+    const { chunks } = this.#parts;
+    const held = chunks.all.filter((each) => each.chunks.size > 0);
+    return {
+      ...{ ...offer, classes: [CHECKPOINT_CLASS], contacts: [url.replace(/\/+$/, '')] },
+      held: held.map(({ shelf }) => shelf.digest),
+      freeBytes: await chunks.free(),
+    };
+  }
+
+  async #say(): Promise<void> {
+    const [relays, { signer, allowPrivate }] = [this.#relays, this.#options];
+    if (relays === undefined || this.#signal.aborted) return;
+    // a later one of the same second would not replace it
+    this.#saidAt = Math.max(unixSeconds(), this.#saidAt + 1);
+    const offer = await this.#offer();
+    const event = signer.sign(buildHolder(offer, this.#saidAt, HOLDS_SECONDS));
+    const search = searchOf(relays, { allowPrivate, signal: this.#signal });
+    await announce(event, offer.held, this.#parts.directory, search);
+  }
+}
+
+/** What of the placement cannot be had, and the nearest that can. */
+function wordShortage(placed: Placement): string | undefined {
+  const short = placed.ok ? placed.alert : placed.unsatisfied;
+  if (short === undefined) return undefined;
+  const { rule, needed, available, relaxation } = short;
+  const nearest = relaxation.map((each) => `${each.rule} = ${each.to} (is ${each.from})`);
+  const what = placed.ok ? 'ALERT: checkpoints are held by fewer' : 'NOBODY holds checkpoints';
+  const words = nearest.length > 0 ? `${nearest.join(', ')}, or more holders` : 'more holders';
+  return `${what}: ${rule} needs ${needed}, ${available} to be had; try ${words}`;
+}
+
+const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
