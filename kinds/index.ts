@@ -14,6 +14,7 @@ import { heartbeat } from './heartbeat.ts';
 import { holder } from './holder.ts';
 import { manifest } from './manifest.ts';
 import { memberKind } from './member.ts';
+import { packed } from './packed.ts';
 import { presence } from './presence.ts';
 import { proposal } from './proposal.ts';
 import { run } from './run.ts';
@@ -34,6 +35,7 @@ export {
   holder,
   manifest,
   memberKind,
+  packed,
   presence,
   proposal,
   run,
@@ -52,6 +54,7 @@ export const kinds = {
   [snapshot.kind]: snapshot,
   [fault.kind]: fault,
   [memberKind.kind]: memberKind,
+  [packed.kind]: packed,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,

@@ -1,0 +1,207 @@
+/**
+ * Bytes known by their SHA-256 over relays: sent by whoever has them, found by that hash. At most 44 KiB are inside their event, more travel as
+ * chunks that the event names. Whoever signed any of it, it counts when the bytes hash to what was asked for, and nobody who says anything is believed.
+ */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import type { snapshot } from '../../../kinds/snapshot.ts';
+import { fromBase64, toBase64, toHex } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { sha256 } from '../../base/hash.ts';
+import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
+import { chunkTree, type PayloadRoot } from '../attachments/merkle.ts';
+import { publishWithAttachments } from '../attachments/publish.ts';
+import { createPuller, type Puller } from '../attachments/pull.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+
+/** A kind of event that carries bytes by their hash in `x`. */
+export type AddressedKind = Pick<typeof snapshot, 'name' | 'build' | 'parse' | 'filter'>;
+
+interface Built {
+  readonly draft: EventDraft;
+  /** What travels as chunks, to be sent before; undefined where all of it is inside. */
+  readonly payload: Uint8Array | undefined;
+}
+
+/** Bytes that an event carries. */
+interface Carried {
+  readonly id: Digest;
+  readonly content: Uint8Array;
+}
+
+/** Where somebody says that they are. */
+export interface AddressedClaim extends PayloadRoot {
+  readonly id: Digest;
+  /** Who says so: their own chunks are asked for first. */
+  readonly worker: WorkerId;
+}
+
+/** An unsigned event with the bytes, or with the root of their chunks. */
+export function buildAddressed(
+  kind: AddressedKind,
+  content: Uint8Array,
+  lifetime: Lifetime,
+  hash: Sha256 = sha256,
+): Built {
+  const said = { id: toHex(hash(content)), expiration: expirationOf(lifetime) };
+  if (content.length <= CHUNK_BYTES) {
+    const draft = kind.build({ ...said, data: toBase64(content) }, lifetime.createdAt);
+    return { draft, payload: undefined };
+  }
+  const { root } = chunkTree(content, hash);
+  const draft = kind.build({ ...said, root, bytes: content.length }, lifetime.createdAt);
+  return { draft, payload: content };
+}
+
+/** The bytes of an event, which have its hash, or where their chunks are; a refusal for anything else. */
+export function readAddressed(
+  kind: AddressedKind,
+  event: SignedEvent,
+  hash: Sha256 = sha256,
+): Result<Carried | AddressedClaim> {
+  const parsed = kind.parse(event);
+  if (!parsed.ok) return parsed;
+  const { id, data, root, bytes } = parsed.value;
+  if (data === undefined) return ok({ id, root: root!, bytes: bytes!, worker: event.pubkey });
+  const content = fromBase64(data);
+  if (content === undefined) return refuse('bad-content', 'content', 'not canonical base64');
+  const real = toHex(hash(content));
+  return real === id
+    ? ok({ id, content })
+    : refuse(`other-${kind.name}`, 'content', `hashes to ${real}`);
+}
+
+export interface AddressedSending {
+  readonly relays: RelaySet;
+  readonly sha256: Sha256;
+  readonly lifetime: Lifetime;
+  readonly signal: AbortSignal;
+  sign(draft: EventDraft): SignedEvent;
+}
+
+export interface AddressedSearch {
+  readonly relays: RelaySet;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly signal: AbortSignal;
+}
+
+/** How long relays may take to say what they have, and to bring chunks. */
+const FIND_MS = 15_000;
+const PULL_MS = 120_000;
+/** A root of which no chunk comes for so long is nothing: a relay is given 20 s for its answer. */
+const PULL_IDLE_MS = 25_000;
+/** Roots of one id that are looked at: only one can be right, and anybody may name others. */
+export const MOST_CLAIMS = 32;
+
+/** Sends the chunks, where there are any, then the event. The words of relays that took neither; undefined when one holds it all. */
+export async function publishAddressed(
+  { draft, payload }: Built,
+  { relays, sha256, lifetime, signal, sign }: AddressedSending,
+): Promise<string | undefined> {
+  const attachments = payload ? [{ payload }] : [];
+  const options = { relays, sign, sha256, lifetime, signal };
+  const { taken, settled } = publishWithAttachments(sign(draft), attachments, options);
+  // slower relays get the rest before anybody hangs up
+  const { failed } = await settled;
+  if (await taken) return undefined;
+  return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
+}
+
+/** The bytes of an id from any event that carries or names them, or why none does. */
+export async function findAddressed(
+  kind: AddressedKind,
+  id: Digest,
+  search: AddressedSearch,
+): Promise<Result<Uint8Array>> {
+  const { relays, clock, signal } = search;
+  const puller = createPuller(search);
+  const looking = new Looking(kind, id, puller, search);
+  const { changed } = looking;
+  const onEvent = (event: SignedEvent) => looking.take(event);
+  const filters = [kind.filter({ id })];
+  const subscription = relays.subscribe(filters, { onEvent });
+  const startedMs = clock.now();
+  let isAnswered = false;
+  // who never says that it is through holds nobody up
+  void relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).then(
+    () => {
+      isAnswered = true;
+      changed.notify();
+    },
+    () => undefined,
+  );
+  try {
+    // what is published meanwhile counts too: a false claim that came first keeps nobody from it
+    while (looking.found === undefined) {
+      if (isAnswered && looking.pending === 0) break;
+      const untilMs = startedMs + (looking.pending > 0 ? PULL_MS : FIND_MS);
+      if (clock.now() >= untilMs) break;
+      await notifiedOrDeadline(changed, clock, untilMs, signal);
+    }
+  } finally {
+    subscription.close();
+    puller.close();
+  }
+  return looking.found === undefined
+    ? refuse('no-event', 'content', looking.words)
+    : ok(looking.found);
+}
+
+/** What events said of one id so far. */
+class Looking {
+  readonly changed = createNotifier();
+  found: Uint8Array | undefined;
+  /** Roots whose chunks have not come yet. */
+  pending = 0;
+  readonly #kind: AddressedKind;
+  readonly #id: Digest;
+  readonly #puller: Puller;
+  readonly #sha256: Sha256;
+  readonly #claimed = new Set<string>();
+  readonly #problems: string[] = [];
+
+  constructor(kind: AddressedKind, id: Digest, puller: Puller, { sha256 }: AddressedSearch) {
+    this.#kind = kind;
+    this.#id = id;
+    this.#puller = puller;
+    this.#sha256 = sha256;
+  }
+
+  take(event: SignedEvent): void {
+    const read = readAddressed(this.#kind, event, this.#sha256);
+    if (!read.ok) this.#note(`${event.id}: ${read.issue.message}`);
+    else if (read.value.id !== this.#id) return;
+    else if ('content' in read.value) this.found = read.value.content;
+    else void this.#pull(read.value);
+    this.changed.notify();
+  }
+
+  get words(): string {
+    const named = this.#claimed.size;
+    const chunks = named === 0 ? [] : [`of ${named} roots named no chunks came that are it`];
+    return [...this.#problems.slice(0, 4), ...chunks].join('; ') || 'no event says it is';
+  }
+
+  /** All at once, so that a false one holds nobody up. */
+  async #pull(claim: AddressedClaim): Promise<void> {
+    const name = `${claim.root}/${claim.bytes}`;
+    if (this.#claimed.has(name) || this.#claimed.size >= MOST_CLAIMS) return;
+    this.#claimed.add(name);
+    this.pending += 1;
+    const pulled = await this.#puller.pull(claim, { idleMs: PULL_IDLE_MS }).done;
+    this.pending -= 1;
+    const real = pulled && toHex(this.#sha256(pulled.payload));
+    if (real === this.#id) this.found ??= pulled?.payload;
+    else if (real !== undefined) this.#note(`${claim.root}: hashes to ${real}`);
+    this.changed.notify();
+  }
+
+  #note(problem: string): void {
+    if (this.#problems.length < MOST_CLAIMS) this.#problems.push(problem);
+  }
+}
