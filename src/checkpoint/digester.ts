@@ -4,6 +4,7 @@ import { CHUNK_BYTES, MAX_CHUNKS } from '../../kinds/chunk.ts';
 import { toHex } from '../base/bytes.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import { LEAF, treeOver } from '../base/merkle.ts';
+import type { ChunkTree } from '../network/attachments/merkle.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Hashes } from './manifest.ts';
 
@@ -82,8 +83,13 @@ export class RootHasher {
 
   /** Null of more than chunk events can carry; of at least one byte. */
   digest(): Digest | null {
+    return this.tree()?.root ?? null;
+  }
+
+  /** All hashes above its parts; undefined where `digest` is null. */
+  tree(): ChunkTree | undefined {
     if (this.#inLeaf > 0) this.#end();
-    if (this.#leaves.length > MAX_CHUNKS) return null;
-    return treeOver(this.#leaves, this.#bytes).root;
+    if (this.#leaves.length > MAX_CHUNKS) return undefined;
+    return { ...treeOver(this.#leaves, this.#bytes), bytes: this.#bytes };
   }
 }

@@ -22,6 +22,8 @@ export interface ChunkPlace {
    * asked, and the signal's reason. Nothing that comes is believed: the caller hashes it.
    */
   read(blob: Blob, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
+  /** The bytes of a manifest, where it has another way to it than `read`; its caller hashes them. Throws a `PlaceError` where it has none. */
+  findManifest?(digest: Digest, signal: AbortSignal): Promise<Uint8Array>;
   /** Which chunks of a manifest it has, one bit each in the order of `piecesOf`; undefined where it does not say: then it is asked for each. */
   holds?(digest: Digest, signal: AbortSignal): Promise<Uint8Array | undefined>;
   /** Stores a blob; true where it has it now. Throws a `PlaceError` that says what was refused. */

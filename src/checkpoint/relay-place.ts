@@ -1,76 +1,91 @@
 /**
- * Chunks out of the chunk events (kind 7811) of a whole file, as holders of a certified checkpoint publish them: a chunk is the part of the payload
- * that it covers. Every event proves itself against the root, so nobody who serves one is believed.
+ * Chunks out of the chunk events (kind 7811) of a whole file, as holders of a certified checkpoint or `checkpoint push` publish them: a chunk is the part
+ * of the payload that it covers. Every event proves itself against the root, so nobody who serves one is believed. Manifests are events of kind 7819.
  */
 import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
+import { packed } from '../../kinds/packed.ts';
 import type { Clock } from '../base/clock.ts';
 import { chunkKey, toChunk } from '../network/attachments/chunk-events.ts';
 import type { PayloadRoot } from '../network/attachments/merkle.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
-import { type QueriedRelays, queryRelays } from '../network/transport/query.ts';
-import type { ChunkPlace } from './place.ts';
+import { queryRelays } from '../network/transport/query.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
+import { findAddressed } from '../network/wire/addressed.ts';
+import { type ChunkPlace, PlaceError } from './place.ts';
 
 export interface RelayPlaceOptions {
   readonly name: string;
-  readonly relays: QueriedRelays;
+  /** All relays of the fetch, for a file may be spread over them. */
+  readonly relays: RelaySet;
+  /** The one of them that is asked first. */
+  readonly relay: string;
   readonly clock: Clock;
   readonly sha256: Sha256;
-  /** The payload whose chunk events are asked for. */
-  readonly payload: PayloadRoot;
+  /** The payload whose chunk events are asked for; undefined where only manifests are. */
+  readonly payload?: PayloadRoot | undefined;
 }
 
 /** Values in one list of a filter that every relay takes. */
 const MOST_PER_REQUEST = 64;
 const WAIT_MS = 20_000;
 
-/** Reads from relays; of parity chunks they have none. */
+/** Reads from one relay, and from the others what that one lacks; of parity chunks they have none. */
 export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
+  const { name, relays, relay, clock, sha256 } = options;
   return {
-    name: options.name,
+    name,
     async read({ offset, bytes }, signal) {
-      if (offset === undefined) return undefined;
+      const { payload } = options;
+      if (offset === undefined || payload === undefined) return undefined;
       const first = Math.floor(offset / CHUNK_BYTES);
       const last = Math.floor((offset + bytes - 1) / CHUNK_BYTES);
       const parts = new Map<number, Uint8Array>();
-      for (let from = first; from <= last; from += MOST_PER_REQUEST) {
-        const to = Math.min(last, from + MOST_PER_REQUEST - 1);
-        if (!(await ask(options, from, to, parts, signal))) return undefined;
+      const others = relays.relays.filter((each) => each !== relay);
+      for (const each of [relay, ...others]) {
+        await ask(options, payload, { only: each, first, last }, parts, signal);
+        if (parts.size === last - first + 1) return cut(parts, first, last, { offset, bytes });
       }
-      return cut(parts, first, last, { offset, bytes });
+      return undefined;
+    },
+    async findManifest(digest, signal) {
+      const found = await findAddressed(packed, digest, { relays, clock, sha256, signal });
+      if (found.ok) return found.value;
+      throw new PlaceError(`${name}: ${found.issue.message}`);
     },
   };
 }
 
-/** Takes the chunk events of these indices; false where one did not come. */
+interface Range {
+  readonly only: string;
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Takes the chunk events in this range that are not here yet. */
 async function ask(
-  { relays, clock, sha256, payload }: RelayPlaceOptions,
-  from: number,
-  to: number,
+  { relays, clock, sha256 }: RelayPlaceOptions,
+  { root, bytes }: PayloadRoot,
+  { only, first, last }: Range,
   parts: Map<number, Uint8Array>,
   signal: AbortSignal,
-): Promise<boolean> {
-  const { root, bytes } = payload;
-  const indices = Array.from({ length: to - from + 1 }, (_, i) => from + i);
-  const keys = indices.map((index) => chunkKey(root, index));
-  const isThere = () => indices.every((index) => parts.has(index));
-  const filter = { kinds: [chunk.kind], '#c': keys, limit: 2 * keys.length };
-  await queryRelays(
-    [filter],
-    {
-      waitMs: WAIT_MS,
-      signal,
-      onEvent(event) {
-        const judged = toChunk(event, { maxPayloadBytes: bytes }, sha256);
-        if (judged.ok && judged.value.root === root && judged.value.bytes === bytes) {
-          parts.set(judged.value.index, judged.value.data);
-        }
-        return isThere();
-      },
-    },
-    relays,
-    clock,
-  );
-  return isThere();
+): Promise<void> {
+  const all = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const missing = all.filter((index) => !parts.has(index));
+  for (let from = 0; from < missing.length; from += MOST_PER_REQUEST) {
+    const indices = missing.slice(from, from + MOST_PER_REQUEST);
+    const keys = indices.map((index) => chunkKey(root, index));
+    const isThere = () => indices.every((index) => parts.has(index));
+    const onEvent: Parameters<typeof queryRelays>[1]['onEvent'] = (event) => {
+      const judged = toChunk(event, { maxPayloadBytes: bytes }, sha256);
+      const isOfFile = judged.ok && judged.value.root === root && judged.value.bytes === bytes;
+      // nothing else is kept, whatever a relay sends
+      if (isOfFile && indices.includes(judged.value.index))
+        parts.set(judged.value.index, judged.value.data);
+      return isThere();
+    };
+    const filter = { kinds: [chunk.kind], '#c': keys, limit: 2 * keys.length };
+    await queryRelays([filter], { waitMs: WAIT_MS, signal, onEvent, only: [only] }, relays, clock);
+  }
 }
 
 async function* cut(

@@ -10,6 +10,7 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, reject } from '../wire/judged.ts';
 import {
+  type ChunkTree,
   chunkPath,
   chunkTree,
   type PayloadRoot,
@@ -44,17 +45,26 @@ export function planChunks(
   lifetime: Lifetime,
   hash: Sha256 = sha256,
 ): ChunkPlan {
-  const expiration = expirationOf(lifetime);
+  expirationOf(lifetime);
   const tree = chunkTree(payload, hash);
   const { root, bytes, count } = tree;
   const chunks = splitChunks(payload);
-  const draftOf = (index: number): EventDraft => {
-    const path = chunkPath(tree, index).map(toHex);
-    const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
-    const data = toBase64(chunks[index]!);
-    return chunk.build({ ...place, expiration, data }, lifetime.createdAt);
-  };
-  return { root, bytes, count, draft: draftOf };
+  const draft = (index: number) => draftChunk(tree, index, chunks[index]!, lifetime);
+  return { root, bytes, count, draft };
+}
+
+/** The unsigned event of one chunk of a payload whose tree is known. */
+export function draftChunk(
+  tree: ChunkTree,
+  index: number,
+  data: Uint8Array,
+  lifetime: Lifetime,
+): EventDraft {
+  const { root, bytes, count } = tree;
+  const path = chunkPath(tree, index).map(toHex);
+  const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
+  const expiration = expirationOf(lifetime);
+  return chunk.build({ ...place, expiration, data: toBase64(data) }, lifetime.createdAt);
 }
 
 /** The `expiration` of a lifetime that has one. */

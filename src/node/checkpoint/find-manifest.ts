@@ -73,7 +73,9 @@ async function ofDigest(
   throw new CheckpointError(
     'checkpoint/no-manifest',
     `no place has the manifest ${digest}: ${said.join('; ') || 'none was named'}`,
-    { hint: 'name places that have it with --from; relays have chunks, but no manifests' },
+    {
+      hint: 'name places that have it with --from; relays have manifests that `checkpoint push` sent',
+    },
   );
 }
 
@@ -86,16 +88,21 @@ async function tryPlace(place: ChunkPlace, digest: Digest, signal: AbortSignal):
   const both = anySignal(signal, late.signal);
   const timer = setTimeout(() => late.abort(new Error(`${place.name} takes longer than ${MOST_MS / 1000} s`)), MOST_MS); // biome-ignore format: one line
   try {
-    const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
-    const body = await place.read(blob, both.signal);
-    if (body === undefined) throw new Error(`${place.name} has not got it`);
-    const bytes = await readWhole(body);
+    const bytes = await bytesAt(place, digest, both.signal);
+    if (bytes === 'absent') throw new Error(`${place.name} has not got it`);
     if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(place.name, bytes);
     throw new Error(`${place.name} gives other bytes`);
   } finally {
     clearTimeout(timer);
     both.release();
   }
+}
+
+async function bytesAt(place: ChunkPlace, digest: Digest, signal: AbortSignal) {
+  if (place.findManifest) return place.findManifest(digest, signal);
+  const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
+  const body = await place.read(blob, signal);
+  return body === undefined ? 'absent' : readWhole(body);
 }
 
 /** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */

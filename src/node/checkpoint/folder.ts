@@ -15,6 +15,13 @@ export const MANIFEST_FILE = 'manifest.json';
 /** Where a chunk of that address lies. */
 export const chunkFile = (folder: string, sha256: Digest): string => join(folder, sha256);
 
+/** A chunk that is not where it should be. */
+export const lostChunk = (sha256: Digest, folder: string, cause: unknown): CheckpointError =>
+  new CheckpointError('checkpoint/lost', `chunk ${sha256} is not in ${folder}`, {
+    hint: '`nostrain checkpoint unpack --mend` restores it, or `fetch` brings it',
+    cause,
+  });
+
 /** The manifest of a folder; throws a CheckpointError that says what is wrong with it. */
 export const readManifest = (folder: string): Promise<Manifest> =>
   readManifestFile(join(folder, MANIFEST_FILE));

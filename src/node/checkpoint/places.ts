@@ -8,7 +8,6 @@ import type { ChunkPlace } from '../../checkpoint/place.ts';
 import { createRelayPlace } from '../../checkpoint/relay-place.ts';
 import { createSigner } from '../../network/event.ts';
 import { hintProblem } from '../../network/transport/public-hosts.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { isRelayUrl, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { type Connection, connectRelays } from '../connect-relays.ts';
 import { createSecretKey } from '../keys.ts';
@@ -40,7 +39,7 @@ export interface OpenPlaces {
   close(): Promise<void>;
 }
 
-/** Relays are asked for the chunk events of a whole file, so they are of use only where its manifest is known. */
+/** Relays are asked for the chunk events of a whole file where its manifest is known, and for manifests. */
 export async function openPlaces(
   named: readonly NamedPlace[],
   manifest: Manifest | undefined,
@@ -48,24 +47,54 @@ export async function openPlaces(
 ): Promise<OpenPlaces> {
   const places: ChunkPlace[] = [];
   const refused: { name: string; reason: string }[] = [];
-  const sets: RelaySet[] = [];
+  const relays: NamedPlace[] = [];
   for (const each of named) {
     const problem = each.isTrusted || options.allowPrivate ? undefined : strangerProblem(each.text);
     if (problem !== undefined) refused.push({ name: withoutSecrets(each.text), reason: problem });
-    else if (!isRelayUrl(each.text)) places.push(openPlace(each, options));
-    else if (manifest?.root) {
-      const set = await openRelay(each, options).catch((error: Error) => error);
-      if (set instanceof Error)
-        refused.push({ name: withoutSecrets(each.text), reason: set.message }); // biome-ignore format: one line
-      else {
-        sets.push(set);
-        places.push(relayPlace(each, set, { root: manifest.root, bytes: manifest.bytes }));
-      }
-    }
+    else if (isRelayUrl(each.text)) relays.push(each);
+    else places.push(openPlace(each, options));
+  }
+  const isPlaced = manifest === undefined || manifest.root !== null;
+  const opened: OpenPlaces[] = [];
+  for (const isTrusted of [true, false]) {
+    const some = relays.filter((each) => each.isTrusted === isTrusted);
+    if (isPlaced && some.length > 0) opened.push(await openRelays(some, manifest, options));
   }
   return {
-    ...{ places, refused },
-    close: async () => void (await Promise.all(sets.map((set) => set.close()))),
+    places: [...places, ...opened.flatMap((each) => each.places)],
+    refused: [...refused, ...opened.flatMap((each) => each.refused)],
+    close: async () => void (await Promise.all(opened.map((each) => each.close()))),
+  };
+}
+
+/** Relays that are trusted alike: one place each, that knows the others. */
+async function openRelays(
+  named: readonly NamedPlace[],
+  manifest: Manifest | undefined,
+  { connection, signal, allowPrivate = false }: PlacesOptions,
+): Promise<OpenPlaces> {
+  const publicOnly = !named[0]!.isTrusted && !allowPrivate;
+  const urls = named.map(({ text }) => text);
+  const signer = createSigner(createSecretKey(), nativeCrypto);
+  const set = await connectRelays(urls, { ...connection, publicOnly }, signer, signal).catch(
+    (error: Error) => error,
+  );
+  if (set instanceof Error) {
+    signal.throwIfAborted();
+    const refused = named.map(({ text }) => ({ name: withoutSecrets(text), reason: set.message }));
+    return { places: [], refused, close: async () => undefined };
+  }
+  const payload = manifest?.root ? { root: manifest.root, bytes: manifest.bytes } : undefined;
+  const shared = { relays: set, clock: systemClock, sha256: nativeSha256, payload };
+  const isNear = (relay: string) =>
+    named.find(({ text }) => withoutSecrets(text) === relay)?.isNear;
+  return {
+    places: set.relays.map((relay) => ({
+      ...createRelayPlace({ ...shared, name: withoutSecrets(relay), relay }),
+      isNear: isNear(relay),
+    })),
+    refused: [],
+    close: () => set.close(),
   };
 }
 
@@ -92,25 +121,3 @@ function strangerProblem(text: string): string | undefined {
   if (!/^(https?|wss?):\/\//i.test(text)) return 'a folder that a stranger names';
   return hintProblem(text.replace(/^http/i, 'ws').replace(/\/+$/, ''))?.replace('relay', 'place');
 }
-
-const openRelay = (
-  { text, isTrusted }: NamedPlace,
-  { connection, signal, allowPrivate = false }: PlacesOptions,
-): Promise<RelaySet> =>
-  connectRelays(
-    [text],
-    { ...connection, publicOnly: !isTrusted && !allowPrivate },
-    createSigner(createSecretKey(), nativeCrypto),
-    signal,
-  );
-
-const relayPlace = (
-  { text, isNear }: NamedPlace,
-  relays: RelaySet,
-  payload: { readonly root: string; readonly bytes: number },
-): ChunkPlace => ({
-  ...createRelayPlace({
-    ...{ name: withoutSecrets(text), relays, clock: systemClock, sha256: nativeSha256, payload },
-  }),
-  isNear,
-});

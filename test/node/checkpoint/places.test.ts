@@ -71,7 +71,7 @@ testPlace('relays', { hasParity: false, saysWhatItHas: false }, async ({ manifes
   }
   const named = { root: manifest.root!, bytes: manifest.bytes };
   return {
-    place: createRelayPlace({ name: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
+    place: createRelayPlace({ name: relay.url, relay: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
     close: async () => {
       await relays.close();
       await relay.close();
