@@ -17,8 +17,8 @@ export interface RelayPlaceOptions {
   readonly name: string;
   /** All relays of the fetch, for a file may be spread over them. */
   readonly relays: RelaySet;
-  /** The one of them that is asked first. */
-  readonly relay: string;
+  /** The one of them that is asked first; where none is named, another one for each chunk. */
+  readonly relay?: string | undefined;
   readonly clock: Clock;
   readonly sha256: Sha256;
   /** The payload whose chunk events are asked for; undefined where only manifests are. */
@@ -31,7 +31,7 @@ const WAIT_MS = 20_000;
 
 /** Reads from one relay, and from the others what that one lacks; of parity chunks they have none. */
 export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
-  const { name, relays, relay, clock, sha256 } = options;
+  const { name, relays, clock, sha256 } = options;
   return {
     name,
     async read({ offset, bytes }, signal) {
@@ -40,8 +40,7 @@ export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
       const first = Math.floor(offset / CHUNK_BYTES);
       const last = Math.floor((offset + bytes - 1) / CHUNK_BYTES);
       const parts = new Map<number, Uint8Array>();
-      const others = relays.relays.filter((each) => each !== relay);
-      for (const each of [relay, ...others]) {
+      for (const each of inTurn(options, first)) {
         await ask(options, payload, { only: each, first, last }, parts, signal);
         if (parts.size === last - first + 1) return cut(parts, first, last, { offset, bytes });
       }
@@ -53,6 +52,15 @@ export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
       throw new PlaceError(`${name}: ${found.issue.message}`);
     },
   };
+}
+
+/** The relays, from the one that is asked first on. */
+function inTurn(
+  { relays: { relays }, relay }: RelayPlaceOptions,
+  first: number,
+): readonly string[] {
+  const at = relay === undefined ? first % relays.length : relays.indexOf(relay);
+  return [...relays.slice(at), ...relays.slice(0, at)];
 }
 
 interface Range {

@@ -7,6 +7,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json
 import { ok, type Result, refuse } from '../base/result.ts';
 import { joinProof } from './admission.ts';
 import { usualAggregation } from './aggregation.ts';
+import { readChunkedFiles } from './chunked-files.ts';
 import {
   bit,
   digest,
@@ -94,6 +95,10 @@ export const features = {
       },
     },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
+  },
+  files: {
+    says: 'the text of the run and the files of its base are fetched in chunks, from places that the run names and from its relays',
+    spec: { files: { absent: null, read: readChunkedFiles } },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',

@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../base/errors.ts';
 import { aggregationRules, assertTier, type SpecRule } from './aggregation-rules.ts';
+import { areNeeded } from './chunked-files.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { RunSpec } from './run-spec.ts';
 import { fields, isOfText, type SharedName, sharedNames } from './settings.ts';
@@ -179,6 +180,13 @@ export const specRules: readonly SpecRule[] = [
     at: 'dataFrom',
     says: 'there is none where data.kind is not corpus',
     holds: ({ data, dataFrom }) => dataFrom === '' || data.kind === 'corpus',
+  },
+  {
+    at: 'files.each',
+    says: 'each is the text of data, or a file of start by its name and hash',
+    holds: ({ files, data, start }) =>
+      files === null ||
+      areNeeded(files, data.kind === 'corpus' ? data.sha256 : undefined, start?.files),
   },
   {
     at: 'training.model',

@@ -5,6 +5,7 @@
 import { utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
+import type { ChunkedFiles } from './chunked-files.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { Digest } from './ids.ts';
 import { type PlacementPolicy, writePlacement } from './placement-policy.ts';
@@ -24,6 +25,8 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly placement: PlacementPolicy | null;
   /** The published model that is trained, or whose adapters are; null where a model starts from the seed. */
   readonly start: Start | null;
+  /** Where the text of the run and the files of its base are in chunks; null where nobody says. */
+  readonly files: ChunkedFiles | null;
 }
 
 /** The canonical text: RFC 8785. */

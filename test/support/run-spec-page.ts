@@ -1,5 +1,6 @@
 /** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
 import { table } from '../../kinds/_render.ts';
+import { chunkedFields } from '../../src/run/chunked-files.ts';
 import { type FeatureName, features, ownedSpecFields } from '../../src/run/features.ts';
 import { presets } from '../../src/run/presets.ts';
 import { specRules, trainingFields } from '../../src/run/read-spec.ts';
@@ -120,6 +121,25 @@ const START = [
   'model root of round 0, so that votes can be checked without the files, and the model with them.',
 ];
 
+const fileRows = (): readonly (readonly string[])[] => [
+  [
+    '`files.at.N`',
+    'an https, http, wss or ws address',
+    'a place that has chunks; at most 8, ascending',
+  ],
+  ...Object.entries<Group[string]>(chunkedFields).map(([name, { accepted, help }]) => [
+    `\`files.each.N.${name}\``,
+    accepted,
+    help,
+  ]),
+];
+
+const FILES = [
+  'A run may say under `files` where its text and the files of its base are in chunks, as [checkpoints.md](checkpoints.md#training-data-and-bases)',
+  'has it: `create --packed FOLDER --packed-at PLACE` writes it. Each is the text of `data` or a file of `start` by its hash, or is read beside one and',
+  'has at most 16 MiB; so a spec sends nobody for anything else. The relays of the run are places too.',
+];
+
 /** The whole page. */
 export function renderPage(): string {
   const groups = Object.entries<Group>(groupFields).flatMap(([name, group]) =>
@@ -177,6 +197,12 @@ export function renderPage(): string {
     ...START,
     '',
     table(['field', 'accepted', 'meaning'], startRows()),
+    '',
+    '## Files',
+    '',
+    ...FILES,
+    '',
+    table(['field', 'accepted', 'meaning'], fileRows()),
     '',
     '## Training',
     '',

@@ -29,7 +29,8 @@ import {
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
-import { addWorkerFlags, type WorkerFlags } from '../../terminal/worker-flags.ts';
+import { addWorkerFlags } from '../../terminal/worker-flags.ts';
+import { addBringFlags, type BringFlags, bringFiles } from '../shared/bring-files.ts';
 import { hintOption } from '../shared/find-run.ts';
 import { addMemberFlags, type MemberFlags, memberFlagNames } from '../shared/member-flags.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
@@ -56,7 +57,9 @@ const command = (): Command =>
   );
 
 export const runTraining = (): Command =>
-  addReferenceFlags(addMemberFlags(addStateInput(addStateOutput(command())))).action(train);
+  addReferenceFlags(addBringFlags(addMemberFlags(addStateInput(addStateOutput(command()))))).action(
+    train,
+  );
 
 /** Forms of states that this run neither reads nor writes. */
 const formRules = (command: Command): readonly FlagRule[] => [
@@ -71,7 +74,7 @@ const formRules = (command: Command): readonly FlagRule[] => [
 /** What the trainer of regressions in the Python reference's ways has no use for. */
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
 
-interface Flags extends WorkerFlags, ReferenceFlags, MemberFlags {
+interface Flags extends BringFlags, ReferenceFlags, MemberFlags {
   readonly dataset?: string;
   readonly target?: string;
   readonly spec?: string;
@@ -103,10 +106,15 @@ async function train(
     assertNoReferenceFlags(command);
     if (flags.output !== undefined) assertWritable(flags);
     const dir = flags.dir ?? (await folderOf(settingsOf(asked, command)));
-    const settings = settingsOf(asked, command, await keptSettings(dir));
+    const own = { corpus: flags.corpus, base: asked.base };
+    const { signal } = interrupt;
+    const { corpus, base } = await bringFiles(undefined, own, flags, { relays: asked.relay ?? [], signal }); // biome-ignore format: one line
+    const brought = base === undefined ? asked : { ...asked, base };
+    const settings = settingsOf(brought, command, await keptSettings(dir));
     refuseUnused(command, dataRules(settings, flags));
     const data = { dataset: flags.dataset, target: flags.target };
-    await runWorkerCommand({ settings, dir, protocol: protocolOf(settings), ...data }, flags, {
+    const trained = corpus === undefined ? flags : { ...flags, corpus };
+    await runWorkerCommand({ settings, dir, protocol: protocolOf(settings), ...data }, trained, {
       title: `run ${settings.run}`,
       interrupt,
     });

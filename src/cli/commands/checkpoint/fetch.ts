@@ -4,7 +4,6 @@ import { anySignal } from '../../../base/abort.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
-import type { FetchEvent } from '../../../checkpoint/fetch.ts';
 import { type Manifest, manifestDigest } from '../../../checkpoint/manifest.ts';
 import type { PlaceReport } from '../../../checkpoint/place-state.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
@@ -19,6 +18,7 @@ import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../../terminal/render/numbers.ts';
+import { reportFetch } from '../../shared/bring-files.ts';
 import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../../shared/directory.ts';
 
 interface Flags extends DirectoryFlags {
@@ -96,7 +96,7 @@ async function run(what: string, flags: Flags, signal: AbortSignal): Promise<voi
     const fetched = await fetchFolder(manifest, flags.out, {
       ...{ places, signal, mostBytes, perPlace: flags.perPlace, isShuffled: server !== undefined },
       onChunk: ({ sha256 }) => server?.add(sha256),
-      report: tell,
+      report: reportFetch(),
     });
     if (flags.file !== undefined) await unpackFolder(flags.out, manifest, flags.file, { signal });
     writeOut(words(manifest, fetched, flags, systemClock.now() - startedMs));
@@ -139,17 +139,6 @@ async function seedAt(port: number, manifest: Manifest, folder: string) {
   const server = await serveFolder(folder, manifest, { port, host: '0.0.0.0', clock: systemClock });
   writeNote(`serving what is here at ${server.url}`);
   return server;
-}
-
-function tell(event: FetchEvent): void {
-  if ('place' in event) {
-    const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
-    writeNote(`${event.place} ${what}: ${event.message}`);
-    return;
-  }
-  const { bytes, of, perSecond } = event;
-  const left = perSecond > 0 ? `, ${formatSeconds((of - bytes) / perSecond)} left` : '';
-  writeNote(`${formatBytes(bytes)} of ${formatBytes(of)}, ${formatBytes(perSecond)}/s${left}`);
 }
 
 function words(

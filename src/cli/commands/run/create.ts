@@ -39,7 +39,7 @@ import {
 } from '../../../terminal/unused-flags.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { homeSigner } from '../../shared/member-flags.ts';
-import { dataOfSpec } from '../../shared/spec-data.ts';
+import { dataOfSpec, withPacked } from '../../shared/spec-data.ts';
 import { readDocument } from '../../shared/spec-file.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
@@ -50,6 +50,8 @@ interface Flags extends ConnectionFlags {
   readonly corpus?: string;
   readonly evaluation?: string;
   readonly baseFrom?: readonly string[];
+  readonly packed?: readonly string[];
+  readonly packedAt?: readonly string[];
   readonly keyFile?: string;
   readonly secKey?: string;
   readonly relay?: readonly string[];
@@ -81,6 +83,8 @@ export const createRun = (): Command =>
               'where others get the base, as hf:owner/name@revision; repeatable (default: --base where that is such a one)',
             ),
           )
+          .addOption(repeatable('--packed <folder>', 'chunks of the corpus or of a file of the base, so that who joins fetches it; repeatable')) // biome-ignore format: one option
+          .addOption(repeatable('--packed-at <place>', 'where those chunks are, beside the relays of the run; repeatable')) // biome-ignore format: one option
           .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
           .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
           .addOption(
@@ -114,7 +118,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, onNotice);
     const stakes = await readStakeFile(flags.stake);
-    const made = await makeSpec({
+    const { slice, spec: plain } = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
       typed: await withPlacement(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags), // biome-ignore format: one line
       training: settingsFromFlags(command),
@@ -123,6 +127,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       start: async (settings) =>
         startFrom(await openBase(settings, { onNotice, signal }), settings, hintsIn(flags)),
     });
+    const made = { slice, spec: await withPacked(plain, flags, signal) };
     const { relay: relays = [] } = flags;
     refuseUnused(command, createRules(made.spec, relays));
     const securityReport = securityReportOf(made.spec, {
@@ -150,12 +155,13 @@ function hintsIn({ baseFrom = [] }: Flags): readonly string[] {
 
 /** What a flag goes with in the run that was made. */
 function createRules(
-  { data, training, start }: RunSpec,
+  { data, training, start, files }: RunSpec,
   relays: readonly string[],
 ): readonly FlagRule[] {
   const settings = { ...presets[training.model], ...training, profile: 'nostrain/1' } as Settings;
   return [
     { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
+    { flags: ['packedAt'], goesWith: '--packed', holds: files !== null },
     { flags: ['corpus'], goesWith: 'runs that train on one text', holds: data.kind === 'corpus' },
     { flags: ['evaluation'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
     ...settingRules(settings),

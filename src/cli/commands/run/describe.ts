@@ -35,6 +35,7 @@ export function describeSpec(spec: RunSpec): readonly string[] {
     '',
     ...wrap(`training: ${training.join(', ')}`, WIDTH),
     ...startWords(spec),
+    ...filesWords(spec),
     ...groups,
     '',
     ...variants,
@@ -61,6 +62,21 @@ function startWords({ start }: RunSpec): readonly string[] {
     ...more,
     ...row('start.tokenizerSha256', tokenizerSha256, ''),
     ...row('start.from', from.length === 0 ? 'nowhere said' : from.join(' '), 'hints'),
+  ];
+}
+
+/** What joiners fetch in chunks, and from where. */
+function filesWords({ files }: RunSpec): readonly string[] {
+  if (files === null) return [];
+  const shown = files.each.slice(0, MOST_KEYS);
+  const more = files.each.length - shown.length;
+  return [
+    '',
+    ...row('files.at', files.at.join(' ') || 'the relays of the run', 'where chunks are'),
+    ...shown.flatMap(({ name, bytes, manifest }) =>
+      row(`files ${name}`, `${formatBytes(bytes)}, manifest ${manifest}`, ''),
+    ),
+    ...(more > 0 ? [`and ${more} files more`] : []),
   ];
 }
 

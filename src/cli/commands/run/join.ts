@@ -1,9 +1,7 @@
 /** `nostrain run join`: one worker of a run that has a spec. The loop, the folder and the flags are those of `run-training`. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir } from 'node:fs/promises';
 import { Argument, Command, Option } from 'commander';
-import { ConfigError, RelayError } from '../../../base/errors.ts';
-import { sha256Hex } from '../../../base/hash.ts';
+import { ConfigError } from '../../../base/errors.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../../certified/join.ts';
 import {
   assertAdmitted,
@@ -15,7 +13,6 @@ import { type CertifiedState, certifiedMembers } from '../../../certified/state.
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
-import { fetchSlice } from '../../../network/wire/run-board.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
 import { type BaseModel, lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
 import { dataHome } from '../../../node/data-home.ts';
@@ -46,11 +43,13 @@ import { writeNote } from '../../../terminal/output.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
+import { addBringFlags, type BringFlags, bringFiles } from '../../shared/bring-files.ts'; // biome-ignore format: one import
 import { accessOf } from '../../shared/endpoints.ts';
 import { type FoundRun, findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
 import { holdRules, openChunks } from '../../shared/hold-flags.ts';
 import { addMemberFlags, homeSigner, type MemberFlags } from '../../shared/member-flags.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
+import { sliceOf } from '../../shared/spec-data.ts';
 import {
   createRefreshPort,
   readStakeFile,
@@ -58,8 +57,6 @@ import {
   tablesOf,
 } from '../../shared/stake-refresh.ts';
 import { type Reach, withRelays } from '../../shared/with-relays.ts';
-
-const SLICE_MS = 120_000;
 
 const tell = writeNote;
 
@@ -81,21 +78,23 @@ function hideShared(command: Command): Command {
 }
 
 const joining = (): Command =>
-  addMemberFlags(
-    addStateOutput(
-      addWorkerFlags(
-        addSettingFlags(
-          new Command('join')
-            .description('train as one worker of a run; repeat the command to go on after a stop')
-            .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
-            .addOption(hintOption())
-            .option(
-              '--discover-relays',
-              'use relays too that workers of the run name in heartbeats and relay lists (NIP-65)',
-            )
-            .addOption(advertiseOption()),
+  addBringFlags(
+    addMemberFlags(
+      addStateOutput(
+        addWorkerFlags(
+          addSettingFlags(
+            new Command('join')
+              .description('train as one worker of a run; repeat the command to go on after a stop')
+              .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
+              .addOption(hintOption())
+              .option(
+                '--discover-relays',
+                'use relays too that workers of the run name in heartbeats and relay lists (NIP-65)',
+              )
+              .addOption(advertiseOption()),
+          ),
+          'your data folder',
         ),
-        'your data folder',
       ),
     ),
   );
@@ -107,9 +106,8 @@ const advertiseOption = (): Option =>
     'relay that heartbeats name, without user, password and query; repeatable (default: none)',
   ).argParser((url: string, before: readonly string[] = []) => [...before, url]);
 
-interface JoinFlags extends WorkerFlags, MemberFlags, StateOutput {
+interface JoinFlags extends BringFlags, MemberFlags, StateOutput {
   readonly advertiseRelay?: readonly string[];
-  readonly allowPrivateRelays?: boolean;
   readonly discoverRelays?: boolean;
 }
 
@@ -140,9 +138,13 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const place = placeIn(spec, signer.publicKey, asked);
     const given = await readStakeFile(flags.stake);
     const dir = flags.dir ?? runDir(run);
+    const own = { corpus: flags.corpus, base: asked.base };
+    const reach = { relays, publicOnly: connection.publicOnly, signal };
+    const { corpus, base } = await bringFiles(spec, own, flags, reach);
     const wanted = settingsOf(spec, {
       ...(await keptBase(dir)),
       ...asked,
+      ...(base === undefined ? {} : { base }),
       ...place,
       relay: relays,
     });
@@ -171,7 +173,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
           ),
         }),
       },
-      flags,
+      corpus === undefined ? flags : { ...flags, corpus },
       { title: `run ${spec.name}`, interrupt },
     );
   } finally {
@@ -287,31 +289,6 @@ async function openDir(dir: string, spec: RunSpec): Promise<void> {
 export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
   if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
   return slice === undefined ? {} : { evaluation: slice };
-}
-
-/** The evaluation slice from the folder, or from relays and then kept there. */
-async function sliceOf(
-  { evaluation, author }: RunSpec,
-  dir: string,
-  urls: readonly string[],
-  reach: Reach,
-): Promise<Uint8Array | undefined> {
-  if (evaluation === null) return undefined;
-  const file = join(dir, 'evaluation.txt');
-  const kept = await readFile(file).catch(() => undefined);
-  if (kept && sha256Hex(kept) === evaluation.sha256) return new Uint8Array(kept);
-  return withRelays(urls, reach, async (board) => {
-    const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
-    if (!found.ok) {
-      throw new RelayError(
-        'run/slice',
-        `the evaluation slice is not there: ${found.issue.message}`,
-        { hint: 'ask other relays with --relay URL, or have its author publish the run again' },
-      );
-    }
-    await writeFile(file, found.value);
-    return found.value;
-  });
 }
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;

@@ -1,0 +1,99 @@
+/**
+ * The files that a run's joiners need, for specs: the text of the run and the files of its base, by their hashes, each with the digest of the
+ * manifest that its chunks are named by, and the places that have them. What the places give counts for nothing until it has the hashes.
+ */
+import type { Digest } from './ids.ts';
+import { hash } from './spec-fields.ts';
+import {
+  isObject,
+  memberOf,
+  objectOf,
+  readGroup,
+  refuseUnknown,
+  type Untyped,
+  wrong,
+} from './spec-readers.ts';
+import { type BaseFile, fileFields } from './start.ts';
+
+/** One file, and the name of its chunks. */
+export interface ChunkedFile extends BaseFile {
+  readonly blake3: Digest;
+  /** SHA-256 of the manifest, see docs/checkpoints.md. */
+  readonly manifest: Digest;
+}
+
+/** The section `files` of a run spec. */
+export interface ChunkedFiles {
+  /** Addresses of relays, Blossom servers, holders and web servers, ascending; the relays of the run are asked too. */
+  readonly at: readonly string[];
+  readonly each: readonly ChunkedFile[];
+}
+
+/** Of a base these are read too, though its weights do not name them. */
+const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
+const MOST_BESIDE = 2 ** 24;
+const MOST_FILES = 1024;
+const MOST_PLACES = 8;
+/** 64 GiB, as a manifest. */
+const MOST_BYTES = 2 ** 36;
+const PLACE = /^(?:https?|wss?):\/\/[!-"$->A-~]{1,248}$/;
+
+/** Fields of one file. */
+export const chunkedFields = {
+  ...fileFields,
+  blake3: hash('', 'BLAKE3 of its bytes'),
+  manifest: hash('', 'digest that `nostrain checkpoint pack` prints: SHA-256 of the manifest'),
+} as const;
+
+const NAMES = ['at', 'each'];
+
+/** The section of a spec; null where it has none. Throws a ConfigError with the path of what is wrong. */
+export function readChunkedFiles(spec: Untyped): ChunkedFiles | null {
+  if (spec.files === null) return null;
+  const files = objectOf(spec, 'files', NAMES);
+  refuseUnknown(files, NAMES, 'files.');
+  return {
+    at: readPlaces(memberOf(files, 'at', 'files.', PLACES)),
+    each: readEach(memberOf(files, 'each', 'files.', EACH)),
+  };
+}
+
+const PLACES = `a list of at most ${MOST_PLACES} addresses (https, http, wss, ws), each once, ascending, without user and query`;
+
+function readPlaces(value: unknown): readonly string[] {
+  const isPlace = (each: unknown): each is string => typeof each === 'string' && PLACE.test(each);
+  const isGood =
+    Array.isArray(value) &&
+    value.length <= MOST_PLACES &&
+    value.every(isPlace) &&
+    value.every((each, i) => i === 0 || value[i - 1]! < each);
+  if (isGood) return value;
+  throw wrong('files.at', value, PLACES);
+}
+
+const EACH = `a list of 1 to ${MOST_FILES} files, each once`;
+
+function readEach(value: unknown): readonly ChunkedFile[] {
+  if (!Array.isArray(value) || value.length < 1 || value.length > MOST_FILES) {
+    throw wrong('files.each', value, EACH);
+  }
+  const each = value.map((file, i) => {
+    if (!isObject(file)) throw wrong(`files.each.${i}`, file, 'an object');
+    const read = readGroup({ [i]: file }, String(i), chunkedFields, 'files.each.');
+    if (read.bytes <= MOST_BYTES) return read;
+    throw wrong(`files.each.${i}.bytes`, read.bytes, `at most ${MOST_BYTES}`);
+  });
+  if (new Set(each.map(({ name }) => name)).size === each.length) return each;
+  throw wrong('files.each', value, EACH);
+}
+
+/** Whether each is the text of the run, a file of its base, or what is read beside one: a run sends nobody for anything else. */
+export const areNeeded = (
+  { each }: ChunkedFiles,
+  text: Digest | undefined,
+  base: readonly BaseFile[] | undefined,
+): boolean =>
+  each.every(({ name, sha256, bytes }) => {
+    if (sha256 === text || base?.some((file) => file.sha256 === sha256 && file.name === name)) return true; // biome-ignore format: one rule
+    return base !== undefined && BESIDE.includes(name) && bytes <= MOST_BESIDE;
+  });
