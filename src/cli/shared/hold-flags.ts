@@ -20,7 +20,7 @@ const MOST_HOLD = 2 ** 50;
 export interface OfferFlags {
   readonly announce?: string;
   readonly region: string;
-  readonly tier: string;
+  readonly trustTier: string;
   readonly weight: number;
 }
 
@@ -32,12 +32,12 @@ export interface HoldFlags extends OfferFlags {
   readonly holder?: readonly string[];
 }
 
-/** Adds `--announce`, `--region`, `--tier` and `--weight`; `withFlag` is what they go with. */
+/** Adds `--announce`, `--region`, `--trust-tier` and `--weight`; `withFlag` is what they go with. */
 export const addOfferFlags = (command: Command, withFlag: string): Command =>
   command
     .option('--announce <url>', 'where others reach this server: makes it known as a holder')
     .option('--region <name>', `with ${withFlag}: region of this server`, 'unknown')
-    .option('--tier <name>', `with ${withFlag}: trust tier of this server`, 'open')
+    .option('--trust-tier <name>', `with ${withFlag}: trust tier of this server`, 'open')
     .addOption(
       whole(
         '--weight <n>',
@@ -72,7 +72,7 @@ export const addHoldFlags = (command: Command): Command =>
   );
 
 /** All but `--holder`. */
-const ofHolding = ['holdPort', 'holdHost', 'holdRate', 'announce', 'region', 'tier', 'weight'];
+const ofHolding = ['holdPort', 'holdHost', 'holdRate', 'announce', 'region', 'trustTier', 'weight'];
 
 /** All of them. */
 export const holdFlagNames: readonly string[] = ['hold', 'holder', ...ofHolding];
@@ -84,9 +84,9 @@ export const holdRules = ({ placement }: RunSpec, { hold }: HoldFlags): readonly
 ];
 
 /** What is announced can be: an address, and names. */
-export function assertOffer({ announce, region, tier }: OfferFlags): void {
+export function assertOffer({ announce, region, trustTier }: OfferFlags): void {
   const isUrl = announce === undefined || (/^https?:\/\//.test(announce) && URL.canParse(announce));
-  if (isUrl && [region, tier].every(isPlaceName)) return;
+  if (isUrl && [region, trustTier].every(isPlaceName)) return;
   throw new ConfigError('flag/announce', 'that cannot be announced', {
     hint: 'say --announce https://host:port, and names of a-z, 0-9, dot, dash and underscore',
   });
@@ -127,7 +127,7 @@ async function holderOf(
   flags: HoldFlags,
   { dir, signer, allowPrivate }: { readonly dir: string; readonly signer: Signer; readonly allowPrivate: boolean }, // biome-ignore format: one line
 ): Promise<RunHolder | undefined> {
-  const { hold, holdPort, holdHost, holdRate, announce, region, tier, weight } = flags;
+  const { hold, holdPort, holdHost, holdRate, announce, region, trustTier: tier, weight } = flags;
   if (hold === undefined || placement === null) return undefined;
   assertOffer(flags);
   if (announce === undefined && !allowPrivate) {

@@ -36,7 +36,7 @@ export const addAnnounceFlags = (command: Command): Command =>
 
 /** Undefined without `--announce`. */
 export async function announcing(flags: AnnounceFlags): Promise<Announcing | undefined> {
-  const { announce: url, region, tier, weight } = flags;
+  const { announce: url, region, trustTier: tier, weight } = flags;
   if (url === undefined) return undefined;
   assertOffer(flags);
   const signer = await homeSigner(flags, writeNote);

@@ -34,7 +34,15 @@ export const seed = (): Command =>
   ).action(async (folder: string, flags: Flags, command: Command) => {
     const { port, host, rate, copies } = flags;
     const holds = flags.announce !== undefined;
-    const only = ['directory', 'region', 'tier', 'weight', 'keyFile', 'secKey', 'allowPrivate'];
+    const only = [
+      'directory',
+      'region',
+      'trustTier',
+      'weight',
+      'keyFile',
+      'secKey',
+      'allowPrivate',
+    ];
     refuseUnused(command, [
       { flags: [...only, ...connectionFlagNames], goesWith: '--announce', holds },
     ]);

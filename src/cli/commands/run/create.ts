@@ -106,7 +106,10 @@ export const createRun = (): Command =>
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
           .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
-          .option('--placement <file>', 'who of the members keeps which chunks of checkpoints')
+          .option(
+            '--placement <file>',
+            'placement of chunks: which members keep them of checkpoints',
+          )
           .option('--json', 'print JSON'),
         [...sharedNames, 'base', ...adapterNames, 'relay'],
       ),
