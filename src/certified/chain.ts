@@ -10,6 +10,7 @@ import {
   weigh,
 } from '../consensus/committee/committee.ts';
 import { createElection, type Election } from '../consensus/committee/election.ts';
+import { drawnOf } from '../consensus/committee/sample.ts';
 import {
   completeLedger,
   entitled,
@@ -162,7 +163,7 @@ const NEWCOMER_ROUNDS = 3;
 
 /** Ascending. */
 function awaitedIn(
-  { ledger, spec, round }: Situation,
+  { ledger, spec, run, round }: Situation,
   live: readonly WorkerId[],
   stakes: Stakes,
 ): readonly WorkerId[] {
@@ -171,7 +172,9 @@ function awaitedIn(
   const isNew = ({ joined, lastSeen, seatFrom }: Member) =>
     joined > 0 &&
     (stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0);
-  const isAwaited = (member: Member) => isLive.has(member.key) || isNew(member);
+  const drawn = drawnOf(membershipOf(spec, run), ledger);
+  const isAwaited = (member: Member) =>
+    (isLive.has(member.key) || isNew(member)) && drawn?.has(member.key) !== false;
   const eligible = ledger.members.filter(isAwaited).map(({ key }) => key);
   return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
 }

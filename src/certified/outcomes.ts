@@ -7,6 +7,7 @@ import { weightOf } from '../consensus/aggregate/mean.ts';
 import { boundRows, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
 import { aggregate } from '../consensus/aggregate/rules.ts';
 import { rosterWeights, type Stakes } from '../consensus/committee/committee.ts';
+import { drawnOf } from '../consensus/committee/sample.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RosterChange } from '../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../consensus/round/roster-change.ts';
@@ -233,6 +234,10 @@ export function rosterChange(
   const unknown = accepted.findIndex(({ key }) => key === undefined);
   if (unknown >= 0) {
     return invalid('not-in-roster', 'accepted', `row ${unknown} is of nobody in the roster`);
+  }
+  const drawn = drawnOf(membershipOf(chain.spec, chain.run), chain.ledger);
+  if (drawn !== null && accepted.some(({ key }) => !drawn.has(key!))) {
+    return invalid('not-drawn', 'accepted', 'a row is of somebody who was not drawn');
   }
   const keys = (rows: typeof accepted) => rows.map(({ key }) => key!);
   const { round, result, proposer, reveal } = outcome;

@@ -1,6 +1,7 @@
 /** Which contributions count in a certified round: the judgment on one manifest and its payload, and on the rows that an outcome lists. */
 
 import { sha256 } from '../base/hash.ts';
+import { drawnOf } from '../consensus/committee/sample.ts';
 import type { Submission } from '../network/wire/certified-events.ts';
 import { accept, type Judged, refusal } from '../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
@@ -156,6 +157,10 @@ export function judgeManifest(
   if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
   if (!ledger.members.some(({ key }) => key === worker)) {
     return refusal(worker, 'not-a-member', `not in the roster of ${roundName(round)}`);
+  }
+  const drawn = drawnOf({ run, contributors: spec.contributors }, ledger);
+  if (drawn?.has(worker) === false) {
+    return refusal(worker, 'not-drawn', `not drawn for ${roundName(round)}`);
   }
   if (said.round !== round) {
     return refusal(worker, 'wrong-round', `${roundName(said.round)}, not ${roundNumber(round)}`);

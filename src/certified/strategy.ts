@@ -6,6 +6,7 @@
 
 import { firstOf } from '../base/deferred.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
+import { drawnOf } from '../consensus/committee/sample.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { type Beginning, comeBack } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
@@ -15,7 +16,7 @@ import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
 import { applyDecision } from './apply-decision.ts';
 import type { Better } from './branches.ts';
-import { type Certified, type Chain, certifiedOf, type Electorate } from './chain.ts';
+import { type Certified, type Chain, certifiedOf, type Electorate, membershipOf } from './chain.ts';
 import type { CertifiedSession } from './events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
 import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
@@ -87,9 +88,11 @@ async function openCertified(
   const isOver = attendance.isBehind && (await isOverAlready(driven, session));
   const isAllowed = start.electorate.roster.includes(wire.me) && !hasLeft(before, start.state);
   const { isSittingOut } = member.keyWatch;
-  const isPlaying = isAllowed && !isOver && !attendance.isResting && !isSittingOut;
-  if (isAllowed && !isOver && !isPlaying) tellAbsence(member, start.state.round);
-  if (!isOver) tellPart(start, member, wire.me);
+  const drawn = drawnOf(membershipOf(member.spec, start.state.run), start.state.ledger);
+  const isDrawn = drawn?.has(wire.me) !== false;
+  const isPlaying = isAllowed && isDrawn && !isOver && !attendance.isResting && !isSittingOut;
+  if (isAllowed && isDrawn && !isOver && !isPlaying) tellAbsence(member, start.state.round);
+  if (!isOver && isDrawn) tellPart(start, member, wire.me);
   let isLate = false;
   return {
     start: isPlaying ? roundStart(start, member) : undefined,

@@ -1,5 +1,6 @@
 /** What the contributions of a certified round are held against: where they start from, and who sends which chunks of the parameters. */
 import { type Stakes, weigh } from '../consensus/committee/committee.ts';
+import { drawnOf } from '../consensus/committee/sample.ts';
 import { entitled, liveOf } from '../consensus/round/membership.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { turnsOf } from '../model/parameters.ts';
@@ -74,10 +75,12 @@ function sendersOf({
   ledger,
   stakes,
 }: Pick<Terms, 'spec' | 'run' | 'ledger' | 'stakes'>): Senders {
-  const live = liveOf(membershipOf(spec, run), ledger);
-  const owners = weighingOf(spec, stakes, entitled(ledger, live));
+  const rules = membershipOf(spec, run);
+  const drawn = drawnOf(rules, ledger);
+  const isDrawn = (key: WorkerId) => drawn?.has(key) !== false;
+  const owners = weighingOf(spec, stakes, entitled(ledger, liveOf(rules, ledger)).filter(isDrawn));
   const isOwner = new Set(owners);
-  const roster = ledger.members.map(({ key }) => key);
+  const roster = ledger.members.map(({ key }) => key).filter(isDrawn);
   return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };
 }
 

@@ -42,6 +42,8 @@ export type RejectReason =
   | 'from-the-future'
   /** Its author is not in the roster, or has no seat. */
   | 'not-a-member'
+  /** The round counts contributions of workers that were drawn for it, and its author was not. */
+  | 'not-drawn'
   /** A contribution to a certified run that does not say which outcome it follows. */
   | 'uncommitted'
   /** Of votes: another past, another committee, beyond what clocks allow, more than one key may say. */

@@ -131,6 +131,15 @@ export const features = {
       },
     },
   },
+  sample: {
+    says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',
+    spec: {
+      contributors: {
+        absent: 0,
+        read: ({ contributors }, name) => plainFields.contributors.read(contributors, name),
+      },
+    },
+  },
   scores: {
     says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
     spec: {

@@ -271,6 +271,13 @@ export const specRules: readonly SpecRule[] = [
     holds: ({ late, rerun }) => late === 'discard' || rerun.permille === 0,
   },
   {
+    at: 'contributors',
+    says: 'it is 0 where late is defer or there is stake: who is drawn would owe what comes late, or weigh nothing',
+    nearest: 'leave --contributors out',
+    holds: ({ contributors, late, stake }) =>
+      contributors === 0 || (late === 'discard' && stake.source === 'none'),
+  },
+  {
     at: 'limits.weightCap',
     says: 'it is training.maxExamples, or where that is 0 training.innerSteps x training.batchSize',
     holds: ({ limits, training }) => limits.weightCap === weightCapOf(training),

@@ -49,6 +49,7 @@ export const plainFields = {
     1,
     MOST_ROUNDS,
   ),
+  contributors: whole('--contributors <n>', 'workers that a round draws; 0 means all', 0, 65_535),
   joinsPerRound: whole(
     '--joins-per-round <n>',
     'newcomers a round may list; 0 means a quarter of the roster, at least one',
@@ -260,6 +261,7 @@ export const specDefaults = {
   minAcceptPermille: 666,
   liveRounds: 3,
   absentRounds: 10,
+  contributors: 0,
   joinsPerRound: 0,
   committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
   timing: {

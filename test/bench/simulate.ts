@@ -25,6 +25,8 @@ const { values } = parseArgs({
     /** Share of the workers killed in each round. */
     churn: { type: 'string', default: '0' },
     committee: { type: 'string', default: '64' },
+    /** Workers drawn to contribute to a round; 0: all. */
+    contributors: { type: 'string', default: '0' },
     /** Each worker checks every signature itself; else the process checks it once and charges each. */
     'check-all': { type: 'boolean', default: false },
     /** Seconds of the processor by part, sampled. */
@@ -43,7 +45,10 @@ const options: SimulationOptions = {
   ...{ churn: Number(values.churn), sharesChecks: !values['check-all'] },
   dialects: values.dialects.split(',') as SimulationOptions['dialects'],
   limits: { maxConnections: Number(values.connections) },
-  document: { committee: { size: Number(values.committee) } },
+  document: {
+    committee: { size: Number(values.committee) },
+    contributors: Number(values.contributors),
+  },
   onRound: (round) => values.verbose && tell(JSON.stringify(round)),
   onNote: (text) => values.verbose && tell(text),
 };

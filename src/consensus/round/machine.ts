@@ -106,6 +106,13 @@ function resume(turn: Turn): void {
   change(turn, { wakeAt: -1 });
 }
 
+/** Whether everybody who is waited for has contributed. */
+function hasAll({ live }: RoundContext, { held }: RoundState): boolean {
+  if (held.length < live.length) return false;
+  const here = new Set(held.map(({ worker }) => worker));
+  return live.every((key) => here.has(key));
+}
+
 export type ClosingDecision =
   | { readonly type: 'wait'; readonly remainingMs: number }
   /** `empty`: no contribution arrived in time, so a void outcome is acceptable. */
@@ -118,8 +125,7 @@ export function decideClosing(
   now: number,
 ): ClosingDecision {
   const remainingMs = closingTime(state, context) - now;
-  const isComplete = context.live.every((key) => state.held.some(({ worker }) => worker === key));
-  if (remainingMs > 0 && !isComplete) return { type: 'wait', remainingMs };
+  if (remainingMs > 0 && !hasAll(context, state)) return { type: 'wait', remainingMs };
   return { type: 'close', empty: state.held.length === 0 };
 }
 

@@ -10,6 +10,7 @@ import { roundName } from '../../run/round-name.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
+import { drawnOf, seenUndrawn } from '../committee/sample.ts';
 import { belowFloor, rollingScore, withScore } from '../scores.ts';
 
 /** The membership settings of a run spec, with the run's id. */
@@ -21,6 +22,8 @@ export interface MembershipRules {
   readonly absentRounds: number;
   /** Largest number of newcomers in one outcome; 0 means a quarter of the roster, at least one. */
   readonly joinsPerRound: number;
+  /** Members that are drawn to contribute to a round; 0 or absent draws all. */
+  readonly contributors?: number;
   readonly late: 'discard' | 'defer';
   readonly committee: { readonly quorum: QuorumRule };
   readonly beacon: { readonly kind: string };
@@ -125,7 +128,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const finals = isFinal ? [...ledger.finals, round].slice(-lookBack) : ledger.finals;
   const faulted = ascending([...ledger.faulted, ...change.faults]);
   const gone = new Set([...faulted, ...change.leaves]);
-  const members = nextMembers(rules, ledger, change).filter(
+  const members = nextMembers(rules, ledger, change, finals).filter(
     (member) => !gone.has(member.key) && !isAbsent(member, finals, rules.absentRounds),
   );
   const accepted = new Set(change.accepted);
@@ -171,15 +174,22 @@ function nextMembers(
   rules: MembershipRules,
   ledger: Ledger,
   change: RosterChange,
+  finals: readonly number[],
 ): readonly Member[] {
   const { round } = ledger;
+  const drawn = change.result === 'final' ? drawnOf(rules, ledger) : null;
   const seen = new Set(change.result === 'final' ? change.seen : []);
   const contributed = new Set(change.result === 'final' ? change.contributed : []);
   const joins = new Map(change.joins.map(({ key, tip }) => [key, tip]));
+  const lastSeenOf = (member: Member): number => {
+    if (seen.has(member.key)) return round;
+    const isExcused = drawn !== null && !drawn.has(member.key);
+    return isExcused ? seenUndrawn(member, finals) : member.lastSeen;
+  };
   const stay = ledger.members.map((member) => ({
     ...member,
     tip: member.tip ?? joins.get(member.key) ?? null,
-    lastSeen: seen.has(member.key) ? round : member.lastSeen,
+    lastSeen: lastSeenOf(member),
     seenBefore: member.lastSeen,
     seatFrom: nextSeatFrom(member, round, joins.has(member.key), contributed.has(member.key)),
   }));

@@ -31,8 +31,11 @@ export interface Traffic {
   framesDown: number;
 }
 
-/** Hears of every frame that a worker sends. */
-export type Tap = (worker: number, text: string, bytes: number) => void;
+/** Hears of every frame that a worker sends, or gets. */
+export interface Tap {
+  sent(worker: number, text: string, bytes: number): void;
+  got(worker: number, text: string, bytes: number): void;
+}
 
 /** Moments are so far apart: what arrives within one arrives together. */
 const MOMENT_MS = 5;
@@ -125,6 +128,7 @@ interface Ends {
   readonly worker: WorkerLine;
   readonly relay: SimulatedRelay;
   readonly client: Socket;
+  readonly tap: Tap;
   /** Which connection of the network it is. */
   readonly number: number;
 }
@@ -213,7 +217,9 @@ class Line {
       const length =
         head === 2 ? short : head === 4 ? data.readUInt16BE(at + 2) : data.readUInt32BE(at + 6);
       worker.traffic.framesDown++;
-      client.onmessage?.(data.toString('utf8', from, from + length), length);
+      const text = data.toString('utf8', from, from + length);
+      this.#ends.tap.got(worker.index, text, length);
+      client.onmessage?.(text, length);
       at = from + length;
     }
   }
@@ -307,6 +313,7 @@ export class Network {
   /** How this worker opens its connections; it keeps its address and its line. */
   openSocketOf(index: number): OpenSocket {
     const worker = this.#lineOf(index);
+    const [clock, options, tap] = [this.#clock, this.#options, this.#tap];
     return (url) => {
       const relay = this.relays.find((one) => url.startsWith(one.url));
       if (!relay) throw new Error(`there is no relay ${url}`);
@@ -317,14 +324,13 @@ export class Network {
         onerror: undefined,
         onclose: undefined,
         send: (text) => {
-          this.#tap(index, text, text.length);
+          tap.sent(index, text, text.length);
           line.up(text);
         },
         close: () => line.hangUp(),
       };
-      const [clock, options] = [this.#clock, this.#options];
       const number = this.#connections++;
-      const line = new Line({ clock, options, worker, relay, client, number });
+      const line = new Line({ clock, options, tap, worker, relay, client, number });
       return client;
     };
   }

@@ -72,6 +72,7 @@ export interface Played {
   readonly bytesUp: number;
   readonly bytesDown: number;
   readonly framesDown: number;
+  readonly receivedByKind: Readonly<Record<string, number>>;
   readonly checks: Checks;
   readonly checkSeconds: number;
   readonly journalBytes: number;
@@ -264,6 +265,7 @@ class Simulation {
       bytesUp: mean(({ bytesUp }) => bytesUp),
       bytesDown: mean(({ bytesDown }) => bytesDown),
       framesDown: mean(({ framesDown }) => framesDown),
+      receivedByKind: this.#tally.received(rounds),
       checks: this.#checks,
       checkSeconds: chargedSeconds(this.#checks) / workers / rounds,
       journalBytes: this.#slots.reduce((sum, { journal }) => sum + journal.written, 0),

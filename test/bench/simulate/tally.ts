@@ -31,6 +31,8 @@ interface Round {
 
 const MANIFEST = 7810;
 const START = '["EVENT",';
+/** A relay writes the id and the key before the kind. */
+const [KIND, KIND_FROM] = ['"kind":', 150] as const;
 
 /** Of a value that is sorted. */
 const at = (values: readonly number[], share: number): number =>
@@ -46,6 +48,7 @@ export class Tally {
   readonly #options: TallyOptions;
   readonly #seen = new Set<string>();
   readonly #byKind = new Map<number, number>();
+  readonly #received = new Map<string, number>();
   readonly #open = new Map<number, Round>();
   /** Which round each worker plays. */
   readonly #rounds = new Map<number, number>();
@@ -66,7 +69,27 @@ export class Tally {
     return secondsOf(process.cpuUsage(this.#cpuStart));
   }
 
-  readonly tap: Tap = (_worker, text, bytes) => {
+  readonly tap: Tap = {
+    sent: (_, text, bytes) => this.#sent(text, bytes),
+    got: (_, text, bytes) => this.#got(text, bytes),
+  };
+
+  /** Bytes of events that came, by kind, per worker and round; every copy counts. */
+  received(rounds: number): Readonly<Record<string, number>> {
+    const all = this.#options.workers * rounds;
+    return Object.fromEntries([...this.#received].map(([kind, bytes]) => [kind, bytes / all]));
+  }
+
+  #got(text: string, bytes: number): void {
+    const at = text.startsWith(START) ? text.indexOf(KIND, KIND_FROM) : -1;
+    const kind =
+      at < 0
+        ? 'other'
+        : String(Number.parseInt(text.slice(at + KIND.length, at + KIND.length + 5), 10));
+    this.#received.set(kind, (this.#received.get(kind) ?? 0) + bytes);
+  }
+
+  #sent(text: string, bytes: number): void {
     if (!text.startsWith(START)) {
       this.#other += bytes;
       return;
@@ -83,7 +106,7 @@ export class Tally {
     if (event.kind !== MANIFEST) return;
     const { round } = JSON.parse(event.content) as { round: number };
     this.#roundOf(round).contributed.push(this.#options.clock.now());
-  };
+  }
 
   /** The certificate of the round before this one is with a worker, and so many contributions that it counts. */
   reached(worker: number, next: number, accepted: number): void {
