@@ -3,6 +3,7 @@ import { systemClock } from '../base/clock.ts';
 import type { RetryPolicy } from '../base/retry.ts';
 import type { Signer } from '../network/event.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
+import { spreadOver } from '../network/transport/spread.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { fetchRelayInfo } from './relay-info.ts';
 import { openPublicSocket, openSocket } from './sockets.ts';
@@ -23,12 +24,14 @@ export interface Connection {
   readonly publicOnly?: boolean | undefined;
   /** Longer events are passed over unread. */
   readonly longestEventBytes?: number | undefined;
+  /** Relays that each own event goes to, of those given; without it, or with 0, all of them. */
+  readonly copies?: number | undefined;
 }
 
 /** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
 export async function connectRelays(
   urls: readonly string[],
-  { publicOnly = false, ...connection }: Connection,
+  { publicOnly = false, copies = 0, ...connection }: Connection,
   auth: Signer,
   signal: AbortSignal,
 ): Promise<RelaySet> {
@@ -48,7 +51,7 @@ export async function connectRelays(
   });
   try {
     await relays.ready(signal);
-    return relays;
+    return spreadOver(relays, auth.publicKey, copies);
   } catch (error) {
     await relays.close();
     throw error;

@@ -25,6 +25,9 @@ export interface HeartbeatPublisher {
 /** Between two heartbeats while others are waited for. */
 const WAITING_MS = 5000;
 
+/** With more workers than this, all of them together send as many heartbeats as these. */
+const CROWD = 64;
+
 /** A relay that is slower than this does not hear the goodbye. */
 const FAREWELL_MS = 3000;
 
@@ -36,12 +39,15 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
   let content: HeartbeatContent | undefined;
   let running: Promise<void> | undefined;
 
+  /** How many times as rare heartbeats are for how many others are heard: everybody reads those of all. */
+  const crowd = () => Math.max(1, Math.ceil(wire.heartbeats.size / CROWD));
+
   /** Resolves once a relay took it or none did; the run does not wait for that. */
   async function publish(leaving: boolean): Promise<boolean> {
     if (!content) return false;
     const { taken, settled } = wire.sendHeartbeat({
       ...content,
-      intervalSeconds: plan.heartbeatSeconds,
+      intervalSeconds: crowd() * plan.heartbeatSeconds,
       examples: undefined,
       terms: plan.terms,
       leaving,
@@ -55,7 +61,8 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
 
   async function publishWhenSilent(): Promise<void> {
     while (!stopping.signal.aborted) {
-      const everyMs = isWaiting && !wire.isPaced ? Math.min(WAITING_MS, intervalMs) : intervalMs;
+      const shortest = isWaiting && !wire.isPaced ? Math.min(WAITING_MS, intervalMs) : intervalMs;
+      const everyMs = crowd() * shortest;
       const dueMs = everyMs - wire.silentMs;
       if (dueMs <= 0) void publish(false);
       await clock.sleep(dueMs <= 0 ? everyMs : dueMs, stopping.signal).catch(() => undefined);
@@ -65,7 +72,8 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
   return {
     say(next) {
       content = next;
-      if (!running || !wire.isPaced || plan.heartbeatEachRound) void publish(false);
+      const isFew = crowd() === 1 && !wire.isPaced;
+      if (!running || isFew || plan.heartbeatEachRound) void publish(false);
       running ??= publishWhenSilent();
     },
     send(next) {

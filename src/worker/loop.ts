@@ -32,7 +32,8 @@ export async function runWorker<S extends WorkerState>(
     for (;;) {
       const { state: next, isOver } = await strategy.prepare(state);
       state = next;
-      const { round, cohort } = state;
+      const { round } = state;
+      const cohort = strategy.isCertified ? undefined : state.cohort;
       const { device } = session.ports.trainer.device;
       const rings = strategy.ringsOf?.(state);
       const features = {

@@ -69,5 +69,7 @@ export interface RoundStrategy<S extends WorkerState = WorkerState> {
   digestOf(state: S): Digest;
   /** In a run with tiers, of each ring that this worker has; what it calls the state is the first one then. */
   ringsOf?(state: S): readonly Digest[] | undefined;
+  /** Heartbeats do not name whose work the state is made of: what is certified needs no comparing. */
+  readonly isCertified?: boolean;
   open(state: S): Promise<OpenRound<S>>;
 }

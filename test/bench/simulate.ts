@@ -11,6 +11,8 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '16' },
     relays: { type: 'string', default: '4' },
     rounds: { type: 'string', default: '3' },
+    /** Relays that each worker publishes to; 0: all. */
+    copies: { type: 'string', default: '0' },
     seed: { type: 'string', default: '1' },
     /** Values that each worker sends in a round. */
     params: { type: 'string', default: '2048' },
@@ -31,6 +33,8 @@ const { values } = parseArgs({
     'check-all': { type: 'boolean', default: false },
     /** Seconds of the processor by part, sampled. */
     profile: { type: 'boolean', default: false },
+    /** Replays the run from what relays hold. */
+    replay: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
   },
@@ -40,7 +44,12 @@ const [fastest, slowest] = values.train.split(',').map(Number);
 const tell = (text: string) => console.error(text);
 const options: SimulationOptions = {
   ...{ workers: Number(values.workers), relays: Number(values.relays) },
-  ...{ rounds: Number(values.rounds), seed: Number(values.seed), params: Number(values.params) },
+  ...{
+    copies: Number(values.copies),
+    rounds: Number(values.rounds),
+    seed: Number(values.seed),
+    params: Number(values.params),
+  },
   ...{ trainSeconds: [fastest!, slowest ?? fastest!], loss: Number(values.loss) },
   ...{ churn: Number(values.churn), sharesChecks: !values['check-all'] },
   dialects: values.dialects.split(',') as SimulationOptions['dialects'],

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 
 const options: SimulationOptions = {
-  ...{ workers: 12, relays: 3, rounds: 2, seed: 1, params: 256, trainSeconds: [25, 30] },
+  ...{ workers: 12, relays: 3, copies: 0, rounds: 2, seed: 1, params: 256, trainSeconds: [25, 30] },
   ...{ dialects: ['strfry', 'nostr-rs-relay'], limits: {}, loss: 0.01, churn: 0 },
   ...{ sharesChecks: true, document: {} },
 };

@@ -34,7 +34,7 @@ import { readSpec } from '../../src/run/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
 import type { Untyped } from '../../src/run/spec-readers.ts';
-import type { Layout } from '../../src/tensor/params.ts';
+import type { Layout, Vector } from '../../src/tensor/params.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
@@ -113,6 +113,8 @@ export interface CertifiedOptions {
   /** Default the system's. */
   readonly clock?: Clock;
   readonly layout?: Layout;
+  /** Parameters to start from; default zeros. */
+  readonly first?: Vector;
   readonly trainMs?: number;
   readonly wantsSeats?: () => boolean;
   readonly trainer?: Trainer;
@@ -223,14 +225,14 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
     history: createHistory(spec, {
       ...{ relays, layout, signal, clock },
-      genesis: () => genesisIn(spec, layout),
+      genesis: () => genesisIn(spec, layout, options.first),
     }),
     through: options.through,
   });
   const firstOf = async (): Promise<CertifiedState> => {
-    const state = disk.state ?? firstState(spec, layout);
+    const state = disk.state ?? firstState(spec, layout, options.first);
     if (!options.looksForCheckpoint) return state;
-    const start = genesisIn(spec, layout);
+    const start = genesisIn(spec, layout, options.first);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
     const asked = { relays, signal, clock, chunks: options.chunks };
     const later = await fromCheckpoint(spec, { ...asked, layout, genesis: start, onNotice });
@@ -265,11 +267,14 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   };
 }
 
-const genesisIn = (spec: RunSpec, layout: Layout): Certified =>
-  genesisOf(spec, { layout, values: new Float32Array(layout.size) }, nativeSha256);
+const genesisIn = (
+  spec: RunSpec,
+  layout: Layout,
+  values: Vector = new Float32Array(layout.size),
+): Certified => genesisOf(spec, { layout, values }, nativeSha256);
 
-function firstState(spec: RunSpec, layout: Layout): CertifiedState {
-  const start = genesisIn(spec, layout);
+function firstState(spec: RunSpec, layout: Layout, first?: Vector): CertifiedState {
+  const start = genesisIn(spec, layout, first);
   return { ...genesis(start.params, 1), head: chainHeadOf(start, null) };
 }
 

@@ -1,7 +1,7 @@
 /** Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that differ from worker to worker. */
 import type { Clock } from '../../../src/base/clock.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
-import { createLayout, type Layout } from '../../../src/tensor/params.ts';
+import type { Layout } from '../../../src/tensor/params.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 
 /** Draws, reused from other places on: enough for updates that are not alike. */
@@ -9,8 +9,6 @@ const TABLE = Float32Array.from({ length: 4096 }, (_, i) => {
   const [a, b] = philox([7, 7], i, 0, 0, 0);
   return unit(a) + unit(b) - 1;
 });
-
-export const layoutOf = (params: number): Layout => createLayout([{ name: 'w', shape: [params] }]);
 
 export const drawnTrainer = (
   index: number,

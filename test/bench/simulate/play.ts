@@ -8,24 +8,31 @@ import { join } from 'node:path';
 import type { Limits } from '../../../relay/limits.ts';
 import type { ProfileName } from '../../../relay/strict/profiles.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
+import { startOf } from '../../../src/certified/chain.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { spreadOver } from '../../../src/network/transport/spread.ts';
 import type { Untyped } from '../../../src/run/spec-readers.ts';
+import type { Params } from '../../../src/tensor/params.ts';
 import {
   type CertifiedMember,
   certifiedSpec,
   type Disk,
+  keyOf,
   startCertified,
 } from '../../support/certified-swarm.ts';
-import { drawnTrainer, layoutOf } from './drawn-trainer.ts';
+import { drawnTrainer } from './drawn-trainer.ts';
 import { createFolderJournal, type KeptJournal } from './folder-journal.ts';
 import { type Checks, chargedSeconds, countedCrypto } from './memoised-crypto.ts';
-import { Network } from './network.ts';
+import { Network, type SimulatedRelay } from './network.ts';
 import { type Sent, Tally } from './tally.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 export interface SimulationOptions {
   readonly workers: number;
   readonly relays: number;
+  /** Relays that each event goes to; 0: all. */
+  readonly copies: number;
   readonly rounds: number;
   readonly seed: number;
   /** Values that each worker sends. */
@@ -87,9 +94,14 @@ export interface Played {
     readonly refusedConnections: number;
   }[];
   readonly kills: number;
+  readonly parameters: number;
+  /** All that relays hold. */
+  events(): readonly SignedEvent[];
 }
 
 const MBIT = 125_000;
+/** Parameters of a small network for each hidden value. */
+const HIDDEN = 5;
 
 interface Slot {
   readonly index: number;
@@ -120,7 +132,7 @@ class Simulation {
   readonly #checks: Checks = { asked: 0, done: 0, seconds: 0 };
   readonly #crypto;
   readonly #spec;
-  readonly #layout;
+  readonly #first: Params;
   readonly #slots: Slot[] = [];
   readonly #failures: string[] = [];
   readonly #roots = new Set<string>();
@@ -133,14 +145,18 @@ class Simulation {
     this.#folder = folder;
     const { workers, rounds, seed, params, document } = options;
     this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
-    this.#layout = layoutOf(params);
     this.#spec = certifiedSpec({
       founders: Array.from({ length: workers }, (_, i) => i),
       rounds,
-      training: { packing: 'ternary' },
+      training: {
+        packing: 'ternary',
+        model: 'mlp',
+        hidden: [Math.max(1, Math.round(params / HIDDEN))],
+      },
       timing: { graceMinMs: 5000, graceMaxMs: 120_000, viewMs: 10_000 },
       document,
     });
+    this.#first = startOf(this.#spec);
     const { dialects, limits, loss, relays } = options;
     const relay = (i: number) => {
       const dialect = dialects[i % dialects.length]!;
@@ -185,14 +201,26 @@ class Simulation {
 
   #start(index: number, disk: Disk, journal: KeptJournal): CertifiedMember {
     const clock = this.#clock;
-    const relays = createRelaySet(this.#network.urls, {
+    const all = createRelaySet(this.#network.urls, {
       openSocket: this.#network.openSocketOf(index),
       ...{ clock, crypto: this.#crypto, random: this.#drawsOf(index) },
     });
+    const relays = spreadOver(all, keyOf(index), this.#options.copies);
     return startCertified({
-      ...{ index, relays, clock, disk, journal, spec: this.#spec, layout: this.#layout },
+      ...{
+        index,
+        relays,
+        clock,
+        disk,
+        journal,
+        spec: this.#spec,
+        layout: this.#first.layout,
+        first: this.#first.values,
+      },
       crypto: this.#crypto,
-      trainer: drawnTrainer(index, this.#layout, clock, (round) => this.#trainMs(index, round)),
+      trainer: drawnTrainer(index, this.#first.layout, clock, (round) =>
+        this.#trainMs(index, round),
+      ),
       plan: { evaluate: false },
       onEvent: () => undefined,
       onSave: ({ round, cohort }) => this.#tally.reached(index, round, cohort?.length ?? 0),
@@ -261,6 +289,8 @@ class Simulation {
     return {
       ...{ roots: this.#roots, failures: this.#failures, kills: this.#kills },
       rounds: this.#tally.rounds,
+      parameters: this.#first.layout.size,
+      events: () => eventsOf(this.#network.relays),
       sent: this.#tally.sent(rounds),
       bytesUp: mean(({ bytesUp }) => bytesUp),
       bytesDown: mean(({ bytesDown }) => bytesDown),
@@ -281,4 +311,15 @@ class Simulation {
       })),
     };
   }
+}
+
+/** Each event once. */
+function eventsOf(relays: readonly SimulatedRelay[]): readonly SignedEvent[] {
+  const events = new Map<string, SignedEvent>();
+  for (const { core } of relays) {
+    for (const { id, json } of core.store.entries()) {
+      if (!events.has(id)) events.set(id, JSON.parse(json.toString()));
+    }
+  }
+  return [...events.values()];
 }
