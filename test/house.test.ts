@@ -36,6 +36,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
   'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
   'src/network/wire/packer.ts': 'from a byte budget to a codec, tested alone',
+  'src/network/transport/spread.ts': 'which relays a key publishes to, pure and tested alone',
   'src/network/transport/relay-list.ts': 'NIP-65, exported by the package',
   'src/node/run-folder.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',

@@ -52,7 +52,8 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
   'Network:': [
     ...['timeout', 'relayRetries', 'relayRetryBackoff', 'relayRetryBackoffMax'],
-    ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes', 'allowPrivateRelays'],
+    ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes', 'relayCopies'],
+    'allowPrivateRelays',
     ...['advertiseRelay', 'discoverRelays', 'profile', 'heartbeatInterval', 'maxMissedHeartbeats'],
     ...['stripe', 'rpc', 'agree', 'rpcTimeout', 'wait', 'drand', 'idleTimeout', 'maxWait'],
     ...['directory', 'allowPrivate'],

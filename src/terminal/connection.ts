@@ -14,6 +14,7 @@ export interface ConnectionFlags {
   readonly relayRetryBackoffMultiplier?: number;
   readonly relayRate?: number;
   readonly relayMaxEventBytes?: number;
+  readonly relayCopies?: number;
 }
 
 /** Adds `--timeout`, the four `--relay-retry` flags and what relays are assumed to take. */
@@ -37,16 +38,24 @@ export const addConnectionFlags = (command: Command): Command =>
         'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
         0,
       ),
+    )
+    .addOption(
+      whole(
+        '--relay-copies <n>',
+        'relays of those given that each own event goes to, found from the key; all are read (default: all)',
+        0,
+      ),
     );
 
 /** What the flags say; where one is left out the relay set decides. */
 export function connectionOf(flags: ConnectionFlags): Connection {
-  const { timeout, relayRate, relayMaxEventBytes } = flags;
+  const { timeout, relayRate, relayMaxEventBytes, relayCopies } = flags;
   return {
     openTimeoutMs: timeout * 1000,
     retry: retryOf(flags),
     ...(relayRate === undefined ? {} : { eventsPerMinute: relayRate }),
     ...(relayMaxEventBytes === undefined ? {} : { maxEventBytes: relayMaxEventBytes }),
+    ...(relayCopies === undefined ? {} : { copies: relayCopies }),
   };
 }
 

@@ -98,5 +98,5 @@ export const settingRules = (settings: Settings): readonly FlagRule[] => [
 /** How to deal with relays, for commands that may ask none. */
 export const connectionFlagNames: readonly string[] = [
   ...['relay', 'timeout', 'relayRetries', 'relayRetryBackoff', 'relayRetryBackoffMax'],
-  ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes'],
+  ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes', 'relayCopies'],
 ];

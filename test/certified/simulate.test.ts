@@ -1,5 +1,6 @@
 /** The simulation of `npm run simulate`: many workers, the real code, a clock that moves by itself. */
 import { describe, expect, it } from 'vitest';
+import { replayRun } from '../../src/certified/replay-run.ts';
 import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 
 const options: SimulationOptions = {
@@ -24,6 +25,24 @@ describe('a simulated run', () => {
     expect(played.checks.asked).toBeGreaterThan(5 * played.checks.done);
     expect(played.sent.own).toBeGreaterThan(1000);
     expect(played.bytesDown).toBeGreaterThan(12 * 1000);
+  });
+
+  it('counts those who are drawn for a round, over relays shared out, and replays in full', async () => {
+    const sample = { copies: 2, relays: 4, rounds: 3, document: { contributors: 5 } };
+    const played = await simulate({ ...options, ...sample });
+    expect(played.failures).toEqual([]);
+    expect(played.rounds.map(({ finished, accepted }) => [finished, accepted])).toEqual([
+      [12, 5],
+      [12, 5],
+      [12, 5],
+    ]);
+    const report = await replayRun({ events: played.events(), beacons: [] });
+    expect(report.lines.map(({ checked, accepted }) => [checked, accepted?.length])).toEqual([
+      ['full', 5],
+      ['full', 5],
+      ['full', 5],
+    ]);
+    expect([...played.roots]).toEqual([report.modelRoot]);
   });
 
   it('is the same again from the same seed, and another from another', async () => {

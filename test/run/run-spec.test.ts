@@ -242,6 +242,7 @@ describe('a spec is refused by path and accepted form', () => {
     ['rerun.permille', { training: { model: 'gpt' }, data: { kind: 'own' }, rerun }],
     ['rerun.relays', { rerun: { permille: 100 } }],
     ['late', { late: 'defer', rerun }],
+    ['contributors', { contributors: 8, late: 'defer' }],
     ['limits.weightCap', { limits: { weightCap: 5 } }],
     ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
     ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
@@ -286,7 +287,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts and chunked-files.test.ts', () => {
-    expect(specRules).toHaveLength(35 + 2 + 1);
+    expect(specRules).toHaveLength(36 + 2 + 1);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -17,9 +17,12 @@ test('nothing given, nothing assumed', () => {
 });
 
 test('what relays take', () => {
-  expect(read('--relay-rate', '0', '--relay-max-event-bytes', '200000')).toMatchObject({
+  expect(
+    read('--relay-rate', '0', '--relay-max-event-bytes', '200000', '--relay-copies', '2'),
+  ).toMatchObject({
     eventsPerMinute: 0,
     maxEventBytes: 200_000,
+    copies: 2,
   });
   expect(() => read('--relay-rate', '-1')).toThrow('--relay-rate is "-1"');
 });
