@@ -1,6 +1,6 @@
 /**
- * Fault proof (7817, regular): two complete events of one key that no honest member signs both of (equivocation).
- * Sent by whoever holds both; anybody may send it again under their own key. Nothing replaces it.
+ * Fault proof (7817, regular): two complete events of one key that no honest member signs both of (equivocation), or the verdicts of many members
+ * on one contribution. Sent by whoever holds them; anybody may send it again under their own key. Nothing replaces it.
  */
 import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_body.ts';
 import { canonicalObject, describeMembers, member } from './_content.ts';
@@ -13,14 +13,14 @@ export const MOST_EVENT_BYTES = 131_072;
 const MOST_PAIR_BYTES = 2 * MOST_EVENT_BYTES + '[,]'.length;
 
 const pair: Text<string> = {
-  says: 'JSON list of two events as text',
+  says: 'JSON list of events as text',
   read: (text) => (/^\[\{.*\}\]$/s.test(text) ? text : undefined),
   write: (value) => value,
 };
 
 const members = {
   run: member(hex32, 'id of the run'),
-  ...bodyMembers(pair, 'the two events, the one with the lower id first', MOST_PAIR_BYTES),
+  ...bodyMembers(pair, 'the events, by id', MOST_PAIR_BYTES),
 };
 
 const content = canonicalObject('the members below', members, MOST_CONTENT_BYTES);
@@ -30,20 +30,22 @@ The content is canonical JSON: keys sorted, no spaces.
 
 ${describeMembers(members)}
 
-The body is JSON without spaces: a list of two objects with \`id\`, \`pubkey\`, \`created_at\`, \`kind\`, \`tags\`, \`content\` and \`sig\`, in this
-order. So everybody who shows the same two events makes the same body, and the same chunks of it.
+The body is JSON without spaces: a list of objects with \`id\`, \`pubkey\`, \`created_at\`, \`kind\`, \`tags\`, \`content\` and \`sig\`, in this
+order. So everybody who shows the same events makes the same body, and the same chunks of it.
 
-Both events are of one author, with ids and signatures that hold. They prove a fault when they say two different things in one place,
+There are two events of one author, with ids and signatures that hold. They prove a fault when they say two different things in one place,
 or when one is a commit and the other a prepare of something else in a later view that was not justified by a view since.
+Or there are two or more verdicts (7818) on one contribution, each of another author, which prove that it is not what its author's steps lead to
+where those authors are a quorum of the committee of the round after it ([rounds](rounds.md#members-check-by-themselves)).
 The proof counts whoever signed it. A proposal proves it without its outcome: what is in the event is enough.
 `;
 
-/** 7817: two events that prove their author broke the rules. */
+/** 7817: events that prove that somebody broke the rules. */
 export const fault = defineKind({
   kind: 7817,
   name: 'fault',
-  summary: 'two events that prove their author broke the rules',
-  sent: 'by whoever holds both; nothing replaces it',
+  summary: 'events that prove that somebody broke the rules',
+  sent: 'by whoever holds them; nothing replaces it',
   tags: {
     nostrain,
     scope: repeats('s', '`<run>`', 'run of the content'),

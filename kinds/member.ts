@@ -1,7 +1,7 @@
 /**
- * Member (7818, regular): a key joins a run, leaves it, or casts a view-change vote (`ballot`).
- * Joins and leaves are sent when the worker comes and goes, view-change votes when a round is stuck: they end a recovery epoch of it
- * (`attempt`) and begin the next. Nothing replaces them.
+ * Member (7818, regular): a key joins a run, leaves it, casts a view-change vote (`ballot`), or says that the steps of another one do not lead
+ * to what that one sent (`verdict`). Joins and leaves are sent when the worker comes and goes, view-change votes when a round is stuck: they end
+ * a recovery epoch of it (`attempt`) and begin the next; verdicts when a check has failed. Nothing replaces them.
  */
 import { isAscending } from './_cast.ts';
 import {
@@ -21,7 +21,10 @@ const MOST_IDS = 1024;
 
 const members = {
   run: member(hex32, 'id of the run'),
-  type: member(pattern(/^(?:join|leave|ballot)$/, '`join`, `leave` or `ballot`'), 'what it is'),
+  type: member(
+    pattern(/^(?:join|leave|ballot|verdict)$/, '`join`, `leave`, `ballot` or `verdict`'),
+    'what it is',
+  ),
   after: optionalMember(
     hex32,
     'join: digest of one of the last outcomes; the run id before there is one',
@@ -49,6 +52,13 @@ const members = {
   preparedDigest: optionalMember(hex32, 'ballot: its digest'),
   preparedProposal: optionalMember(hex32, 'ballot: id of a proposal of it in that view'),
   prepares: listMember(hex32, 'ballot: ids of a quorum of its prepares, ascending', MOST_IDS),
+  checked: optionalMember(index, 'verdict: round of the contribution whose steps were run again'),
+  accused: optionalMember(hex32, 'verdict: its author'),
+  manifest: optionalMember(hex32, 'verdict: id of its manifest'),
+  reason: optionalMember(
+    pattern(/^[a-z][a-z-]{0,31}$/, '1..32 small letters and hyphens'),
+    'verdict: why it fails, see docs/rounds.md',
+  ),
   features: featuresMember,
 };
 
@@ -62,6 +72,8 @@ below in this order and no others, but for one \`nonce\` (NIP-13) at the end.
 
 A view-change vote (\`ballot\`) has the five members of the prepared outcome, or none of them. Two different ones of one key for one
 recovery epoch (\`attempt\`) are a fault.
+
+A \`verdict\` is one member's word; those of a quorum, side by side in a fault proof (7817), put the accused out of the run.
 `;
 
 interface Said {
@@ -76,6 +88,7 @@ const lacks = (said: Said, names: readonly string[]): boolean =>
 const JOIN = ['after', 'tip'];
 const LEAVE = ['last'];
 const BALLOT = ['round', 'attempt', 'parent'];
+const VERDICT = ['checked', 'accused', 'manifest', 'reason'];
 const PREPARED = [
   'preparedAttempt',
   'preparedView',
@@ -86,21 +99,25 @@ const PREPARED = [
 
 /** Members of its type, and of no other. */
 function isOfType(said: Said): boolean {
-  if (said.type === 'join')
-    return has(said, JOIN) && lacks(said, [...LEAVE, ...BALLOT, ...PREPARED]);
+  const { type } = said;
+  if (type === 'join')
+    return has(said, JOIN) && lacks(said, [...LEAVE, ...BALLOT, ...PREPARED, ...VERDICT]);
   const isNoJoin = lacks(said, [...JOIN, 'evidence', 'features']);
-  if (said.type === 'leave')
-    return isNoJoin && has(said, LEAVE) && lacks(said, [...BALLOT, ...PREPARED]);
+  if (type === 'leave')
+    return isNoJoin && has(said, LEAVE) && lacks(said, [...BALLOT, ...PREPARED, ...VERDICT]);
+  if (type === 'verdict')
+    return isNoJoin && has(said, VERDICT) && lacks(said, [...LEAVE, ...BALLOT, ...PREPARED]);
   const isWhole = has(said, PREPARED) || lacks(said, PREPARED);
-  return isNoJoin && lacks(said, LEAVE) && has(said, BALLOT) && isWhole;
+  return isNoJoin && lacks(said, [...LEAVE, ...VERDICT]) && has(said, BALLOT) && isWhole;
 }
 
-/** 7818: a key joins a run, leaves it, or votes to leave a recovery epoch. */
+/** 7818: a key joins a run, leaves it, votes to leave a recovery epoch, or says that a check failed. */
 export const memberKind = defineKind({
   kind: 7818,
   name: 'member',
-  summary: 'a key joins a run, leaves it, or votes to leave a recovery epoch',
-  sent: 'when a worker comes or goes, and when a round is stuck; nothing replaces it',
+  summary:
+    'a key joins a run, leaves it, votes to leave a recovery epoch, or says that a check failed',
+  sent: 'when a worker comes or goes, when a round is stuck, and when a check has failed; nothing replaces it',
   tags: {
     nostrain,
     scope: repeats(

@@ -85,6 +85,7 @@ export async function applyDecision(
     head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
   };
   const completed = async () => {
+    member.duty?.decided(start, outcome, next.taken);
     member.attendance.noteLeaves(outcome);
     const isLast = outcome.round + 1 >= plan.rounds;
     if (isLast) member.control.hurry();

@@ -6,7 +6,7 @@ import type { EventId, WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import { isDrawn } from '../run/rerun.ts';
 import { type Certified, type Chain, withEntropy } from './chain.ts';
-import type { Gathered } from './evidence.ts';
+import type { Evidence, Gathered } from './evidence.ts';
 import { hasModel, pathOf, replay, withoutModel } from './replay.ts';
 import type { CheckedRow, CheckReason } from './rerun.ts';
 
@@ -45,7 +45,8 @@ export interface Checkable {
   readonly row: CheckedRow | CheckReason;
 }
 
-interface Kept {
+/** A round that is over, as far as contributions to it are checked. */
+export interface Kept {
   readonly state: Certified;
   readonly outcome: Outcome;
   readonly taken: Certified['taken'];
@@ -82,14 +83,27 @@ export function* checkable(
   }
 }
 
+type Sent = Pick<Evidence, 'message' | 'payload'>;
+
+/** What a check of a contribution to a round that began with this state needs, with the rounds before it as far as they are known. */
+export function checkedRow(
+  listed: ListedRow,
+  state: Certified,
+  kept: ReadonlyMap<number, Kept>,
+  events: Sent,
+): CheckedRow | CheckReason {
+  const { said, last } = manifestsOf(listed, events);
+  return rowOf(state, said, last, kept, events);
+}
+
 /** The manifest of a contribution and the one that it names as the last before it, where they are here. */
-function manifestsOf({ manifest, worker, round }: ListedRow, events: Gathered) {
+function manifestsOf({ manifest, worker, round }: ListedRow, events: Sent) {
   const said = manifestBy(manifest, worker, events);
   const last = said?.prev === undefined ? undefined : manifestBy(said.prev, worker, events);
   return { said, last: last && last.round < round ? last : undefined };
 }
 
-function manifestBy(id: EventId, worker: WorkerId, events: Gathered): Manifest | undefined {
+function manifestBy(id: EventId, worker: WorkerId, events: Sent): Manifest | undefined {
   const message = events.message(id);
   const isOwn = message?.type === 'manifest' && message.manifest.worker === worker;
   return isOwn ? message.manifest : undefined;
@@ -100,7 +114,7 @@ function rowOf(
   manifest: Manifest | undefined,
   last: Manifest | undefined,
   kept: ReadonlyMap<number, Kept>,
-  events: Gathered,
+  events: Sent,
 ): CheckedRow | CheckReason {
   const payload = manifest && events.payload(manifest);
   if (manifest === undefined || payload === undefined) return 'not-shown';

@@ -15,6 +15,7 @@ import { refuseAdmission } from './admission.ts';
 import { judgeVotes } from './certificate.ts';
 import { type Chain, type Draft, membershipOf, rosterJoin, roundAfter, stakesOf } from './chain.ts';
 import type { Evidence, EvidenceStore, FaultProof } from './evidence.ts';
+import { convictedBy, isUpheld } from './jury.ts';
 import type { Judgment } from './screening.ts';
 import { known as knownStakes } from './terms.ts';
 
@@ -54,9 +55,15 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
   const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
   const roster: Places = new Map(ledger.members.map(({ key }, index) => [key, index]));
   const isVoid = result === 'void';
+  const faults = faultsOf(chain, evidence, roster);
+  const out = convictedBy(faults);
+  const counts = ({ worker }: LateRow) => !out.has(worker);
   const rows = isVoid
     ? []
-    : [...rowsOf(roster, material.held, false), ...rowsOf(roster, material.late, true)];
+    : [
+        ...rowsOf(roster, material.held.filter(counts), false),
+        ...rowsOf(roster, material.late.filter(counts), true),
+      ];
   return {
     ...{ run, round, parent, base, result, reveal, ballots },
     time: Math.floor(nowMs / 1000),
@@ -66,7 +73,7 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
     votes,
     joins: joinsOf(chain, evidence),
     leaves: leavesOf(chain, evidence),
-    faults: faultsOf(evidence, roster),
+    faults: faults.map(({ id }) => id),
     features: snapshot === '' ? {} : { stake: { snapshot } },
   };
 }
@@ -136,15 +143,17 @@ function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly L
     .sort(byKey);
 }
 
-/** One proof against each member there is one against. */
-function faultsOf(evidence: EvidenceStore, roster: Places): readonly EventId[] {
+/** One proof against each member there is one against, by id. */
+function faultsOf(
+  chain: Chain,
+  evidence: EvidenceStore,
+  roster: Places,
+): readonly Signed<FaultProof>[] {
   const proofs = [...evidence.messages()].filter(
     (message): message is Signed<FaultProof> =>
-      message.type === 'fault' && roster.has(message.culprit),
+      message.type === 'fault' && roster.has(message.culprit) && isUpheld(chain, message, evidence),
   );
-  return firstOfEach(proofs, ({ culprit }) => culprit)
-    .map(({ id }) => id)
-    .sort();
+  return [...firstOfEach(proofs, ({ culprit }) => culprit)].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 function firstOfEach<T extends { readonly id: EventId }>(

@@ -75,7 +75,7 @@ export type CertifiedEvent =
       readonly type: 'fault';
       readonly round: number;
       readonly worker: WorkerId;
-      readonly kind: 'equivocation' | 'broken-lock';
+      readonly kind: FaultProof['kind'];
     }
   | ({
       /** By the loss that this worker measured, a contribution does more harm than it would propose. */
@@ -180,6 +180,7 @@ export function createReporter(report: (event: RunEvent) => void) {
       notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
     uncomposable: (round: number, why: Invalid) => notice(wordUncomposable(round, why)),
     shown: (round: number, why?: string) => notice(wordShown(round, why)),
+    checked: (round: number, found: string) => notice(`${roundName(round)}: ${found}`),
     resting: (round: number) =>
       notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
     unlisted: () => notice('asked to join: it sends from the round on that lists it'),

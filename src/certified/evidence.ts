@@ -10,22 +10,36 @@ import type { BodyOf } from '../network/attachments/bodies.ts';
 import { type SignedEvent, verifySignature } from '../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../network/event-crypto.ts';
 import type { Submission, Unreadable } from '../network/wire/certified-events.ts';
+import type { ShownVerdict } from '../network/wire/faults.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
+import { JURY_ROUNDS } from '../run/feature-fields.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
-import type { Commit, Join, Leave, Proposal, Signed, ViewChangeVote, Vote } from '../run/vote.ts';
+import type { Commit, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../run/vote.ts';
 
-/** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
-export interface FaultProof {
+interface Proof {
   readonly type: 'fault';
   readonly run: Digest;
-  readonly kind: 'equivocation' | 'broken-lock';
   readonly culprit: WorkerId;
+}
+
+/** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
+export interface Contradiction extends Proof {
+  readonly kind: 'equivocation' | 'broken-lock';
   readonly events: readonly [EventId, EventId];
 }
 
+/** Verdicts on one contribution of the culprit. Whether those who signed them are enough follows from the round that lists the proof (jury.ts). */
+export interface Conviction extends Proof {
+  readonly kind: 'failed-check';
+  readonly verdicts: readonly ShownVerdict[];
+}
+
+/** What puts a key out of a run. */
+export type FaultProof = Contradiction | Conviction;
+
 /** What an event of a certified run says. */
 export type ProtocolMessage = Signed<
-  Vote | Proposal | ViewChangeVote | Join | Leave | Submission | FaultProof | Unreadable
+  Vote | Proposal | ViewChangeVote | Notice | Submission | FaultProof | Unreadable
 >;
 
 export const isCommit = (message: ProtocolMessage): message is Signed<Commit> =>
@@ -128,8 +142,8 @@ export interface EvidenceStore extends Evidence {
   addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
   addBeacon(time: number, value: Digest): void;
   messages(): Iterable<ProtocolMessage>;
-  /** A proof, whoever made it, against the author of these events: one is enough. */
-  proofOf(events: readonly [EventId, EventId]): Signed<FaultProof> | undefined;
+  /** A proof of a contradiction, whoever made it, against the author of these events: one is enough. */
+  proofOf(events: readonly [EventId, EventId]): Signed<Contradiction> | undefined;
   /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
   forgetBefore(round: number): void;
 }
@@ -211,7 +225,8 @@ export function createEvidenceStore(
     proofOf([id]) {
       const author = messageOf(id)?.key;
       for (const message of messages()) {
-        if (message.type === 'fault' && message.culprit === author) return message;
+        if (message.type !== 'fault' || message.kind === 'failed-check') continue;
+        if (message.culprit === author) return message;
       }
       return undefined;
     },
@@ -230,6 +245,7 @@ export function createEvidenceStore(
 function roundOf(message: ProtocolMessage): number | undefined {
   if (message.type === 'manifest') return message.manifest.round;
   if (message.type === 'unreadable') return -1;
+  if (message.type === 'verdict') return message.checked + JURY_ROUNDS;
   return 'round' in message ? message.round : undefined;
 }
 

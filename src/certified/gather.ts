@@ -114,6 +114,11 @@ export function toProtocolMessage(
   features: FeatureSet = noFeatures,
 ): ProtocolMessage | undefined {
   const said = toCertifiedEvent(event, run, crypto, bodyOf, features);
+  if (said?.type === 'conviction') {
+    const { id, key, verdicts } = said;
+    const culprit = verdicts[0]!.accused;
+    return { id, key, type: 'fault', run, kind: 'failed-check', culprit, verdicts };
+  }
   if (said?.type !== 'accusation') return said;
   const fault = judgeFault(...said.statements);
   const signed = { id: said.id, key: said.key };

@@ -4,6 +4,7 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
+import { createPuller } from '../network/attachments/pull.ts';
 import { createSigner, type EventDraft, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { Control } from '../network/wire/control.ts';
@@ -28,11 +29,13 @@ import type { Hashing, ProtocolMessage } from './evidence.ts';
 import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 import type { Entry, Journal } from './journal.ts';
+import type { StepsAgain } from './jury-duty.ts';
 import { placeIn } from './make-spec.ts';
 import { createMember, type Member } from './member.ts';
 import { unknownOrigin } from './private-state.ts';
 import type { RefreshPort } from './refresh.ts';
 import { pathOf } from './replay.ts';
+import type { CheckTools } from './rerun.ts';
 import { memoryStates, Showing } from './showing.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
@@ -50,6 +53,8 @@ export interface CertifiedOptions extends Hashing {
   readonly beacon?: BeaconSource | undefined;
   /** Puts chunks of checkpoints where the run says, and gets them from there; needed in a run with places, and where this worker holds. */
   readonly chunks?: CheckpointChunks | undefined;
+  /** Makes trainers like those of others; without them this worker checks nobody, in a run with a jury. */
+  readonly stepsAgain?: StepsAgain | undefined;
   /** Where the run has forked: an outcome of the branch to be on. */
   readonly branch?: Digest | undefined;
   /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
@@ -263,11 +268,37 @@ function memberOf(
           now: () => ports.clock.now(),
         }),
     }),
+    ...(spec.jury > 0 &&
+      options.stepsAgain && {
+        again: {
+          ...{ steps: options.stepsAgain, sha256 },
+          fetch: shownOn(relays, { clock: ports.clock, sha256, signal }),
+        },
+      }),
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
       return valueAfter(spec, beacon, time, signal);
     },
   });
+}
+
+/** No chunk of a state for so long. */
+const IDLE_MS = 20_000;
+
+/** Private states by root, from these relays. */
+function shownOn(
+  relays: RelaySet,
+  {
+    clock,
+    sha256,
+    signal,
+  }: Omit<Parameters<typeof createPuller>[0], 'relays'> & { readonly signal: AbortSignal },
+): CheckTools['fetch'] {
+  const puller = createPuller({ relays, clock, sha256 });
+  return async ({ root, bytes }) => {
+    const wanted = { root, bytes, worker: '', need: undefined, shards: undefined };
+    return (await puller.pull(wanted, { signal, idleMs: IDLE_MS }).done)?.payload;
+  };
 }
 
 /** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */

@@ -18,6 +18,7 @@ import type { Certified } from './chain.ts';
 import { stakesOf } from './chain.ts';
 import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { Missing, Verdict } from './evidence.ts';
+import { convictedBy, proofsIn } from './jury.ts';
 import type { Decision, DriverOptions } from './member.ts';
 import type { Observer } from './observer.ts';
 import { applyOutcome, completeOutcome } from './outcomes.ts';
@@ -163,7 +164,8 @@ export class Judge {
     const table = known(stakesOf(state.ledger, ports.evidence));
     const workers = all.map(({ worker }) => worker);
     const weighing = new Set(weighingOf(state.spec, table, workers));
-    const held = all.filter(({ worker }) => weighing.has(worker));
+    const out = convictedBy(proofsIn(outcome.faults, ports.evidence));
+    const held = all.filter(({ worker }) => weighing.has(worker) && !out.has(worker));
     const screened = judgment && { judgment, view };
     const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, screened });
     if (!state.spec.scores) return opinion;

@@ -18,9 +18,9 @@ import { withFeatures } from '../run/features.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Outcome } from '../run/outcome.ts';
 import { roundName } from '../run/round-name.ts';
-import type { Join, Signed } from '../run/vote.ts';
+import type { Join } from '../run/vote.ts';
 import { refuseAdmission } from './admission.ts';
-import { judgeViewChanges, listed } from './certificate.ts';
+import { judgeViewChanges } from './certificate.ts';
 import {
   type Certified,
   type Chain,
@@ -35,14 +35,8 @@ import {
   type Taken,
   withEntropy,
 } from './chain.ts';
-import {
-  type Evidence,
-  type FaultProof,
-  found,
-  invalid,
-  type ProtocolMessage,
-  type Verdict,
-} from './evidence.ts';
+import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
+import { convictedBy, upheldIn } from './jury.ts';
 import { acceptedRows, checkRejected, markEmpty, type Row } from './rows.ts';
 import { votersOf } from './scoring.ts';
 import { stretchOf } from './terms.ts';
@@ -214,7 +208,7 @@ export function rosterChange(
   electorate: Electorate,
   evidence: Evidence,
 ): Verdict<RosterChange> {
-  const faults = listed(outcome.faults, 'faults', evidence, isFault);
+  const faults = upheldIn(chain, outcome.faults, evidence);
   if (!faults.ok) return faults;
   const culprits = faults.value.map(({ culprit }) => culprit);
   const voters = votersOf(chain, outcome, culprits, evidence);
@@ -240,6 +234,8 @@ export function rosterChange(
     return invalid('not-drawn', 'accepted', 'a row is of somebody who was not drawn');
   }
   const keys = (rows: typeof accepted) => rows.map(({ key }) => key!);
+  const dropped = keys(accepted).find((key) => convictedBy(faults.value).has(key));
+  if (dropped) return invalid('row-of-ejected', 'accepted', `${dropped} is put out, and counts`);
   const { round, result, proposer, reveal } = outcome;
   const snapshot = outcome.features.stake?.snapshot ?? '';
   const change: RosterChange = {
@@ -251,6 +247,7 @@ export function rosterChange(
     joins: outcome.joins.map((join) => rosterJoin(chain, join)),
     leaves: outcome.leaves.map(({ key }) => key),
     faults: culprits,
+    ...(chain.spec.jury > 0 && { committee: electorate.committee.members }),
     viewChangeKeys: ballots.value,
     isRecovered: outcome.ballots.length > 0,
     beacon: '',
@@ -331,6 +328,3 @@ function viewChangesOf(
       : found(null)
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in ${roundName(chain.round)}`);
 }
-
-const isFault = (message: ProtocolMessage): message is Signed<FaultProof> =>
-  message.type === 'fault';

@@ -83,6 +83,7 @@ async function openCertified(
   const startedMs = clock.now();
   const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
   void member.showing?.after(before, start.state.ledger.entropy);
+  member.duty?.begin(start);
   const driven = await drive(start, before, member, session);
   const { attendance, branches } = member;
   branches.begin(start.state);
@@ -95,10 +96,12 @@ async function openCertified(
   if (isAllowed && isDrawn && !isOver && !isPlaying) tellAbsence(member, start.state.round);
   if (!isOver && isDrawn) tellPart(start, member, wire.me);
   let isLate = false;
+  if (member.duty) member.duty.isTraining = isPlaying;
   return {
     start: isPlaying ? roundStart(start, member) : undefined,
     async publish(sealed) {
       isLate = driven.isCertified;
+      if (member.duty) member.duty.isTraining = false;
       // an outcome of the next round may still list it
       if (isLate && member.spec.late !== 'defer') return;
       driven.enter(sealed.sent);

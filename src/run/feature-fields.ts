@@ -108,6 +108,23 @@ export const scoreList = (doc: string): FeatureField<readonly number[]> => ({
   },
 });
 
+/** Rounds for which the committees of the past are remembered: so long after it was listed a contribution may be found to fail its check. */
+export const JURY_ROUNDS = 8;
+
+/** The last rounds of something. */
+export const lastRounds = (doc: string): FeatureField<readonly number[]> => ({
+  accepted: `a list of at most ${JURY_ROUNDS} rounds, ascending`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length > JURY_ROUNDS) return undefined;
+    const list: readonly unknown[] = json;
+    const areRounds = (values: readonly unknown[]): values is readonly number[] =>
+      values.every((round) => Number.isSafeInteger(round) && Number(round) >= 0);
+    if (!areRounds(list)) return undefined;
+    return list.every((round, i) => i === 0 || list[i - 1]! < round) ? list : undefined;
+  },
+});
+
 /** A measure in millionths. */
 export const millionths = (doc: string): FeatureField<number | null> => ({
   accepted: 'a whole number, or null where there is none',

@@ -14,6 +14,7 @@ import {
   digests,
   type FeatureField,
   keysAscending,
+  lastRounds,
   measured,
   millionths,
   places,
@@ -99,6 +100,13 @@ export const features = {
   files: {
     says: 'the text of the run and the files of its base are fetched in chunks, from places that the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
+  },
+  jury: {
+    says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
+    spec: {
+      jury: { absent: 0, read: ({ jury }, name) => plainFields.jury.read(jury, name) },
+    },
+    member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',

@@ -265,6 +265,12 @@ export const specRules: readonly SpecRule[] = [
     holds: ({ rerun }) => rerun.permille > 0 === rerun.relays.length > 0,
   },
   {
+    at: 'jury',
+    says: 'it is 0 where rerun.permille is: nothing is drawn that members could run again',
+    nearest: 'say how much is drawn: --rerun-permille N --rerun-relay URL',
+    holds: ({ jury, rerun }) => jury === 0 || rerun.permille > 0,
+  },
+  {
     at: 'late',
     says: 'it is discard where rerun.permille is above 0: what waits to be listed late is in no state that can be derived',
     nearest: 'take --late discard',

@@ -26,6 +26,14 @@ export const rerunFields = {
   relays: relayUrls('--rerun-relay <url>', 'relay that private state is sent to, and to no other'),
 } as const satisfies Group;
 
+/** What a spec says of members that check by themselves. */
+export const juryField = whole(
+  '--rerun-jury <n>',
+  'members that run each drawn contribution again at once; whom a quorum of its committee then finds at fault is out of the run; 0: nobody does',
+  0,
+  64,
+);
+
 /** What a spec says of it. */
 export type Rerun = Values<typeof rerunFields>;
 

@@ -5,7 +5,7 @@
 import { admissionFields, usualTrust } from './admission.ts';
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
 import { address, addresses, choice, real, whole, yesNo } from './field.ts';
-import { rerunFields, usualRerun } from './rerun.ts';
+import { juryField, rerunFields, usualRerun } from './rerun.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
 const DAY_MS = 86_400_000;
@@ -29,6 +29,7 @@ export const plainFields = {
   scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
   telemetry: yesNo('--telemetry', 'workers say their losses, a text and their device'),
   places: addresses('--place <url>', 'Blossom server that has checkpoints too'),
+  jury: juryField,
   seatWishes: yesNo('--seat-wishes', 'workers say whether they want seats; hidden tabs want none'),
   dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
@@ -256,6 +257,7 @@ export const specDefaults = {
   scores: false,
   telemetry: false,
   places: [],
+  jury: 0,
   seatWishes: false,
   dataFrom: '',
   minAcceptPermille: 666,

@@ -1,4 +1,4 @@
-/** Protocol messages of certified rounds: prepares, commits, proposals and view-change votes, and the joins and leaves of workers. */
+/** Protocol messages of certified rounds: prepares, commits, proposals and view-change votes, the joins and leaves of workers, and verdicts. */
 import type { FeatureValues } from './features.ts';
 import type { Digest, EventId, WorkerId } from './ids.ts';
 import type { Signature } from './listed.ts';
@@ -94,6 +94,20 @@ export interface Leave {
   /** The last round it takes part in. */
   readonly last: number;
 }
+
+/** Says that its author ran the steps of a contribution again, and that they do not lead to what was sent. */
+export interface CheckVerdict {
+  readonly type: 'verdict';
+  readonly run: Digest;
+  /** Round of the contribution. */
+  readonly checked: number;
+  readonly accused: WorkerId;
+  readonly manifest: EventId;
+  readonly reason: string;
+}
+
+/** What concerns the whole run, and no round of it. */
+export type Notice = Join | Leave | CheckVerdict;
 
 /** A protocol message whose event was verified, with the event's id and author; of commits, joins and leaves also what makes the event again. */
 export type Signed<T> = T & {

@@ -11,7 +11,7 @@ import type { RunSpec } from '../../src/run/run-spec.ts';
 import type { Untyped } from '../../src/run/spec-readers.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
-import { type Cheat, playRerun, readRerun, trainerOn } from '../support/rerun.ts';
+import { elsewhere, noisy, playRerun, readRerun, trainerOn } from '../support/rerun.ts';
 import { keyOf } from '../support/swarm.ts';
 
 let relay: Relay;
@@ -82,21 +82,6 @@ async function check(
 
 const resultsBy = (checked: readonly Checked[], index: number): readonly CheckResult[] =>
   checked.filter(({ worker }) => worker === keyOf(index)).map(({ finding }) => finding.result);
-
-/** Honest steps, but on other rows than it says. */
-const elsewhere =
-  (spec: RunSpec): Cheat =>
-  (honest) => ({ ...honest, train: trainerOn(spec, '1/7').train });
-
-/** From its third round on it sends what it has not learned. */
-const noisy: Cheat = (honest) => ({
-  ...honest,
-  async train(task, onProgress, signal) {
-    const ended = await honest.train(task, onProgress, signal);
-    const wild = Float32Array.from(ended.params, (value, i) => value + Math.sin(i + task.round));
-    return task.round < 2 ? ended : { ...ended, params: wild };
-  },
-});
 
 /** A machine that computes a little otherwise. */
 const inexact =

@@ -65,6 +65,13 @@ export interface Round {
   readonly wordy?: boolean;
   /** Commits to two outcomes; the proof is listed in the next round. */
   readonly equivocator?: number;
+  /** Whom a proof of failed checks puts out, whose contribution of which round it is about, and who signs the verdicts; `forged` are others' words. */
+  readonly convicted?: {
+    readonly culprit: number;
+    readonly checked: number;
+    readonly by: readonly number[];
+    readonly forged?: readonly number[];
+  };
   /** View that succeeds. */
   readonly view?: number;
   /** Recovery epoch that succeeds, from view-change votes of these; everybody without. */
@@ -212,7 +219,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     votes: at.votes,
     joins: joins.map((event) => listedJoin(event, run)).sort(byKey),
     leaves: leaves.map((event) => listedLeave(event, run)).sort(byKey),
-    faults: at.faults,
+    faults: [...at.faults, ...convictionOf(at, round)].sort(),
     features: snapshot === null ? {} : { stake: { snapshot } },
   };
   const { outcome: computed, next } = value(completeOutcome(state, draft, gather(events, at, at)));
@@ -259,6 +266,23 @@ function accuse(at: Generating, number: number, first: SignedEvent, commit: Comm
     life(at.state.round),
   );
   return keep(at, signerOf(1).sign(draft)).id;
+}
+
+/** Verdicts of members side by side. */
+function convictionOf(at: Generating, { convicted }: Round): readonly EventId[] {
+  if (convicted === undefined) return [];
+  const { culprit, checked, by, forged = [] } = convicted;
+  const lifetime = life(at.state.round);
+  const verdicts = [...by, ...forged].map((number) => {
+    const said = {
+      ...({ type: 'verdict', run: at.run, checked, reason: 'other-steps' } as const),
+      accused: signerOf(culprit).publicKey,
+      manifest: 'c'.repeat(64),
+    };
+    const event = signerOf(number).sign(buildMessage(said, lifetime));
+    return forged.includes(number) ? { ...event, sig: 'ab'.repeat(64) } : event;
+  });
+  return [keep(at, signerOf(1).sign(buildFault(at.run, verdicts, lifetime))).id];
 }
 
 interface Seats {
@@ -344,7 +368,9 @@ function manifestOf(
   const delta = isEmpty ? new Float64Array(size) : deltaOf(size, round, number);
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, assignment });
   const said = { run, round, parent, base, codec, roster: assignment.digest };
-  const own = { ...said, examples: 10 * number, steps: 5 };
+  const rerun = { root: 'a'.repeat(64), bytes: 1, shard: '1/1', build: 'made up' };
+  const features = spec.features.includes('rerun') ? { features: { rerun } } : {};
+  const own = { ...said, ...features, examples: 10 * number, steps: 5 };
   if (payload.length > CHUNK_BYTES) {
     const plan = planChunks(payload, life(round));
     for (let i = 0; i < plan.count; i++) keep(at, signer.sign(plan.draft(i)));

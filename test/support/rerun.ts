@@ -54,6 +54,30 @@ export function trainerOn(spec: RunSpec, shard: string, build = 'arithmetic-1'):
 /** What a worker does instead of what it should. */
 export type Cheat = (honest: Trainer) => Trainer;
 
+/** Honest steps, but on other rows than it says. */
+export const elsewhere =
+  (spec: RunSpec): Cheat =>
+  (honest) => ({ ...honest, train: trainerOn(spec, '1/7').train });
+
+/** From its third round on it sends what it has not learned. */
+export const noisy: Cheat = (honest) => ({
+  ...honest,
+  async train(task, onProgress, signal) {
+    const ended = await honest.train(task, onProgress, signal);
+    const wild = Float32Array.from(ended.params, (value, i) => value + Math.sin(i + task.round));
+    return task.round < 2 ? ended : { ...ended, params: wild };
+  },
+});
+
+/** Rounds of which each lasts long enough for a check. */
+const paced = (trainer: Trainer, ms: number): Trainer => ({
+  ...trainer,
+  async train(task, onProgress, signal) {
+    if (ms > 0) await systemClock.sleep(ms, signal);
+    return trainer.train(task, onProgress, signal);
+  },
+});
+
 export interface Ended {
   readonly state: CertifiedState;
   readonly events: readonly RunEvent[];
@@ -65,6 +89,8 @@ export async function playRerun(
   url: string,
   workers: number,
   cheats: Readonly<Record<number, Cheat>> = {},
+  /** Members whose checks find what is not so, in runs with a jury. */
+  lying: readonly number[] = [],
 ): Promise<readonly Ended[]> {
   const started = Array.from({ length: workers }, async (_, index) => {
     const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
@@ -73,7 +99,14 @@ export async function playRerun(
     const events: RunEvent[] = [];
     const worker = await joinCertifiedRun({
       ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
-      trainer: cheats[index]?.(honest) ?? honest,
+      trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 250 : 0),
+      stepsAgain: {
+        async like({ features }) {
+          const said = trainerOn(spec, features?.rerun?.shard ?? '1/1');
+          return lying.includes(index) ? { ...said, ...elsewhere(spec)(said) } : said;
+        },
+        close: async () => undefined,
+      },
       report: (event: RunEvent) => void events.push(event),
     });
     return { worker, events };
@@ -94,6 +127,7 @@ export async function readRerun(
 ): Promise<{
   readonly start: Certified;
   readonly gathered: Gathered;
+  readonly archive: Awaited<ReturnType<typeof archiveRun>>;
   fetch(root: PayloadRoot): Promise<Uint8Array | undefined>;
 }> {
   const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
@@ -107,7 +141,7 @@ export async function readRerun(
     const heap = heapChunks(events, 1 << 24);
     return {
       start: genesisOf(spec, startOf(spec)),
-      gathered,
+      ...{ gathered, archive },
       fetch: async (root) => heap(root),
     };
   } finally {

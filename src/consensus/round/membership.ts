@@ -3,6 +3,7 @@
  * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
 
+import { JURY_ROUNDS } from '../../run/feature-fields.ts';
 import { withFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
@@ -37,6 +38,8 @@ export interface MembershipRules {
   readonly scores?: boolean;
   /** Whether joins say if their key wants seats. */
   readonly seatWishes?: boolean;
+  /** How many members run a drawn contribution again at once; then the ledger says who sat in the last committees. */
+  readonly jury?: number;
   readonly admission:
     | { readonly kind: 'open' }
     | { readonly kind: 'list'; readonly keys: readonly WorkerId[] }
@@ -69,6 +72,8 @@ export interface RosterChange {
   readonly joins: readonly Join[];
   readonly leaves: readonly WorkerId[];
   readonly faults: readonly WorkerId[];
+  /** The committee of recovery epoch 0, in a run with a jury. */
+  readonly committee?: readonly WorkerId[];
   /** Whether its body was made in a recovery epoch. */
   readonly isRecovered: boolean;
   /** Authors of the view-change votes in its body, where they say who is counted; else null. */
@@ -109,11 +114,12 @@ const ledgerFeatures = (
 });
 
 const newMember = (
-  { scores, seatWishes }: Pick<MembershipRules, 'scores' | 'seatWishes'>,
+  { scores, seatWishes, jury }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'jury'>,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
 ): Member => ({
   ...{ key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom },
   ...withFeatures({
+    ...(jury && { jury: { sat: [] } }),
     ...(scores && { scores: { history: [], low: 0, before: 0 } as const }),
     ...(seatWishes && { seats: { wants: 1, before: 1, asked: -1 } as const }),
   }),
@@ -198,8 +204,23 @@ function nextMembers(
     .filter(({ key }) => !known.has(key))
     .map(({ key, tip }) => newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }));
   const sorted = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
-  const all = rules.seatWishes ? wishing(sorted, change.joins) : sorted;
+  const seated = rules.jury ? sitting(sorted, change) : sorted;
+  const all = rules.seatWishes ? wishing(seated, change.joins) : seated;
   return rules.scores ? rated(all, change.scores ?? null) : all;
+}
+
+/** The members with the last rounds in whose committee they sat. */
+function sitting(
+  members: readonly Member[],
+  { round, committee = [] }: RosterChange,
+): readonly Member[] {
+  const seated = new Set(committee);
+  return members.map((member) => {
+    const before = member.features?.jury?.sat ?? [];
+    const all = seated.has(member.key) ? [...before, round] : before;
+    const sat = all.filter((each) => each > round - JURY_ROUNDS);
+    return { ...member, features: { ...member.features, jury: { sat } } };
+  });
 }
 
 /** The members with what they want now, and what they wanted before the outcome. */

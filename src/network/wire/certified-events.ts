@@ -11,15 +11,7 @@ import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import { type FeatureSet, noFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { outcomeBody } from '../../run/outcome.ts';
-import type {
-  Join,
-  Leave,
-  Message,
-  Proposal,
-  Signed,
-  ViewChangeVote,
-  Vote,
-} from '../../run/vote.ts';
+import type { Message, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import { type BodyOf, noBodies } from '../attachments/bodies.ts';
 import type { Lifetime } from '../attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
@@ -45,7 +37,7 @@ export interface Unreadable {
 
 /** What an event of a certified run says, before two of them are held against each other. */
 export type CertifiedEvent = Signed<
-  Vote | Proposal | ViewChangeVote | Join | Leave | Submission | Accusation | Unreadable
+  Vote | Proposal | ViewChangeVote | Notice | Submission | Accusation | Unreadable
 >;
 
 /** Contributions are not among them: without one the round is certified all the same. */
@@ -138,14 +130,14 @@ const byAuthors = (
   }));
 
 /** An unsigned event of what a worker says. */
-export function buildMessage(said: Message | Join | Leave, lifetime: Lifetime): EventDraft {
+export function buildMessage(said: Message | Notice, lifetime: Lifetime): EventDraft {
   if (said.type === 'vote') return buildVote(said, lifetime);
   if (said.type === 'proposal') return buildProposal(said, lifetime);
   return buildMember(said, lifetime);
 }
 
 /** The body of a message, where its event may have no room for it. */
-export const bodyOfMessage = (said: Message | Join | Leave): string | undefined =>
+export const bodyOfMessage = (said: Message | Notice): string | undefined =>
   said.type === 'proposal' ? outcomeBody(said.outcome) : undefined;
 
 /**

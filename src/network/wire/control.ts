@@ -8,7 +8,7 @@ import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import { type FeatureValues, withFeatures } from '../../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
-import type { Join, Leave, Message } from '../../run/vote.ts';
+import type { Message, Notice } from '../../run/vote.ts';
 import { apartIn, type BodyOf } from '../attachments/bodies.ts';
 import { BodyExchange } from '../attachments/body-exchange.ts';
 import type { Lifetime } from '../attachments/chunk-events.ts';
@@ -32,7 +32,7 @@ import {
   roundFilter,
 } from './certified-events.ts';
 import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
-import { buildFault, pairBody } from './faults.ts';
+import { buildFault, proofBody } from './faults.ts';
 import { KeptEvents } from './kept-events.ts';
 import type { Manifest } from './manifests.ts';
 import { Resending } from './resending.ts';
@@ -190,18 +190,18 @@ export class Control<N> {
   }
 
   /** An event of it, kept here and not sent yet. */
-  sign(said: Message | Join | Leave): OwnEvent<N> {
+  sign(said: Message | Notice): OwnEvent<N> {
     const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
     return { event, message: this.#own(event, bodyOfMessage(said)) };
   }
 
-  /** A proof of equivocation: two events that are here, side by side; undefined when one of them is not. */
-  accuse(ids: readonly [EventId, EventId]): OwnEvent<N> | undefined {
-    const [a, b] = ids.map((id) => this.#kept.get(id));
+  /** A proof: two events of one key that are here, or verdicts of many, side by side; undefined when one of them is not. */
+  accuse(ids: readonly EventId[]): OwnEvent<N> | undefined {
+    const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const { run, signer } = this.#options;
-    if (!a || !b) return undefined;
-    const event = signer.sign(buildFault(run, [a, b], this.#lifetime()));
-    return { event, message: this.#own(event, pairBody([a, b])) };
+    if (events.length < ids.length) return undefined;
+    const event = signer.sign(buildFault(run, events, this.#lifetime()));
+    return { event, message: this.#own(event, proofBody(events)) };
   }
 
   /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */

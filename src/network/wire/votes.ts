@@ -1,5 +1,5 @@
 /**
- * Votes, view-change votes, joins and leaves: messages to events and back, and events made again from what an outcome says of them: what was
+ * Votes, view-change votes, joins, leaves and verdicts: messages to events and back, and events made again from what an outcome says of them: what was
  * said, who signed it, its dates and signature. Only events that can be made again count, so the signature of a vote, join or leave covers
  * everything it says, and needs no relay that still has it.
  */
@@ -8,9 +8,11 @@ import { vote } from '../../../kinds/vote.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import { readNonce, type Signature } from '../../run/listed.ts';
 import type {
+  CheckVerdict,
   Commit,
   Join,
   Leave,
+  Notice,
   PreparedClaim,
   Signed,
   ViewChangeVote,
@@ -20,8 +22,8 @@ import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';
 import { type EventDraft, eventId, type SignedEvent } from '../event.ts';
 import { accept, type Judged, reject } from './judged.ts';
 
-/** An unsigned join, leave or view-change vote. */
-export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifetime): EventDraft {
+/** An unsigned join, leave, verdict or view-change vote. */
+export function buildMember(said: Notice | ViewChangeVote, lifetime: Lifetime): EventDraft {
   const { run } = said;
   const common = { run, scope: [run], expiration: expirationOf(lifetime) };
   if (said.type === 'leave') {
@@ -34,6 +36,11 @@ export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifet
       { ...common, type: 'join', after, tip, evidence: asked, ...withFeatures(features) },
       lifetime.createdAt,
     );
+  }
+  if (said.type === 'verdict') {
+    const { checked, accused, manifest, reason } = said;
+    const more = { checked, accused, manifest, reason };
+    return memberKind.build({ ...common, type: 'verdict', ...more }, lifetime.createdAt);
   }
   const { round, attempt, parent, prepared } = said;
   return memberKind.build(
@@ -56,7 +63,7 @@ export function buildMember(said: Join | Leave | ViewChangeVote, lifetime: Lifet
 export function toMember(
   event: SignedEvent,
   features: FeatureSet = noFeatures,
-): Judged<Signed<Join | Leave | ViewChangeVote>> {
+): Judged<Signed<Notice | ViewChangeVote>> {
   const parsed = memberKind.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const said = parsed.value;
@@ -71,6 +78,15 @@ export function toMember(
     if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
     const more = { after: after!, tip: tip!, evidence, ...withFeatures(added.value) };
     return keep(event, { type: 'join', run, ...more }, expiration);
+  }
+  if (said.type === 'verdict') {
+    if (!features.names.includes('jury')) return reject(event, 'malformed', 'a run without a jury');
+    const { checked, accused, manifest, reason } = said;
+    const verdict: CheckVerdict = {
+      ...{ type: 'verdict', run, checked: checked!, accused: accused! },
+      ...{ manifest: manifest!, reason: reason! },
+    };
+    return accept({ ...signed, ...verdict });
   }
   const { round, attempt, parent } = said;
   return accept({

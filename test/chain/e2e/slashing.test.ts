@@ -12,7 +12,7 @@ import {
 import { slashingRegistry } from '../../../src/chain/registry/slashing-registry.ts';
 import { judgeFault } from '../../../src/consensus/round/faults.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../../src/network/event.ts';
-import { buildFault, pairBody, toAccusation } from '../../../src/network/wire/faults.ts';
+import { buildFault, proofBody, toAccusation } from '../../../src/network/wire/faults.ts';
 import { anyFeatures } from '../../../src/run/features.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {
@@ -101,8 +101,10 @@ describeWith(anvilMissing)('stake at risk (R-09): the slashing registry', () => 
   test.each(names(faults))('%s are a fault there as in a proof of kind 7817', async (name) => {
     const pair = signed(culprit, faults[name]!);
     const proof = culprit.sign(buildFault(RUN, [pair[0], pair[1]], lifetime));
-    const said = toAccusation(proof, undefined, () => utf8(pairBody(pair)), anyFeatures);
-    expect(said?.ok && judgeFault(...said.value.statements)).toBeTruthy();
+    const said = toAccusation(proof, undefined, () => utf8(proofBody(pair)), anyFeatures);
+    expect(
+      said?.ok && said.value.type === 'accusation' && judgeFault(...said.value.statements),
+    ).toBeTruthy();
     expect(await dryRun(await calls(pair))).toBe(undefined);
     expect(await dryRun(await calls([pair[1], pair[0]]))).toBe(undefined);
   });

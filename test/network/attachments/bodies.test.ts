@@ -18,7 +18,7 @@ import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { buildMessage, toCertifiedEvent } from '../../../src/network/wire/certified-events.ts';
-import { buildFault, pairBody } from '../../../src/network/wire/faults.ts';
+import { buildFault, proofBody } from '../../../src/network/wire/faults.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { buildProposal, toProposal } from '../../../src/network/wire/proposals.ts';
 import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';
@@ -158,11 +158,11 @@ describe('a fault proof', () => {
     const event = prove([a, b]);
     expect(JSON.stringify(event).length).toBeLessThan(1500);
     expect(toProtocolMessage(event, run)).toBeUndefined();
-    const body = pairBody([a, b]);
+    const body = proofBody([a, b]);
     expect(toProtocolMessage(event, run, undefined, having(body))).toMatchObject(proven);
     const { id, ...rest } = b;
     const reordered = { seen: 'on', ...rest, id };
-    expect(pairBody([reordered, a])).toBe(body);
+    expect(proofBody([reordered, a])).toBe(body);
     expect(apartIn(event)).toMatchObject(chunkRoot(body));
   });
 
@@ -178,7 +178,7 @@ describe('a fault proof', () => {
 
   it('is no proof in any other spelling, in the other order, of more or fewer, or forged', () => {
     const [a, b] = [manifest(1), manifest(2)].sort((x, y) => (x.id < y.id ? -1 : 1));
-    const body = pairBody([a!, b!]);
+    const body = proofBody([a!, b!]);
     const [first, second] = JSON.parse(body);
     const bodies = [
       JSON.stringify([second, first]),
@@ -214,7 +214,7 @@ describe('a fault proof', () => {
     const other = me.sign(buildMessage({ ...prepare, digest: '2'.repeat(64) }, life));
     const proof = prove([full, other]);
     expect(JSON.stringify(proof).length).toBeLessThan(65_536);
-    const body = having(pairBody([full, other]));
+    const body = having(proofBody([full, other]));
     expect(toProtocolMessage(proof, run, undefined, body)).toMatchObject(proven);
   });
 

@@ -13,6 +13,7 @@ import { hasModel } from '../../../certified/replay.ts';
 import { checkRow, type Finding } from '../../../certified/rerun.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { TrainersAgain } from '../../../node/steps-again.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { roundName } from '../../../run/round-name.ts';
 import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
@@ -25,7 +26,7 @@ import { refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addSourceFlags, openSource, sourceOf } from '../../shared/archive-source.ts';
 import { addSigningFlags, signedDocument } from '../../shared/signed-document.ts';
 import { withRelays } from '../../shared/with-relays.ts';
-import { type ChallengeFlags, fetching, openBaseFor, placesOf, Trainers } from './machine.ts';
+import { type ChallengeFlags, fetching, openBaseFor, placesOf } from './machine.ts';
 import { type Check, formatCheck, formatTotal } from './words.ts';
 
 /** The same with its verdict as an event (kind 30078), where it was signed. */
@@ -87,7 +88,7 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
     placesOf(spec, flags, source.reach.relays),
     source.reach,
     async (board) => {
-      const trainers = new Trainers(spec, {
+      const trainers = new TrainersAgain(spec, {
         ...flags,
         ...{ openBase: base, signal, onNotice: writeNote },
       });

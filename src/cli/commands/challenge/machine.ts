@@ -1,4 +1,4 @@
-/** What `nostrain challenge` needs of this machine: trainers on the shards of others, the base of the run, and private states from where the run says. */
+/** What `nostrain challenge` needs of this machine: the base of the run, and private states from where the run says. */
 import { ConfigError } from '../../../base/errors.ts';
 import { mostPrivateBytes } from '../../../certified/private-state.ts';
 import type { CheckTools } from '../../../certified/rerun.ts';
@@ -7,22 +7,14 @@ import { createPuller } from '../../../network/attachments/pull.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
-import type { Manifest } from '../../../network/wire/manifests.ts';
 import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import type { BaseModel } from '../../../node/base-model.ts';
-import { computingOf } from '../../../node/machine-build.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { prepareTask } from '../../../node/prepare-task.ts';
-import { openTrainer } from '../../../node/worker-session.ts';
-import { settingsOf } from '../../../run/complete-spec.ts';
-import { parseShard } from '../../../run/field.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import { writeNote } from '../../../terminal/output.ts';
-import type { Trainer } from '../../../worker/ports.ts';
 import type { SourceFlags } from '../../shared/archive-source.ts';
 import type { SigningFlags } from '../../shared/signed-document.ts';
 import { openBaseIn } from '../replay/evaluate.ts';
-import { fixedData } from '../run/join.ts';
 
 export interface ChallengeFlags extends SourceFlags, SigningFlags {
   readonly round?: number;
@@ -78,55 +70,4 @@ export function fetching(
     const pulled = await puller.pull(wanted, { signal, idleMs: IDLE_MS }).done;
     return pulled?.payload;
   };
-}
-
-interface TrainerOptions extends Pick<ChallengeFlags, 'corpus' | 'threads'> {
-  readonly openBase: BaseModel | undefined;
-  /** Where it was found. */
-  readonly base?: string | undefined;
-  readonly signal: AbortSignal;
-  onNotice(message: string): void;
-}
-
-/** More threads than a machine of friends has make it slow and not more alike. */
-const MOST_THREADS = 64;
-
-/** A trainer like that of the author of a manifest: on its shard, with as many threads; the last one is kept. */
-export class Trainers {
-  readonly #spec: RunSpec;
-  readonly #options: TrainerOptions;
-  #open: { readonly name: string; readonly trainer: Trainer } | undefined;
-
-  constructor(spec: RunSpec, options: TrainerOptions) {
-    this.#spec = spec;
-    this.#options = options;
-  }
-
-  /** What this machine says of the trainer it used last. */
-  get ours(): string {
-    return this.#open?.trainer.origin?.build ?? '';
-  }
-
-  async like({ features }: Manifest): Promise<Trainer> {
-    const { shard: part = '1/1', build = '' } = features?.rerun ?? {};
-    const { threads: said, accumulate, recompute } = computingOf(build);
-    const threads = this.#options.threads ?? Math.min(said, MOST_THREADS);
-    const name = [part, threads, accumulate, recompute].join();
-    if (this.#open?.name === name) return this.#open.trainer;
-    await this.close();
-    const { base, openBase, corpus, signal, onNotice } = this.#options;
-    const shard = parseShard(part) ?? { index: 1, count: 1 };
-    const path = openBase && base !== undefined ? { base } : {};
-    const settings = settingsOf(this.#spec, { relay: [], shard, accumulate, recompute, ...path });
-    const fixed = fixedData(this.#spec, undefined);
-    const task = await prepareTask(settings, { corpus, fixed, base: openBase, signal, onNotice });
-    const trainer = await openTrainer(task, { settings, device: 'cpu', threads });
-    this.#open = { name, trainer };
-    return trainer;
-  }
-
-  async close(): Promise<void> {
-    await this.#open?.trainer.close();
-    this.#open = undefined;
-  }
 }

@@ -19,8 +19,8 @@ import { dataHome } from '../../../node/data-home.ts';
 import { keptSettings } from '../../../node/kept-settings.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import type { FixedData } from '../../../node/prepare-task.ts';
 import { LONGEST_EVENT_BYTES, type Protocol } from '../../../node/protocol.ts';
+import { createStepsAgain, fixedData } from '../../../node/steps-again.ts';
 import {
   addStateOutput,
   assertWritable,
@@ -165,6 +165,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
           chunks: opened.chunks,
           first: await firstOf(spec, openedBase),
           tables: tablesOf(given),
+          stepsAgain: createStepsAgain(spec, openedBase, settings, { corpus, signal }),
           stakes: createRefreshPort(
             spec,
             { given, chain: chainOf(spec, flags) },
@@ -283,12 +284,6 @@ async function openDir(dir: string, spec: RunSpec): Promise<void> {
     });
   });
   await keepSpec(dir, spec);
-}
-
-/** What the spec fixes of the data. */
-export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
-  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
-  return slice === undefined ? {} : { evaluation: slice };
 }
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;

@@ -190,7 +190,7 @@ function pairsIn(events: readonly SignedEvent[]): ReadonlyMap<WorkerId, Pair> {
   const pairs = new Map<WorkerId, Pair>();
   for (const event of events) {
     const accusation = toAccusation(event, nativeCrypto, bodyOf, anyFeatures);
-    if (!accusation?.ok) continue;
+    if (!accusation?.ok || accusation.value.type !== 'accusation') continue;
     const fault = judgeFault(...accusation.value.statements);
     const opened = openFault(event, nativeCrypto, bodyOf);
     const [a, b] = opened?.ok ? opened.value.events : [];

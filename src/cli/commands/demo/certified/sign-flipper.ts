@@ -7,6 +7,7 @@ import type { RunEvent } from '../../../../certified/events.ts';
 import { placeIn } from '../../../../certified/make-spec.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
+import { fixedData } from '../../../../node/steps-again.ts';
 import { runWorkerSession } from '../../../../node/worker-session.ts';
 import { settingsOf } from '../../../../run/complete-spec.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
@@ -14,7 +15,7 @@ import type { RunSpec } from '../../../../run/run-spec.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
 import type { Trainer } from '../../../../worker/ports.ts';
 import { createRefreshPort, readStakeFile, tablesOf } from '../../../shared/stake-refresh.ts';
-import { certifiedProtocol, fixedData } from '../../run/join.ts';
+import { certifiedProtocol } from '../../run/join.ts';
 import type { Running } from '../swarm.ts';
 
 /** How much of the way it learned it goes, and where to. */

@@ -1,0 +1,157 @@
+/** T-21: members run drawn contributions again by themselves; whom a quorum finds at fault is out, and one member's word puts nobody out. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../relay/server.ts';
+import { toProtocolMessage } from '../../src/certified/gather.ts';
+import { replayRun } from '../../src/certified/replay-run.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { JURY_ROUNDS } from '../../src/run/feature-fields.ts';
+import { featureSet } from '../../src/run/features.ts';
+import type { RunSpec } from '../../src/run/run-spec.ts';
+import {
+  foundersOf,
+  generateRun,
+  certifiedSpec as madeSpec,
+  type Round,
+  signerOf,
+} from '../support/certified-run.ts';
+import { certifiedSpec } from '../support/certified-swarm.ts';
+import { type Ended, elsewhere, noisy, playRerun, readRerun } from '../support/rerun.ts';
+import { keyOf } from '../support/swarm.ts';
+
+let relay: Relay;
+beforeAll(async () => {
+  relay = await createRelay();
+});
+afterAll(() => relay.close());
+
+const specOf = (rounds: number, founders: number, jury = 2): RunSpec =>
+  certifiedSpec({
+    founders: Array.from({ length: founders }, (_, i) => i),
+    rounds,
+    training: {
+      ...{ model: 'mlp', hidden: [8], packing: 'topk-sign', topk: 0.1, owners: 0 },
+      residual: 'feedback',
+    },
+    document: { jury, rerun: { permille: 1000, relays: [relay.url] } },
+  });
+
+const rosterOf = ({ state }: Ended): readonly string[] =>
+  state.head.ledger.members.map(({ key }) => key);
+
+/** Everything that a member said of checks, and what became of the run. */
+const noticesOf = ({ events }: Ended): string =>
+  events.flatMap((event) => (event.type === 'notice' ? [event.message] : [])).join('\n');
+
+const faultsIn = ({ state }: Ended): readonly string[] =>
+  state.rounds.flatMap(({ certified }) => certified?.faults ?? []);
+
+describe('T-21: cheats among members that check by themselves', { timeout: 120_000 }, () => {
+  let spec: RunSpec;
+  let ended: readonly Ended[];
+  beforeAll(async () => {
+    spec = specOf(12, 5);
+    ended = await playRerun(spec, relay.url, 5, { 3: elsewhere(spec), 4: noisy });
+  }, 120_000);
+
+  it('are out of the run, and nobody else is', () => {
+    for (const honest of [0, 1, 2]) {
+      expect(rosterOf(ended[honest]!)).toEqual([0, 1, 2].map(keyOf).sort());
+      expect([...faultsIn(ended[honest]!)].sort()).toEqual([3, 4].map(keyOf).sort());
+    }
+    expect(noticesOf(ended[0]!)).toContain('NOT WHAT IT SAYS');
+    const told = ended[0]!.events.flatMap((event) => (event.type === 'fault' ? [event] : []));
+    expect(told.map(({ worker, kind }) => [worker, kind]).sort()).toEqual(
+      [3, 4].map((index) => [keyOf(index), 'failed-check']).sort(),
+    );
+  });
+
+  it('drops what is held of them from the outcome on that lists the proof', () => {
+    for (const cheat of [3, 4].map(keyOf)) {
+      const { rounds } = ended[0]!.state;
+      const out = rounds.findIndex(({ certified }) => certified?.faults.includes(cheat));
+      expect(rounds[out - 1]!.accepted).toContain(cheat);
+      for (const { accepted } of rounds.slice(out)) expect(accepted).not.toContain(cheat);
+    }
+  });
+
+  it('is found the same by a replay from the events alone', async () => {
+    const { archive } = await readRerun(spec, relay.url);
+    const report = await replayRun(archive, { spec, crypto: nativeCrypto });
+    expect(report).toMatchObject({ ok: true, rounds: 12 });
+    const found = report.lines.flatMap(({ faults = [] }) => faults);
+    expect(found.map(({ worker, kind }) => [worker, kind]).sort()).toEqual(
+      [3, 4].map((index) => [keyOf(index), 'failed-check']).sort(),
+    );
+  });
+});
+
+describe('T-21: what an outcome may list', () => {
+  const founders = foundersOf(5);
+  const rules = madeSpec({
+    ...{ founders, jury: 2 },
+    rerun: { permille: 1000, relays: ['wss://relay.example'] },
+  });
+  const play = (convicted: NonNullable<Round['convicted']>, last: Round = {}) =>
+    generateRun([{}, {}, {}, { absent: [5], ...last, convicted }, {}], rules);
+  const rosterAfter = (run: ReturnType<typeof play>) => run.state.ledger.members.length;
+
+  it('verdicts of a quorum of the committee of the round after it', async () => {
+    const run = play({ culprit: 5, checked: 0, by: [1, 2, 3, 4] });
+    expect(rosterAfter(run)).toBe(4);
+    expect(run.state.ledger.faulted).toEqual([signerOf(5).publicKey]);
+    const report = await replayRun({ events: run.events, beacons: [] }, { spec: rules });
+    expect(report).toMatchObject({ ok: true, rounds: 5 });
+    // as of equivocators, nothing is left of what it said of itself
+    const silent = generateRun([{}, {}, {}, { absent: [5] }, { absent: [5] }], rules);
+    expect(run.rounds.map(({ modelRoot }) => modelRoot)).toEqual(
+      silent.rounds.map(({ modelRoot }) => modelRoot),
+    );
+  });
+
+  it.each([
+    ['of fewer', { culprit: 5, checked: 0, by: [1, 2, 3] }, {}, /not enough/],
+    ['of one member', { culprit: 5, checked: 0, by: [1, 1] }, {}, /event/],
+    ['of strangers', { culprit: 5, checked: 0, by: [1, 6, 7, 8, 9, 10] }, {}, /not enough/],
+    ['not signed', { culprit: 5, checked: 0, by: [1, 2, 3], forged: [4] }, {}, /not enough/],
+    ['of the accused', { culprit: 5, checked: 0, by: [1, 2, 3, 5] }, {}, /event/],
+    ['of a round to come', { culprit: 5, checked: 3, by: [1, 2, 3, 4] }, {}, /not enough/],
+    [
+      'and the row of whom it puts out',
+      { culprit: 5, checked: 0, by: [1, 2, 3, 4] },
+      { absent: [] },
+      /puts? out|put out/,
+    ],
+  ] as const)('not those %s', (_, convicted, last, why) => {
+    expect(() => play(convicted, last)).toThrow(why);
+  });
+
+  it('not those of a round whose committee nobody remembers', () => {
+    const rounds = Array.from({ length: JURY_ROUNDS + 2 }, (): Round => ({}));
+    const convicted = { culprit: 5, checked: 0, by: [1, 2, 3, 4] };
+    const long = madeSpec({ ...rules, training: { ...rules.training, rounds: 20 } });
+    expect(generateRun([...rounds.slice(1), { absent: [5], convicted }], long).state.round).toBe(
+      JURY_ROUNDS + 2,
+    );
+    expect(() => generateRun([...rounds, { absent: [5], convicted }], long)).toThrow(/not enough/);
+  });
+
+  it('nothing of the kind in a run without a jury: a verdict says nothing there', () => {
+    const { run, events } = play({ culprit: 5, checked: 0, by: [1, 2, 3, 4] });
+    const proof = events.find(({ kind }) => kind === 7817)!;
+    const heard = (names: readonly string[]) =>
+      toProtocolMessage(proof, run, nativeCrypto, undefined, featureSet(names))?.type;
+    expect(heard(['jury', 'rerun'])).toBe('fault');
+    expect(heard(['rerun'])).toBe('unreadable');
+  });
+});
+
+describe('T-21: members that lie about checks', { timeout: 120_000 }, () => {
+  it('put nobody out alone', async () => {
+    const spec = specOf(8, 4, 3);
+    const ended = await playRerun(spec, relay.url, 4, {}, [3]);
+    expect(rosterOf(ended[0]!)).toEqual([0, 1, 2, 3].map(keyOf).sort());
+    expect(noticesOf(ended[3]!)).toContain('NOT WHAT IT SAYS');
+    expect(noticesOf(ended[0]!)).not.toContain('NOT WHAT IT SAYS');
+    expect(noticesOf(ended[0]!)).toContain('the same bits');
+  });
+});
