@@ -243,6 +243,7 @@ describe('a spec is refused by path and accepted form', () => {
     ['rerun.relays', { rerun: { permille: 100 } }],
     ['late', { late: 'defer', rerun }],
     ['contributors', { contributors: 8, late: 'defer' }],
+    ['jury', { jury: 2 }],
     ['limits.weightCap', { limits: { weightCap: 5 } }],
     ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
     ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
@@ -287,7 +288,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts and chunked-files.test.ts', () => {
-    expect(specRules).toHaveLength(36 + 2 + 1);
+    expect(specRules).toHaveLength(37 + 2 + 1);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {
