@@ -15,9 +15,18 @@ export interface Digester {
   digest(): Hashes;
 }
 
-/** A digester; its SHA-256 is the machine's own where one is passed. */
-export async function createDigester(createSha256: CreateSha256): Promise<Digester> {
-  const blake3 = await createBlake3();
+/** Begins anew after `digest`, which is lowercase hex. */
+export interface Blake3 {
+  update(bytes: Uint8Array): void;
+  digest(): Digest;
+}
+
+/** A digester; its hashes are the machine's own where they are passed. */
+export async function createDigester(
+  createSha256: CreateSha256,
+  createOther: () => Promise<Blake3> = createBlake3,
+): Promise<Digester> {
+  const blake3 = await createOther();
   let sha256 = createSha256();
   return {
     update: (bytes) => {
@@ -32,8 +41,8 @@ export async function createDigester(createSha256: CreateSha256): Promise<Digest
   };
 }
 
-/** BLAKE3 alone, for whoever checks in a hurry; begins anew after `digest`. */
-export async function createBlake3() {
+/** BLAKE3 in WebAssembly. */
+export async function createBlake3(): Promise<Blake3> {
   const hasher = await createBLAKE3();
   return {
     update: (bytes: Uint8Array): void => void hasher.update(bytes),

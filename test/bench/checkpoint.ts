@@ -1,11 +1,12 @@
 /**
  * What chunked files cost: packing and verifying, and a cold fetch from holders beside a plain HTTP download of the same bytes, in turns.
  *
- *   npm run bench:checkpoint -- [--bytes 300000000] [--runs 3] [--only fetch]
+ *   npm run bench:checkpoint -- [--bytes 300000000] [--runs 3] [--only fetch|pack]
  *
+ * Programs nobody here wrote (b3sum, openssl, cp) hash and copy the same file in the same run, where they are installed: compare with them.
  * Every step is a process of its own, whose wall time, processor time (all threads) and largest memory are told; servers are others.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
@@ -37,6 +38,7 @@ const { createHttpPlace } = await built<typeof import('../../src/checkpoint/http
 const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/ask-http.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
 const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
 const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line
+const { createNativeBlake3 } = await built<typeof import('../../src/node/native-blake3.ts')>('node/native-blake3'); // biome-ignore format: one line
 const { serveFolder } = await built<typeof import('../../src/node/checkpoint/holder-server.ts')>('node/checkpoint/holder-server'); // biome-ignore format: one line
 const { packFile } = await built<typeof import('../../src/node/checkpoint/pack.ts')>('node/checkpoint/pack'); // biome-ignore format: one line
 const { unpackFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/unpack'); // biome-ignore format: one line
@@ -79,6 +81,10 @@ const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
   quick: async ({ folder }) => verifyFolder(folder, await readManifest(folder), { isQuick: true }),
   blake3: async ({ file }) => {
     const hasher = await createBLAKE3();
+    await hashAlone(file, (piece) => hasher.update(piece));
+  },
+  native: async ({ file }) => {
+    const hasher = await createNativeBlake3();
     await hashAlone(file, (piece) => hasher.update(piece));
   },
   sha256: async ({ file }) => {
@@ -174,6 +180,31 @@ function tell(name: string, costs: readonly Cost[], bytes: number): void {
   console.log(`${name.padEnd(44)} ${speed(ms).padStart(9)} wall  ${speed(cpuMs).padStart(9)} of one core  ${most.padStart(4)} MB  (${all} s)`); // biome-ignore format: one line
 }
 
+/** What others make of the same file. */
+const peers = (file: string, out: string): readonly (readonly [string, string, string[]])[] => [
+  ['b3sum, one thread', 'b3sum', ['--num-threads', '1', '--no-mmap', file]],
+  ['b3sum, all threads', 'b3sum', [file]],
+  ['openssl dgst -sha256', 'openssl', ['dgst', '-sha256', file]],
+  ['cp', 'cp', [file, out]],
+];
+
+function tellPeer(name: string, program: string, args: string[], bytes: number, runs: number) {
+  const all: number[] = [];
+  for (let i = 0; i < runs; i++) {
+    const startedMs = performance.now();
+    if (spawnSync(program, args, { stdio: 'ignore' }).status !== 0) {
+      console.log(`${name.padEnd(44)} not installed`);
+      return;
+    }
+    all.push(performance.now() - startedMs);
+  }
+  const ms = all.toSorted((a, b) => a - b)[Math.floor(runs / 2)]!;
+  const told = all.map((each) => (each / 1000).toFixed(2)).join(', ');
+  console.log(
+    `${name.padEnd(44)} ${(bytes / MB / (ms / 1000)).toFixed(0).padStart(4)} MB/s wall  (${told} s)`,
+  );
+}
+
 async function makeFile(file: string, bytes: number): Promise<void> {
   const block = drawnBytes(2 ** 20);
   const handle = await open(file, 'w');
@@ -233,7 +264,10 @@ async function main(): Promise<void> {
       await cost({ ...base, op: 'pack' });
       return await fetchAll(base, runs, bytes);
     }
-    await times('BLAKE3 alone, one thread', { ...base, op: 'blake3' }, out);
+    for (const [name, program, args] of peers(file, out))
+      tellPeer(name, program, args, bytes, runs);
+    await times('BLAKE3 alone, WebAssembly, one thread', { ...base, op: 'blake3' }, out);
+    await times('BLAKE3 alone, compiled, one thread', { ...base, op: 'native' }, out);
     await times('SHA-256 alone, one thread', { ...base, op: 'sha256' }, out);
     await times('pack, 64 MiB chunks', { ...base, op: 'pack' }, folder);
     await times('pack, 64 MiB chunks, 4/6', { ...base, op: 'pack', parity: 2 }, folder);
@@ -242,7 +276,7 @@ async function main(): Promise<void> {
     await times('verify', { ...base, op: 'verify' }, out);
     await times('verify --quick', { ...base, op: 'quick' }, out);
     await times('unpack', { ...base, op: 'unpack' }, out);
-    await fetchAll(base, runs, bytes);
+    if (values.only !== 'pack') await fetchAll(base, runs, bytes);
   } finally {
     await rm(home, { recursive: true, force: true });
   }

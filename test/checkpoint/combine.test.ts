@@ -1,6 +1,12 @@
 /** Parity over chunks: any k of k + m restore the rest, byte for byte, and fewer never give wrong bytes. */
 import { describe, expect, it } from 'vitest';
-import { createCombine, parityMatrix, recoveryOf } from '../../src/checkpoint/combine.ts';
+import {
+  createCombine,
+  createPlainCombine,
+  parityMatrix,
+  recoveryOf,
+} from '../../src/checkpoint/combine.ts';
+import { createGaloisAdd } from '../../src/checkpoint/gf-simd.ts';
 import { encodeStripe } from '../../src/network/attachments/erasure.ts';
 
 const bytesOf = (length: number, seed: number) =>
@@ -40,6 +46,24 @@ describe('parity', () => {
         }
       }
     }
+  });
+
+  it.each([1, 31, 32, 4096, 9001])(
+    'is the same by vectors and by tables, of %i bytes',
+    (length) => {
+      const matrix = [0, 1, 2, 3, 4].map((i) => [i, 255 - i, 7 * i + 1]);
+      const sources = [0, 1, 2].map((i) => bytesOf(length, i));
+      const [one, two] = [createCombine, createPlainCombine].map((create) => {
+        const sums = matrix.map(() => new Uint8Array(length));
+        create(matrix)(sources, sums);
+        return sums;
+      });
+      expect(one).toEqual(two);
+    },
+  );
+
+  it('is by vectors here: otherwise the speed in docs/benchmarks.md is not to be had', () => {
+    expect(createGaloisAdd(1)).toBeDefined();
   });
 
   it('sums chunks of any length, also over the blocks it works in', () => {

@@ -5,6 +5,7 @@ import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { createSha256, sha256Hex } from '../../src/base/hash.ts';
 import { createBlake3, createDigester, RootHasher } from '../../src/checkpoint/digester.ts';
 import { chunkTree } from '../../src/network/attachments/merkle.ts';
+import { createNativeBlake3 } from '../../src/node/native-blake3.ts';
 
 const payload = Uint8Array.from({ length: 200_000 }, (_, i) => (i * 31 + (i >> 7)) & 255);
 
@@ -13,18 +14,24 @@ function* inPieces(length: number) {
 }
 
 describe('hashes', () => {
-  it('of nothing and of three letters are those of the papers', async () => {
-    const hasher = await createBlake3();
-    expect(hasher.digest()).toBe(
-      'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262',
-    );
-    hasher.update(utf8('abc'));
-    expect(hasher.digest()).toBe(
-      '6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85',
-    );
-  });
+  it.each([createBlake3, createNativeBlake3])(
+    'of nothing and of three letters are those of the papers',
+    async (create) => {
+      const hasher = await create();
+      expect(hasher.digest()).toBe(
+        'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262',
+      );
+      hasher.update(utf8('abc'));
+      expect(hasher.digest()).toBe(
+        '6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85',
+      );
+    },
+  );
 
   it.each([1000, 1024, 45_056, 65_536, 200_000])('in pieces of %i bytes', async (length) => {
+    const native = await createNativeBlake3();
+    for (const piece of inPieces(length)) native.update(piece);
+    expect(native.digest()).toBe(toHex(blake3(payload)));
     const digester = await createDigester(createSha256);
     const root = new RootHasher(createSha256);
     for (const piece of inPieces(length)) {

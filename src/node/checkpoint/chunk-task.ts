@@ -1,8 +1,9 @@
 /** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { createCombine, type Matrix } from '../../checkpoint/combine.ts';
-import { createBlake3, createDigester, type Digester } from '../../checkpoint/digester.ts';
+import { createDigester, type Digester } from '../../checkpoint/digester.ts';
 import type { Hashes } from '../../checkpoint/manifest.ts';
+import { createNativeBlake3 } from '../native-blake3.ts';
 import { createNativeSha256 } from '../native-sha256.ts';
 
 /** What is to be hashed: both names, or BLAKE3 alone. */
@@ -61,9 +62,9 @@ async function hashFile({ kind, file, bytes }: HashTask): Promise<Found> {
 /** Digesters that hash nothing now: to make one takes longer than to hash a short chunk. */
 const idle: Readonly<Record<HashTask['kind'], Digester[]>> = { hash: [], blake3: [] };
 const makers: Readonly<Record<HashTask['kind'], () => Promise<Digester>>> = {
-  hash: () => createDigester(createNativeSha256),
+  hash: () => createDigester(createNativeSha256, createNativeBlake3),
   blake3: async () => {
-    const { update, digest } = await createBlake3();
+    const { update, digest } = await createNativeBlake3();
     return { update, digest: () => ({ sha256: '', blake3: digest() }) };
   },
 };
@@ -81,7 +82,7 @@ async function combine({ matrix, sources, targets, bytes }: CombineTask): Promis
     for (const file of sources) from.push(await opened(file, 'r'));
     const to: { handle: FileHandle; bytes: number; digester: Digester }[] = [];
     for (const { file, bytes: length } of targets) {
-      const digester = await createDigester(createNativeSha256);
+      const digester = await createDigester(createNativeSha256, createNativeBlake3);
       to.push({ handle: await opened(file, 'w'), bytes: length, digester });
     }
     const step = Math.max(2 ** 12, Math.floor(MOST_IN_MEMORY / (from.length + to.length)));

@@ -8,6 +8,7 @@ import { parityMatrix } from '../../checkpoint/combine.ts';
 import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
 import { chunkCount, type Hashes, layoutProblem, type Manifest, manifestText } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
 import type { Stripe } from '../../network/attachments/erasure.ts';
+import { createNativeBlake3 } from '../native-blake3.ts';
 import { createNativeSha256 } from '../native-sha256.ts';
 import { cannotWrite, writeWhole } from '../whole-file.ts';
 import type { Found } from './chunk-task.ts';
@@ -95,7 +96,7 @@ class Packing {
 
   async run(): Promise<Manifest> {
     const { chunkBytes, stripe } = this.#options;
-    const whole = await createDigester(createNativeSha256);
+    const whole = await createDigester(createNativeSha256, createNativeBlake3);
     const root = new RootHasher(createNativeSha256);
     const hash = (piece: Uint8Array) => {
       whole.update(piece);
@@ -148,7 +149,7 @@ class Packing {
     const bytes = this.#short.subarray(0, wanted);
     if (readSync(this.#source.fd, bytes, 0, wanted, from) !== wanted) throw shorter();
     hash(bytes);
-    this.#digester ??= await createDigester(createNativeSha256);
+    this.#digester ??= await createDigester(createNativeSha256, createNativeBlake3);
     this.#digester.update(bytes);
     const hashes = this.#digester.digest();
     const part = this.#part(`chunk-${index}`);

@@ -1,8 +1,9 @@
 /** Holds a folder of chunks against its manifest: which chunks are lost or changed, whether parity restores them, whether the whole is what it says. */
 import { open } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
-import { createBlake3, RootHasher } from '../../checkpoint/digester.ts';
+import { RootHasher } from '../../checkpoint/digester.ts';
 import { type Manifest, type Piece, stripesOf } from '../../checkpoint/manifest.ts';
+import { createNativeBlake3 } from '../native-blake3.ts';
 import { createNativeSha256 } from '../native-sha256.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, lookFor } from './folder.ts';
@@ -28,17 +29,21 @@ export interface Verified {
   readonly whole: boolean | undefined;
 }
 
+const QUICK_BYTES = 2 ** 31;
+
 /** Throws only where the folder cannot be read at all. */
 export async function verifyFolder(
   folder: string,
   manifest: Manifest,
   options: VerifyOptions = {},
 ): Promise<Verified> {
-  const workers = startChunkWorkers(manifest.bytes, options.threads);
+  const isQuick = options.isQuick === true;
+  // BLAKE3 alone is done before a thread is there
+  const threads = options.threads ?? (isQuick && manifest.bytes < QUICK_BYTES ? 0 : undefined);
+  const workers = startChunkWorkers(manifest.bytes, threads);
   try {
     const stripes = stripesOf(manifest);
     const pieces = stripes.flatMap(({ data, parity }) => [...data, ...parity]);
-    const isQuick = options.isQuick === true;
     const whole = isQuick ? undefined : isWhole(folder, manifest, pieces, options.signal);
     const found = await inOrder(pieces, 8, async (piece) => {
       options.signal?.throwIfAborted();
@@ -113,7 +118,7 @@ export async function createWholeCheck(
 ): Promise<{ update(piece: Uint8Array): void; isThis(): boolean }> {
   const whole = createNativeSha256();
   const tree = new RootHasher(createNativeSha256);
-  const other = withBlake3 ? await createBlake3() : undefined;
+  const other = withBlake3 ? await createNativeBlake3() : undefined;
   return {
     update(piece) {
       whole.update(piece);
