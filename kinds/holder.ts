@@ -29,7 +29,10 @@ const members = {
     integer(0, 1_000_000),
     'its share of what is placed, beside the others; 0 takes nothing more',
   ),
-  free: member(integer(0, Number.MAX_SAFE_INTEGER), 'bytes it still has room for'),
+  free: member(
+    integer(0, Number.MAX_SAFE_INTEGER),
+    'bytes of one object that it has room for, older ones giving way',
+  ),
 };
 
 /** 37812: a key offers room for chunks. */

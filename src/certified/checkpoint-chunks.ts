@@ -124,7 +124,10 @@ export function manifestsOf(
 }
 
 /** Equal bytes give one manifest, whoever packs them; at least one byte. */
-async function packBytes(payload: Uint8Array, createSha256: CreateSha256): Promise<PackedBytes> {
+export async function packBytes(
+  payload: Uint8Array,
+  createSha256: CreateSha256,
+): Promise<PackedBytes> {
   const digester = await createDigester(createSha256);
   const root = new RootHasher(createSha256);
   const chunks = new Map<Digest, Uint8Array>();

@@ -59,6 +59,8 @@ const MOST_LOOKS = 1024;
 /** Before that nothing is asked for twice. */
 const LEAST_HEDGE_MS = 500;
 const MOST_RETRY_REST_MS = 200;
+/** What takes no longer is not asked of places that are to be spared. */
+const SPARE_MS = 2000;
 
 interface Task {
   readonly piece: Piece;
@@ -203,19 +205,20 @@ class ChunkFetch {
     return !mayStill || now - this.#newestMs >= patienceMs;
   }
 
-  /** From where the chunk would be here soonest. */
+  /** From where the chunk would be here soonest; from places that are to be spared only where that is not soon. */
   #best(task: Task, now: number): PlaceState | undefined {
-    const usual = this.#usualRate;
-    let best: PlaceState | undefined;
-    let bestMs = Number.POSITIVE_INFINITY;
+    const best: { readonly state: PlaceState; readonly ms: number }[] = [];
     for (const state of this.#states) {
       if (!this.#isUsable(state, task, now)) continue;
-      const ms = state.waitMs(task.piece.bytes, usual, this.#isNearKnown);
-      if (ms >= bestMs) continue;
-      best = state;
-      bestMs = ms;
+      const ms = state.waitMs(task.piece.bytes, this.#usualRate, this.#isNearKnown);
+      const at = state.place.isSpared ? 1 : 0;
+      if (ms < (best[at]?.ms ?? Number.POSITIVE_INFINITY)) best[at] = { state, ms };
     }
-    return best;
+    const [usual, spared] = best;
+    if (usual === undefined || spared === undefined) return (usual ?? spared)?.state;
+    // of a place that nothing came from yet nobody knows how long it takes
+    const lateMs = usual.state.rate === undefined ? now - this.#startedMs : usual.ms;
+    return lateMs > SPARE_MS && spared.ms < usual.ms ? spared.state : usual.state;
   }
 
   #isUsable(state: PlaceState, task: Task, now: number): boolean {

@@ -43,6 +43,8 @@ export interface Uploading {
 
 const AUTHORIZATION_KIND = 24_242;
 const LIFETIME_SECONDS = 600;
+/** Of what a holder says it has. */
+export const HAVE_TYPE = 'application/vnd.nostrain.have';
 const LONGEST_ANSWER = 2 ** 16;
 /** Blossom's words of refusal, by the names they had and have. */
 const REASONS = ['x-reason', 'blossom-upload-message', 'x-upload-error'];
@@ -68,7 +70,9 @@ export function createHttpPlace(url: string, { ask, isNear }: HttpPlaceOptions):
     },
     async holds(digest, signal) {
       const answer = await asking(name, ask(`${base}/${digest}.have`, { signal }), signal);
-      if (answer.status === 200) return readBody(answer, MOST_PIECES / 8);
+      // others give the manifest for this name
+      const says = answer.header('content-type') === HAVE_TYPE;
+      if (answer.status === 200 && says) return readBody(answer, MOST_PIECES / 8);
       answer.cancel();
       return undefined;
     },

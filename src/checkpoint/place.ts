@@ -15,6 +15,8 @@ export interface ChunkPlace {
   readonly name: string;
   /** Said to be near, by whoever named it: asked first until its speed is known. */
   readonly isNear?: boolean | undefined;
+  /** What it gives costs others: it is asked only for what is not soon to be had elsewhere. */
+  readonly isSpared?: boolean | undefined;
   /** Which chunks it should have, one bit each in the order of `piecesOf`, as long as it does not say itself. */
   readonly expected?: Uint8Array | undefined;
   /**

@@ -5,8 +5,13 @@
 import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
 import { packed } from '../../kinds/packed.ts';
 import type { Clock } from '../base/clock.ts';
+import { ZeroTree } from '../network/attachments/blanks.ts';
 import { chunkKey, toChunk } from '../network/attachments/chunk-events.ts';
-import type { PayloadRoot } from '../network/attachments/merkle.ts';
+import {
+  chunkLength,
+  type PayloadRoot,
+  type VerifiedChunk,
+} from '../network/attachments/merkle.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { queryRelays } from '../network/transport/query.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -21,6 +26,8 @@ export interface RelayPlaceOptions {
   readonly relay?: string | undefined;
   readonly clock: Clock;
   readonly sha256: Sha256;
+  /** Other places are asked first. */
+  readonly isSpared?: boolean;
   /** The payload whose chunk events are asked for; undefined where only manifests are. */
   readonly payload?: PayloadRoot | undefined;
 }
@@ -31,25 +38,52 @@ const WAIT_MS = 20_000;
 
 /** Reads from one relay, and from the others what that one lacks; of parity chunks they have none. */
 export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
-  const { name, relays, clock, sha256 } = options;
+  const { name, relays, clock, sha256, isSpared, payload: file } = options;
+  const blanks = file && createBlanks(file, sha256);
   return {
-    name,
+    ...{ name, isSpared },
     async read({ offset, bytes }, signal) {
-      const { payload } = options;
-      if (offset === undefined || payload === undefined) return undefined;
+      if (offset === undefined || blanks === undefined) return undefined;
       const first = Math.floor(offset / CHUNK_BYTES);
       const last = Math.floor((offset + bytes - 1) / CHUNK_BYTES);
       const parts = new Map<number, Uint8Array>();
-      for (const each of inTurn(options, first)) {
-        await ask(options, payload, { only: each, first, last }, parts, signal);
-        if (parts.size === last - first + 1) return cut(parts, first, last, { offset, bytes });
+      await gather(options, blanks, { first, last }, parts, signal);
+      if (parts.size <= last - first && first > 0) {
+        blanks.first ??= gather(options, blanks, { first: 0, last: 0 }, new Map(), signal);
+        await blanks.first.catch(() => signal.throwIfAborted());
       }
-      return undefined;
+      blanks.fill(parts, first, last);
+      return parts.size <= last - first ? undefined : cut(parts, first, last, { offset, bytes });
     },
     async findManifest(digest, signal) {
       const found = await findAddressed(packed, digest, { relays, clock, sha256, signal });
       if (found.ok) return found.value;
       throw new PlaceError(`${name}: ${found.issue.message}`);
+    },
+  };
+}
+
+/** Chunks of zeros, which nobody sends, as paths of others prove them. */
+interface Blanks {
+  readonly payload: PayloadRoot;
+  /** The question for the first chunk, whose path says most: of momentum that is none, all. */
+  first: Promise<void> | undefined;
+  learn(chunk: VerifiedChunk): void;
+  fill(parts: Map<number, Uint8Array>, first: number, last: number): void;
+}
+
+function createBlanks(payload: PayloadRoot, sha256: Sha256): Blanks {
+  const zeros = new ZeroTree(payload.bytes, sha256);
+  const known = new Set<number>();
+  return {
+    ...{ payload, first: undefined },
+    learn: (proven) => {
+      for (const index of zeros.beside(proven)) known.add(index);
+    },
+    fill: (parts, first, last) => {
+      for (let index = first; index <= last; index++) {
+        if (known.has(index)) parts.set(index, new Uint8Array(chunkLength(index, payload.bytes)));
+      }
     },
   };
 }
@@ -63,16 +97,34 @@ function inTurn(
   return [...relays.slice(at), ...relays.slice(0, at)];
 }
 
-interface Range {
-  readonly only: string;
+interface Indices {
   readonly first: number;
   readonly last: number;
+}
+
+interface Range extends Indices {
+  readonly only: string;
+}
+
+/** Takes these chunks from one relay after the other, until all are here. */
+async function gather(
+  options: RelayPlaceOptions,
+  blanks: Blanks,
+  { first, last }: Indices,
+  parts: Map<number, Uint8Array>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const only of inTurn(options, first)) {
+    blanks.fill(parts, first, last);
+    if (parts.size === last - first + 1) return;
+    await ask(options, blanks, { only, first, last }, parts, signal);
+  }
 }
 
 /** Takes the chunk events in this range that are not here yet. */
 async function ask(
   { relays, clock, sha256 }: RelayPlaceOptions,
-  { root, bytes }: PayloadRoot,
+  { payload: { root, bytes }, learn }: Blanks,
   { only, first, last }: Range,
   parts: Map<number, Uint8Array>,
   signal: AbortSignal,
@@ -86,6 +138,7 @@ async function ask(
     const onEvent: Parameters<typeof queryRelays>[1]['onEvent'] = (event) => {
       const judged = toChunk(event, { maxPayloadBytes: bytes }, sha256);
       const isOfFile = judged.ok && judged.value.root === root && judged.value.bytes === bytes;
+      if (isOfFile) learn(judged.value);
       // nothing else is kept, whatever a relay sends
       if (isOfFile && indices.includes(judged.value.index))
         parts.set(judged.value.index, judged.value.data);

@@ -35,8 +35,12 @@ export async function findManifest(
   });
 }
 
-/** How long a place may keep silent before the next is asked too, and how long each may take in all. */
+/** How long a place may take before the next is asked too. */
 const NEXT_MS = 1000;
+/** After that it is given up where it was slower than so many bytes a second. */
+const LATE_MS = 4000;
+const LEAST_RATE = 16_384;
+/** Relays are given up after that: they say nothing while they look. */
 const MOST_MS = 30_000;
 
 /** Asks one place after the other, the next one too where one takes long; only bytes with that hash are read. */
@@ -86,23 +90,38 @@ const pause = (signal: AbortSignal): Promise<void> =>
 async function tryPlace(place: ChunkPlace, digest: Digest, signal: AbortSignal): Promise<Manifest> {
   const late = new AbortController();
   const both = anySignal(signal, late.signal);
-  const timer = setTimeout(() => late.abort(new Error(`${place.name} takes longer than ${MOST_MS / 1000} s`)), MOST_MS); // biome-ignore format: one line
+  const startedMs = systemClock.now();
+  let came = 0;
+  const timer = setInterval(() => {
+    const ms = systemClock.now() - startedMs;
+    const isLate = place.findManifest
+      ? ms > MOST_MS
+      : ms > LATE_MS && came * 1000 < LEAST_RATE * ms;
+    if (isLate) late.abort(new Error(`${place.name} is too slow`));
+  }, NEXT_MS);
   try {
-    const bytes = await bytesAt(place, digest, both.signal);
+    const bytes = await bytesAt(place, digest, both.signal, (length) => {
+      came = length;
+    });
     if (bytes === 'absent') throw new Error(`${place.name} has not got it`);
     if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(place.name, bytes);
     throw new Error(`${place.name} gives other bytes`);
   } finally {
-    clearTimeout(timer);
+    clearInterval(timer);
     both.release();
   }
 }
 
-async function bytesAt(place: ChunkPlace, digest: Digest, signal: AbortSignal) {
+async function bytesAt(
+  place: ChunkPlace,
+  digest: Digest,
+  signal: AbortSignal,
+  onBytes: (length: number) => void,
+) {
   if (place.findManifest) return place.findManifest(digest, signal);
   const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
   const body = await place.read(blob, signal);
-  return body === undefined ? 'absent' : readWhole(body);
+  return body === undefined ? 'absent' : readWhole(body, onBytes);
 }
 
 /** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */
@@ -129,12 +148,16 @@ async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManife
 const parse = (where: string, bytes: Uint8Array | undefined): Manifest =>
   orBadManifest(where, new TextDecoder().decode(bytes));
 
-async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Uint8Array | undefined> {
+async function readWhole(
+  body: AsyncIterable<Uint8Array>,
+  onBytes?: (length: number) => void,
+): Promise<Uint8Array | undefined> {
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of body) {
     length += part.length;
     if (length > MOST_MANIFEST_BYTES) return undefined;
+    onBytes?.(length);
     parts.push(part);
   }
   return Buffer.concat(parts);

@@ -29,6 +29,9 @@ export interface HeldOptions {
   onFull(why: string): void;
 }
 
+const bytesOf = (held: readonly Held[]): number =>
+  held.flatMap(({ chunks }) => [...chunks.values()]).reduce((sum, bytes) => sum + bytes, 0);
+
 export class HeldChunks {
   readonly #options: HeldOptions;
   /** Oldest first. */
@@ -60,7 +63,7 @@ export class HeldChunks {
       for (const piece of piecesOf(manifest)) {
         const how = await judge(workers, folder, piece);
         if (how === 'whole') this.add(held, piece);
-        else if (how === 'changed') await rm(chunkFile(folder, piece.sha256), { force: true });
+        else if (how === 'changed') await rm(chunkFile(folder, piece.sha256), { recursive: true, force: true }); // biome-ignore format: one line
       }
     }
     await workers.close();
@@ -124,7 +127,7 @@ export class HeldChunks {
 
   /** Room for so many bytes of this checkpoint: older ones go first; false where that is not enough. */
   async makeRoom(held: Held, bytes: number): Promise<boolean> {
-    while ((await this.free()) < bytes) {
+    while (this.#isFull || (await this.#free()) < bytes) {
       const [oldest] = this.#held.values();
       if (oldest === undefined || oldest === held) {
         this.#fill('the room for chunks is used up');
@@ -152,12 +155,15 @@ export class HeldChunks {
     this.#isFull = false;
   }
 
-  /** Bytes that there is room for: by the bound, and on the disk. */
-  async free(): Promise<number> {
-    if (this.#isFull) return 0;
+  async #free(): Promise<number> {
     const { mostBytes, folder } = this.#options;
-    const used = this.all.flatMap(({ chunks }) => [...chunks.values()]).reduce((a, b) => a + b, 0);
     const { bavail, bsize } = await statfs(folder);
-    return Math.max(0, Math.min(mostBytes - used, bavail * bsize));
+    return Math.min(mostBytes - bytesOf(this.all), bavail * bsize);
+  }
+
+  /** Bytes that there is room for of one checkpoint, since older ones give way: the same before it is here and after. */
+  async room(): Promise<number> {
+    if (this.#isFull) return bytesOf(this.all.slice(-1));
+    return Math.max(0, bytesOf(this.all) + (await this.#free()));
   }
 }

@@ -9,6 +9,7 @@ import { Readable, Transform } from 'node:stream';
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { HAVE_TYPE } from '../../checkpoint/http-place.ts';
 import {
   type Manifest,
   manifestDigest,
@@ -127,8 +128,12 @@ class OpenShelf implements Shelf {
 
   /** The manifest, or which of its chunks are here. */
   own(more: string): Held {
-    const bytes = more === '.have' ? this.#have : this.#text;
-    return { bytes: bytes.length, open: (from, to) => Readable.from([bytes.subarray(from, to)]) };
+    const [bytes, type] = more === '.have' ? [this.#have, HAVE_TYPE] : [this.#text, 'application/json']; // biome-ignore format: one line
+    return {
+      bytes: bytes.length,
+      type,
+      open: (from, to) => Readable.from([bytes.subarray(from, to)]),
+    };
   }
 
   find(name: Digest): Held | undefined {
@@ -152,6 +157,7 @@ interface Reply {
 interface Held {
   readonly bytes: number;
   open(from: number, to: number): Readable;
+  readonly type?: string;
   /** Undefined of what everybody may have at any time. */
   readonly sha256?: Digest;
 }
@@ -229,12 +235,12 @@ class Holder implements HolderServer {
       return { status: 405, headers: { allow: 'GET, HEAD' } };
     const held = this.#find(url);
     if (!held) return { status: 404 };
-    const { bytes, sha256 } = held;
+    const { bytes, sha256, type = 'application/octet-stream' } = held;
     const range = rangeOf(header, bytes);
     if (!range) return { status: 416, headers: { 'content-range': `bytes */${bytes}` } };
     const { from, to, isPart } = range;
     const headers = {
-      'content-type': 'application/octet-stream',
+      'content-type': type,
       'content-length': String(to - from),
       'accept-ranges': 'bytes',
       ...(sha256 && { etag: `"${sha256}"`, 'cache-control': FOREVER }),

@@ -71,13 +71,10 @@ export async function askHolders(question: HolderQuestion): Promise<AnsweredHold
 /** What of an announcement placement looks at. */
 export type PlacedMember = Pick<
   HolderRecord,
-  'key' | 'region' | 'tier' | 'weight' | 'classes' | 'held' | 'freeBytes'
+  'key' | 'region' | 'tier' | 'weight' | 'classes' | 'freeBytes'
 >;
 
-/**
- * Who keeps each chunk of a checkpoint. Whoever has its share of it already stays, however full it is; others take as many chunks as they
- * have room for.
- */
+/** Who keeps each chunk of a checkpoint: nobody more than it has room for. */
 export function placeChunks(
   policy: PlacementPolicy,
   manifest: Manifest,
@@ -87,17 +84,11 @@ export function placeChunks(
 ): Placement {
   const id = manifestDigest(manifest, nativeSha256);
   const attested = withAttestations(members, attestations, policy.attestors, now);
-  const rooms = new Map(members.map((record) => [record.key, roomOf(record, id, manifest)]));
+  const chunk = Math.min(manifest.chunkBytes, manifest.bytes);
+  const rooms = new Map(members.map(({ key, freeBytes }) => [key, Math.floor(freeBytes / chunk)]));
   const holders = attested.map((holder) => ({ ...holder, room: rooms.get(holder.key) }));
   return place(policy, holders, { id, count: manifest.chunks.length, name: CHECKPOINT_CLASS });
 }
-
-const roomOf = (
-  { held, freeBytes }: PlacedMember,
-  id: Digest,
-  { chunkBytes, bytes }: Manifest,
-): number | undefined =>
-  held.includes(id) ? undefined : Math.floor(freeBytes / Math.min(chunkBytes, bytes));
 
 /** The directory as a worker asks it: its relays first, then holders hop by hop. */
 export function searchOf(

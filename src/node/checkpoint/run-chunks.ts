@@ -87,6 +87,7 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
       const isThis = length === payload.bytes && root === payload.root;
       if (!isThis || chunkBytes !== CHECKPOINT_CHUNK_BYTES) throw otherState();
       const relays = createRelayPlace({
+        isSpared: true,
         ...{ name: 'relays', relays: wanted.relays, clock: systemClock, sha256: nativeSha256, payload }, // biome-ignore format: one line
       });
       const placed = await withExpected(options, holders, manifest, wanted, signal);

@@ -54,8 +54,9 @@ export interface RunHolder extends ChunkHolder {
   close(): Promise<void>;
 }
 
-const HOLDS_SECONDS = 2 * 3600;
-const AGAIN_MS = 30 * 60_000;
+/** Who says nothing for so long is gone. */
+const HOLDS_SECONDS = 3600;
+const AGAIN_MS = 20 * 60_000;
 /** Words that were said are not said again. */
 const MOST_TOLD = 100;
 
@@ -226,7 +227,7 @@ class Holding implements RunHolder {
     return {
       ...{ ...offer, classes: [CHECKPOINT_CLASS], contacts: [url.replace(/\/+$/, '')] },
       held: held.map(({ shelf }) => shelf.digest),
-      freeBytes: await chunks.free(),
+      freeBytes: await chunks.room(),
     };
   }
 

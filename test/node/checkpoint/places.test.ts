@@ -128,6 +128,19 @@ describe('places that strangers name', () => {
   });
 });
 
+describe('a server that strips what looks like an ending', () => {
+  it('is not taken to say which chunks it has', async () => {
+    const server = createServer((_, response) => response.end('{"format":"nostrain/chunks/1"}'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect(
+      await createHttpPlace(url, { ask, clock }).holds!('ab'.repeat(32), never),
+    ).toBeUndefined();
+    server.closeAllConnections();
+    server.close();
+  });
+});
+
 describe('a folder as a place', () => {
   it('keeps what is stored in it', async () => {
     const { mkdtemp } = await import('node:fs/promises');
